@@ -1,0 +1,46 @@
+# Everything a newcomer needs is one `make` away; each target sets up what it needs by itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+JOBS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint format soak bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Create .venv with everything
+
+$(STAMP): pyproject.toml Makefile
+	$(PYTHON) -c 'import sys; sys.exit("dibs needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@touch $(STAMP)
+
+run: $(STAMP) ## Show a fleet of real processes sharing a temporary board
+	$(BIN)/dibs demo
+
+test: lint ## Lint, then every test
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+lint: $(STAMP) ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(STAMP) ## Let ruff put everything in order
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+soak: $(STAMP) ## The long versions of the racing, crash and model tests
+	DIBS_SOAK=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests
+
+bench: $(STAMP) ## Measure, print one table, write JSON
+	$(BIN)/python -m bench
+
+clean: ## Remove what make made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

@@ -1,0 +1,501 @@
+"""The board: what a client holds. Each verb checks its input once, then calls the store once.
+
+The few verbs that do more say so: `next` may wait, `claim` and `next` look for dead owners before they give up, and
+the ends of a run may recover a claim that expired while its holder was still at work.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from dibs import check, config, location, owner
+from dibs.errors import ClaimExpired, Invalid, ItemAlreadyClaimed
+from dibs.model import Agent, Request, Session
+from dibs.rules.claiming import recoverable
+from dibs.store.open import open_store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Self, TypeVar
+
+    from dibs.config import Settings
+    from dibs.model import (
+        Activity,
+        Detail,
+        Ended,
+        Event,
+        Grant,
+        Heartbeat,
+        Holding,
+        Item,
+        Owner,
+        Renewal,
+        Run,
+        SessionEnd,
+        SessionView,
+        Stats,
+        Sweep,
+    )
+    from dibs.store.contract import Store, Watch
+
+    T = TypeVar("T")
+
+NEXT_MAX = 1000
+#: A waiting client looks this often for owners that died without a word.
+OWNER_LOOK_SECONDS = 5.0
+
+
+class Board:
+    """The verbs, over a store. `actor` is who acts where no session does: added, edited, cancelled by."""
+
+    def __init__(self, store: Store, settings: Settings = config.DEFAULTS, *, actor: str | None = None) -> None:
+        self.store = store
+        self.settings = settings
+        self.actor = config.user_name() if actor is None else check.name(actor, "actor")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.store.close()
+
+    # Items
+
+    def add(self, title: str, *, actor: str | None = None, request_id: str | None = None, **fields: Any) -> Item:
+        """Add one item; `fields` are those of `NewItem`."""
+        return self.add_many([{**fields, "title": title}], actor=actor, request_id=request_id)[0]
+
+    def add_many(
+        self, items: Iterable[Mapping[str, Any]], *, actor: str | None = None, request_id: str | None = None
+    ) -> tuple[Item, ...]:
+        """Add all of the items or none; a refusal says which one was wrong, counted from 1, as `number`."""
+        new = []
+        given = list(items)
+        for number, fields in enumerate(given, start=1):
+            try:
+                new.append(check.new_item(fields))
+            except Invalid as error:
+                error.facts.setdefault("number", number)
+                raise
+        if not new:
+            return ()
+        actor = self._actor(actor)
+        return self.store.add(new, actor=actor, request=_request(request_id, actor, "add", given))
+
+    def get(self, item: str) -> Detail:
+        return self.store.get(check.item_id(item, "item"))
+
+    def list(
+        self,
+        *,
+        statuses: Iterable[str] = (),
+        projects: Iterable[str] = (),
+        types: Iterable[str] = (),
+        labels: Iterable[str] = (),
+        limit: int = 1000,
+    ) -> tuple[Item, ...]:
+        return self.store.list(
+            statuses=check.statuses(statuses),
+            projects=check.names(projects, "projects"),
+            types=check.names(types, "types"),
+            labels=check.names(labels, "labels"),
+            limit=check.limit(limit),
+        )
+
+    def edit(self, item: str, *, actor: str | None = None, request_id: str | None = None, **changes: Any) -> Item:
+        item, actor = check.item_id(item, "item"), self._actor(actor)
+        request = _request(request_id, actor, "edit", item, changes)
+        return self.store.edit(item, check.edits(changes), actor=actor, request=request)
+
+    def cancel(
+        self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
+    ) -> Item:
+        item, actor = check.item_id(item, "item"), self._actor(actor)
+        request = _request(request_id, actor, "cancel", item, reason)
+        return self.store.cancel(item, actor=actor, reason=check.optional_text(reason, "reason"), request=request)
+
+    def retry(
+        self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
+    ) -> Item:
+        item, actor = check.item_id(item, "item"), self._actor(actor)
+        request = _request(request_id, actor, "retry", item, reason)
+        return self.store.retry(item, actor=actor, reason=check.optional_text(reason, "reason"), request=request)
+
+    # Agents and sessions
+
+    def set_agent(
+        self, name: str, *, types: Iterable[str] = (), role: str | None = None, max_claims: int | None = None
+    ) -> Agent:
+        return self.store.set_agent(
+            Agent(
+                name=check.agent_name(name),
+                types=check.names(types, "types"),
+                role=None if role is None else check.name(role, "role"),
+                max_claims=None if max_claims is None else check.whole(max_claims, "max_claims", low=1, high=10**6),
+            )
+        )
+
+    def agents(self) -> tuple[Agent, ...]:
+        return self.store.agents()
+
+    def start_session(
+        self,
+        agent: str,
+        *,
+        id: str | None = None,
+        kind: str = "cli",
+        host: str | None = None,
+        owner_pid: int | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Session:
+        """Start a session; without an id it gets one. `owner_pid` really owns it: its death ends the claims."""
+        agent = check.agent_name(agent)
+        return self.store.start_session(
+            Session(
+                id=f"{agent[:40]}-{os.urandom(6).hex()}" if id is None else check.session_id(id),
+                agent=agent,
+                kind=check.name(kind, "kind"),
+                host=os.uname().nodename[:255] if host is None else check.text(host, "host", 255),
+                owner=None if owner_pid is None else owner.of(check.whole(owner_pid, "owner_pid", low=1, high=2**31)),
+                meta=check.json_object(dict(meta or {}), "meta"),
+            )
+        )
+
+    def end_session(self, session: str, *, reason: str | None = None) -> SessionEnd:
+        return self.store.end_session(check.session_id(session), reason=check.optional_text(reason, "reason"))
+
+    def sessions(self, *, ended: bool = False, limit: int = 1000) -> tuple[SessionView, ...]:
+        return self.store.sessions(ended=ended, limit=check.limit(limit))
+
+    # The claim path
+
+    def claim(
+        self,
+        item: str,
+        *,
+        session: str,
+        agent: str | None = None,
+        ttl_seconds: float | None = None,
+        request_id: str | None = None,
+    ) -> Grant:
+        """Claim by id. A holder whose owner process is dead does not stand in the way."""
+        item, session = check.item_id(item, "item"), check.session_id(session)
+        agent = None if agent is None else check.agent_name(agent)
+        ttl_seconds = check.ttl_seconds(ttl_seconds)
+        request = _request(request_id, session, "claim", item, ttl_seconds)
+
+        def claim() -> Grant:
+            return self.store.claim(item, session=session, agent=agent, ttl_seconds=ttl_seconds, request=request)
+
+        try:
+            return claim()
+        except ItemAlreadyClaimed:
+            if not self._bury_the_dead():
+                raise
+        return claim()
+
+    def recover(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        ttl_seconds: float | None = None,
+        request_id: str | None = None,
+    ) -> Grant:
+        item, session = check.item_id(item, "item"), check.session_id(session)
+        token, ttl_seconds = check.token(token), check.ttl_seconds(ttl_seconds)
+        request = _request(request_id, session, "recover", item, token, ttl_seconds)
+        return self.store.recover(item, session=session, token=token, ttl_seconds=ttl_seconds, request=request)
+
+    def next(
+        self,
+        *,
+        session: str,
+        agent: str | None = None,
+        types: Iterable[str] = (),
+        projects: Iterable[str] = (),
+        n: int = 1,
+        ttl_seconds: float | None = None,
+        wait_seconds: float = 0,
+        request_id: str | None = None,
+    ) -> tuple[Grant, ...]:
+        """The best items for this session. With `wait_seconds`, blocks until there is one or the time is up."""
+        session, agent = check.session_id(session), None if agent is None else check.agent_name(agent)
+        types, projects = check.names(types, "types"), check.names(projects, "projects")
+        n, ttl_seconds = check.whole(n, "n", low=1, high=NEXT_MAX), check.ttl_seconds(ttl_seconds)
+        wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
+        request = _request(request_id, session, "next", types, projects, n, ttl_seconds)
+
+        def look() -> tuple[Grant, ...]:
+            return self.store.next(
+                session=session,
+                agent=agent,
+                types=types,
+                projects=projects,
+                n=n,
+                ttl_seconds=ttl_seconds,
+                request=request,
+            )
+
+        grants = look()
+        if not grants and self._bury_the_dead():
+            grants = look()
+        return grants or self._wait_for(look, wait_seconds)
+
+    def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:
+        if holding is not None:
+            holding = {check.item_id(item, "holding"): check.token(token) for item, token in holding.items()}
+        return self.store.heartbeat(session=check.session_id(session), holding=holding)
+
+    def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
+        item, session, token = check.item_id(item, "item"), check.session_id(session), check.token(token)
+        return self.store.renew(item, session=session, token=token, ttl_seconds=check.ttl_seconds(ttl_seconds))
+
+    def progress(
+        self,
+        item: str,
+        note: str,
+        *,
+        session: str,
+        token: int | None = None,
+        meta: Mapping[str, Any] | None = None,
+        recover: bool = False,
+        request_id: str | None = None,
+    ) -> Renewal:
+        note, extra = check.text(note, "note", check.NOTE_BYTES_MAX), check.json_object(dict(meta or {}), "meta")
+        request = _request(request_id, session, "progress", item, token, note, extra)
+
+        def progress(token: int | None) -> Renewal:
+            return self.store.progress(item, session=session, token=token, note=note, meta=extra, request=request)
+
+        return self._fenced(progress, item, session, token, recover)
+
+    def release(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        reason: str | None = None,
+        request_id: str | None = None,
+    ) -> Ended:
+        reason = check.optional_text(reason, "reason")
+        request = _request(request_id, session, "release", item, token, reason)
+
+        def release(token: int | None) -> Ended:
+            return self.store.release(item, session=session, token=token, reason=reason, request=request)
+
+        return self._fenced(release, item, session, token, recover=False)
+
+    def done(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        note: str | None = None,
+        links: Mapping[str, Any] | None = None,
+        cost: Mapping[str, Any] | None = None,
+        recover: bool = False,
+        request_id: str | None = None,
+    ) -> Ended:
+        """The item is done. With `recover`, also if the claim has expired and nobody was given the item since."""
+        note, links_, cost_ = check.optional_text(note, "note"), *_links_and_cost(links, cost)
+        request = _request(request_id, session, "done", item, token, note, links_, cost_)
+
+        def done(token: int | None) -> Ended:
+            return self.store.done(
+                item, session=session, token=token, note=note, links=links_, cost=cost_, request=request
+            )
+
+        return self._fenced(done, item, session, token, recover)
+
+    def fail(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        reason: str | None = None,
+        links: Mapping[str, Any] | None = None,
+        cost: Mapping[str, Any] | None = None,
+        recover: bool = False,
+        request_id: str | None = None,
+    ) -> Ended:
+        reason, links_, cost_ = check.optional_text(reason, "reason"), *_links_and_cost(links, cost)
+        request = _request(request_id, session, "fail", item, token, reason, links_, cost_)
+
+        def fail(token: int | None) -> Ended:
+            return self.store.fail(
+                item, session=session, token=token, reason=reason, links=links_, cost=cost_, request=request
+            )
+
+        return self._fenced(fail, item, session, token, recover)
+
+    def force_release(
+        self,
+        item: str,
+        *,
+        reason: str,
+        token: int | None = None,
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> Ended:
+        item, actor, reason, token = (
+            check.item_id(item, "item"),
+            self._actor(actor),
+            check.reason(reason),
+            check.token(token),
+        )
+        request = _request(request_id, actor, "force_release", item, reason, token)
+        return self.store.force_release(item, actor=actor, reason=reason, token=token, request=request)
+
+    def sweep(self, *, limit: int | None = None) -> Sweep:
+        """End what has lapsed: expired claims, and those of owners that this process can prove dead."""
+        limit = self.settings.sweep_batch if limit is None else check.limit(limit)
+        return self.store.sweep(dead=self._dead_owners(), limit=limit)
+
+    # Reading
+
+    def events(self, *, after: int = 0, item: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
+        item = None if item is None else check.item_id(item, "item")
+        after = check.whole(after, "after", low=0, high=check.TOKEN_MAX)
+        return self.store.events(after=after, item=item, limit=check.limit(limit))
+
+    def log(self, item: str) -> tuple[Event, ...]:
+        """The whole history of one item, oldest first."""
+        self.get(item)
+        return self.store.events(item=item, limit=check.LIST_MAX)
+
+    def follow(self, *, after: int = 0, wait_seconds: float | None = None) -> Iterator[Event]:
+        """The feed after a cursor, event by event as they come; ends after `wait_seconds` without one, else never."""
+        watch = self.store.watch()
+        try:
+            while True:
+                events = self.events(after=after)
+                yield from events
+                if events:
+                    after = events[-1].id
+                elif not watch.wait(wait_seconds or OWNER_LOOK_SECONDS) and wait_seconds is not None:
+                    return
+        finally:
+            watch.close()
+
+    def runs(
+        self, *, item: str | None = None, session: str | None = None, agent: str | None = None, limit: int = 1000
+    ) -> tuple[Run, ...]:
+        return self.store.runs(
+            item=None if item is None else check.item_id(item, "item"),
+            session=None if session is None else check.session_id(session),
+            agent=None if agent is None else check.agent_name(agent),
+            limit=check.limit(limit),
+        )
+
+    def activity(self, *, item: str | None = None, agent: str | None = None, limit: int = 1000) -> tuple[Activity, ...]:
+        return self.store.activity(
+            item=None if item is None else check.item_id(item, "item"),
+            agent=None if agent is None else check.agent_name(agent),
+            limit=check.limit(limit),
+        )
+
+    def who(self) -> tuple[Holding, ...]:
+        return self.store.who()
+
+    def stats(self) -> Stats:
+        return self.store.stats()
+
+    def check(self) -> tuple[str, ...]:
+        return self.store.check()
+
+    def watch(self) -> Watch:
+        return self.store.watch()
+
+    def _actor(self, given: str | None) -> str:
+        return self.actor if given is None else check.name(given, "actor")
+
+    def _fenced(self, verb: Callable[[int | None], T], item: str, session: str, token: int | None, recover: bool) -> T:
+        """A verb of the holder; with `recover`, an expired claim that nobody took over is claimed again first."""
+        check.item_id(item, "item")
+        check.session_id(session)
+        try:
+            return verb(check.token(token))
+        except ClaimExpired as error:
+            if not (recover and recoverable(error)):
+                raise
+            lost = error.facts["token"]
+        return verb(self.store.recover(item, session=session, token=lost).claim.token)
+
+    def _wait_for(self, look: Callable[[], tuple[Grant, ...]], wait_seconds: float) -> tuple[Grant, ...]:
+        """Look whenever something changed or fell due, until there is something or the time is up."""
+        end = time.monotonic() + wait_seconds
+        if wait_seconds <= 0:
+            return ()
+        watch = self.store.watch()
+        try:
+            while True:
+                # Looked at again once the watch stands, so that nothing can slip in between.
+                grants = look()
+                left = end - time.monotonic()
+                if grants or left <= 0:
+                    return grants
+                due = self.store.due_seconds()
+                watch.wait(min(left, OWNER_LOOK_SECONDS if due is None else min(due, OWNER_LOOK_SECONDS)))
+                self._bury_the_dead()
+        finally:
+            watch.close()
+
+    def _bury_the_dead(self) -> bool:
+        """Give back what dead owners held; whether there was anything."""
+        dead = self._dead_owners()
+        return bool(dead) and bool(self.store.sweep(dead=dead, limit=self.settings.sweep_batch).owner_died)
+
+    def _dead_owners(self) -> Sequence[tuple[str, Owner]]:
+        here = owner.namespace()
+        if here is None:
+            return []
+        return owner.find_dead(self.store.owners(boot_id=here[0], pid_namespace=here[1]))
+
+
+def connect(url: str | None = None, *, folder: str = ".", actor: str | None = None, create: bool = False) -> Board:
+    """The board at `url`; without one, that of `DIBS_STORE`, or the one that belongs to `folder`."""
+    url = url or os.environ.get(config.ENV_STORE) or location.find(folder)
+    settings, agents = config.load(folder)
+    board = Board(open_store(url, settings, create=create), settings, actor=actor)
+    seed(board, agents)
+    return board
+
+
+def seed(board: Board, agents: Mapping[str, Mapping[str, Any]]) -> None:
+    """Create the agents a `dibs.toml` names; those the board knows already are left as they are."""
+    if agents:
+        known = {agent.name for agent in board.agents()}
+        for name, fields in agents.items():
+            if name not in known:
+                try:
+                    board.set_agent(name, **fields)
+                except TypeError as error:
+                    raise Invalid(f"{config.FILE_NAME}: [agents.{name}]: {error}", field=name) from error
+
+
+def _links_and_cost(
+    links: Mapping[str, Any] | None, cost: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    return check.json_object(dict(links or {}), "links"), check.json_object(dict(cost or {}), "cost")
+
+
+def _request(request_id: str | None, actor: str, verb: str, *asked: Any) -> Request | None:
+    """The request with a fingerprint of everything that was asked; None where the caller gave no id."""
+    if request_id is None:
+        return None
+    import hashlib
+    import json
+
+    asked_text = json.dumps([verb, *asked], sort_keys=True, default=str)
+    fingerprint = hashlib.sha256(asked_text.encode("utf-8", "surrogatepass")).hexdigest()
+    return Request(actor=actor, id=check.name(request_id, "request_id"), fingerprint=fingerprint)

@@ -1,0 +1,213 @@
+"""Input, checked once, above every store: what comes out of here is valid, and what cannot be is refused by field.
+
+Nothing here knows a board: whether an id exists or a token is live is the store's to say.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable
+
+from dibs import priority
+from dibs.errors import Invalid
+from dibs.model import DEFAULT_TYPE, EDITABLE, STATUSES, NewItem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+ID_LENGTH_MAX = 128
+NAME_LENGTH_MAX = 128
+TITLE_LENGTH_MAX = 500
+TEXT_BYTES_MAX = 1_000_000
+NOTE_BYTES_MAX = 64_000
+JSON_BYTES_MAX = 1_000_000
+LABELS_MAX = 64
+TIMEOUT_SECONDS_MAX = 365 * 86400.0
+TOKEN_MAX = 2**53
+BATCH_MAX = 1000
+LIST_MAX = 100_000
+
+#: An id is also a file name in a vault and a word in a shell.
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@#+-]*")
+
+
+def item_id(given: object, field: str = "id") -> str:
+    return _word(given, field, _ID, ID_LENGTH_MAX, "letters, digits, '.', '_' and '-'")
+
+
+def agent_name(given: object) -> str:
+    """An agent's name follows the rule of ids: it names a folder in a vault."""
+    return _word(given, "agent", _ID, NAME_LENGTH_MAX, "letters, digits, '.', '_' and '-'")
+
+
+def name(given: object, field: str) -> str:
+    return _word(given, field, _NAME, NAME_LENGTH_MAX, "letters, digits and '. _ - : / @ # +'")
+
+
+def names(given: object, field: str) -> tuple[str, ...]:
+    """Names without repetition, in the order given."""
+    if isinstance(given, str | dict) or not isinstance(given, Iterable):
+        raise Invalid(f"{field} must be a list of names", field=field)
+    found = tuple(dict.fromkeys(name(one, field) for one in given))
+    if len(found) > LABELS_MAX:
+        raise Invalid(f"{field} has {len(found)} entries; {LABELS_MAX} is the most", field=field)
+    return found
+
+
+def text(given: object, field: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
+    """Any text that every store can keep: no NUL, no lone surrogates, within a size."""
+    if not isinstance(given, str):
+        raise Invalid(f"{field} must be text", field=field)
+    if "\0" in given:
+        raise Invalid(f"{field} contains a NUL character", field=field)
+    try:
+        size = len(given.encode())
+    except UnicodeEncodeError as error:
+        raise Invalid(f"{field} contains a lone surrogate, which is no character", field=field) from error
+    if size > bytes_max:
+        raise Invalid(f"{field} has {size} bytes; {bytes_max} is the most", field=field, bytes_max=bytes_max)
+    return given
+
+
+def optional_text(given: object, field: str, bytes_max: int = NOTE_BYTES_MAX) -> str | None:
+    return None if given is None else text(given, field, bytes_max)
+
+
+def reason(given: object) -> str:
+    """A reason that has to be given: whoever reads the history wants to know."""
+    found = text(given, "reason", NOTE_BYTES_MAX).strip()
+    if not found:
+        raise Invalid("a reason is needed", field="reason")
+    return found
+
+
+def title(given: object) -> str:
+    found = text(given, "title").strip()
+    if not found:
+        raise Invalid("a title is needed", field="title")
+    if "\n" in found or "\r" in found:
+        raise Invalid("a title is one line; the rest belongs into the body", field="title")
+    if len(found) > TITLE_LENGTH_MAX:
+        raise Invalid(f"the title has {len(found)} characters; {TITLE_LENGTH_MAX} is the most", field="title")
+    return found
+
+
+def json_object(given: object, field: str) -> dict[str, Any]:
+    """A JSON object that comes back as it went in: no NaN, no NUL, text keys, within a size."""
+    if not isinstance(given, dict):
+        raise Invalid(f"{field} must be a JSON object", field=field)
+    try:
+        encoded = json.dumps(given, ensure_ascii=False, allow_nan=False)
+        size = len(encoded.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"{field} is not plain JSON: {error}", field=field) from error
+    if "\\u0000" in encoded and "\0" in _all_text(given):
+        raise Invalid(f"{field} contains a NUL character", field=field)
+    if size > JSON_BYTES_MAX:
+        raise Invalid(f"{field} has {size} bytes; {JSON_BYTES_MAX} is the most", field=field, bytes_max=JSON_BYTES_MAX)
+    found = json.loads(encoded)
+    assert isinstance(found, dict)
+    return found
+
+
+def number(given: object, field: str, *, low: float, high: float) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not low <= given <= high:
+        raise Invalid(f"{field} must be a number between {low:g} and {high:g}", field=field)
+    return given
+
+
+def whole(given: object, field: str, *, low: int, high: int) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or not low <= given <= high:
+        raise Invalid(f"{field} must be a whole number between {low} and {high}", field=field)
+    return given
+
+
+def token(given: object) -> int | None:
+    return None if given is None else whole(given, "token", low=1, high=TOKEN_MAX)
+
+
+def ttl_seconds(given: object) -> float | None:
+    """A number above zero; the bounds that hold for the session's kind are the rules' to check."""
+    return None if given is None else number(given, "ttl_seconds", low=0.001, high=1e9)
+
+
+def session_id(given: object) -> str:
+    return name(given, "session")
+
+
+def statuses(given: Iterable[object]) -> tuple[str, ...]:
+    found = names(given, "statuses")
+    for status in found:
+        if status not in STATUSES:
+            raise Invalid(f"{status!r} is no status; {', '.join(STATUSES)} are", field="statuses")
+    return found
+
+
+def limit(given: object) -> int:
+    return whole(given, "limit", low=1, high=LIST_MAX)
+
+
+def new_item(given: Mapping[str, object]) -> NewItem:
+    """An item to be added, from the fields a caller gave; without an id it gets one made from its title."""
+    unknown = set(given) - set(NewItem._fields)
+    if unknown:
+        raise Invalid(f"an item has no field {sorted(unknown)[0]!r}", field=sorted(unknown)[0])
+    found_title = title(given.get("title", ""))
+    found_type = name(given.get("type", DEFAULT_TYPE), "type")
+    found_id = given.get("id")
+    content: dict[str, Any] = {field: _CONTENT[field](value) for field, value in given.items() if field in _CONTENT}
+    found_id = made_id(found_title) if found_id is None else item_id(found_id)
+    return NewItem(**{**content, "id": found_id, "title": found_title, "type": found_type})
+
+
+def edits(given: Mapping[str, object]) -> dict[str, Any]:
+    """Changes to an item, each field valid by itself."""
+    if not given:
+        raise Invalid("there is nothing to change; name at least one field", field="changes")
+    for field in given:
+        if field not in EDITABLE:
+            raise Invalid(f"{field!r} cannot be edited; {', '.join(EDITABLE)} can", field=field)
+    return {field: _CONTENT[field](value) for field, value in given.items()}
+
+
+def made_id(from_title: str) -> str:
+    """A readable id that nobody else will have: the title's words and a random tail."""
+    words = re.sub(r"[^a-z0-9]+", "-", from_title.lower()).strip("-")[:40].rstrip("-")
+    return f"{words or 'item'}-{os.urandom(3).hex()}"
+
+
+def _all_text(value: object) -> str:
+    if isinstance(value, dict):
+        return "".join(key + _all_text(inner) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return "".join(map(_all_text, value))
+    return value if isinstance(value, str) else ""
+
+
+def _word(given: object, field: str, pattern: re.Pattern[str], length_max: int, alphabet: str) -> str:
+    if not isinstance(given, str) or not given:
+        raise Invalid(f"{field} is needed", field=field)
+    if len(given) > length_max:
+        raise Invalid(f"{field} has {len(given)} characters; {length_max} is the most", field=field)
+    if not pattern.fullmatch(given):
+        raise Invalid(f"{field} {given[:60]!r} may hold {alphabet}, and starts with a letter or digit", field=field)
+    return given
+
+
+_CONTENT: dict[str, Callable[[Any], Any]] = {
+    "title": title,
+    "body": lambda given: text(given, "body"),
+    "payload": lambda given: json_object(given, "payload"),
+    "labels": lambda given: names(given, "labels"),
+    "priority": priority.parse,
+    "phase": lambda given: None if given is None else name(given, "phase"),
+    "project": lambda given: name(given, "project"),
+    "type": lambda given: name(given, "type"),
+    "action": lambda given: name(given, "action") if given else "",
+    "timeout_seconds": lambda given: number(given, "timeout_seconds", low=1, high=TIMEOUT_SECONDS_MAX),
+}

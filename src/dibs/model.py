@@ -1,0 +1,314 @@
+"""The nouns of dibs, as values: item, agent, session, claim, run, event, activity, and what verbs answer with.
+
+Instants are integer milliseconds since the epoch by the store's clock, in fields that end in `_at` (and
+`not_before`). Durations are seconds, in fields that end in `_seconds`. Values are frozen; a change is a new value.
+"""
+
+from __future__ import annotations
+
+from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
+
+READY = "ready"
+IN_PROGRESS = "in_progress"
+DONE = "done"
+FAILED = "failed"
+CANCELLED = "cancelled"
+
+STATUSES = (READY, IN_PROGRESS, DONE, FAILED, CANCELLED)
+ENDED = frozenset({DONE, FAILED, CANCELLED})
+
+PERSON = "person"
+DEFAULT_PROJECT = "default"
+DEFAULT_TYPE = "task"
+DEFAULT_PRIORITY = 5
+DEFAULT_TIMEOUT_SECONDS = 8 * 3600
+
+
+class NewItem(Value):
+    """What a caller says about an item to be added; everything else about it is the board's."""
+
+    id: str
+    title: str
+    project: str = DEFAULT_PROJECT
+    type: str = DEFAULT_TYPE
+    action: str = ""
+    phase: str | None = None
+    body: str = ""
+    payload: dict[str, Any] = {}
+    labels: tuple[str, ...] = ()
+    priority: int = DEFAULT_PRIORITY
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+
+
+class Item(Value):
+    """A piece of work. `token` is the number of the latest claim ever given, `revision` that of its latest event."""
+
+    id: str
+    project: str
+    type: str
+    action: str
+    phase: str | None
+    title: str
+    body: str
+    payload: dict[str, Any]
+    labels: tuple[str, ...]
+    priority: int
+    timeout_seconds: float
+    status: str
+    created_by: str
+    created_at: int
+    updated_at: int
+    attempts: int
+    strikes: int
+    token: int
+    revision: int
+
+
+#: What `edit` may change; the rest of an item belongs to its history.
+EDITABLE = ("title", "body", "payload", "labels", "priority", "phase", "project", "type", "action", "timeout_seconds")
+
+
+class Agent(Value):
+    """A named worker. Empty `types` means every type; `max_claims` bounds what one of its sessions may hold."""
+
+    name: str
+    types: tuple[str, ...] = ()
+    role: str | None = None
+    max_claims: int | None = None
+    created_at: int = 0
+    updated_at: int = 0
+
+
+class Owner(Value):
+    """A process, named so that no other process can ever be taken for it."""
+
+    boot_id: str
+    pid_namespace: int
+    pid: int
+    start_time: int
+
+
+class Session(Value):
+    """One running instance of an agent."""
+
+    _nested: ClassVar[dict[str, type[Value]]] = {"owner": Owner}
+
+    id: str
+    agent: str
+    kind: str = "cli"
+    host: str = ""
+    owner: Owner | None = None
+    meta: dict[str, Any] = {}
+    started_at: int = 0
+    seen_at: int = 0
+    ended_at: int | None = None
+    end_reason: str | None = None
+
+
+class Claim(Value):
+    """A session's exclusive, expiring hold of an item; live while the store's clock is before `expires_at`."""
+
+    item: str
+    token: int
+    session: str
+    agent: str
+    claimed_at: int
+    renewed_at: int
+    expires_at: int
+    deadline_at: int
+    ttl_seconds: float
+    heartbeat_count: int = 0
+
+
+class Run(Value):
+    """The record of one claim, from start to end; `outcome` is None while it is going on."""
+
+    item: str
+    token: int
+    session: str
+    agent: str
+    started_at: int
+    ended_at: int | None = None
+    outcome: str | None = None
+    reason: str | None = None
+    links: dict[str, Any] = {}
+    cost: dict[str, Any] = {}
+
+
+class Note(Value):
+    """One line of progress, as the holder of a run told it."""
+
+    at: int
+    note: str
+    meta: dict[str, Any] = {}
+
+
+class Previous(Value):
+    """Where the last holder stopped: its run and its latest notes, oldest first."""
+
+    _nested: ClassVar[dict[str, type[Value]]] = {"run": Run, "notes": Note}
+
+    run: Run
+    notes: tuple[Note, ...] = ()
+
+
+class Event(Value):
+    """One line of an item's history. `id` orders the board's feed, `number` counts the item's own from 1."""
+
+    item: str
+    number: int
+    kind: str
+    at: int
+    status: str
+    token: int
+    actor: str
+    session: str | None = None
+    agent: str | None = None
+    data: dict[str, Any] = {}
+    id: int = 0
+
+
+class Activity(Value):
+    """What changed nothing and is worth knowing: a refused claim."""
+
+    at: int
+    item: str
+    session: str
+    agent: str
+    action: str
+    code: str
+    details: dict[str, Any] = {}
+    id: int = 0
+
+
+class Grant(Value):
+    """The answer to a claim: the item, the hold of it, and where the last holder stopped."""
+
+    _nested: ClassVar[dict[str, type[Value]]] = {"item": Item, "claim": Claim, "previous": Previous}
+
+    item: Item
+    claim: Claim
+    previous: Previous | None = None
+
+
+class Renewal(Value):
+    """A claim that goes on. `warning` is None, `warning` or `expiring`, by what is left of it."""
+
+    item: str
+    token: int
+    expires_at: int
+    remaining_seconds: float
+    heartbeat_count: int
+    warning: str | None
+    heartbeat_seconds: float
+
+
+class Lost(Value):
+    """A claim that the caller believed to hold and does not: how it ended, and who has the item now."""
+
+    item: str
+    token: int | None
+    code: str
+    how: str
+    holder: dict[str, Any] | None = None
+
+
+class Heartbeat(Value):
+    """The answer to a session's heartbeat: what goes on, what was lost, what was let go as forgotten."""
+
+    _nested: ClassVar[dict[str, type[Value]]] = {"renewed": Renewal, "lost": Lost}
+
+    session: str
+    renewed: tuple[Renewal, ...]
+    lost: tuple[Lost, ...]
+    forgotten: tuple[str, ...]
+    heartbeat_seconds: float
+
+
+class Ended(Value):
+    """The answer to an end of a run: the item as it is now, and the run as it was recorded."""
+
+    _nested: ClassVar[dict[str, type[Value]]] = {"item": Item, "run": Run}
+
+    item: Item
+    run: Run
+
+
+class Detail(Value):
+    """An item in full, read in one instant; runs are the latest, newest first, and notes those of the newest."""
+
+    _nested: ClassVar[dict[str, type[Value]]] = {"item": Item, "claim": Claim, "runs": Run, "notes": Note}
+
+    item: Item
+    claim: Claim | None
+    runs: tuple[Run, ...]
+    notes: tuple[Note, ...] = ()
+
+
+class SessionEnd(Value):
+    """The answer to the end of a session: the session, and the items it let go."""
+
+    _nested: ClassVar[dict[str, type[Value]]] = {"session": Session}
+
+    session: Session
+    released: tuple[str, ...]
+
+
+class Holding(Value):
+    """A line of `who`: an item in progress, its claim if it is live, and how healthy that looks."""
+
+    _nested: ClassVar[dict[str, type[Value]]] = {"item": Item, "claim": Claim}
+
+    item: Item
+    claim: Claim | None
+    kind: str | None
+    health: str
+    age_seconds: float
+    remaining_seconds: float
+
+
+class SessionView(Value):
+    """A line of `sessions`: the session, how many live claims it has, and its last ten runs."""
+
+    _nested: ClassVar[dict[str, type[Value]]] = {"session": Session, "recent": Run}
+
+    session: Session
+    claims: int
+    recent: tuple[Run, ...] = ()
+
+
+class Sweep(Value):
+    """What a sweep ended: expired claims, those of dead owners, and which of these failed; `more`: not yet all."""
+
+    expired: tuple[str, ...]
+    owner_died: tuple[str, ...]
+    failed: tuple[str, ...]
+    more: bool = False
+
+
+class Stats(Value):
+    """The board in figures; rates and means are over everything the board still remembers."""
+
+    items: dict[str, int]
+    ready: list[dict[str, Any]]
+    active_claims: int
+    live_sessions: int
+    total_claims: int
+    outcomes: dict[str, int]
+    conflicts_avoided: int
+    claim_success_rate: float | None
+    failure_rate: float | None
+    time_to_claim_seconds: float | None
+    claim_duration_seconds: float | None
+
+
+class Request(Value):
+    """A request id with the fingerprint of what was asked, so that a repeated verb is answered and not done again."""
+
+    actor: str
+    id: str
+    fingerprint: str

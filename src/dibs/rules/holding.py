@@ -1,0 +1,176 @@
+"""Keeping an item: who holds it, until when, and what a caller that does not hold it is told.
+
+`fence` is the one place that decides whether (item, token, session) is the live claim. Whatever it refuses changes
+nothing, and says which it was: expired, taken over and by whom, finished, somebody else's, never given.
+"""
+
+from __future__ import annotations
+
+from dibs.config import Settings
+from dibs.errors import ClaimExpired, DibsError, Invalid, ItemNotClaimed, NotClaimOwner
+from dibs.model import Claim, Lost, Renewal, Run
+from dibs.rules.decision import State, Step, step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Ends of a run that its holder did not choose and may not have noticed.
+LAPSED = frozenset({"expired", "owner_died"})
+
+
+def live(claim: Claim, now: int) -> bool:
+    return now < claim.expires_at
+
+
+def fence(now: int, state: State, *, session: str, token: int | None, asked: Run | None) -> Claim:
+    """The live claim that this session holds under this token, or the refusal that says why it holds none.
+
+    Without a token, the session's own live claim is meant. `asked` is the run the caller means: that of the token,
+    or without one the session's latest run of the item; None if there is no such run.
+    """
+    item = state.item
+    current = state.claim if state.claim is not None and live(state.claim, now) else None
+    if token is not None and token > item.token:
+        raise Invalid(
+            f"token {token} of {item.id} was never given; the latest is {item.token}",
+            field="token",
+            item=item.id,
+            latest_token=item.token,
+        )
+    if current is not None and current.session == session and token in (None, current.token):
+        return current
+    if asked is not None and asked.session == session:
+        raise ended(state, asked, current)
+    if current is not None:
+        raise NotClaimOwner(
+            f"{item.id} is claimed by {current.agent} (session {current.session}), not by session {session}",
+            item=item.id,
+            holder=holder(current),
+        )
+    raise ItemNotClaimed(
+        f"session {session} holds no claim of {item.id}; the item is {item.status}",
+        item=item.id,
+        status=item.status,
+        how="never_claimed",
+    )
+
+
+def ended(state: State, run: Run, current: Claim | None) -> DibsError:
+    """What the holder of a run that is over is told."""
+    how = run.outcome or "expired"
+    if how in LAPSED:
+        return taken_over(state, run.token)
+    if current is not None:
+        return NotClaimOwner(
+            f"this claim of {run.item} ended ({how}); {current.agent} (session {current.session}) holds it now",
+            item=run.item,
+            how=how,
+            holder=holder(current),
+        )
+    return ItemNotClaimed(
+        f"this claim of {run.item} ended ({how}); the item is {state.item.status}",
+        item=run.item,
+        status=state.item.status,
+        how=how,
+    )
+
+
+def taken_over(state: State, token: int) -> ClaimExpired:
+    """The claim under this token lapsed; name who was given the item since, if anybody was."""
+    item, latest = state.item, state.run
+    if item.token == token or latest is None:
+        return ClaimExpired(
+            f"the claim of {item.id} under token {token} has expired; nobody has taken it over",
+            item=item.id,
+            token=token,
+            status=item.status,
+            how="expired",
+            taken_over_by=None,
+        )
+    return ClaimExpired(
+        f"the claim of {item.id} under token {token} has expired; "
+        f"{latest.agent} (session {latest.session}) took it over",
+        item=item.id,
+        token=token,
+        status=item.status,
+        how="expired",
+        taken_over_by={"session": latest.session, "agent": latest.agent, "token": latest.token},
+    )
+
+
+def lost(item: str, token: int | None, error: DibsError) -> Lost:
+    """A refusal of the fence, as an entry of a heartbeat's answer."""
+    taken_by = error.facts.get("taken_over_by") or error.facts.get("holder")
+    return Lost(item=item, token=token, code=error.code, how=error.facts.get("how", "not_owner"), holder=taken_by)
+
+
+def renew(claim: Claim, now: int, ttl_seconds: float | None = None, *, counted: bool = True) -> Claim:
+    """The claim, kept for another TTL and never past its deadline."""
+    ttl_seconds = claim.ttl_seconds if ttl_seconds is None else ttl_seconds
+    return claim.replace(
+        renewed_at=now,
+        expires_at=min(now + round(ttl_seconds * 1000), claim.deadline_at),
+        ttl_seconds=ttl_seconds,
+        heartbeat_count=claim.heartbeat_count + (1 if counted else 0),
+    )
+
+
+def renewal(claim: Claim, now: int, settings: Settings) -> Renewal:
+    left = remaining_seconds(claim, now)
+    warning = "warning" if left <= settings.warning_seconds else None
+    if left <= settings.expiring_seconds:
+        warning = "expiring"
+    return Renewal(
+        item=claim.item,
+        token=claim.token,
+        expires_at=claim.expires_at,
+        remaining_seconds=left,
+        heartbeat_count=claim.heartbeat_count,
+        warning=warning,
+        heartbeat_seconds=interval_seconds(claim, settings),
+    )
+
+
+def interval_seconds(claim: Claim, settings: Settings) -> float:
+    """How often to heartbeat: as configured, and at least three times within the TTL."""
+    return min(settings.heartbeat_seconds, claim.ttl_seconds / 3)
+
+
+def progress(now: int, state: State, claim: Claim, *, note: str, meta: dict[str, Any]) -> Step:
+    """A note for watchers and for the next holder; the item stays as it is, its claim is renewed."""
+    return step(
+        state,
+        kind="progress",
+        at=now,
+        status=state.item.status,
+        actor=claim.agent,
+        session=claim.session,
+        agent=claim.agent,
+        claim=renew(claim, now),
+        run=state.run,
+        data={"note": note, "meta": meta},
+    )
+
+
+def health(claim: Claim, now: int, settings: Settings) -> str:
+    """A mark for display, never a reason to take a claim away."""
+    left = remaining_seconds(claim, now)
+    silent = (now - claim.renewed_at) / 1000
+    if left <= 0:
+        return "expired"
+    if left <= settings.expiring_seconds:
+        return "expiring"
+    if left <= settings.warning_seconds:
+        return "warning"
+    if silent > settings.orphan_seconds:
+        return "orphaned"
+    return "stale" if silent > settings.stale_seconds else "healthy"
+
+
+def holder(claim: Claim) -> dict[str, Any]:
+    return {"session": claim.session, "agent": claim.agent, "token": claim.token}
+
+
+def remaining_seconds(claim: Claim, now: int) -> float:
+    return max(0, claim.expires_at - now) / 1000

@@ -1,0 +1,1 @@
+"""Where a board keeps its things: one contract, one folder for each store that fulfils it."""

@@ -1,0 +1,165 @@
+"""Opening the database file: settings, schema, and a plain sentence for everything that can be wrong with it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import apsw
+
+from dibs.config import Settings
+from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
+from dibs.store.sqlite.lock import FairLock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: "dibs" in ASCII, so that `file` and other programs can tell whose database it is.
+APPLICATION_ID = 0x64696273
+SCHEMA_VERSION = 1
+#: Backstop behind the fair lock, for writers that do not take it (a shell, a backup tool).
+BUSY_TIMEOUT_MILLISECONDS = 5000
+#: Small, because a one-shot process that finds a WAL without its index reads all of it.
+CHECKPOINT_PAGES = 250
+NETWORK_FILESYSTEMS = (
+    "nfs",
+    "cifs",
+    "smb",
+    "9p",
+    "afs",
+    "ceph",
+    "fuse.sshfs",
+    "fuse.gluster",
+    "gluster",
+    "lustre",
+    "beegfs",
+)
+
+
+def open_database(path: str, settings: Settings, lock: FairLock, *, create: bool) -> apsw.Connection:
+    """A connection to a board of this version's schema, made or migrated if need be."""
+    exists = os.path.exists(path)
+    if not exists and not create:
+        raise StoreUnusable(f"there is no board at {path}; make one with: dibs init", path=path)
+    if os.path.isdir(path):
+        raise StoreUnusable(f"{path} is a directory; a board is a file", path=path)
+    if not settings.network_filesystem:
+        refuse_network_filesystem(path)
+    if not exists:
+        os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
+    try:
+        connection = _configured(path, create)
+        if _version(connection, path) != SCHEMA_VERSION:
+            migrate(connection, path, lock, create)
+    except apsw.Error as error:
+        raise explain(error, path) from error
+    return connection
+
+
+def _configured(path: str, create: bool) -> apsw.Connection:
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    connection = apsw.Connection(path, flags=flags)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MILLISECONDS)
+    # Closing must not cost a checkpoint: most processes live for one verb.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    settings = f"PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}"
+    connection.execute(settings + ("; PRAGMA fullfsync = ON" if sys.platform == "darwin" else ""))
+    return connection
+
+
+def _version(connection: apsw.Connection, path: str) -> int:
+    """The schema's version; 0 for an empty database. What is no board, or a newer one, is refused."""
+    application, version = _number(connection, "application_id"), _number(connection, "user_version")
+    if application != APPLICATION_ID and (application or version or _number(connection, "schema_version")):
+        raise StoreUnusable(f"{path} is a database of another program, not a board", path=path)
+    if version > SCHEMA_VERSION:
+        raise StoreUnusable(
+            f"{path} was written by a newer dibs (schema {version}; this one knows {SCHEMA_VERSION}): upgrade dibs",
+            path=path,
+            schema=version,
+            known=SCHEMA_VERSION,
+        )
+    return version
+
+
+def migrate(connection: apsw.Connection, path: str, lock: FairLock, create: bool) -> None:
+    """Bring the schema up to this version, one process at a time; whoever waited finds it done."""
+    lock.acquire()
+    try:
+        version = _version(connection, path)
+        if version == 0 and not create:
+            raise StoreUnusable(f"{path} is empty; make a board of it with: dibs init", path=path)
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        for number in range(version + 1, SCHEMA_VERSION + 1):
+            script = _migration(number)
+            stamp = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number}"
+            connection.execute(f"BEGIN IMMEDIATE; {script}; {stamp}; COMMIT")
+        _sync_directory(os.path.dirname(os.path.abspath(path)))
+    finally:
+        lock.release()
+
+
+def explain(error: BaseException, path: str) -> DibsError:
+    """An error of SQLite or the system as one readable line, and whether waiting would help."""
+    match error:
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreUnavailable(f"the board {path} is busy; try again", path=path, retry_after_seconds=1)
+        case apsw.FullError():
+            return StoreUnavailable(f"the disk of {path} is full; nothing was changed", path=path)
+        case apsw.NotADBError() | apsw.CorruptError():
+            return StoreUnusable(f"{path} is damaged or no board: {error}; restore a backup", path=path)
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | PermissionError():
+            return StoreUnusable(
+                f"{path} cannot be written: {error}; a board needs write access to its folder", path=path
+            )
+        case _:
+            return StoreUnavailable(f"the board {path} does not answer: {error}", path=path)
+
+
+def refuse_network_filesystem(path: str) -> None:
+    kind = _filesystem(os.path.abspath(path))
+    if kind.startswith(NETWORK_FILESYSTEMS):
+        raise StoreUnusable(
+            f"{path} lies on a network filesystem ({kind}), where SQLite's locks cannot be trusted: put the board on a "
+            "local disk, or set network_filesystem = true in [board] of dibs.toml if only one machine uses it",
+            path=path,
+            filesystem=kind,
+        )
+
+
+def _filesystem(path: str) -> str:
+    """The type of the filesystem that holds this path; empty where the system does not tell."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return ""
+    path = os.path.realpath(path)
+    best, kind = "", ""
+    for line in lines:
+        mount, _, source = line.partition(" - ")
+        point = mount.split(" ")[4].replace("\\040", " ")
+        inside = path == point or path.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):
+            best, kind = point, source.split(" ")[0]
+    return kind
+
+
+def _number(connection: apsw.Connection, pragma: str) -> int:
+    value: Any = connection.execute(f"PRAGMA {pragma}").fetchone()
+    return int(value[0])
+
+
+def _migration(number: int) -> str:
+    path = os.path.join(os.path.dirname(__file__), "migrations", f"{number:04d}.sql")
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _sync_directory(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,165 @@
+"""Reading a board on SQLite: each verb one snapshot, no lock, nobody waits for a reader."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from dibs.model import STATUSES, Detail, Holding, Owner, SessionView, Stats
+from dibs.rules import holding
+from dibs.store.sqlite import rows
+from dibs.store.sqlite.queries import PATH, READING
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
+
+    from dibs.model import Activity, Agent, Event, Item, Run
+    from dibs.store.sqlite.transaction import Transaction
+
+    T = TypeVar("T")
+
+RUNS_IN_DETAIL = 20
+RECENT_RUNS = 10
+
+
+class Reading:
+    @abstractmethod
+    def read(self, work: Callable[[Transaction], T]) -> T: ...
+
+    def get(self, item: str) -> Detail:
+        def get(t: Transaction) -> Detail:
+            state = t.state(item)
+            live = state.claim if state.claim is not None and holding.live(state.claim, t.now) else None
+            found = t.all(READING["runs_of_item"], item=item, limit=RUNS_IN_DETAIL)
+            latest = tuple(rows.run(row) for row in found)
+            notes = () if state.run is None else t.notes(state.run)
+            return Detail(item=state.item, claim=live, runs=latest, notes=notes)
+
+        return self.read(get)
+
+    def list(
+        self,
+        *,
+        statuses: Sequence[str] = (),
+        projects: Sequence[str] = (),
+        types: Sequence[str] = (),
+        labels: Sequence[str] = (),
+        limit: int,
+    ) -> tuple[Item, ...]:
+        filters = {
+            "statuses": rows.dumps(list(statuses or STATUSES)),
+            "projects": rows.dumps(list(projects)),
+            "types": rows.dumps(list(types)),
+            "labels": rows.dumps(list(labels)),
+        }
+        return self._many(rows.item, "list_items", **filters, limit=limit)
+
+    def events(self, *, after: int = 0, item: str | None = None, limit: int) -> tuple[Event, ...]:
+        if item is None:
+            return self._many(rows.event, "feed", after=after, limit=limit)
+        return self._many(rows.event, "feed_of_item", item=item, after=after, limit=limit)
+
+    def runs(
+        self, *, item: str | None = None, session: str | None = None, agent: str | None = None, limit: int
+    ) -> tuple[Run, ...]:
+        return self._many(rows.run, "list_runs", item=item, session=session, agent=agent, limit=limit)
+
+    def activity(self, *, item: str | None = None, agent: str | None = None, limit: int) -> tuple[Activity, ...]:
+        return self._many(rows.activity, "list_activity", item=item, agent=agent, limit=limit)
+
+    def agents(self) -> tuple[Agent, ...]:
+        return self._many(rows.agent, "list_agents")
+
+    def sessions(self, *, ended: bool = False, limit: int) -> tuple[SessionView, ...]:
+        def sessions(t: Transaction) -> tuple[SessionView, ...]:
+            views = []
+            for row in t.all(READING["list_sessions"], ended=ended, limit=limit):
+                session = rows.session(row)
+                recent = t.all(READING["runs_of_session"], session=session.id, limit=RECENT_RUNS)
+                last = tuple(rows.run(run) for run in recent)
+                views.append(SessionView(session=session, claims=t.held(session.id), recent=last))
+            return tuple(views)
+
+        return self.read(sessions)
+
+    def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
+        def owners(t: Transaction) -> tuple[tuple[str, Owner], ...]:
+            found = t.all(READING["owned_sessions"], boot_id=boot_id, pid_namespace=pid_namespace)
+            return tuple((id, Owner(**dict(zip(Owner._fields, owner, strict=True)))) for id, *owner in found)
+
+        return self.read(owners)
+
+    def who(self) -> tuple[Holding, ...]:
+        def who(t: Transaction) -> tuple[Holding, ...]:
+            return tuple(_holding(t, item, kind) for item, _, kind in t.all(READING["in_progress"], now=t.now))
+
+        return self.read(who)
+
+    def stats(self) -> Stats:
+        return self.read(_stats)
+
+    def due_seconds(self) -> float | None:
+        def due(t: Transaction) -> float | None:
+            row = t.one(PATH["due"])
+            return None if row is None or row[0] is None else max(0, row[0] - t.now) / 1000
+
+        return self.read(due)
+
+    def check(self) -> tuple[str, ...]:
+        def check(t: Transaction) -> tuple[str, ...]:
+            damage = [f"the database is damaged: {row[0]}" for row in t.all("PRAGMA integrity_check") if row[0] != "ok"]
+            mode = t.one("PRAGMA journal_mode")
+            if mode is not None and mode[0] != "wal":
+                damage.append(f"the journal mode is {mode[0]}; it should be wal: open the board once with dibs init")
+            return tuple(damage)
+
+        return self.read(check)
+
+    def _many(self, make: Callable[[tuple[Any, ...]], T], name: str, **parameters: Any) -> tuple[T, ...]:
+        return self.read(lambda t: tuple(make(row) for row in t.all(READING[name], **parameters)))
+
+
+def _holding(t: Transaction, item: str, kind: str | None) -> Holding:
+    state = t.state(item)
+    claim = state.claim
+    if claim is None or not holding.live(claim, t.now):
+        silent = (t.now - state.item.updated_at) / 1000
+        health = "unclaimed" if claim is None else "expired"
+        return Holding(item=state.item, claim=None, kind=kind, health=health, age_seconds=silent, remaining_seconds=0)
+    return Holding(
+        item=state.item,
+        claim=claim,
+        kind=kind,
+        health=holding.health(claim, t.now, t.settings),
+        age_seconds=(t.now - claim.claimed_at) / 1000,
+        remaining_seconds=holding.remaining_seconds(claim, t.now),
+    )
+
+
+def _stats(t: Transaction) -> Stats:
+    statuses = dict.fromkeys(STATUSES, 0) | dict(t.all(READING["count_by_status"]))
+    outcomes = dict(t.all(READING["count_by_outcome"]))
+    depth = [
+        dict(zip(("project", "type", "priority", "count"), row, strict=True)) for row in t.all(READING["ready_depth"])
+    ]
+    claims, ended = sum(outcomes.values()), outcomes.get("done", 0) + outcomes.get("failed", 0)
+    conflicts = _figure(t, PATH["meta"], name="conflicts") or 0
+    return Stats(
+        items=statuses,
+        ready=depth,
+        active_claims=int(_figure(t, READING["count_live_claims"], now=t.now) or 0),
+        live_sessions=int(_figure(t, READING["count_live_sessions"]) or 0),
+        total_claims=claims,
+        outcomes=outcomes,
+        conflicts_avoided=int(conflicts),
+        claim_success_rate=claims / (claims + conflicts) if claims + conflicts else None,
+        failure_rate=outcomes.get("failed", 0) / ended if ended else None,
+        time_to_claim_seconds=_figure(t, READING["mean_time_to_claim"]),
+        claim_duration_seconds=_figure(t, READING["mean_claim_duration"]),
+    )
+
+
+def _figure(t: Transaction, sql: str, **parameters: Any) -> float | None:
+    row = t.one(sql, **parameters)
+    return None if row is None else row[0]

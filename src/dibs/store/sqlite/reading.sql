@@ -1,0 +1,84 @@
+-- What people and dashboards read. None of it takes a lock.
+
+-- name: list_items
+SELECT @item
+FROM items
+WHERE status IN (SELECT value FROM json_each(:statuses))
+  AND (:projects = '[]' OR project IN (SELECT value FROM json_each(:projects)))
+  AND (:types = '[]' OR type IN (SELECT value FROM json_each(:types)))
+  AND NOT EXISTS (SELECT value FROM json_each(:labels)
+                  EXCEPT SELECT value FROM json_each(items.labels))
+ORDER BY priority DESC, seq
+LIMIT :limit
+
+-- name: runs_of_item
+SELECT @run
+FROM runs WHERE item = :item ORDER BY token DESC LIMIT :limit
+
+-- name: list_runs
+SELECT @run
+FROM runs
+WHERE (:item IS NULL OR item = :item) AND (:session IS NULL OR session = :session) AND (:agent IS NULL OR agent = :agent)
+ORDER BY seq DESC LIMIT :limit
+
+-- name: runs_of_session
+SELECT @run
+FROM runs WHERE session = :session ORDER BY seq DESC LIMIT :limit
+
+-- name: feed
+SELECT @event
+FROM events WHERE id > :after ORDER BY id LIMIT :limit
+
+-- name: feed_of_item
+SELECT @event
+FROM events WHERE item = :item AND id > :after ORDER BY number LIMIT :limit
+
+-- name: list_activity
+SELECT @activity
+FROM activity
+WHERE (:item IS NULL OR item = :item) AND (:agent IS NULL OR agent = :agent)
+ORDER BY id DESC LIMIT :limit
+
+-- name: in_progress
+SELECT items.id, claims.session, sessions.kind
+FROM items
+LEFT JOIN claims ON claims.item = items.id
+LEFT JOIN sessions ON sessions.id = claims.session
+WHERE items.status = 'in_progress'
+ORDER BY claims.expires_at IS NULL OR claims.expires_at <= :now, claims.agent, claims.claimed_at, items.seq
+
+-- name: list_agents
+SELECT @agent FROM agents ORDER BY name
+
+-- name: list_sessions
+SELECT @session
+FROM sessions WHERE (:ended OR ended_at IS NULL) ORDER BY seen_at DESC, id LIMIT :limit
+
+-- name: owned_sessions
+SELECT id, boot_id, pid_namespace, pid, start_time
+FROM sessions
+WHERE ended_at IS NULL AND boot_id = :boot_id AND pid_namespace = :pid_namespace
+  AND EXISTS (SELECT 1 FROM claims WHERE session = sessions.id)
+
+-- name: count_by_status
+SELECT status, count(*) FROM items GROUP BY status
+
+-- name: ready_depth
+SELECT project, type, priority, count(*) FROM items WHERE status = 'ready'
+GROUP BY project, type, priority ORDER BY priority DESC, project, type
+
+-- name: count_live_claims
+SELECT count(*) FROM claims WHERE expires_at > :now
+
+-- name: count_live_sessions
+SELECT count(*) FROM sessions WHERE ended_at IS NULL
+
+-- name: count_by_outcome
+SELECT coalesce(outcome, 'running'), count(*) FROM runs GROUP BY outcome
+
+-- name: mean_time_to_claim
+SELECT avg(first.at - items.created_at) / 1000.0
+FROM (SELECT item, min(started_at) AS at FROM runs GROUP BY item) AS first JOIN items ON items.id = first.item
+
+-- name: mean_claim_duration
+SELECT avg(ended_at - started_at) / 1000.0 FROM runs WHERE ended_at IS NOT NULL

@@ -1,0 +1,105 @@
+"""Rows of the database as values of the model, and back. JSON columns are text in the database and data in values."""
+
+from __future__ import annotations
+
+import json
+
+from dibs.model import Activity, Agent, Claim, Event, Item, Owner, Run, Session
+from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Row = tuple[Any, ...]
+
+
+def encode(value: Value) -> dict[str, Any]:
+    """A value as statement parameters."""
+    return {name: _column(field) for name, field in value.as_dict().items()}
+
+
+def item(row: Row) -> Item:
+    fields = dict(zip(Item._fields, row, strict=True))
+    fields["payload"] = _object(fields["payload"])
+    fields["labels"] = _names(fields["labels"])
+    return Item(**fields)
+
+
+def claim(row: Row) -> Claim:
+    return Claim(**dict(zip(Claim._fields, row, strict=True)))
+
+
+def run(row: Row) -> Run:
+    fields = dict(zip(Run._fields, row, strict=True))
+    fields["links"] = _object(fields["links"])
+    fields["cost"] = _object(fields["cost"])
+    return Run(**fields)
+
+
+def event(row: Row) -> Event:
+    fields = dict(zip(Event._fields, row, strict=True))
+    fields["data"] = _object(fields["data"])
+    return Event(**fields)
+
+
+def activity(row: Row) -> Activity:
+    fields = dict(zip(Activity._fields, row, strict=True))
+    fields["details"] = _object(fields["details"])
+    return Activity(**fields)
+
+
+def agent(row: Row) -> Agent:
+    fields = dict(zip(Agent._fields, row, strict=True))
+    fields["types"] = _names(fields["types"])
+    return Agent(**fields)
+
+
+def session(row: Row) -> Session:
+    id, agent, kind, host, boot_id, pid_namespace, pid, start_time, meta, *times = row
+    owner = None
+    if boot_id is not None:
+        owner = Owner(boot_id=boot_id, pid_namespace=pid_namespace, pid=pid, start_time=start_time)
+    started_at, seen_at, ended_at, end_reason = times
+    return Session(
+        id=id,
+        agent=agent,
+        kind=kind,
+        host=host,
+        owner=owner,
+        meta=_object(meta),
+        started_at=started_at,
+        seen_at=seen_at,
+        ended_at=ended_at,
+        end_reason=end_reason,
+    )
+
+
+def encode_session(value: Session) -> dict[str, Any]:
+    owner = value.owner
+    fields = encode(value.replace(owner=None))
+    del fields["owner"]
+    nothing = dict.fromkeys(Owner._fields)
+    return {**fields, **(nothing if owner is None else owner.as_dict())}
+
+
+def dumps(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+def loads(text: str) -> Any:
+    return json.loads(text)
+
+
+def _column(field: Any) -> Any:
+    if isinstance(field, dict | list | tuple):
+        return dumps(field) if field else ("{}" if isinstance(field, dict) else "[]")
+    return field
+
+
+def _object(text: str) -> dict[str, Any]:
+    return {} if text == "{}" else json.loads(text)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return () if text == "[]" else tuple(json.loads(text))

@@ -1,0 +1,106 @@
+"""Waking those who wait, across processes, without polling.
+
+Every writer rings after its commit: it writes a byte into the bell file beside the board. Waiters watch that file with
+inotify. The WAL itself would be the wrong thing to watch, since its pages are written before the commit they belong to.
+A ring can be lost (a writer killed between commit and ring), so a waiter also looks now and then at SQLite's
+`data_version`, and where there is no inotify it does only that.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from dibs.store.contract import Watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: How often a waiter that relies on the bell makes sure that no ring was lost.
+LOST_RING_SECONDS = 1.0
+POLL_SECONDS_MIN = 0.02
+POLL_SECONDS_MAX = 0.25
+
+IN_MODIFY = 0x2
+
+
+class Bell:
+    """One process's handle of the bell file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    def ring(self) -> None:
+        if self._descriptor is None:
+            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o666)
+        os.pwrite(self._descriptor, b"!", 0)
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class BellWatch(Watch):
+    def __init__(self, path: str, data_version: Callable[[], int], close: Callable[[], None]) -> None:
+        self._data_version = data_version
+        self._close = close
+        self._seen = data_version()
+        self._inotify = _inotify(path)
+
+    def wait(self, timeout_seconds: float) -> bool:
+        end = time.monotonic() + timeout_seconds
+        pause = POLL_SECONDS_MIN
+        while True:
+            left = end - time.monotonic()
+            if self._inotify is None:
+                time.sleep(max(0, min(left, pause)))
+                pause = min(2 * pause, POLL_SECONDS_MAX)
+            elif self._heard(min(left, LOST_RING_SECONDS)):
+                self._seen = self._data_version()
+                return True
+            version = self._data_version()
+            if version != self._seen:
+                self._seen = version
+                return True
+            if left <= 0:
+                return False
+
+    def close(self) -> None:
+        if self._inotify is not None:
+            os.close(self._inotify)
+            self._inotify = None
+        self._close()
+
+    def _heard(self, timeout_seconds: float) -> bool:
+        import select
+
+        assert self._inotify is not None
+        poll = select.poll()
+        poll.register(self._inotify, select.POLLIN)
+        if not poll.poll(max(0, timeout_seconds) * 1000):
+            return False
+        try:
+            os.read(self._inotify, 65536)  # all the rings there are: one look answers them all
+        except BlockingIOError:
+            return False
+        return True
+
+
+def _inotify(path: str) -> int | None:
+    """A descriptor that becomes readable when the file is written; None where the system has no inotify."""
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(library, "inotify_init1"):
+        return None
+    descriptor = int(library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+    if descriptor < 0:
+        return None
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))
+    if library.inotify_add_watch(descriptor, os.fsencode(path), IN_MODIFY) < 0:
+        os.close(descriptor)
+        return None
+    return descriptor

@@ -1,0 +1,54 @@
+"""The base of every value in dibs: a light frozen record.
+
+Fields are the class's annotations, defaults its class attributes; values compare by content, copy with
+`replace`, and turn into plain dicts with `as_dict`. It exists because the standard library's two answers cost
+10 ms (`typing.NamedTuple`) and 17 ms (`dataclasses`) of import time, more than a whole claim takes.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, Self, dataclass_transform
+else:
+
+    def dataclass_transform(**_: object):
+        return lambda cls: cls
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Value:
+    _fields: ClassVar[tuple[str, ...]] = ()
+    _defaults: ClassVar[dict[str, Any]] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls._fields = tuple(n for n in cls.__annotations__ if not n.startswith("_"))
+        cls._defaults = {n: cls.__dict__[n] for n in cls._fields if n in cls.__dict__}
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, **fields: Any) -> None:
+            values = {**self._defaults, **fields}
+            if len(values) != len(self._fields) or not all(name in values for name in self._fields):
+                wrong = set(values).symmetric_difference(self._fields)
+                raise TypeError(f"{type(self).__name__}: missing or unknown fields {sorted(wrong)}")
+            self.__dict__.update(values)
+
+        def __setattr__(self, name: str, _: object) -> None:
+            raise AttributeError(f"{type(self).__name__}.{name} is frozen; use replace()")
+
+    def replace(self, **changes: Any) -> Self:
+        return type(self)(**{**self.__dict__, **changes})
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in self._fields}
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.__dict__ == self.__dict__
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={self.__dict__[name]!r}" for name in self._fields)
+        return f"{type(self).__name__}({fields})"

@@ -1,0 +1,62 @@
+"""Durations and instants, in and out of words: `90s`, `30m`, `2h`; ISO 8601 in UTC with milliseconds."""
+
+from __future__ import annotations
+
+import time
+
+from dibs.errors import Invalid
+
+UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def parse_duration(text: str, field: str = "duration") -> float:
+    """Seconds in `90s`, `30m`, `1h30m`, `250ms` or a bare number of seconds."""
+    rest, total = text.strip().lower(), 0.0
+    try:
+        total, rest = float(rest), ""
+    except ValueError:
+        pass
+    while rest:
+        number = rest[: len(rest) - len(rest.lstrip("0123456789."))]
+        rest = rest[len(number) :]
+        unit = rest[: len(rest) - len(rest.lstrip("abcdefghijklmnopqrstuvwxyz"))]
+        rest = rest[len(unit) :]
+        if unit not in UNITS or number.count(".") > 1 or number in ("", "."):
+            raise Invalid(f"{text!r} is no duration; write 90s, 30m, 2h or 1h30m", field=field)
+        total += float(number) * UNITS[unit]
+    if not text.strip() or not 0 <= total < 1e9:
+        raise Invalid(f"{text!r} is no duration; write 90s, 30m, 2h or 1h30m", field=field)
+    return total
+
+
+def span(seconds: float) -> str:
+    """A duration as people say it, two units at most: `45s`, `4m`, `2h 5m`, `3d`."""
+    seconds = max(0, round(seconds))
+    if seconds < 60:
+        return f"{seconds}s"
+    for unit, size, below, part in (("m", 60, 3600, "s"), ("h", 3600, 86400, "m"), ("d", 86400, float("inf"), "h")):
+        if seconds < below:
+            whole, rest = divmod(seconds, size)
+            rest //= int(UNITS[part])
+            return f"{whole}{unit} {rest}{part}" if rest and whole < 10 else f"{whole}{unit}"
+    raise AssertionError("unreachable: the last unit has no upper bound")
+
+
+def iso(at: int) -> str:
+    """An instant as ISO 8601 in UTC, with milliseconds so that nothing is lost on the way."""
+    seconds, milliseconds = divmod(at, 1000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{milliseconds:03d}Z"
+
+
+def parse_instant(text: str, field: str = "time") -> int:
+    """Milliseconds since the epoch of an ISO 8601 time; without an offset it is UTC."""
+    from datetime import UTC, datetime
+
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise Invalid(f"{text!r} is no ISO 8601 time; write 2026-11-15T09:30:00Z", field=field) from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    whole = int(moment.replace(microsecond=0).timestamp())
+    return whole * 1000 + moment.microsecond // 1000
