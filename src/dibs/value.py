@@ -19,18 +19,20 @@ else:
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Value:
     _fields: ClassVar[tuple[str, ...]] = ()
+    _names: ClassVar[frozenset[str]] = frozenset()
     _defaults: ClassVar[dict[str, Any]] = {}
 
     def __init_subclass__(cls) -> None:
         cls._fields = tuple(n for n in cls.__annotations__ if not n.startswith("_"))
+        cls._names = frozenset(cls._fields)
         cls._defaults = {n: cls.__dict__[n] for n in cls._fields if n in cls.__dict__}
 
     if not TYPE_CHECKING:
 
         def __init__(self, **fields: Any) -> None:
             values = {**self._defaults, **fields}
-            if len(values) != len(self._fields) or not all(name in values for name in self._fields):
-                wrong = set(values).symmetric_difference(self._fields)
+            if values.keys() != self._names:
+                wrong = self._names ^ values.keys()
                 raise TypeError(f"{type(self).__name__}: missing or unknown fields {sorted(wrong)}")
             self.__dict__.update(values)
 

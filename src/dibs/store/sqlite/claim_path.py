@@ -12,7 +12,7 @@ from dibs.store.sqlite.queries import PATH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, TypeVar
 
     from dibs.model import Claim, Item, Request, Run
@@ -249,7 +249,7 @@ def _best(t: Transaction, types: Sequence[str] | None, projects: Sequence[str], 
     else:
         lanes = [
             (project, type)
-            for project, type in t.all(PATH["ready_lanes"])
+            for project, type in _ready_lanes(t)
             if (not projects or project in projects) and (types is None or type in types)
         ]
     heads: list[tuple[int, int]] = []
@@ -258,6 +258,13 @@ def _best(t: Transaction, types: Sequence[str] | None, projects: Sequence[str], 
     best = sorted(heads, key=lambda head: (-head[0], head[1]))[:n]
     found = (t.one(PATH["item_by_seq"], seq=seq) for _, seq in best)
     return [rows.item(row) for row in found if row is not None]
+
+
+def _ready_lanes(t: Transaction) -> Iterator[tuple[str, str]]:
+    lane = t.one(PATH["next_lane"], project="", type="")
+    while lane is not None:
+        yield lane[0], lane[1]
+        lane = t.one(PATH["next_lane"], project=lane[0], type=lane[1])
 
 
 def _heartbeat(t: Transaction, session: str, believed: Mapping[str, int | None] | None) -> Heartbeat:

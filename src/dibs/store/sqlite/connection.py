@@ -64,7 +64,8 @@ def _configured(path: str, create: bool) -> apsw.Connection:
     # Closing must not cost a checkpoint: most processes live for one verb.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     settings = f"PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}"
-    connection.execute(settings + ("; PRAGMA fullfsync = ON" if sys.platform == "darwin" else ""))
+    # Fetched, because a statement that answers with a row holds up those behind it.
+    connection.execute(settings + ("; PRAGMA fullfsync = ON" if sys.platform == "darwin" else "")).fetchall()
     return connection
 
 
@@ -94,7 +95,7 @@ def migrate(connection: apsw.Connection, path: str, lock: FairLock, create: bool
         for number in range(version + 1, SCHEMA_VERSION + 1):
             script = _migration(number)
             stamp = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number}"
-            connection.execute(f"BEGIN IMMEDIATE; {script}; {stamp}; COMMIT")
+            connection.execute(f"BEGIN IMMEDIATE; {script}; {stamp}; COMMIT").fetchall()
         _sync_directory(os.path.dirname(os.path.abspath(path)))
     finally:
         lock.release()

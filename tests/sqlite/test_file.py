@@ -1,0 +1,173 @@
+"""The database file itself: what makes a board, what is refused, and in which words."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import apsw
+import pytest
+
+from dibs.config import DEFAULTS
+from dibs.errors import StoreUnavailable, StoreUnusable
+from dibs.model import NewItem, Session
+from dibs.store.sqlite import connection as opening
+from dibs.store.sqlite.store import SqliteStore
+
+
+def make(path: Path) -> SqliteStore:
+    return SqliteStore(str(path), DEFAULTS, create=True)
+
+
+def test_a_board_is_durable_and_in_wal_mode(tmp_path: Path) -> None:
+    connection = make(tmp_path / "board.db")._connected()
+    assert connection.pragma("journal_mode") == "wal"
+    assert connection.pragma("synchronous") == 2  # FULL: an acknowledged claim survives a power cut
+    assert connection.pragma("application_id") == opening.APPLICATION_ID
+    assert connection.pragma("user_version") == opening.SCHEMA_VERSION
+
+
+def test_a_missing_board_is_not_made_by_accident(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnusable, match="dibs init"):
+        SqliteStore(str(tmp_path / "board.db"), DEFAULTS)
+    assert os.listdir(tmp_path) == []
+
+
+def test_making_a_board_twice_keeps_what_is_on_it(tmp_path: Path) -> None:
+    make(tmp_path / "board.db").add([NewItem(id="x", title="x")], actor="tester")
+    assert make(tmp_path / "board.db").get("x").item.title == "x"
+
+
+def test_a_newer_board_is_refused_and_left_alone(tmp_path: Path) -> None:
+    store = make(tmp_path / "board.db")
+    store._connected().execute(f"PRAGMA user_version = {opening.SCHEMA_VERSION + 1}")
+    store.close()
+    with pytest.raises(StoreUnusable, match="newer dibs"):
+        make(tmp_path / "board.db")
+
+
+def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+    apsw.Connection(str(tmp_path / "board.db")).execute("CREATE TABLE theirs (x)")
+    with pytest.raises(StoreUnusable, match="another program"):
+        make(tmp_path / "board.db")
+    tables = apsw.Connection(str(tmp_path / "board.db")).execute("SELECT name FROM sqlite_schema").fetchall()
+    assert tables == [("theirs",)]
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "board.db").write_bytes(b"this is not a database at all, however long it may be" * 100)
+    with pytest.raises(StoreUnusable, match=r"damaged|no board"):
+        make(tmp_path / "board.db")
+
+
+def test_a_directory_in_its_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "board.db").mkdir()
+    with pytest.raises(StoreUnusable, match="is a directory"):
+        make(tmp_path / "board.db")
+
+
+def test_a_migration_killed_half_way_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "_migration", lambda number: "CREATE TABLE half (x); SELECT no_such_function()")
+    with pytest.raises(StoreUnavailable):
+        make(tmp_path / "board.db")
+    monkeypatch.undo()
+    store = make(tmp_path / "board.db")
+    assert store._connected().execute("SELECT 1 FROM sqlite_schema WHERE name = 'half'").fetchall() == []
+
+
+def test_many_processes_may_make_the_same_board_at_once(tmp_path: Path) -> None:
+    script = (
+        "import sys; from dibs.config import DEFAULTS; from dibs.store.sqlite.store import SqliteStore;"
+        "sys.stdin.read(1); SqliteStore(sys.argv[1], DEFAULTS, create=True).agents()"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "board.db")]
+    makers = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(6)]
+    for maker in makers:
+        maker.communicate(b"!", timeout=60)
+    assert [maker.returncode for maker in makers] == [0] * 6
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "9p", "fuse.sshfs"])
+def test_a_network_filesystem_is_refused_unless_overridden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(opening, "_filesystem", lambda path: kind)
+    with pytest.raises(StoreUnusable, match="network filesystem"):
+        make(tmp_path / "board.db")
+    SqliteStore(str(tmp_path / "board.db"), DEFAULTS.replace(network_filesystem=True), create=True).close()
+
+
+def test_the_filesystem_of_a_path_is_read_from_the_mount_table() -> None:
+    assert opening._filesystem("/proc/self") == "proc"
+    assert opening._filesystem("/") not in ("", "proc")
+
+
+def test_a_stopped_holder_of_the_lock_delays_others_only_so_long(tmp_path: Path) -> None:
+    path = tmp_path / "board.db"
+    store = SqliteStore(str(path), DEFAULTS.replace(lock_wait_seconds=0.2), create=True)
+    script = (
+        "import sys, os, signal; from dibs.store.sqlite.lock import FairLock;"
+        "FairLock(sys.argv[1], 5).acquire(); print('held', flush=True); os.kill(os.getpid(), signal.SIGSTOP)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, f"{path}-lock"], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        try:
+            with pytest.raises(StoreUnavailable, match=f"process {holder.pid} has held"):
+                store.add([NewItem(id="x", title="x")], actor="tester")
+            assert store.list(limit=10) == (), "readers do not wait"
+        finally:
+            holder.send_signal(signal.SIGKILL)
+    assert store.add([NewItem(id="x", title="x")], actor="tester")[0].id == "x"
+
+
+def test_a_forked_child_neither_keeps_the_lock_nor_the_connection(tmp_path: Path) -> None:
+    store = make(tmp_path / "board.db")
+    store.add([NewItem(id="x", title="x")], actor="tester")
+    store.start_session(Session(id="s", agent="coder"))
+    store._lock.acquire()
+    child = os.fork()
+    if child == 0:
+        try:
+            # The parent's lock is on the parent's description; the child's own try must find it taken.
+            child_store = SqliteStore(store.path, DEFAULTS.replace(lock_wait_seconds=0.1))
+            try:
+                child_store.claim("x", session="s")
+            except StoreUnavailable:
+                os._exit(7)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    store._lock.release()
+    child = os.fork()
+    if child == 0:
+        try:
+            store.claim("x", session="s")
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert store.get("x").claim is not None
+
+
+def test_a_child_that_outlives_its_killed_parent_does_not_hold_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "board.db"
+    store = make(path)
+    script = (
+        "import os, sys, time; from dibs.store.sqlite.lock import FairLock\n"
+        "FairLock(sys.argv[1], 5).acquire()\n"
+        "if os.fork() == 0: print(os.getpid(), flush=True); time.sleep(60)\n"
+        "else: time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, f"{path}-lock"], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        parent.kill()
+        parent.wait()
+        try:
+            assert store.add([NewItem(id="x", title="x")], actor="tester")[0].id == "x"
+        finally:
+            os.kill(child, signal.SIGKILL)

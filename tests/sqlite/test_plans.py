@@ -1,0 +1,103 @@
+"""No statement of the claim path may read more than it needs, however large the board has grown.
+
+Each hot statement is explained on an empty board, on a small one and on one whose statistics say that almost everything
+has ended. A full scan, a sort or another index than the expected one is a failure; so is a statement without an entry.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.config import DEFAULTS
+from dibs.model import NewItem
+from dibs.store.sqlite.queries import PATH, load
+from dibs.store.sqlite.store import SqliteStore
+
+if TYPE_CHECKING:
+    import apsw
+
+#: What the plan of each statement has to name; an empty entry reads no table row by row.
+EXPECTED = {
+    "item_by_id": ["items USING INDEX sqlite_autoindex_items_1 (id=?)"],
+    "item_by_seq": ["items USING INTEGER PRIMARY KEY"],
+    "claim_of_item": ["claims USING PRIMARY KEY (item=?)"],
+    "run_by_token": ["runs USING INDEX sqlite_autoindex_runs_1 (item=? AND token=?)"],
+    "last_run_of_session": ["runs USING INDEX sqlite_autoindex_runs_1 (item=?)"],
+    "notes_of_run": ["events USING INDEX sqlite_autoindex_events_1 (item=?)"],
+    "session_by_id": ["sessions USING PRIMARY KEY"],
+    "agent_by_name": ["agents USING PRIMARY KEY"],
+    "live_claims_of_session": ["claims USING INDEX claims_session (session=?)"],
+    "lapsed_claims_of_session": ["claims USING INDEX claims_session (session=?)"],
+    "live_claim_count": ["claims USING INDEX claims_session (session=?)"],
+    "lapsed_items": ["claims USING COVERING INDEX claims_expiry (expires_at<?)"],
+    "next_lane": ["items USING COVERING INDEX items_ready ((project,type)>(?,?))"],
+    "lane_heads": ["items USING COVERING INDEX items_ready (project=? AND type=?)"],
+    "insert_item": [],
+    "move_item": ["items USING INDEX sqlite_autoindex_items_1 (id=?)"],
+    "rewrite_item": ["items USING INDEX sqlite_autoindex_items_1 (id=?)"],
+    "insert_claim": [],
+    "renew_claim": ["claims USING PRIMARY KEY (item=?)"],
+    "renew_session": ["claims USING INDEX claims_session (session=?)"],
+    "delete_claim": ["claims USING PRIMARY KEY (item=?)"],
+    "insert_run": [],
+    "end_run": ["runs USING INDEX sqlite_autoindex_runs_1 (item=? AND token=?)"],
+    "insert_event": [],
+    "see_session": ["sessions USING PRIMARY KEY"],
+    "insert_activity": [],
+    "count_conflict": ["meta USING PRIMARY KEY"],
+    "request": ["requests USING PRIMARY KEY (actor=? AND id=?)"],
+    "keep_request": [],
+    "due": ["claims USING COVERING INDEX claims_expiry"],
+    "meta": ["meta USING PRIMARY KEY"],
+}
+
+
+def board(path: Path, items: int) -> SqliteStore:
+    store = SqliteStore(str(path / "board.db"), DEFAULTS, create=True)
+    new = [NewItem(id=f"item-{n}", title="an item", type=f"type-{n % 3}") for n in range(items)]
+    if new:
+        store.add(new, actor="tester")
+    return store
+
+
+def plan(connection: apsw.Connection, sql: str) -> list[str]:
+    return [str(row[3]) for row in connection.execute("EXPLAIN QUERY PLAN " + sql, _any_parameters(sql))]
+
+
+def _any_parameters(sql: str) -> dict[str, int]:
+    words = sql.replace("(", " ").replace(")", " ").replace(",", " ").split()
+    return {word[1:]: 1 for word in words if word.startswith(":")}
+
+
+@pytest.mark.parametrize("size", ["empty", "small", "mostly ended"])
+def test_every_statement_of_the_claim_path_uses_its_index(tmp_path: Path, size: str) -> None:
+    store = board(tmp_path, 0 if size == "empty" else 200)
+    connection = store._connected()
+    if size == "mostly ended":
+        connection.execute("UPDATE items SET status = 'done' WHERE seq > 3")
+        connection.execute("ANALYZE")
+        connection.execute("UPDATE sqlite_stat1 SET stat = replace(stat, '200', '1000000')")
+        connection.execute("ANALYZE sqlite_schema")
+    for name, expected in EXPECTED.items():
+        steps = plan(connection, PATH[name])
+        for part in expected:
+            assert any(part in step for step in steps), (name, size, steps)
+        scans = {step for step in steps if step.startswith("SCAN") and "CONSTANT ROW" not in step}
+        assert not scans, (name, size, steps)
+        assert not any("TEMP B-TREE" in step for step in steps), (name, size, steps)
+    store.close()
+
+
+def test_no_statement_of_the_claim_path_goes_unexplained() -> None:
+    assert set(EXPECTED) == set(load("path.sql"))
+
+
+def test_a_statement_without_its_index_would_be_noticed(tmp_path: Path) -> None:
+    store = board(tmp_path, 10)
+    connection = store._connected()
+    connection.execute("DROP INDEX claims_session")
+    assert any(step.startswith("SCAN") for step in plan(connection, PATH["live_claim_count"]))
+    store.close()
