@@ -64,7 +64,6 @@ def edit(now: int, state: State, changes: dict[str, Any], *, actor: str) -> Step
         status=old.status,
         actor=actor,
         claim=state.claim,
-        run=state.run,
         data=real,
         **real,
     )
