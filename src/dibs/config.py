@@ -84,9 +84,10 @@ def from_table(table: dict[str, Any], source: str) -> Settings:
         if name not in Settings._fields:
             raise Invalid(f"{source}: [board] has no setting {name!r}", field=name)
         default = getattr(DEFAULTS, name)
-        kinds = (bool,) if isinstance(default, bool) else (int,) if isinstance(default, int) else (int, float)
+        kinds = (bool,) if isinstance(default, bool) else (int, float) if "_seconds" in name else (int,)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise Invalid(f"{source}: {name} must be {'true or false' if bool in kinds else 'a number'}", field=name)
+            wanted = {bool: "true or false", int: "a whole number"}.get(kinds[-1], "a number")
+            raise Invalid(f"{source}: {name} must be {wanted}", field=name)
         if not isinstance(value, bool) and not 0 < value < 1e9:
             raise Invalid(f"{source}: {name} must be above zero and below 1e9", field=name)
     settings = DEFAULTS.replace(**table)
@@ -99,8 +100,13 @@ def from_table(table: dict[str, Any], source: str) -> Settings:
 
 def user_name() -> str:
     """Who runs this process, as far as a name is needed in the history."""
-    for variable in ("LOGNAME", "USER"):
-        name = os.environ.get(variable, "")
+    import pwd
+
+    try:
+        known = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        known = ""
+    for name in (os.environ.get("LOGNAME", ""), os.environ.get("USER", ""), known):
         if name and name.isascii() and all(c.isalnum() or c in "._-" for c in name) and name[0].isalnum():
             return name[:64]
     return f"uid-{os.getuid()}"

@@ -1,0 +1,102 @@
+"""The table of commands: what each is for, which module holds it, and examples that work.
+
+A command `force-release` lives in its module as two functions: `force_release_options(parser)` declares what it
+takes, `force_release(cli)` does it. Help, dispatch and shell completions all read this table; nothing is imported
+until a command is chosen.
+"""
+
+from __future__ import annotations
+
+from dibs.value import Value
+
+GROUPS = {
+    "work": "Work on items",
+    "board": "Fill and tend the board",
+    "history": "See what is going on, and what was",
+    "admin": "Set up and look after it",
+}
+
+
+class Command(Value):
+    """One line of the table; `examples` are lines a reader can type as they stand."""
+
+    group: str
+    module: str
+    summary: str
+    examples: tuple[str, ...]
+
+
+def _of(group: str, module: str, summary: str, *examples: str) -> Command:
+    return Command(group=group, module=module, summary=summary, examples=examples)
+
+
+COMMANDS = {
+    "next": _of("work", "work", "claim the best item there is", "dibs next", "dibs next --type bug --wait 10m"),
+    "claim": _of("work", "work", "claim an item by its id", "dibs claim fix-login", "dibs claim fix-login --ttl 45m"),
+    "heartbeat": _of("work", "heartbeat", "renew claims", "dibs heartbeat", "dibs heartbeat fix-login"),
+    "progress": _of("work", "work", "leave a note, and renew", 'dibs progress fix-login "the cause is in auth.py"'),
+    "release": _of("work", "work", "give an item back", 'dibs release fix-login --reason "needs a designer"'),
+    "done": _of("work", "work", "finish an item", "dibs done fix-login --link pr=https://example.org/pull/7"),
+    "fail": _of("work", "work", "end an item as failed", 'dibs fail fix-login --reason "cannot be reproduced"'),
+    "add": _of(
+        "board",
+        "items",
+        "add an item, or a file of them",
+        'dibs add "Fix login" --id fix-login --type bug --priority high',
+        "dibs add --file items.jsonl",
+    ),
+    "list": _of("board", "items", "list items", "dibs list", "dibs list --status ready --type bug"),
+    "show": _of("board", "items", "show an item in full", "dibs show fix-login"),
+    "edit": _of("board", "editing", "change an item's content", "dibs edit fix-login --priority critical"),
+    "cancel": _of("board", "editing", "say that an item is not to be done", "dibs cancel fix-login --reason duplicate"),
+    "retry": _of("board", "editing", "make a failed item ready again", "dibs retry fix-login"),
+    "force-release": _of(
+        "board",
+        "editing",
+        "take an item away from its holder",
+        'dibs force-release fix-login --reason "its machine is gone"',
+    ),
+    "who": _of("history", "who", "show who is on what", "dibs who"),
+    "log": _of("history", "history", "show the history of an item", "dibs log fix-login"),
+    "events": _of("history", "history", "show the feed of the board", "dibs events", "dibs events --after 0"),
+    "runs": _of("history", "history", "list runs: who held what, and how it ended", "dibs runs --item fix-login"),
+    "stats": _of("history", "figures", "show the board in figures", "dibs stats"),
+    "init": _of("admin", "upkeep", "make a board for this repository or folder", "dibs init"),
+    "agent set": _of("admin", "people", "create or replace an agent", "dibs agent set coder --type bug --max-claims 2"),
+    "agent list": _of("admin", "people", "list agents", "dibs agent list"),
+    "session start": _of(
+        "admin",
+        "people",
+        "start a session and print its id",
+        "export DIBS_SESSION=$(dibs session start --agent coder)",
+    ),
+    "session end": _of("admin", "people", "end a session, releasing what it holds", "dibs session end"),
+    "sessions": _of("admin", "people", "list sessions", "dibs sessions"),
+    "sweep": _of("admin", "upkeep", "give back what expired or died", "dibs sweep"),
+    "doctor": _of("admin", "upkeep", "check that the board is sound", "dibs doctor"),
+    "demo": _of("admin", "demo", "watch a fleet share a temporary board", "dibs demo"),
+    "completion": _of("admin", "completion", "print completions for a shell", "dibs completion bash"),
+}
+
+#: First words that need a second one.
+FAMILIES = frozenset(name.split()[0] for name in COMMANDS if " " in name)
+
+#: Options that may stand before the command, and whether a value follows them.
+GLOBAL_OPTIONS = {"--store": True, "--session": True, "--agent": True, "--json": False, "--no-color": False}
+
+
+def split(argv: list[str]) -> tuple[str | None, list[str]]:
+    """The command's name and everything else, global options that stood before it included; None without one."""
+    at = 0
+    while at < len(argv) and argv[at].startswith("-"):
+        name, equals, _ = argv[at].partition("=")
+        if name not in GLOBAL_OPTIONS:
+            break
+        at += 2 if GLOBAL_OPTIONS[name] and not equals else 1
+    words = 2 if at < len(argv) and argv[at] in FAMILIES else 1
+    chosen = argv[at : at + words]
+    if not chosen or chosen[0].startswith("-"):
+        return None, argv
+    if chosen[-1].startswith("-"):
+        chosen = chosen[:-1]
+    return " ".join(chosen), argv[:at] + argv[at + len(chosen) :]

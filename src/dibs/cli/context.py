@@ -1,0 +1,70 @@
+"""What a command works with: its arguments, the board they name, and a way to answer."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from dibs import config
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dibs.board import Board
+    from dibs.cli.parser import Args
+    from dibs.cli.render import Paint
+
+
+class Cli:
+    """One call of `dibs`. The board is opened when a command first asks for it."""
+
+    def __init__(self, args: Args) -> None:
+        self.args = args
+        self.json: bool = args.json
+        self._board: Board | None = None
+        self._paint: Paint | None = None
+
+    @property
+    def board(self) -> Board:
+        if self._board is None:
+            from dibs.board import connect
+
+            self._board = connect(self.args.store, actor=named_agent(self.args))
+        return self._board
+
+    @property
+    def paint(self) -> Paint:
+        """Colours for stdout, if it is a terminal that wants them."""
+        if self._paint is None:
+            from dibs.cli.render import Paint
+
+            self._paint = Paint.for_stream(sys.stdout, plain=self.args.no_color)
+        return self._paint
+
+    def close(self) -> None:
+        if self._board is not None:
+            self._board.close()
+
+    def answer(self, value: Any) -> None:
+        """Print a value as one line of JSON. Plain ASCII, so that no terminal can be steered by it."""
+        import json
+
+        from dibs import wire
+
+        sys.stdout.write(json.dumps(wire.encode(value)) + "\n")
+
+    def say(self, *lines: str) -> None:
+        sys.stdout.writelines(line + "\n" for line in lines)
+
+    def remark(self, line: str) -> None:
+        """Something worth knowing beside the answer, for people: one line on stderr."""
+        from dibs.cli.render import clean
+
+        sys.stdout.flush()
+        sys.stderr.write(f"dibs: {clean(line)}\n")
+
+
+def named_agent(args: Args) -> str | None:
+    """The agent that the line or the environment names."""
+    return getattr(args, "agent", None) or os.environ.get(config.ENV_AGENT) or None

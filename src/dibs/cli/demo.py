@@ -1,0 +1,144 @@
+"""`dibs demo`: a fleet of real processes on a temporary board, told as it happens.
+
+Four workers share eight items. Two of them go for the same one, one is killed, one is frozen until its claim has
+expired and comes back too late. What is told is read from the board's own feed, and what is said at the end is checked
+against its record: the demo succeeds only if all of it is true.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+
+from dibs.board import connect
+from dibs.cli.context import Cli
+from dibs.cli.demo_stage import Happening, Stage
+from dibs.cli.history import event_lines
+from dibs.cli.parser import Parser
+from dibs.cli.render import Paint, terminal_columns
+from dibs.doctor import examine
+from dibs.errors import ClaimExpired, ItemAlreadyClaimed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dibs.board import Board
+
+NOT_SHOWN = 1
+TTL_SECONDS = 2
+ITEMS = (
+    ("fix-login", "Login fails on Safari", "bug", "critical"),
+    ("search-index", "Rebuild the search index", "feature", "high"),
+    ("payment-retry", "Retry payments that time out", "bug", "high"),
+    ("dark-mode", "Dark mode for the settings", "feature", "medium"),
+    ("rate-limit", "Limit requests by key", "feature", "medium"),
+    ("export-csv", "Export reports as CSV", "feature", "medium"),
+    ("api-docs", "Document the webhooks", "docs", "docs"),
+    ("drop-legacy", "Remove the old importer", "refactoring", "low"),
+)
+#: Each worker's pace in seconds an item, and how long its first one takes.
+WORKERS = {"ada": (0.6, 0.0), "ben": (0.7, 0.0), "cleo": (0.6, 60.0), "dan": (0.6, 2.0 * TTL_SECONDS)}
+
+
+def demo_options(parser: Parser) -> None:
+    """It takes what every command takes; the board is its own."""
+
+
+def demo(cli: Cli) -> int:
+    with tempfile.TemporaryDirectory(prefix="dibs-demo-") as folder:
+        with open(f"{folder}/dibs.toml", "w") as file:
+            file.write(f"[board]\nttl_seconds = {TTL_SECONDS}\nttl_seconds_min = 1\n")
+        with (
+            connect(f"{folder}/board.db", folder=folder, create=True, actor="you") as board,
+            Stage(folder, cli.paint, silent=cli.json) as stage,
+        ):
+            _play(stage, board, cli.paint)
+            shown = all(stage.checks.values())
+            if cli.json:
+                cli.answer({"shown": shown, "checks": stage.checks})
+            return 0 if shown else NOT_SHOWN
+
+
+def _play(stage: Stage, board: Board, paint: Paint) -> None:
+    stage.heading("A board is one file", f"{stage.folder}/board.db")
+    for id, title, type, priority in ITEMS:
+        board.add(title, id=id, type=type, priority=priority)
+    stage.until("added", item=ITEMS[-1][0])
+
+    stage.heading("Two go for the same item", "one gets it, the other is told who has it")
+    for name, (seconds, first_seconds) in WORKERS.items():
+        stage.hire(name, seconds, first_seconds)
+    stage.tell("claim " + ITEMS[0][0], "ada", "ben")
+    won = stage.until("claimed")
+    conflict = stage.until("refused")
+
+    stage.heading("The fleet takes what is there", "the best first, under claims that expire")
+    stage.tell("drain", *WORKERS)
+    cleos = stage.until("working", agent="cleo")
+    dans = stage.until("working", agent="dan")
+
+    stage.heading("One is killed", "its item comes back by itself, and another finishes it")
+    stage.signal("cleo", signal.SIGKILL, "kill -9, holding " + cleos.item)
+
+    stage.heading("One is frozen", f"after {TTL_SECONDS}s without a heartbeat its item goes on too")
+    # Right after a heartbeat, so that it is not stopped in the middle of one, with the board's lock in its hand.
+    stage.until("heartbeat", agent="dan", fresh=True)
+    stage.signal("dan", signal.SIGSTOP, "stopped, holding " + dans.item)
+    crash_done = stage.until("done", item=cleos.item)
+    freeze_done = stage.until("done", item=dans.item)
+
+    stage.heading("The frozen one comes back", "it finishes its work, and is refused: too late")
+    stage.signal("dan", signal.SIGCONT, "goes on with " + dans.item)
+    zombie = stage.until("refused", agent="dan")
+    for id, *_ in ITEMS:
+        stage.until("done", item=id)
+
+    stage.heading(f"The history of {dans.item}", "every transition, and whose it was")
+    for line in event_lines(board.log(dans.item), paint, terminal_columns(sys.stdout)):
+        stage.line(line)
+    _verdict(stage, board, won, conflict, cleos, crash_done, dans, freeze_done, zombie)
+
+
+def _verdict(
+    stage: Stage,
+    board: Board,
+    won: Happening,
+    conflict: Happening,
+    cleos: Happening,
+    crash_done: Happening,
+    dans: Happening,
+    freeze_done: Happening,
+    zombie: Happening,
+) -> None:
+    """What the record says, line by line; all of it has to be true."""
+    stage.heading("What the record says", "read from the board, not from the story")
+    ids = [id for id, *_ in ITEMS]
+    events = board.events()
+    runs = {id: sorted(board.runs(item=id), key=lambda run: run.token) for id in ids}
+    ends = [event.item for event in events if event.kind == "done"]
+    overlaps = [
+        id
+        for id in ids
+        for before, after in zip(runs[id], runs[id][1:], strict=False)
+        if before.ended_at is None or after.started_at < before.ended_at or after.token <= before.token
+    ]
+    outcomes = {(run.item, run.agent): run.outcome for id in ids for run in runs[id]}
+    checks = {
+        f"{len(ids)} items, each of them done once": sorted(ends) == sorted(ids),
+        f"no item was held twice at a time, in {sum(map(len, runs.values()))} runs": not overlaps,
+        f"{conflict.agent} was refused {won.item} while {won.agent} had it": (
+            conflict.code == ItemAlreadyClaimed.code and conflict.agent != won.agent and conflict.item == won.item
+        ),
+        f"{cleos.item} came back from the dead cleo, and {crash_done.agent} finished it": (
+            outcomes.get((cleos.item, "cleo")) == "owner_died" and crash_done.agent != "cleo"
+        ),
+        f"{dans.item} expired, {freeze_done.agent} finished it, and dan's late word changed nothing": (
+            outcomes.get((dans.item, "dan")) == "expired"
+            and freeze_done.agent != "dan"
+            and zombie.code == ClaimExpired.code
+            and zombie.item == dans.item
+        ),
+        "the history of every item folds to its state": not list(examine(board)),
+    }
+    for sentence, holds in checks.items():
+        stage.check(sentence, holds)

@@ -1,0 +1,201 @@
+"""The stage of `dibs demo`: starts the workers, hears what happens on the board and from them, and tells it."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+from dibs.board import connect
+from dibs.cli.history import KIND_COLOURS
+from dibs.cli.render import Paint, agent_colour, clean, cut, terminal_columns
+from dibs.errors import DibsError
+from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Self
+
+    from dibs.model import Event
+
+#: Nothing in the story takes this long; if something does, it is not going as it should.
+PATIENCE_SECONDS = 20.0
+#: Kinds that the director waits for and nobody needs to read.
+SILENT = frozenset({"hello", "working", "heartbeat"})
+#: On a terminal, the time to read one act before the next begins.
+READING_SECONDS = 0.8
+#: Where the text of a line begins: after the time, the agent and what it did.
+TEXT_COLUMN = 28
+
+
+class DemoFailed(DibsError):
+    """The story did not go as it was going to be told."""
+
+
+class Happening(Value):
+    """Something to tell: an event of the board, or a worker that was refused."""
+
+    kind: str
+    item: str
+    agent: str
+    text: str = ""
+    code: str = ""
+
+
+class Stage:
+    def __init__(self, folder: str, paint: Paint, *, silent: bool = False) -> None:
+        self.folder = folder
+        self.checks: dict[str, bool] = {}
+        self._silent = silent
+        self._paint = paint
+        self._workers: dict[str, subprocess.Popen[str]] = {}
+        self._heard: queue.Queue[Happening] = queue.Queue()
+        self._told: list[Happening] = []
+        self._closing = False
+        self._started = time.monotonic()
+        self._columns = terminal_columns(sys.stdout)
+
+    def __enter__(self) -> Self:
+        self._listener = threading.Thread(target=self._listen_to_board, daemon=True)
+        self._listener.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing = True
+        for worker in self._workers.values():
+            worker.kill()
+        for worker in self._workers.values():
+            worker.communicate()
+        self._listener.join()
+
+    # The cast
+
+    def hire(self, name: str, seconds: float, first_seconds: float) -> None:
+        """Start a worker process, and hear from it."""
+        command = [sys.executable, "-m", "dibs.cli.demo_worker", self.folder, name, str(seconds), str(first_seconds)]
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("DIBS_")}
+        worker = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            env=environment,
+            # Ctrl-C is for the director alone, who then sees to the workers.
+            process_group=0,
+        )
+        self._workers[name] = worker
+        threading.Thread(target=self._listen_to_worker, args=(name, worker), daemon=True).start()
+        self.until("hello", agent=name)
+
+    def tell(self, what: str, *names: str) -> None:
+        for name in names:
+            stdin = self._workers[name].stdin
+            assert stdin is not None
+            stdin.write(what + "\n")
+
+    def signal(self, name: str, number: signal.Signals, what: str) -> None:
+        self._workers[name].send_signal(number)
+        self._print(name, number.name, what, "red" if number != signal.SIGCONT else "yellow")
+
+    # What is told
+
+    def heading(self, title: str, rest: str) -> None:
+        if self._told and self._columns is not None:
+            self._tell_for(READING_SECONDS)
+        self.line("")
+        self.line(f"{self._paint(title, 'bold')}  {self._paint(clean(rest), 'dim')}")
+
+    def line(self, text: str) -> None:
+        if not self._silent:
+            sys.stdout.write(text + "\n")
+            sys.stdout.flush()
+
+    def check(self, sentence: str, holds: bool) -> None:
+        self.checks[sentence] = holds
+        self.line(f"  {self._paint('✓', 'green') if holds else self._paint('✗', 'red')} {clean(sentence)}")
+
+    def until(self, kind: str, *, item: str | None = None, agent: str | None = None, fresh: bool = False) -> Happening:
+        """Tell what happens until this has happened; what was told already counts, unless it has to be `fresh`."""
+        if fresh:
+            self._tell_for(0)
+        told, end = len(self._told) if fresh else 0, time.monotonic() + PATIENCE_SECONDS
+        while True:
+            for happening in self._told[told:]:
+                if happening.kind == kind and item in (None, happening.item) and agent in (None, happening.agent):
+                    return happening
+            told = len(self._told)
+            try:
+                self._tell(self._heard.get(timeout=max(0, end - time.monotonic())))
+            except queue.Empty:
+                raise DemoFailed(
+                    f"nothing like it in {PATIENCE_SECONDS:g}s: {kind} {item or ''} {agent or ''}"
+                ) from None
+
+    def _tell_for(self, seconds: float) -> None:
+        """Tell what has happened and what happens within this time."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                self._tell(self._heard.get(timeout=max(0, end - time.monotonic())))
+            except queue.Empty:
+                return
+
+    def _tell(self, happening: Happening) -> None:
+        self._told.append(happening)
+        if happening.kind not in SILENT:
+            colour = "red" if happening.kind == "refused" else KIND_COLOURS.get(happening.kind, "")
+            text = f"{happening.item:<14} {happening.text}"
+            self._print(happening.agent, happening.kind.replace("_", " "), text, colour)
+
+    def _print(self, name: str, what: str, text: str, colour: str) -> None:
+        seconds = f"{time.monotonic() - self._started:5.1f}s"
+        text = clean(text) if self._columns is None else cut(clean(text), self._columns - TEXT_COLUMN)
+        who, verb = self._paint(f"{name:<5}", agent_colour(name)), self._paint(f"{what:<11}", colour)
+        self.line(f"  {self._paint(seconds, 'dim')}  {who}  {verb}{text}")
+
+    # What is heard
+
+    def _listen_to_board(self) -> None:
+        after = 0
+        with connect(os.path.join(self.folder, "board.db"), folder=self.folder) as board:
+            while not self._closing:
+                for event in board.follow(after=after, wait_seconds=0.2):
+                    after = event.id
+                    self._heard.put(_from_event(event))
+
+    def _listen_to_worker(self, name: str, worker: subprocess.Popen[str]) -> None:
+        assert worker.stdout is not None
+        for line in worker.stdout:
+            self._heard.put(_from_worker(name, json.loads(line)))
+
+
+def _from_event(event: Event) -> Happening:
+    match event.kind:
+        case "added":
+            text = str(event.data.get("title", ""))
+        case "claimed" | "done":
+            text = f"token {event.token}"
+        case "owner_died":
+            text = "its owner process is dead: ready again"
+        case "expired":
+            text = "the time is up: ready again"
+        case _:
+            text = ""
+    return Happening(kind=event.kind, item=event.item, agent=event.agent or event.actor, text=text)
+
+
+def _from_worker(name: str, message: dict[str, Any]) -> Happening:
+    if "refused" not in message:
+        ((kind, item),) = message.items()
+        return Happening(kind=kind, item=item, agent=name)
+    refusal = message["refused"]
+    code, by = refusal["code"], refusal.get("taken_over_by") or refusal.get("holder") or {}
+    text = f"{code}: {by['agent']} has it" if code == "TASK_ALREADY_CLAIMED" else refusal["message"]
+    text = f"{code}: {by['agent']} took it over" if code == "CLAIM_EXPIRED" and by else text
+    return Happening(kind="refused", item=refusal.get("item") or "", agent=name, text=text, code=code)

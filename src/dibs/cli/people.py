@@ -1,0 +1,116 @@
+"""Those who work: agents and their sessions."""
+
+from __future__ import annotations
+
+import sys
+
+from dibs.cli import identity
+from dibs.cli.context import Cli, named_agent
+from dibs.cli.parser import Parser, UsageError
+from dibs.cli.render import agent_colour, ago, clean, number_of, table, terminal_columns
+from dibs.cli.work import json_object
+
+SESSIONS_LIMIT = 1000
+
+
+def agent_set_options(parser: Parser) -> None:
+    parser.word("name", "the agent's name")
+    parser.option("--type", metavar="T", help="a type it takes; none means every type", repeated=True)
+    parser.option("--role", metavar="ROLE", help="its role")
+    parser.number("--max-claims", help="how many items one of its sessions may hold")
+
+
+def agent_set(cli: Cli) -> None:
+    asked = cli.args
+    agent = cli.board.set_agent(asked.name, types=asked.type, role=asked.role, max_claims=asked.max_claims)
+    if cli.json:
+        return cli.answer({"agent": agent})
+    limit = "" if agent.max_claims is None else f", at most {number_of(agent.max_claims, 'claim')} a session"
+    return cli.say(f"{cli.paint.agent(agent.name)} takes {', '.join(agent.types) or 'every type'}{limit}")
+
+
+def agent_list_options(parser: Parser) -> None:
+    """It takes what every command takes."""
+
+
+def agent_list(cli: Cli) -> None:
+    agents = cli.board.agents()
+    if cli.json:
+        return cli.answer({"agents": agents})
+    if not agents:
+        return cli.remark("no agents yet; they come with their first session, or with: dibs agent set NAME")
+    rows = [
+        [agent.name, ", ".join(agent.types) or "every type", str(agent.max_claims or "no limit"), agent.role or ""]
+        for agent in agents
+    ]
+    styles = [[agent_colour(agent.name)] for agent in agents]
+    columns = terminal_columns(sys.stdout)
+    header = ("agent", "takes", "claims", "role")
+    return cli.say(*table(rows, header=header, styles=styles, shrink=(1, 0), columns=columns, paint=cli.paint))
+
+
+def session_start_options(parser: Parser) -> None:
+    parser.option("--agent", metavar="NAME", help="whose session it is (else DIBS_AGENT, else you)")
+    parser.option("--id", metavar="ID", help="its id; without one it gets one")
+    parser.option("--kind", metavar="KIND", help="cli, autonomous, ...; claims of a person last longer")
+    parser.number("--owner-pid", metavar="PID", help="the process whose death ends the session's claims")
+    parser.option("--meta", metavar="JSON", help="anything worth showing, as a JSON object")
+
+
+def session_start(cli: Cli) -> None:
+    """Start a session. Prints nothing but its id, so that a shell can keep it."""
+    asked, agent = cli.args, named_agent(cli.args)
+    if agent is None and not identity.at_terminal():
+        raise UsageError(f"say whose session it is: {identity.START_LINE}", field="agent")
+    from dibs import config
+    from dibs.model import PERSON
+
+    session = cli.board.start_session(
+        agent or config.user_name(),
+        id=asked.id,
+        kind=asked.kind or ("cli" if agent else PERSON),
+        owner_pid=asked.owner_pid,
+        meta=json_object(asked.meta, "meta"),
+    )
+    return cli.answer({"session": session}) if cli.json else cli.say(session.id)
+
+
+def session_end_options(parser: Parser) -> None:
+    parser.word("id", "the session to end (your own)", optional=True)
+    parser.reason()
+    parser.identity()
+
+
+def session_end(cli: Cli) -> None:
+    asked = cli.args
+    ended = cli.board.end_session(asked.id or identity.own_session(cli), reason=asked.reason)
+    if cli.json:
+        return cli.answer(ended)
+    released = f"released {', '.join(ended.released)}" if ended.released else "it held nothing"
+    return cli.say(f"{cli.paint('ended', 'green')} {cli.paint(ended.session.id, 'bold')}  {released}")
+
+
+def sessions_options(parser: Parser) -> None:
+    parser.option("--all", help="ended ones too")
+    parser.limit(SESSIONS_LIMIT)
+
+
+def sessions(cli: Cli) -> None:
+    views = cli.board.sessions(ended=cli.args.all, limit=cli.args.limit)
+    if cli.json:
+        return cli.answer({"sessions": views})
+    if not views:
+        return cli.remark(
+            "no sessions" + ("" if cli.args.all else " are going on; with ended ones: dibs sessions --all")
+        )
+    rows, styles = [], []
+    for view in views:
+        session = view.session
+        state = f"ended {ago(session.ended_at)}" if session.ended_at is not None else f"seen {ago(session.seen_at)}"
+        rows.append([session.agent, session.id, session.kind, str(view.claims), state, clean(session.host)])
+        styles.append([agent_colour(session.agent), "dim" if session.ended_at is not None else ""])
+    columns = terminal_columns(sys.stdout)
+    header = ("agent", "session", "kind", "claims", "", "host")
+    return cli.say(
+        *table(rows, header=header, styles=styles, shrink=(5, 1), right=(3,), columns=columns, paint=cli.paint)
+    )

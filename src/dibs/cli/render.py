@@ -1,0 +1,190 @@
+"""How things look to people: clean text, colours, columns that fit, times as one says them.
+
+Whatever comes from a board goes through `clean` on its way to a terminal: a title that carries control characters
+could otherwise move the cursor, retitle the window or hide what it says. Programs use `--json`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from dibs import when
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+REPLACEMENT = "\ufffd"
+ELLIPSIS = "\u2026"
+#: A column that has to give way keeps at least this much.
+COLUMN_MIN = 8
+GAP = "  "
+
+CODES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+    "bright yellow": "93",
+    "bright blue": "94",
+    "bright magenta": "95",
+    "bright cyan": "96",
+}
+#: Agents are told apart by these.
+AGENT_COLOURS = ("cyan", "magenta", "blue", "yellow", "bright cyan", "bright magenta", "bright blue", "bright yellow")
+STATUS_COLOURS = {"ready": "green", "in_progress": "cyan", "done": "dim", "failed": "red", "cancelled": "dim"}
+OUTCOME_COLOURS = {
+    "done": "green",
+    "failed": "red",
+    "expired": "yellow",
+    "owner_died": "red",
+    "force_released": "magenta",
+}
+
+
+class Paint:
+    """Puts colour around text, or does not."""
+
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
+
+    @classmethod
+    def for_stream(cls, stream: Any, *, plain: bool = False) -> Paint:
+        wanted = not plain and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        return cls(wanted and stream.isatty())
+
+    def __call__(self, text: str, *styles: str) -> str:
+        codes = ";".join(CODES[style] for style in styles if style)
+        return f"\x1b[{codes}m{text}\x1b[0m" if self.enabled and codes and text else text
+
+    def agent(self, name: str) -> str:
+        return self(clean(name), agent_colour(name))
+
+
+def agent_colour(name: str) -> str:
+    """The same colour for the same agent, in every command and on every day."""
+    from zlib import crc32
+
+    return AGENT_COLOURS[crc32(name.encode("utf-8", "replace")) % len(AGENT_COLOURS)]
+
+
+def clean(text: str) -> str:
+    """One line of text that a terminal shows and does not obey: what is no visible character is replaced visibly."""
+    return text if text.isprintable() else "".join(map(_visible, text))
+
+
+def paragraphs(text: str, indent: str) -> list[str]:
+    """Text of several lines, each clean and indented."""
+    return [(indent + clean(line)).rstrip() for line in text.expandtabs(4).splitlines()]
+
+
+def width(text: str) -> int:
+    """How many columns clean text takes."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import category, east_asian_width
+
+    return sum(0 if category(c) in ("Mn", "Me") else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def cut(text: str, columns: int) -> str:
+    """Clean text in at most this many columns; what was cut off is shown as an ellipsis."""
+    if width(text) <= columns:
+        return text
+    while width(text) >= max(columns, 1):
+        text = text[:-1]
+    return text.rstrip() + ELLIPSIS if columns > 0 else ""
+
+
+def table(
+    rows: Sequence[Sequence[str]],
+    *,
+    header: Sequence[str] = (),
+    styles: Sequence[Sequence[str]] = (),
+    shrink: Sequence[int] = (),
+    right: Sequence[int] = (),
+    columns: int | None = None,
+    paint: Paint,
+    indent: str = "",
+) -> list[str]:
+    """Rows as aligned lines. What is too wide is taken from the widest of the `shrink` columns, then cut at the edge.
+
+    `styles` gives each row's cells their colours, in the same shape; `columns` is None where nothing has to fit.
+    """
+    cells = [[clean(cell) for cell in row] for row in rows]
+    painted = [[*row, *[""] * len(cells[0])] for row in styles] if cells else []
+    if header and cells:
+        cells.insert(0, list(header))
+        painted.insert(0, ["dim"] * len(header))
+    widths = [max(width(row[i]) for row in cells) for i in range(len(cells[0]))] if cells else []
+    if columns is not None:
+        _shrink(widths, shrink, columns - len(indent) - len(GAP) * (len(widths) - 1))
+    lines = []
+    for number, row in enumerate(cells):
+        line, room = indent, None if columns is None else columns - len(indent)
+        for i, cell in enumerate(row):
+            text = cut(cell, widths[i] if room is None else min(widths[i], room))
+            pad = " " * (widths[i] - width(text))
+            style = painted[number][i] if number < len(painted) else ""
+            shown = pad + paint(text, style) if i in right else paint(text, style) + pad
+            line += shown + GAP
+            if room is not None:
+                room = max(0, room - widths[i] - len(GAP))
+        lines.append(line.rstrip())
+    return lines
+
+
+def terminal_columns(stream: Any) -> int | None:
+    """How wide the stream's terminal is; None if it is none and everything fits."""
+    if not stream.isatty():
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except OSError:
+        return 80
+
+
+def ago(at: int | None) -> str:
+    """An instant as people say it. By this machine's clock, which is good enough for reading."""
+    if at is None:
+        return ""
+    seconds = time.time() - at / 1000
+    return "now" if seconds < 1 else f"{when.span(seconds)} ago"
+
+
+def clock(at: int) -> str:
+    """An instant as local time; with its day if that is not today."""
+    then, today = time.localtime(at / 1000), time.localtime()
+    same_day = then[:3] == today[:3]
+    return time.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M", then)
+
+
+def number_of(count: int, noun: str, plural: str | None = None) -> str:
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def _shrink(widths: list[int], shrink: Sequence[int], room: int) -> None:
+    """Take from the widest of the columns that may give way, as long as it takes and they have something to give."""
+    for _ in range(sum(widths) - room):
+        widest = max(shrink, key=lambda i: widths[i], default=None)
+        if widest is None or widths[widest] <= COLUMN_MIN:
+            return
+        widths[widest] -= 1
+
+
+def _visible(character: str) -> str:
+    if character.isprintable():
+        return character
+    from unicodedata import category
+
+    kind = category(character)
+    if kind == "Zs":
+        return " "
+    # Private use and characters newer than this Python's tables steer nothing; they stay.
+    return character if kind in ("Co", "Cn") else REPLACEMENT

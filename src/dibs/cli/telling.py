@@ -1,0 +1,99 @@
+"""What a worker is told in plain words: a claim given, renewed, lost or ended."""
+
+from __future__ import annotations
+
+from dibs import priority, when
+from dibs.cli.render import OUTCOME_COLOURS, STATUS_COLOURS, Paint, ago, clean, clock, number_of, paragraphs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dibs.model import Ended, Grant, Heartbeat, Item, Lost, Note, Previous, Renewal
+
+INDENT = "  "
+
+
+def grant(given: Grant, paint: Paint) -> list[str]:
+    """The claim, the work itself, and where the last holder stopped."""
+    item, claim = given.item, given.claim
+    left = when.span((claim.expires_at - claim.renewed_at) / 1000)
+    lines = [
+        f"{paint('claimed', 'green')} {paint(item.id, 'bold')}{INDENT}{clean(item.title)}",
+        INDENT + paint(f"{kind_of(item)} · token {claim.token} · {left} until {clock(claim.expires_at)}", "dim"),
+    ]
+    if item.body:
+        lines += ["", *paragraphs(item.body, INDENT), ""]
+    if item.payload:
+        import json
+
+        lines.append(INDENT + paint(json.dumps(item.payload), "dim"))
+    return lines + (before_you(given.previous, paint) if given.previous else [])
+
+
+def kind_of(item: Item) -> str:
+    """An item's type, priority, project and labels, in a few words."""
+    words = [item.type, priority.name(item.priority)]
+    words += [item.project] if item.project != "default" else []
+    return " · ".join([*words, *(f"#{label}" for label in item.labels)])
+
+
+def before_you(previous: Previous, paint: Paint) -> list[str]:
+    run = previous.run
+    outcome = (run.outcome or "running").replace("_", " ")
+    line = f"before you: {run.agent}, {outcome} {ago(run.ended_at)}"
+    if run.reason:
+        line += f" ({clean(run.reason)})"
+    lines = [INDENT + paint(line, OUTCOME_COLOURS.get(run.outcome or "", "dim"))]
+    lines += notes(previous.notes, paint, INDENT * 2)
+    return lines + [f"{INDENT * 2}{clean(name)}: {clean(str(target))}" for name, target in run.links.items()]
+
+
+def notes(left: tuple[Note, ...], paint: Paint, indent: str) -> list[str]:
+    """Notes of progress with their times; those of several lines stay under each other."""
+    lines = []
+    for note in left:
+        first, *more = paragraphs(note.note, "") or [""]
+        at = clock(note.at)
+        lines.append(f"{indent}{paint(at, 'dim')}  {first}")
+        lines += paragraphs("\n".join(more), f"{indent}{' ' * len(at)}  ")
+    return lines
+
+
+def renewal(renewed: Renewal, paint: Paint) -> str:
+    left = when.span(renewed.remaining_seconds)
+    line = f"{paint('renewed', 'green')} {paint(renewed.item, 'bold')}  {left} until {clock(renewed.expires_at)}"
+    if renewed.warning:
+        line += f"  {paint(renewed.warning, 'red' if renewed.warning == 'expiring' else 'yellow')}"
+    return line
+
+
+def noted(renewed: Renewal, paint: Paint) -> str:
+    left = when.span(renewed.remaining_seconds)
+    return f"{paint('noted', 'green')} {paint(renewed.item, 'bold')}  {left} until {clock(renewed.expires_at)}"
+
+
+def end(ended: Ended, paint: Paint) -> str:
+    run, item = ended.run, ended.item
+    took = when.span(((run.ended_at or run.started_at) - run.started_at) / 1000)
+    outcome = (run.outcome or "ended").replace("_", " ")
+    line = f"{paint(outcome, OUTCOME_COLOURS.get(run.outcome or '', 'green'))} {paint(item.id, 'bold')}"
+    line += f"  {paint(f'after {took}', 'dim')}"
+    if run.outcome != item.status:
+        line += f"  it is {paint(item.status, STATUS_COLOURS.get(item.status, ''))} now"
+    return line
+
+
+def heartbeat(beat: Heartbeat, paint: Paint) -> list[str]:
+    lines = [renewal(renewed, paint) for renewed in beat.renewed]
+    lines += [f"{paint('let go', 'yellow')} {paint(item, 'bold')}  not among what is held" for item in beat.forgotten]
+    lines += [lost(one, paint) for one in beat.lost]
+    if not lines:
+        return [paint(f"session {clean(beat.session)} is alive and holds nothing", "dim")]
+    every = f"next heartbeat within {when.span(beat.heartbeat_seconds)}"
+    return [*lines, paint(f"{number_of(len(beat.renewed), 'claim')} renewed · {every}", "dim")]
+
+
+def lost(one: Lost, paint: Paint) -> str:
+    line = f"{paint('lost', 'red')} {paint(one.item, 'bold')}  {one.how.replace('_', ' ')}"
+    if one.holder:
+        line += f"; {paint.agent(one.holder['agent'])} (session {clean(one.holder['session'])}) has it now"
+    return line

@@ -1,0 +1,86 @@
+"""Setting a board up and looking after it: init, sweep, doctor."""
+
+from __future__ import annotations
+
+import os
+
+from dibs import config, location
+from dibs.board import connect
+from dibs.cli.context import Cli
+from dibs.cli.parser import Parser
+from dibs.cli.render import clean, number_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dibs.model import Sweep
+
+FINDINGS = 1
+
+
+def init_options(parser: Parser) -> None:
+    parser.word("path", "the repository or folder (this one)", optional=True)
+
+
+def init(cli: Cli) -> None:
+    """Make the board, or say that it is there: in a repository one for all of its worktrees."""
+    asked = cli.args
+    named = asked.store or (None if asked.path else os.environ.get(config.ENV_STORE))
+    url = named or location.home(asked.path or ".")
+    path = os.path.abspath(url.removeprefix("sqlite:"))
+    existed = os.path.exists(path)
+    connect(url, folder=asked.path or ".", create=True).close()
+    if cli.json:
+        return cli.answer({"store": path, "created": not existed})
+    if existed:
+        return cli.say(f"the board is there already: {clean(path)}")
+    cli.say(f"{cli.paint('made a board', 'green')}: {clean(path)}")
+    return cli.say(cli.paint('now: dibs add "Fix login" --type bug', "dim"))
+
+
+def sweep_options(parser: Parser) -> None:
+    parser.number("--limit", help="end at most so many claims (500)")
+
+
+def sweep(cli: Cli) -> None:
+    swept = cli.board.sweep(limit=cli.args.limit)
+    return cli.answer(swept) if cli.json else cli.say(*_told(cli, swept))
+
+
+def doctor_options(parser: Parser) -> None:
+    """It takes what every command takes."""
+
+
+def doctor(cli: Cli) -> int:
+    """Exit 0 if everything is sound, else 1."""
+    from dibs.doctor import examine
+
+    found = 0
+    findings = []
+    for finding in examine(cli.board):
+        found += 1
+        if cli.json:
+            findings.append(finding)
+        else:
+            cli.say(
+                f"{cli.paint('✗', 'red')} {clean(finding.what)}", cli.paint(f"  what to do: {finding.advice}", "dim")
+            )
+    if cli.json:
+        cli.answer({"sound": not found, "findings": findings})
+    elif not found:
+        cli.say(f"{cli.paint('✓', 'green')} the board is sound")
+    else:
+        cli.say(number_of(found, "finding"))
+    return FINDINGS if found else 0
+
+
+def _told(cli: Cli, swept: Sweep) -> list[str]:
+    lines = []
+    if swept.expired:
+        lines.append(f"{cli.paint('expired', 'yellow')}     {', '.join(swept.expired)}")
+    if swept.owner_died:
+        lines.append(f"{cli.paint('owner died', 'red')}  {', '.join(swept.owner_died)}")
+    if swept.failed:
+        lines.append(f"{cli.paint('failed', 'red')}      {', '.join(swept.failed)} (too many strikes; dibs retry ITEM)")
+    if swept.more:
+        lines.append("there is more; sweep again")
+    return lines or ["nothing to sweep"]

@@ -1,0 +1,191 @@
+"""What the end-to-end tests stand on: real `dibs` processes on a board of their own, on and off a terminal.
+
+Off a terminal is the rule here: every process gets a session of its own, without a controlling terminal, whatever
+the tests themselves run in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.terminal import Terminal
+
+SECONDS_MAX = 30
+
+
+class Dibs:
+    """Calls `dibs` in a folder, as one session of one agent unless told otherwise."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.folder = folder
+        self.environment = environment
+
+    def __call__(
+        self,
+        *words: str | bytes,
+        folder: Path | None = None,
+        input: str | bytes | None = None,
+        environment: dict[str, str] | None = None,
+        **options: Any,
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "dibs.cli.main", *words],
+            cwd=folder or self.folder,
+            env=self.environment | (environment or {}),
+            input=input.encode() if isinstance(input, str) else input,
+            stdin=subprocess.DEVNULL if input is None else None,
+            capture_output=True,
+            timeout=SECONDS_MAX,
+            start_new_session=True,
+            check=False,
+            **options,
+        )
+        stdout, stderr = done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="surrogateescape")
+        assert "Traceback" not in stderr, stderr
+        return subprocess.CompletedProcess(done.args, done.returncode, stdout, stderr)
+
+    def ok(self, *words: str | bytes, **options: Any) -> str:
+        """What a command says that has to succeed."""
+        done = self(*words, **options)
+        assert done.returncode == 0, (words, done.returncode, done.stdout, done.stderr)
+        return done.stdout
+
+    def json(self, *words: str | bytes, **options: Any) -> Any:
+        """What a command answers with `--json`, if it has to succeed."""
+        return json.loads(self.ok(*words, "--json", **options))
+
+    def refused(self, *words: str | bytes, **options: Any) -> tuple[int, dict[str, Any]]:
+        """The exit code and the error of a command that has to be refused, with `--json`."""
+        done = self(*words, "--json", **options)
+        assert done.returncode != 0, done.stdout
+        assert done.stderr == ""
+        return done.returncode, json.loads(done.stdout)["error"]
+
+    def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
+        """A command that goes on in the background, its output a pipe."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "dibs.cli.main", *words],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            **options,
+        )
+
+    def shell(self, script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """A script of a shell without a terminal."""
+        return subprocess.run(
+            ["sh", "-c", script],
+            cwd=self.folder,
+            env=self.environment | environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX,
+            start_new_session=True,
+            check=False,
+        )
+
+    def terminal(self, script: str, *, columns: int = 80, **environment: str) -> str:
+        """What a script prints into a terminal of its own."""
+        with Terminal(script, self.folder, self.environment | environment, columns=columns) as terminal:
+            return terminal.read_to_end()
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment with a `dibs` in its PATH, and nothing of the caller's own dibs."""
+    folder = tmp_path_factory.mktemp("bin")
+    script = folder / "dibs"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m dibs.cli.main "$@"\n')
+    script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    return {
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "HOME": str(folder),
+        "LOGNAME": "alice",
+        "LANG": "C.UTF-8",
+        "TERM": "xterm",
+        # Compiling dibs anew for every one of the hundreds of processes would double the time of all this.
+        "PYTHONPYCACHEPREFIX": str(tmp_path_factory.mktemp("pycache")),
+    }
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Dibs:
+    """A board that the tests of one file share, as session s1 of coder: for those that leave it as it is."""
+    board = Dibs(tmp_path_factory.mktemp("shared"), environment | {"DIBS_SESSION": "s1", "DIBS_AGENT": "coder"})
+    board.ok("init")
+    return board
+
+
+@pytest.fixture
+def bare(tmp_path: Path, environment: dict[str, str]) -> Dibs:
+    """Without a board, and without a session."""
+    return Dibs(tmp_path, environment)
+
+
+@pytest.fixture
+def dibs(bare: Dibs) -> Dibs:
+    """With an empty board, as session s1 of coder."""
+    bare.ok("init")
+    return Dibs(bare.folder, bare.environment | {"DIBS_SESSION": "s1", "DIBS_AGENT": "coder"})
+
+
+@pytest.fixture
+def other(dibs: Dibs) -> Dibs:
+    """The same board, as session s2 of reviewer."""
+    return Dibs(dibs.folder, dibs.environment | {"DIBS_SESSION": "s2", "DIBS_AGENT": "reviewer"})
+
+
+@pytest.fixture
+def settings(bare: Dibs) -> Callable[..., None]:
+    """Writes the folder's `dibs.toml`."""
+
+    def write(**values: int | float) -> None:
+        lines = [f"{name} = {value}" for name, value in values.items()]
+        (bare.folder / "dibs.toml").write_text("\n".join(["[board]", *lines, ""]))
+
+    return write
+
+
+@pytest.fixture
+def short_claims(settings: Callable[..., None]) -> None:
+    """Claims that last a second."""
+    settings(ttl_seconds=1, ttl_seconds_min=1)
+
+
+def until(condition: Callable[[], Any], *, seconds: float = 10) -> Any:
+    """Wait for something to come true, and give it."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not come true in time"
+        time.sleep(0.02)
+    return found
+
+
+@pytest.fixture
+def ended() -> Iterator[Callable[[subprocess.Popen[str]], subprocess.Popen[str]]]:
+    """Sees to it that processes started by a test do not outlive it."""
+    started: list[subprocess.Popen[str]] = []
+
+    def keep(process: subprocess.Popen[str]) -> subprocess.Popen[str]:
+        started.append(process)
+        return process
+
+    yield keep
+    for process in started:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,188 @@
+"""Seeing what is going on and what was: who, log, events, runs, sessions, agents, stats, sweep, doctor."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Dibs, until
+from tests.e2e.terminal import Terminal
+
+
+@pytest.fixture
+def worked(dibs: Dibs, other: Dibs) -> Dibs:
+    """A board with some history: a is done, b is held by both in turn, c waits."""
+    for id in ("a", "b", "c"):
+        dibs.ok("add", f"Item {id}", "--id", id)
+    dibs.ok("claim", "a")
+    dibs.ok("progress", "a", "half way")
+    dibs.ok("done", "a", "--note", "all of it", "--link", "pr=https://example.org/1")
+    dibs.ok("claim", "b")
+    other("claim", "b")
+    dibs.ok("release", "b", "--reason", "not mine")
+    other.ok("claim", "b")
+    return dibs
+
+
+def test_log_tells_the_history_of_an_item(worked: Dibs) -> None:
+    events = worked.json("log", "a")["events"]
+    assert [event["kind"] for event in events] == ["added", "claimed", "progress", "done"]
+    assert [event["number"] for event in events] == [1, 2, 3, 4]
+    told = worked.ok("log", "a").splitlines()
+    assert told[0] == "a  Item a  done"
+    assert [line.split()[1] for line in told[1:]] == ["added", "claimed", "progress", "done"]
+    assert "half way" in told[3]
+    assert "all of it" in told[4]
+
+
+def test_who_groups_claims_by_agent_with_age_health_and_time_left(worked: Dibs) -> None:
+    worked.ok("claim", "c")
+    (first, second) = worked.json("who")["holdings"]
+    assert (first["claim"]["agent"], first["health"], first["item"]["id"]) == ("coder", "healthy", "c")
+    assert second["claim"]["agent"] == "reviewer"
+    assert 0 < first["remaining_seconds"] <= 1800
+    lines = worked.ok("who").splitlines()
+    assert lines[0] == "coder  1 claim"
+    assert lines[1].split() == ["c", "Item", "c", "s1", "healthy", lines[1].split()[5], "30m", "left"]
+    assert lines[3] == "reviewer  1 claim"
+
+
+@pytest.mark.usefixtures("short_claims")
+def test_who_has_a_group_for_what_nobody_holds_any_more(dibs: Dibs) -> None:
+    assert dibs.ok("who") == "nobody is on anything\n"
+    dibs.ok("add", "t", "--id", "x")
+    dibs.ok("claim", "x")
+    until(lambda: dibs.json("who")["holdings"][0]["claim"] is None)
+    lines = dibs.ok("who").splitlines()
+    assert lines[0] == "no live claim  dibs sweep gives these back"
+    assert lines[1].split()[0] == "x"
+    done = dibs("doctor")
+    assert done.returncode == 1
+    assert "dibs sweep" in done.stdout
+    assert dibs.ok("sweep") == "expired     x\n"
+    assert dibs.ok("sweep") == "nothing to sweep\n"
+    assert dibs("doctor").returncode == 0
+
+
+def test_who_watch_redraws_on_change_and_leaves_on_an_interrupt(dibs: Dibs) -> None:
+    dibs.ok("add", "A very good title", "--id", "x")
+    with Terminal("trap : INT; dibs who --watch; echo left with $?", dibs.folder, dibs.environment) as terminal:
+        terminal.read_until("nobody is on anything")
+        dibs.ok("claim", "x")
+        terminal.read_until("A very good title")
+        terminal.type("\x03")
+        said = terminal.read_until("left with 0")
+    assert "\x1b[?1049h" in said
+    assert said.index("\x1b[?1049l") < said.index("left with")
+    assert "Traceback" not in said
+
+
+def test_who_watch_off_a_terminal_tells_every_change(dibs: Dibs, ended: Any) -> None:
+    dibs.ok("add", "t", "--id", "x")
+    watching: subprocess.Popen[str] = ended(dibs.start("who", "--watch", "--json"))
+    assert watching.stdout is not None
+    assert json.loads(watching.stdout.readline()) == {"holdings": []}
+    dibs.ok("claim", "x")
+    while not (shown := json.loads(watching.stdout.readline()))["holdings"]:
+        pass
+    assert shown["holdings"][0]["item"]["id"] == "x"
+    watching.send_signal(signal.SIGINT)
+    assert watching.wait(timeout=10) == 0
+
+
+def test_events_shows_the_latest_or_what_came_after(worked: Dibs) -> None:
+    every = worked.json("events", "--after", "0", "--limit", "1000")["events"]
+    assert [event["id"] for event in every] == sorted({event["id"] for event in every})
+    assert worked.json("events", "--limit", "3")["events"] == every[-3:]
+    cursor = every[4]["id"]
+    assert worked.json("events", "--after", str(cursor), "--limit", "2")["events"] == every[5:7]
+    assert worked.json("events", "--after", str(every[-1]["id"]))["events"] == []
+    assert len(worked.ok("events").splitlines()) == len(every)
+
+
+def test_events_of_an_empty_board_are_none(dibs: Dibs) -> None:
+    assert dibs.json("events") == {"events": []}
+    assert dibs("events").returncode == 0
+
+
+def test_events_follow_tells_what_comes(worked: Dibs, ended: Any) -> None:
+    following: subprocess.Popen[str] = ended(worked.start("events", "--follow", "--limit", "1", "--json"))
+    assert following.stdout is not None
+    assert json.loads(following.stdout.readline())["kind"] == "claimed"
+    worked.ok("edit", "c", "--title", "Other")
+    assert json.loads(following.stdout.readline())["kind"] == "edited"
+    following.send_signal(signal.SIGINT)
+    assert following.wait(timeout=10) == 0
+
+
+def test_runs_keep_to_their_filters(worked: Dibs) -> None:
+    runs = worked.json("runs")["runs"]
+    assert [(run["item"], run["token"], run["outcome"]) for run in runs] == [
+        ("b", 2, None),
+        ("b", 1, "released"),
+        ("a", 1, "done"),
+    ]
+    assert [run["token"] for run in worked.json("runs", "--item", "b")["runs"]] == [2, 1]
+    assert len(worked.json("runs", "--agent", "coder")["runs"]) == 2
+    assert len(worked.json("runs", "--session", "s2")["runs"]) == 1
+    assert len(worked.json("runs", "--limit", "1")["runs"]) == 1
+    assert "not mine" in worked.ok("runs")
+
+
+def test_sessions_show_who_is_there(worked: Dibs) -> None:
+    views = {view["session"]["id"]: view for view in worked.json("sessions")["sessions"]}
+    assert {id: view["claims"] for id, view in views.items()} == {"s1": 0, "s2": 1}
+    worked.ok("session", "end")
+    assert len(worked.json("sessions")["sessions"]) == 1
+    assert len(worked.json("sessions", "--all")["sessions"]) == 2
+    assert "ended" in worked.ok("sessions", "--all")
+
+
+def test_agents_are_set_and_listed(dibs: Dibs) -> None:
+    assert "no agents yet" in dibs("agent", "list").stderr
+    agent = dibs.json("agent", "set", "coder", "--type", "bug", "--type", "docs", "--max-claims", "2")["agent"]
+    assert (agent["types"], agent["max_claims"]) == (["bug", "docs"], 2)
+    dibs.ok("add", "t", "--id", "x", "--type", "feature")
+    assert dibs("next").returncode == 3
+    assert dibs.ok("agent", "set", "coder") == "coder takes every type\n"
+    assert dibs.ok("next").startswith("claimed x")
+
+
+def test_stats_tell_the_board_in_figures(worked: Dibs) -> None:
+    figures = worked.json("stats")
+    assert figures["items"] == {"ready": 1, "in_progress": 1, "done": 1} | {
+        status: count for status, count in figures["items"].items() if count == 0
+    }
+    assert (figures["active_claims"], figures["total_claims"], figures["conflicts_avoided"]) == (1, 3, 1)
+    told = worked.ok("stats")
+    assert "conflicts avoided" in told
+    assert worked.ok("stats", environment={"LANG": "C", "PYTHONIOENCODING": "ascii"})
+
+
+def test_doctor_finds_an_item_that_is_not_what_its_history_tells(worked: Dibs) -> None:
+    assert worked.json("doctor") == {"sound": True, "findings": []}
+    assert worked.ok("doctor") == "✓ the board is sound\n"
+    database = sqlite3.connect(worked.folder / ".dibs" / "board.db")
+    with database:
+        database.execute("UPDATE items SET title = 'Forged' WHERE id = 'c'")
+    database.close()
+    done = worked("doctor", "--json")
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert (done.returncode, finding["item"]) == (1, "c")
+    assert "title" in finding["what"]
+
+
+def test_doctor_finds_a_gap_in_the_history(worked: Dibs) -> None:
+    database = sqlite3.connect(worked.folder / ".dibs" / "board.db")
+    with database:
+        database.execute("DELETE FROM events WHERE item = 'a' AND number = 3")
+    database.close()
+    done = worked("doctor")
+    assert done.returncode == 1
+    assert "the history of a has a gap" in done.stdout
+    assert "what to do: " in done.stdout

@@ -1,0 +1,112 @@
+"""What reaches a terminal: columns that fit, colours only where they are wanted, and never a raw control character."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+
+import pytest
+
+from tests.e2e.conftest import Dibs
+
+#: A line each that would do something to a terminal, if it got there as it is.
+NASTY = "esc\x1b]0;owned\x07 csi\x9b31m del\x7f bidi\u202eexe.gnp zero\u200bwidth\u2066isolate"
+WIDE = "日本語のタイトルがここにあります、とても長いので切り捨てられるはずです。"
+COMMANDS = (
+    "list",
+    "list --all",
+    "show nasty",
+    "log nasty",
+    "events",
+    "who",
+    "runs",
+    "sessions",
+    "stats",
+    "agent list",
+    "claim nasty",
+    "show wide",
+)
+
+
+@pytest.fixture(scope="module")
+def nasty(shared: Dibs) -> Dibs:
+    """A board whose every text is hostile, and whose every name is long."""
+    fields = {"title": NASTY, "body": f"{NASTY}\nsecond\r\nthird", "payload": {NASTY: NASTY}}
+    items = [{"id": "nasty", **fields}, {"id": "wide", "title": WIDE}, {"id": "x" * 128, "title": "long " * 90}]
+    dibs = shared
+    dibs.ok("add", "--file", "-", input="".join(json.dumps(item) + "\n" for item in items))
+    long = ("--session", "s" * 128, "--agent", "a" * 128)
+    dibs.ok("claim", "nasty", "--session", "s1")
+    dibs.ok("claim", "wide", *long)
+    dibs.ok("progress", "nasty", NASTY)
+    dibs.ok("release", "nasty", "--reason", NASTY)
+    dibs.ok("claim", "nasty")
+    return dibs
+
+
+def _without_colour(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def _columns(line: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_control_characters_never_reach_a_terminal_raw(nasty: Dibs, command: str) -> None:
+    for said in (nasty.terminal(f"dibs {command}"), nasty.ok(*command.split())):
+        plain = _without_colour(said).replace("\n", "")
+        assert [c for c in plain if unicodedata.category(c) in ("Cc", "Cf", "Cs")] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_json_escapes_what_a_terminal_would_obey(nasty: Dibs, command: str) -> None:
+    said = nasty.ok(*command.split(), "--json")
+    assert said.isascii()
+    assert said.count("\n") == 1
+    assert said[:-1].isprintable()
+
+
+@pytest.mark.parametrize("columns", [40, 80, 132])
+@pytest.mark.parametrize("command", ["list", "who", "runs", "sessions", "events", "agent list", "log nasty"])
+def test_columns_fit_the_terminal(nasty: Dibs, command: str, columns: int) -> None:
+    lines = _without_colour(nasty.terminal(f"dibs {command}", columns=columns)).splitlines()
+    headings = 1 if command.startswith("log") else 0
+    rows = [line for line in lines[headings:] if line.startswith("  ") or command != "who"]
+    assert rows
+    assert max(map(_columns, rows)) <= columns
+
+
+def test_off_a_terminal_nothing_is_cut(nasty: Dibs) -> None:
+    assert WIDE in nasty.ok("list")
+    assert "x" * 128 in nasty.ok("list")
+
+
+def test_a_narrow_terminal_keeps_the_ids_readable(dibs: Dibs) -> None:
+    dibs.ok("add", "A title that goes on for quite a while and then some more", "--id", "fix-login")
+    (_, line) = dibs.terminal("dibs list", columns=60).splitlines()
+    assert "fix-login" in line
+    assert "…" in line
+
+
+def test_colours_are_for_terminals_that_want_them(dibs: Dibs) -> None:
+    dibs.ok("add", "t", "--id", "x")
+    assert "\x1b[" in dibs.terminal("dibs list")
+    assert "\x1b[" not in dibs.ok("list")
+    assert "\x1b[" not in dibs.terminal("dibs list", NO_COLOR="1")
+    assert "\x1b[" not in dibs.terminal("dibs list --no-color")
+    assert "\x1b[" not in dibs.terminal("dibs list", TERM="dumb")
+    assert "\x1b[" not in dibs.terminal("dibs list | cat")
+
+
+def test_a_terminal_without_these_characters_gets_question_marks(nasty: Dibs) -> None:
+    said = nasty.terminal("dibs list", PYTHONIOENCODING="ascii")
+    assert "?" in said
+    assert "Traceback" not in said
+
+
+def test_a_refusal_is_one_clean_line(dibs: Dibs) -> None:
+    done = dibs("show", "a\x1b[31m\nb")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr[:-1].isprintable()

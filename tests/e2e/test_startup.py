@@ -1,0 +1,115 @@
+"""The hot commands stay light: what they import, and how much memory a claim takes."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.conftest import Dibs
+
+#: Each of these costs milliseconds that an agent pays with every claim and every heartbeat.
+FORBIDDEN = {
+    "argparse",
+    "asyncio",
+    "concurrent.futures",
+    "contextlib",
+    "dataclasses",
+    "datetime",
+    "gettext",
+    "hashlib",
+    "http",
+    "importlib.metadata",
+    "inspect",
+    "logging",
+    "pathlib",
+    "random",
+    "secrets",
+    "shutil",
+    "signal",
+    "socket",
+    "sqlite3",
+    "ssl",
+    "subprocess",
+    "tempfile",
+    "threading",
+    "tomllib",
+    "typing",
+    "urllib",
+    "uuid",
+}
+#: Runs a command as the script does, then prints what it has imported. `os._exit` would leave before that.
+LIST_MODULES = """
+import sys
+from dibs.cli.main import main
+code = main(sys.argv[1:])
+sys.stderr.write("\\n".join(sys.modules))
+sys.exit(code)
+"""
+MEMORY_MAX_MEGABYTES = 30
+
+HOT = {
+    "claim": ("claim", "x"),
+    "claim --json": ("claim", "x", "--json"),
+    "next": ("next",),
+    "heartbeat": ("heartbeat",),
+    "heartbeat ITEM": ("heartbeat", "x"),
+    "progress": ("progress", "x", "a note"),
+    "release": ("release", "x"),
+    "done": ("done", "x"),
+    "fail": ("fail", "x", "--json"),
+}
+
+
+@pytest.mark.parametrize("words", HOT.values(), ids=HOT.keys())
+def test_a_hot_command_imports_nothing_heavy(dibs: Dibs, words: tuple[str, ...]) -> None:
+    dibs.ok("add", "x", "--id", "x")
+    if words[0] != "next":
+        dibs.ok("claim", "x")
+    done = subprocess.run(
+        # Isolated from what a site's own start-up files import, which is not ours to answer for.
+        [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}; {_one_line(LIST_MODULES)}", *words],
+        cwd=dibs.folder,
+        env=dibs.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    imported = set(done.stderr.split())
+    assert "apsw" in imported
+    assert not imported & FORBIDDEN
+    assert not {name for name in imported if name.startswith(("dibs.server", "dibs.testing", "dibs.cli.demo"))}
+
+
+def test_only_the_module_of_the_command_is_imported(dibs: Dibs) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _one_line(LIST_MODULES), "claim", "--help"],
+        env=dibs.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ours = {name for name in done.stderr.split() if name.startswith("dibs.cli.")}
+    expected = ("main", "commands", "parser", "context", "identity", "work")
+    assert ours == {f"dibs.cli.{name}" for name in expected}
+    assert "dibs.board" not in done.stderr.split()
+
+
+def test_a_claim_takes_less_than_30_megabytes(dibs: Dibs) -> None:
+    dibs.ok("add", "x", "--id", "x")
+    measure = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    command = [sys.executable, "-c", measure, sys.executable, "-m", "dibs.cli.main", "claim", "x"]
+    done = subprocess.run(command, cwd=dibs.folder, env=dibs.environment, capture_output=True, text=True, check=True)
+    unit = 1 if sys.platform == "darwin" else 1024
+    assert resource.RUSAGE_CHILDREN  # the measuring process has no other child than the claim
+    assert int(done.stdout) * unit / 1e6 < MEMORY_MAX_MEGABYTES
+
+
+def _one_line(script: str) -> str:
+    return "; ".join(script.strip().splitlines())
