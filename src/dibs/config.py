@@ -95,6 +95,11 @@ def from_table(table: dict[str, Any], source: str) -> Settings:
         raise Invalid(
             f"{source}: ttl_seconds must lie between ttl_seconds_min and ttl_seconds_max", field="ttl_seconds"
         )
+    if not settings.ttl_seconds_min <= settings.person_ttl_seconds <= settings.person_ttl_seconds_max:
+        raise Invalid(
+            f"{source}: person_ttl_seconds must lie between ttl_seconds_min and person_ttl_seconds_max",
+            field="person_ttl_seconds",
+        )
     return settings
 
 

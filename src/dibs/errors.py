@@ -7,7 +7,7 @@
     ├── ItemNotClaimed        TASK_NOT_CLAIMED      404  exit 4   how
     ├── ItemNotClaimable      TASK_NOT_CLAIMABLE    400  exit 4   status, why
     ├── NotClaimOwner         NOT_CLAIM_OWNER       403  exit 4   holder
-    ├── ClaimExpired          CLAIM_EXPIRED         410  exit 4   how, expired_at, taken_over_by
+    ├── ClaimExpired          CLAIM_EXPIRED         410  exit 4   how, token, taken_over_by
     ├── AgentAtCapacity       AGENT_AT_CAPACITY     409  exit 75  agent, held, max_claims
     ├── ResourceBusy          RESOURCE_BUSY         409  exit 75
     ├── RateLimited           RATE_LIMITED          429  exit 75  retry_after_seconds

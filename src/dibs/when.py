@@ -36,9 +36,10 @@ def span(seconds: float) -> str:
         return f"{seconds}s"
     for unit, size, below, part in (("m", 60, 3600, "s"), ("h", 3600, 86400, "m"), ("d", 86400, float("inf"), "h")):
         if seconds < below:
-            whole, rest = divmod(seconds, size)
-            rest //= int(UNITS[part])
-            return f"{whole}{unit} {rest}{part}" if rest and whole < 10 else f"{whole}{unit}"
+            if seconds >= 10 * size:
+                return f"{round(seconds / size)}{unit}"
+            whole, rest = divmod(round(seconds / UNITS[part]), round(size / UNITS[part]))
+            return f"{whole}{unit} {rest}{part}" if rest else f"{whole}{unit}"
     raise AssertionError("unreachable: the last unit has no upper bound")
 
 

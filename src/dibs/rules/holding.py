@@ -60,7 +60,7 @@ def ended(state: State, run: Run, current: Claim | None) -> DibsError:
     """What the holder of a run that is over is told."""
     how = run.outcome or "expired"
     if how in LAPSED:
-        return taken_over(state, run.token)
+        return taken_over(state, run.token, how)
     if current is not None:
         return NotClaimOwner(
             f"this claim of {run.item} ended ({how}); {current.agent} (session {current.session}) holds it now",
@@ -76,25 +76,25 @@ def ended(state: State, run: Run, current: Claim | None) -> DibsError:
     )
 
 
-def taken_over(state: State, token: int) -> ClaimExpired:
+def taken_over(state: State, token: int, how: str = "expired") -> ClaimExpired:
     """The claim under this token lapsed; name who was given the item since, if anybody was."""
     item, latest = state.item, state.run
+    ended = "has expired" if how == "expired" else "ended when its owner died"
     if item.token == token or latest is None:
         return ClaimExpired(
-            f"the claim of {item.id} under token {token} has expired; nobody has taken it over",
+            f"the claim of {item.id} under token {token} {ended}; nobody has taken it over",
             item=item.id,
             token=token,
             status=item.status,
-            how="expired",
+            how=how,
             taken_over_by=None,
         )
     return ClaimExpired(
-        f"the claim of {item.id} under token {token} has expired; "
-        f"{latest.agent} (session {latest.session}) took it over",
+        f"the claim of {item.id} under token {token} {ended}; {latest.agent} (session {latest.session}) took it over",
         item=item.id,
         token=token,
         status=item.status,
-        how="expired",
+        how=how,
         taken_over_by={"session": latest.session, "agent": latest.agent, "token": latest.token},
     )
 

@@ -106,7 +106,7 @@ class Store(ABC):
 
     @abstractmethod
     def start_session(self, session: Session) -> Session:
-        """Start it, or start it again if it has ended; a live one is answered as it is. An unknown agent is created,
+        """Start it, or start it again if it has ended; a live one is answered as it is, except that a new owner takes it over. An unknown agent is created,
         without limits. A live session of another agent under that id is `INVALID`."""
 
     @abstractmethod

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
+#: How many expired claims `next` records before it looks: all there are, as far as anyone can tell, so that none of them is
+#: passed over for a lesser item.
+EXPIRED_MAX = 10_000
+
+
 class ClaimPath:
     @abstractmethod
     def write(
@@ -65,7 +70,7 @@ class ClaimPath:
         def next(t: Transaction) -> tuple[Grant, ...]:
             me, my_agent = t.session_and_agent(session, agent)
             ttl = claiming.ttl(me.kind, ttl_seconds, t.settings)
-            expire_lapsed(t, t.settings.sweep_batch)
+            expire_lapsed(t, EXPIRED_MAX)
             held = t.held(session)
             full = claiming.at_capacity(my_agent, held)
             if full is not None:

@@ -40,7 +40,7 @@ class FairLock:
                 f"the board is busy: {self._holder()} has held its lock for over {self.wait_seconds:g}s",
                 retry_after_seconds=self.wait_seconds,
             )
-        os.pwrite(descriptor, b"%-20d\n" % os.getpid(), 0)
+        _sign(descriptor)
 
     def release(self) -> None:
         if self._descriptor is not None:
@@ -101,6 +101,14 @@ class _Outcome:
     error: OSError | None = None
     abandoned = False
     locked = False
+
+
+def _sign(descriptor: int) -> None:
+    """Leave the holder's pid for whoever waits in vain. A courtesy: a full disk must not cost the lock."""
+    try:
+        os.pwrite(descriptor, b"%-20d\n" % os.getpid(), 0)
+    except OSError:
+        pass
 
 
 def _try(descriptor: int) -> bool:

@@ -56,6 +56,7 @@ class SqliteStore(ClaimPath, Upkeep, Reading, Store):
         self._lock = FairLock(self.path + "-lock", settings.lock_wait_seconds)
         self._bell = Bell(self.path + "-bell")
         self._pid = os.getpid()
+        self._cursor: apsw.Cursor | None = None
         self._connection: apsw.Connection | None = self._open(create)
 
     def write(
@@ -73,8 +74,7 @@ class SqliteStore(ClaimPath, Upkeep, Reading, Store):
             except apsw.Error as error:
                 raise explain(error, self.path) from error
             finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+                self._finish(connection)
                 self._lock.release()
 
     def read(self, work: Callable[[Transaction], T]) -> T:
@@ -83,12 +83,11 @@ class SqliteStore(ClaimPath, Upkeep, Reading, Store):
             connection = self._connected()
             try:
                 connection.execute("BEGIN")
-                return work(Transaction(connection.cursor(), self._clock(), self.settings))
+                return work(self._transaction(connection))
             except apsw.Error as error:
                 raise explain(error, self.path) from error
             finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+                self._finish(connection)
 
     def watch(self) -> Watch:
         connection = self._open(create=False)
@@ -114,7 +113,7 @@ class SqliteStore(ClaimPath, Upkeep, Reading, Store):
         kind: type[Value] | None,
     ) -> T:
         connection.execute("BEGIN IMMEDIATE")
-        transaction = Transaction(connection.cursor(), self._clock(), self.settings)
+        transaction = self._transaction(connection)
         refusal: DibsError | None = None
         answer: Any = None
         known = None if request is None else self._answered(transaction, request)
@@ -135,6 +134,19 @@ class SqliteStore(ClaimPath, Upkeep, Reading, Store):
             raise refusal
         result: T = answer
         return result
+
+    def _transaction(self, connection: apsw.Connection) -> Transaction:
+        self._cursor = connection.cursor()
+        return Transaction(self._cursor, self._clock(), self.settings)
+
+    def _finish(self, connection: apsw.Connection) -> None:
+        """Leave the connection as it was found. A cursor left in the middle of an answer, perhaps kept alive by the
+        traceback of a refusal, would pin its snapshot, and the next write would find that outdated."""
+        if self._cursor is not None:
+            self._cursor.close(True)
+            self._cursor = None
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
     def _answered(self, transaction: Transaction, request: Request) -> Any:
         since = transaction.now - round(self.settings.request_kept_seconds * 1000)

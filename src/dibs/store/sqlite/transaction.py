@@ -6,7 +6,7 @@ goes through here, so that each statement stands in one place.
 
 from __future__ import annotations
 
-from dibs.errors import DibsError, Invalid, ItemNotFound, SessionNotFound
+from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, ItemNotFound, SessionNotFound
 from dibs.model import Note, Previous
 from dibs.rules import holding
 from dibs.rules.decision import Decision, State, Step
@@ -139,7 +139,8 @@ class Transaction:
             self.run_one(PATH["renew_claim"], rows.encode(decision.renewed))
         if decision.activity is not None:
             self.run(PATH["insert_activity"], rows.encode(decision.activity))
-            self.run(PATH["count_conflict"], {})
+            if isinstance(decision.refusal, ItemAlreadyClaimed):
+                self.run(PATH["count_conflict"], {})
         if decision.refusal is not None:
             self.refuse(decision.refusal)
 

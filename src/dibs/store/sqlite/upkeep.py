@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 #: How many outdated requests one sweep forgets.
 TRIM_BATCH = 1000
+EVERY_CLAIM = -1
 
 
 class Upkeep:
@@ -77,7 +78,10 @@ class Upkeep:
 
     def end_session(self, session: str, *, reason: str | None = None) -> SessionEnd:
         def end_session(t: Transaction) -> SessionEnd:
-            return _end_session(t, t.session(session), reason or "ended by its owner", _let_go)
+            found = t.session(session)
+            released = _let_go(t, found, _release, EVERY_CLAIM)
+            over = _close(t, found, reason or "ended by its owner")
+            return SessionEnd(session=over, released=tuple(item.id for item in released))
 
         return self.write(end_session)
 
@@ -86,8 +90,7 @@ class Upkeep:
             expired = expire_lapsed(t, limit)
             bereaved: list[Item] = []
             for session, owner in dead:
-                if len(expired) + len(bereaved) < limit:
-                    bereaved += _bury(t, session, owner)
+                bereaved += _bury(t, session, owner, limit - len(expired) - len(bereaved))
             since = t.now - round(t.settings.request_kept_seconds * 1000)
             t.run(UPKEEP["trim_requests"], {"before": since, "limit": TRIM_BATCH})
             t.run(UPKEEP["trim_activity"], {"kept": t.settings.activity_kept})
@@ -128,7 +131,7 @@ def _start_session(t: Transaction, session: Session) -> Session:
     known = None if row is None else rows.session(row)
     if known is not None and known.ended_at is None:
         if known.agent == session.agent:
-            return known
+            return _taken_up(t, known, session)
         raise Invalid(
             f"session {session.id} is {known.agent}'s; end it, or take another id for {session.agent}",
             field="agent",
@@ -141,31 +144,49 @@ def _start_session(t: Transaction, session: Session) -> Session:
     return started
 
 
-def _bury(t: Transaction, session: str, owner: Owner) -> list[Item]:
-    """End a session whose owner was found dead, unless it has ended or has another owner by now."""
+def _taken_up(t: Transaction, known: Session, again: Session) -> Session:
+    """A live session started again: as it is, unless another process says that it owns it now."""
+    if again.owner is None or again.owner == known.owner:
+        return known
+    taken = known.replace(owner=again.owner, host=again.host, seen_at=t.now)
+    t.run(UPKEEP["put_session"], rows.encode_session(taken))
+    return taken
+
+
+def _bury(t: Transaction, session: str, owner: Owner, limit: int) -> list[Item]:
+    """Give back what a session holds whose owner was found dead, unless it has ended or has another owner by now; with
+    nothing left to give back, the session ends."""
     row = t.one(PATH["session_by_id"], id=session)
     found = None if row is None else rows.session(row)
     if found is None or found.ended_at is not None or found.owner != owner:
         return []
-    end = _end_session(t, found, "its owner process died", _lose)
-    return [t.state(item).item for item in end.released]
+    lost = _let_go(t, found, _lose, limit)
+    if len(lost) < limit:
+        _close(t, found, "its owner process died")
+    return lost
 
 
-def _end_session(
-    t: Transaction, session: Session, reason: str, end: Callable[[Transaction, State], Step]
-) -> SessionEnd:
-    released = [item for (item,) in t.all(UPKEEP["items_of_session"], session=session.id)]
-    for item in released:
+def _let_go(t: Transaction, session: Session, end: Callable[[Transaction, State], Step], limit: int) -> list[Item]:
+    """End what the session holds, at most `limit` claims: live ones by `end`, lapsed ones as expired; the items it had."""
+    given_back = []
+    for (item,) in t.all(UPKEEP["items_of_session"], session=session.id, limit=limit):
         state = t.state(item)
         assert state.claim is not None
         live = holding.live(state.claim, t.now)
-        t.take(end(t, state) if live else ending.expire(t.now, state, t.settings))
+        step = end(t, state) if live else ending.expire(t.now, state, t.settings)
+        t.take(step)
+        if live:
+            given_back.append(step.item)
+    return given_back
+
+
+def _close(t: Transaction, session: Session, reason: str) -> Session:
     over = session.replace(ended_at=t.now, end_reason=reason)
     t.run(UPKEEP["put_session"], rows.encode_session(over))
-    return SessionEnd(session=over, released=tuple(released))
+    return over
 
 
-def _let_go(t: Transaction, state: State) -> Step:
+def _release(t: Transaction, state: State) -> Step:
     assert state.claim is not None
     return ending.release(t.now, state, state.claim, reason="session ended")
 

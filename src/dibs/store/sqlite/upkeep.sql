@@ -15,7 +15,7 @@ ON CONFLICT (name) DO NOTHING
 INSERT OR REPLACE INTO sessions (@session) VALUES (:@session)
 
 -- name: items_of_session
-SELECT item FROM claims WHERE session = :session ORDER BY claimed_at, item
+SELECT item FROM claims WHERE session = :session ORDER BY claimed_at, item LIMIT :limit
 
 -- name: trim_requests
 DELETE FROM requests WHERE (actor, id) IN (SELECT actor, id FROM requests WHERE at <= :before ORDER BY at LIMIT :limit)

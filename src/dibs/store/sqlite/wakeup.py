@@ -33,9 +33,13 @@ class Bell:
         self._descriptor: int | None = None
 
     def ring(self) -> None:
-        if self._descriptor is None:
-            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o666)
-        os.pwrite(self._descriptor, b"!", 0)
+        """Best effort: what was committed is committed, and a lost ring is found out by looking."""
+        try:
+            if self._descriptor is None:
+                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o666)
+            os.pwrite(self._descriptor, b"!", 0)
+        except OSError:
+            pass
 
     def close(self) -> None:
         if self._descriptor is not None:
@@ -99,7 +103,11 @@ def _inotify(path: str) -> int | None:
     descriptor = int(library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
     if descriptor < 0:
         return None
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))
+    except OSError:
+        os.close(descriptor)
+        return None
     if library.inotify_add_watch(descriptor, os.fsencode(path), IN_MODIFY) < 0:
         os.close(descriptor)
         return None

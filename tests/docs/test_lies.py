@@ -1,0 +1,117 @@
+"""The checks of this folder can fail: each document with one lie in it is found out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.docs import test_guarantees as guarantees
+from tests.docs import test_protocol as protocol
+from tests.docs import test_readme as readme
+from tests.docs import test_references as references
+from tests.docs.board import Led
+from tests.docs.markdown import ROOT, read
+from tests.docs.shop import Shop
+
+Check = Callable[[str], None]
+
+
+def links_of_readme(text: str) -> None:
+    references.check_links(text, ROOT)
+
+
+def names_of_guarantees(text: str) -> None:
+    guarantees.check_named_tests(text, ROOT / "docs")
+
+
+LIES: tuple[tuple[str, Check, str, str], ...] = (
+    ("README.md", readme.check_settings, "| `max_strikes` | `5` |", "| `max_strikes` | `3` |"),
+    ("README.md", readme.check_settings, "| `max_strikes` |", "| `most_strikes` |"),
+    ("README.md", readme.check_environment, "| `DIBS_STORE` |", "| `DIBS_BOARD` |"),
+    ("README.md", readme.check_exit_codes, "| 75 |", "| 74 |"),
+    ("README.md", links_of_readme, "#s1-exclusion", "#s1-inclusion"),
+    ("README.md", links_of_readme, "(docs/protocol.md)", "(docs/protocols.md)"),
+    ("README.md", references.check_make_targets, "make run ", "make walk "),
+    ("README.md", references.check_commands_exist, "`dibs show ITEM`", "`dibs display ITEM`"),
+    ("docs/protocol.md", protocol.check_transitions, "| `retry` | `failed` |", "| `retry` | `done` |"),
+    (
+        "docs/protocol.md",
+        protocol.check_transitions,
+        "| `expire` | `in_progress` | `ready`, `failed` |",
+        "| `expire` | `ready` | `failed` |",
+    ),
+    ("docs/protocol.md", protocol.check_picture, "retry\n", "again\n"),
+    ("docs/protocol.md", protocol.check_refusals, "| `CLAIM_EXPIRED` | 410 | 4 |", "| `CLAIM_EXPIRED` | 404 | 4 |"),
+    ("docs/protocol.md", protocol.check_verbs, "### force_release", "### forced_release"),
+    ("docs/protocol.md", protocol.check_verbs, "- `watch()`", "- `look()`"),
+    ("docs/protocol.md", protocol.check_signatures, "`claim(item, session, [agent, ", "`claim(item, session, ["),
+    ("docs/protocol.md", protocol.check_signatures, "-> Heartbeat`", "-> Renewal`"),
+    ("docs/protocol.md", protocol.check_values, "`heartbeat_count` |\n| Grant", "`beats` |\n| Grant"),
+    ("docs/protocol.md", protocol.check_example, '"renewed_at"', '"renewed"'),
+    ("docs/protocol.md", protocol.check_commands, "| `sweep` | `--limit` |", "| `sweep` | `--most` |"),
+    ("docs/protocol.md", protocol.check_commands, "| `show ITEM` |", "| `show` |"),
+    ("docs/protocol.md", protocol.check_times, "`8h`, up to `7d`", "`8h`, up to `8d`"),
+    ("docs/protocol.md", protocol.check_limits, "1 to 500 characters", "1 to 400 characters"),
+    ("docs/protocol.md", protocol.check_priorities, "`security_issue` 9", "`security_issue` 8"),
+    ("docs/guarantees.md", guarantees.check_promises, "### S8 history", "### S18 history"),
+    ("docs/guarantees.md", names_of_guarantees, "`test_a_run_ends_once`", "`test_a_run_ends_twice`"),
+    (
+        "docs/guarantees.md",
+        names_of_guarantees,
+        "(../src/dibs/testing/conformance/states.py)",
+        "(../tests/__init__.py)",
+    ),
+    ("ARCHITECTURE.md", references.check_layers, "| `dibs.doctor` |", "| `dibs.nurse` |"),
+    ("ARCHITECTURE.md", references.check_paths, "`rules/table.py`", "`rules/tables.py`"),
+    ("CONTRIBUTING.md", references.check_modules, "`dibs.testing.broken`", "`dibs.testing.whole`"),
+)
+
+
+@pytest.mark.parametrize(
+    ("document", "check", "truth", "lie"), LIES, ids=[f"{check.__name__}:{lie[:30]}" for _, check, _, lie in LIES]
+)
+def test_a_lie_is_found_out(document: str, check: Check, truth: str, lie: str) -> None:
+    check(_doctored(document, truth, truth))
+    with pytest.raises(AssertionError):
+        check(_doctored(document, truth, lie))
+
+
+@pytest.mark.parametrize(("truth", "lie"), [('echo "exit $?"', "true"), ("exit 4", "exit 0"), ("token 1", "token 2")])
+def test_a_lie_in_the_transcript_is_found_out(tmp_path: Path, truth: str, lie: str) -> None:
+    with pytest.raises(AssertionError):
+        readme.check_transcript(_doctored("README.md", truth, lie), Shop(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("truth", "lie"),
+    [
+        ("the item is not the caller's | `item`, `holder`,", "the item is not the caller's | `item`,"),
+        ("| `agent`, `held`, `max_claims` |", "| `agent`, `held`, `limit` |"),
+    ],
+)
+def test_a_lie_about_facts_is_found_out(led: Led, truth: str, lie: str) -> None:
+    protocol.check_facts(read("docs/protocol.md"), led.refusals)
+    with pytest.raises(AssertionError):
+        protocol.check_facts(_doctored("docs/protocol.md", truth, lie), led.refusals)
+
+
+@pytest.mark.parametrize(
+    ("truth", "lie"),
+    [
+        ("| `ttl_seconds`, `deadline_at` |", "| `ttl_seconds` |"),
+        ("| `retried` |", "| `tried` |"),
+        ("| `forgotten` | `heartbeat` | `ready` | the holder |", "| `forgotten` | `heartbeat` | `ready` | |"),
+        ("| `done` | `done` | `done` |", "| `done` | `done` | `failed` |"),
+    ],
+)
+def test_a_lie_about_events_is_found_out(led: Led, truth: str, lie: str) -> None:
+    with pytest.raises(AssertionError):
+        protocol.check_events(_doctored("docs/protocol.md", truth, lie), led)
+
+
+def _doctored(document: str, truth: str, lie: str) -> str:
+    text = read(document)
+    assert truth in text, f"{truth!r} does not stand in {document}: the lie is about nothing"
+    return text.replace(truth, lie)

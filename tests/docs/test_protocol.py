@@ -1,0 +1,315 @@
+"""docs/protocol.md against the code: states, refusals, verbs, values, events, commands."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dibs import check, model, priority, when
+from dibs.board import NEXT_MAX, Board
+from dibs.cli.commands import COMMANDS
+from dibs.cli.completion import options
+from dibs.cli.parser import Parser, build
+from dibs.config import DEFAULTS
+from dibs.errors import DibsError, Invalid, StoreUnusable
+from dibs.model import EDITABLE, STATUSES, NewItem
+from dibs.rules.table import TRANSITIONS
+from dibs.store.contract import Store
+from dibs.value import Value
+from tests.docs.board import Led
+from tests.docs.markdown import ROOT, blocks, code, prose, read, section, table
+from tests.docs.shop import Shop
+from tests.docs.test_readme import kinds
+
+PROTOCOL = read("docs/protocol.md")
+
+#: What a board has besides verbs.
+NO_VERBS = {"close", "check", "watch"}
+EVERYWHERE = {"--store", "--json", "--no-color", "-h", "--help"}
+
+
+def check_transitions(text: str) -> None:
+    told: dict[str, dict[str, tuple[str, ...]]] = {}
+    for verb, before, after in table(text, "verb", "before", "after"):
+        told.setdefault(code(verb)[0], {})[code(before)[0]] = tuple(code(after))
+    assert told == TRANSITIONS
+
+
+def check_picture(text: str) -> None:
+    picture = blocks(section(text, "## States"), "text")[0]
+    for word in (*STATUSES, *TRANSITIONS.keys() - {"expire", "owner_died"}, "expiry", "dead owner", "strike"):
+        assert re.search(rf"\b{word}\b", picture), f"{word} is not in the picture"
+
+
+def check_refusals(text: str) -> None:
+    rows = table(text, "code", "HTTP", "exit")
+    told = {(code(name)[0], int(status), int(exit_code)) for name, status, exit_code, *_ in rows}
+    known = {(kind.code, kind.http_status, kind.exit_code) for kind in kinds(DibsError) - {DibsError, StoreUnusable}}
+    assert told == known
+    assert len(rows) == len(known), "each code once"
+
+
+def check_facts(text: str, refusals: list[DibsError]) -> None:
+    """What a refusal carries is what its line says; INVALID may carry more, by what was wrong."""
+    rows = table(text, "code", "HTTP", "exit")
+    told = {code(name)[0]: set(code(facts)) for name, _, _, _, facts in rows}
+    reserved = {code(name)[0] for name, _, _, about, _ in rows if about == "reserved"}
+    seen: dict[str, set[str]] = {}
+    for refusal in refusals:
+        seen.setdefault(refusal.code, set()).update(refusal.facts)
+    assert seen.keys() == told.keys() - reserved
+    for name, facts in seen.items():
+        assert facts == told[name] or (name == Invalid.code and facts >= told[name]), name
+
+
+def check_verbs(text: str) -> None:
+    verbs = section(text, "## Verbs")
+    beneath = section(text, "### Beneath the verbs")
+    headings = set(re.findall(r"^### (\w+)$", verbs, re.MULTILINE))
+    of_board = {name for name, _ in inspect.getmembers(Board, inspect.isfunction) if not name.startswith("_")}
+    assert headings == of_board - NO_VERBS
+    below = {re.match(r"\w+", words)[0] for words in re.findall(r"^- `([^`]+)`", beneath, re.MULTILINE)}  # type: ignore[index]
+    of_store = {name for name in Store.__abstractmethods__ if not name.startswith("_")}
+    assert of_store - headings == below
+
+
+def check_signatures(text: str) -> None:
+    for verb in re.findall(r"^### (\w+)$", section(text, "## Verbs"), re.MULTILINE):
+        unwrapped = " ".join(section(text, f"### {verb}").split())
+        said = re.search(rf"`{verb}\(([^)]*)\)(?: -> ([\w ]+))?`", unwrapped)
+        assert said, f"{verb} has no signature"
+        words, answer = said.groups()
+        needed, _, optional = words.partition("[")
+        assert (_names(needed), _names(optional)) == _arguments(verb), verb
+        assert answer == _answer(verb), verb
+
+
+def check_every_verb_says_how_it_is_refused(text: str) -> None:
+    for verb in ("get", "edit", "cancel", "retry", "claim", "recover", "next", "heartbeat", "done", "force_release"):
+        assert "Refused" in section(text, f"### {verb}"), verb
+
+
+def check_values(text: str) -> None:
+    told = {name: tuple(code(fields)) for name, fields in table(text, "value", "fields")}
+    known = {
+        kind.__name__: kind._fields
+        for kind in vars(model).values()
+        if isinstance(kind, type) and issubclass(kind, Value) and kind not in (Value, NewItem, model.Request)
+    }
+    assert told == known
+
+
+def check_example(text: str) -> None:
+    (example,) = blocks(section(text, "## JSON"), "json")
+    grant = json.loads(example)
+    assert tuple(grant) == model.Grant._fields
+    assert tuple(grant["item"]) == model.Item._fields
+    assert tuple(grant["claim"]) == model.Claim._fields
+
+
+def check_events(text: str, led: Led) -> None:
+    """Every kind that there is, with the statuses, the holder and the data that it really has."""
+    rows = {
+        code(kind)[0]: (status, holder, data) for kind, _, status, holder, data in table(text, "kind", "written by")
+    }
+    assert {event.kind for event in led.events} == set(rows)
+    for event in led.events:
+        status, holder, data = rows[event.kind]
+        assert event.status in (code(status) or STATUSES), event
+        assert (event.agent is not None) == bool(holder) or "if it was held" in holder, event
+        keys = set(EDITABLE) if event.kind == "edited" else set(code(data))
+        assert event.data.keys() <= keys, event
+        assert event.kind == "edited" or event.data.keys() == keys, event
+
+
+def check_commands(text: str) -> None:
+    rows = table(text, "command", "options")
+    told = {code(command)[0]: set(code(flags)) for command, flags, *_ in rows}
+    parsers = [build(name, command)[0] for name, command in COMMANDS.items()]
+    assert told == {_line(parser): parser.options.keys() - EVERYWHERE for parser in parsers}
+
+
+def check_times(text: str) -> None:
+    of_item = {"timeout_seconds": float(model.DEFAULT_TIMEOUT_SECONDS)}
+    known: dict[str, float] = {**DEFAULTS.as_dict(), **of_item}
+    for _, defaults, settings in table(text, "what", "default", "setting"):
+        said = [when.parse_duration(words) for words in code(defaults)]
+        assert said[0] == known[code(settings)[0]], settings
+        if "timeout_seconds" in settings:
+            assert said[1:] == [1, check.TIMEOUT_SECONDS_MAX]
+        else:
+            assert said == [known[name] for name in code(settings)], settings
+
+
+def check_limits(text: str) -> None:
+    limits = {words: _numbers(limit) for words, limit in table(text, "what", "limit")}
+    for words, number in (
+        ("id of an item", check.ID_LENGTH_MAX),
+        ("type, action", check.NAME_LENGTH_MAX),
+        ("title", check.TITLE_LENGTH_MAX),
+        ("body", check.TEXT_BYTES_MAX),
+        ("payload", check.JSON_BYTES_MAX),
+        ("note", check.NOTE_BYTES_MAX),
+        ("labels", check.LABELS_MAX),
+        ("`n` of", NEXT_MAX),
+        ("`limit` of", check.LIST_MAX),
+    ):
+        (row,) = [row for row in limits if row.startswith(words)]
+        assert number in limits[row], row
+
+
+def check_priorities(text: str) -> None:
+    told = {}
+    _, _, named = section(text, "## Input").partition("By name:")
+    for names, number in re.findall(r"((?:`\w+`(?:\s+or\s+)?)+)\s+(\d+)", named):
+        told.update(dict.fromkeys(code(names), int(number)))
+    assert told == priority.NAMES
+
+
+CHECKS: tuple[Callable[[str], None], ...] = (
+    check_transitions,
+    check_picture,
+    check_refusals,
+    check_verbs,
+    check_signatures,
+    check_every_verb_says_how_it_is_refused,
+    check_values,
+    check_example,
+    check_commands,
+    check_times,
+    check_limits,
+    check_priorities,
+)
+
+
+@pytest.mark.parametrize("compare", CHECKS, ids=lambda compare: compare.__name__.removeprefix("check_"))
+def test_the_protocol_says_what_the_code_does(compare: Callable[[str], None]) -> None:
+    compare(PROTOCOL)
+
+
+def test_a_refusal_carries_the_facts_it_is_said_to(led: Led) -> None:
+    check_facts(PROTOCOL, led.refusals)
+
+
+def test_an_event_holds_the_data_it_is_said_to(led: Led) -> None:
+    check_events(PROTOCOL, led)
+
+
+def test_what_is_reserved_is_given_by_nobody() -> None:
+    rows = table(PROTOCOL, "code", "HTTP", "exit")
+    reserved = {code(name)[0] for name, _, _, about, _ in rows if about == "reserved"}
+    names = {kind.__name__ for kind in kinds(DibsError) if kind.code in reserved}
+    assert len(names) == len(reserved)
+    for path in (ROOT / "src" / "dibs").rglob("*.py"):
+        if path.name != "errors.py":
+            used = {name for name in names if re.search(rf"\b{name}\b", path.read_text(encoding="utf-8"))}
+            assert not used, f"{path}: {used} is reserved in docs/protocol.md"
+
+
+#: A line for each command whose JSON is compared, and which of the shapes in its row it gives.
+LINES = {
+    "init": ("dibs init", 0),
+    "add": ("dibs add 'Fix login' --id a", 0),
+    "add --file": ("dibs add --file items.jsonl", 1),
+    "next": ("dibs next -n 2", 0),
+    "claim": ("dibs claim a", 0),
+    "progress": ("dibs progress a half", 0),
+    "heartbeat": ("dibs heartbeat", 0),
+    "heartbeat ITEM": ("dibs heartbeat a", 1),
+    "show": ("dibs show a", 0),
+    "who": ("dibs who", 0),
+    "list": ("dibs list", 0),
+    "edit": ("dibs edit a --title 'Fix the login'", 0),
+    "release": ("dibs release a", 0),
+    "force-release": ("dibs force-release b --reason stuck", 0),
+    "done": ("dibs next >/dev/null; dibs done a", 0),
+    "fail": ("dibs claim b >/dev/null; dibs fail b", 0),
+    "retry": ("dibs retry b", 0),
+    "cancel": ("dibs cancel b", 0),
+    "log": ("dibs log a", 0),
+    "events": ("dibs events", 0),
+    "runs": ("dibs runs", 0),
+    "stats": ("dibs stats", 0),
+    "sweep": ("dibs sweep", 0),
+    "doctor": ("dibs doctor", 0),
+    "agent set": ("dibs agent set reviewer", 0),
+    "agent list": ("dibs agent list", 0),
+    "session start": ("dibs session start", 0),
+    "sessions": ("dibs sessions", 0),
+    "session end": ("dibs session end", 0),
+    "completion": ("dibs completion bash", 0),
+}
+#: It takes its time, and has tests of its own.
+NOT_RUN = {"demo"}
+
+
+def check_json(text: str, shop: Shop) -> None:
+    (shop.folder / "items.jsonl").write_text('{"title": "Fix logout", "id": "b"}\n')
+    shapes = {_command(command): prints.split(";") for command, _, prints, *_ in table(text, "command", "options")}
+    assert {name.removesuffix(" --file").removesuffix(" ITEM") for name in LINES} == shapes.keys() - NOT_RUN
+    for name, (line, part) in LINES.items():
+        answer = shop.answer(f"export DIBS_SESSION=coder-1 DIBS_AGENT=coder; {line}")
+        assert set(answer) == _fields(shapes[name.removesuffix(" --file").removesuffix(" ITEM")][part]), line
+
+
+def test_every_command_prints_what_it_is_said_to(tmp_path: Path) -> None:
+    check_json(PROTOCOL, Shop(tmp_path))
+
+
+def test_every_option_has_a_command_that_takes_it() -> None:
+    known = {flag for flags in options().values() for flag in flags}
+    for name in ("README.md", "docs/protocol.md"):
+        text = prose(read(name))
+        said = {flag for words in code(text) for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", words)}
+        assert said <= known, f"{name} speaks of {said - known}"
+
+
+def _line(parser: Parser) -> str:
+    """A command with its words, those that may be left out in brackets."""
+    words = [f"{word.metavar}" if word.required else f"[{word.metavar}]" for word in parser.words]
+    return " ".join([parser.name, *words])
+
+
+def _command(cell: str) -> str:
+    return re.sub(r" \[?[A-Z]+\]?", "", code(cell)[0])
+
+
+def _fields(shape: str) -> set[str]:
+    value = re.search(r"\ba ([A-Z]\w+)", shape)
+    if value:
+        return set(getattr(model, value[1])._fields)
+    return {word for word in code(shape) if not word.startswith("-")}
+
+
+def _numbers(words: str) -> set[int]:
+    return {int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", words)}
+
+
+def _names(words: str) -> set[str]:
+    return set(re.findall(r"\w+", words))
+
+
+def _arguments(verb: str) -> tuple[set[str], set[str]]:
+    """The arguments of a board's verb: those that are needed, and those that may be left out."""
+    needed, optional = set(), set()
+    for name, parameter in inspect.signature(getattr(Board, verb)).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            optional |= set(EDITABLE) if verb == "edit" else set(NewItem._fields) - {"title"}
+        elif parameter.default is parameter.empty:
+            needed.add(name)
+        else:
+            optional.add(name)
+    return needed - {"self"}, optional
+
+
+def _answer(verb: str) -> str | None:
+    annotation = str(inspect.signature(getattr(Board, verb)).return_annotation)
+    if annotation.startswith("Iterator"):
+        return None
+    many = re.fullmatch(r"tuple\[(\w+), \.\.\.\]", annotation)
+    return f"list of {many[1]}" if many else annotation
