@@ -63,8 +63,8 @@ class Store(ABC):
 
     @abstractmethod
     def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Item, ...]:
-        """All of the items or none. A taken id is `INVALID`, unless the item there has the same content: then that one
-        is answered. Items are as old as their place in the call."""
+        """All of the items or none. A taken id is `INVALID`, unless the item there has the same content: then that
+        one is answered. Items are as old as their place in the call."""
 
     @abstractmethod
     def get(self, item: str) -> Detail:
@@ -106,8 +106,9 @@ class Store(ABC):
 
     @abstractmethod
     def start_session(self, session: Session) -> Session:
-        """Start it, or start it again if it has ended; a live one is answered as it is, except that a new owner takes it over. An unknown agent is created,
-        without limits. A live session of another agent under that id is `INVALID`."""
+        """Start it, or start it again if it has ended; a live one is answered as it is, except that a new owner takes
+        it over. An unknown agent is created, without limits. A live session of another agent under that id is
+        `INVALID`."""
 
     @abstractmethod
     def end_session(self, session: str, *, reason: str | None = None) -> SessionEnd:
@@ -167,8 +168,8 @@ class Store(ABC):
     @abstractmethod
     def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:
         """Renew every live claim of the session, and never one that has expired. `holding` maps each item the caller
-        believes to hold to its token (None: not known): live claims not in it are released as forgotten, and those
-        in it that are not held are answered as lost. Without it, expired claims not yet swept are answered as lost."""
+        believes to hold to its token (None: not known): live claims not in it are released as forgotten, and those in
+        it that are not held are answered as lost. Without it, expired claims not yet swept are answered as lost."""
 
     @abstractmethod
     def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
@@ -231,19 +232,21 @@ class Store(ABC):
     def force_release(
         self, item: str, *, actor: str, reason: str, token: int | None = None, request: Request | None = None
     ) -> Ended:
-        """An admin takes the item back from whoever holds it (with `token`: only from that claim), without a strike."""
+        """An admin takes the item back from whoever holds it (with `token`: only from that claim), without a
+        strike."""
 
     @abstractmethod
     def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
-        """End what has lapsed, at most `limit` claims: claims past their expiry, and those of sessions whose owner the
-        caller has found dead (if it still is the session's owner; the session ends with it). Each is a strike; the last
-        strike fails the item."""
+        """End what has lapsed, at most `limit` claims: claims past their expiry, and those of sessions whose owner
+        the caller has found dead (if it still is the session's owner; the session ends with it). Each is a strike;
+        the last strike fails the item."""
 
     # Reading
 
     @abstractmethod
     def events(self, *, after: int = 0, item: str | None = None, limit: int) -> tuple[Event, ...]:
-        """The feed after a cursor, in feed order: per item in the order of its numbers, and nothing is ever skipped."""
+        """The feed after a cursor, in feed order: per item in the order of its numbers, and nothing is ever
+        skipped."""
 
     @abstractmethod
     def runs(

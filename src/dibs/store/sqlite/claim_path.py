@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-#: How many expired claims `next` records before it looks: all there are, as far as anyone can tell, so that none of them is
-#: passed over for a lesser item.
+#: How many expired claims `next` records before it looks: all there are, as far as anyone can tell, so that none of
+#: them is passed over for a lesser item.
 EXPIRED_MAX = 10_000
 
 

@@ -154,8 +154,10 @@ def _taken_up(t: Transaction, known: Session, again: Session) -> Session:
 
 
 def _bury(t: Transaction, session: str, owner: Owner, limit: int) -> list[Item]:
-    """Give back what a session holds whose owner was found dead, unless it has ended or has another owner by now; with
-    nothing left to give back, the session ends."""
+    """Give back what a session holds whose owner was found dead, unless it has ended or has another owner by now.
+
+    With nothing left to give back, the session ends.
+    """
     row = t.one(PATH["session_by_id"], id=session)
     found = None if row is None else rows.session(row)
     if found is None or found.ended_at is not None or found.owner != owner:
@@ -167,7 +169,7 @@ def _bury(t: Transaction, session: str, owner: Owner, limit: int) -> list[Item]:
 
 
 def _let_go(t: Transaction, session: Session, end: Callable[[Transaction, State], Step], limit: int) -> list[Item]:
-    """End what the session holds, at most `limit` claims: live ones by `end`, lapsed ones as expired; the items it had."""
+    """End what the session holds, at most `limit` claims: live ones by `end`, lapsed ones as expired."""
     given_back = []
     for (item,) in t.all(UPKEEP["items_of_session"], session=session.id, limit=limit):
         state = t.state(item)
