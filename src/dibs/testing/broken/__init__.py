@@ -1,0 +1,12 @@
+"""Stores with one mistake each, to show that the suite finds it: `BROKEN[name](a sound store)`.
+
+Each mistake is one that real systems have made. Most are told at the contract, so they can be made with any store; a
+few write rows behind the rules' back, through the `write` of the SQLite store.
+"""
+
+from __future__ import annotations
+
+from dibs.testing.broken import giving, keeping, living, telling
+from dibs.testing.broken.mistake import BROKEN, Mistake
+
+__all__ = ["BROKEN", "Mistake", "giving", "keeping", "living", "telling"]

@@ -1,0 +1,151 @@
+"""Mistakes about who is alive, who waits, and what survives."""
+
+from __future__ import annotations
+
+import time
+
+from dibs import owner
+from dibs.model import Ended, Owner
+from dibs.testing.broken.mistake import Mistake, caught_by
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from dibs.model import Session, SessionEnd, Sweep
+
+
+class Misjudges(Mistake):
+    """Shows owners otherwise than they are; a verdict on what was shown is taken for one on the true owner."""
+
+    def shown(self, true: Owner, boot_id: str, pid_namespace: int) -> Owner:
+        raise NotImplementedError
+
+    def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
+        return tuple(
+            (session.id, self.shown(session.owner, boot_id, pid_namespace))
+            for session in self._sessions()
+            if session.owner is not None
+        )
+
+    def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
+        true = {session.id: session.owner for session in self._sessions()}
+        verdicts = [(session, true.get(session) or judged) for session, judged in dead]
+        return self.inner.sweep(dead=verdicts, limit=limit)
+
+    def _sessions(self) -> list[Session]:
+        return [view.session for view in self.inner.sessions(limit=1000)]
+
+
+@caught_by("sessions")
+class JudgesFromAnotherNamespace(Misjudges):
+    def shown(self, true: Owner, boot_id: str, pid_namespace: int) -> Owner:
+        return true.replace(boot_id=boot_id, pid_namespace=pid_namespace)
+
+
+@caught_by("sessions")
+class JudgesByPidAlone(Misjudges):
+    """Takes whoever has the pid now for the owner."""
+
+    def shown(self, true: Owner, boot_id: str, pid_namespace: int) -> Owner:
+        start = owner._start_time(true.pid)
+        return true if start is None else true.replace(start_time=start)
+
+
+@caught_by("sessions")
+class BuriesTheNewOwner(Misjudges):
+    """Does not ask whether the owner that was found dead still is the session's."""
+
+    def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
+        return self.inner.owners(boot_id=boot_id, pid_namespace=pid_namespace)
+
+
+@caught_by("sessions")
+class EndKeepsClaims(Mistake):
+    """The end of a session leaves its items in progress."""
+
+    def end_session(self, session: str, **asked: Any) -> SessionEnd:
+        held = {line.item.id: line for line in self.inner.who() if line.claim and line.claim.session == session}
+        end = self.inner.end_session(session, **asked)
+        for item in held:
+            self.raw("UPDATE items SET status = 'in_progress' WHERE id = :item", item=item)
+        return end
+
+
+@caught_by("sessions")
+class TakesOthersSessions(Mistake):
+    def start_session(self, session: Session) -> Session:
+        for known in self.inner.sessions(limit=1000):
+            if known.session.id == session.id:
+                return known.session.replace(agent=session.agent)
+        return self.inner.start_session(session)
+
+
+class Deaf:
+    """A watch that hears nothing, and says so when the time is up."""
+
+    def wait(self, timeout_seconds: float) -> bool:
+        time.sleep(timeout_seconds)
+        return False
+
+    def close(self) -> None:
+        pass
+
+
+class Nervous(Deaf):
+    """A watch that hears something all the time."""
+
+    def wait(self, timeout_seconds: float) -> bool:
+        time.sleep(0.001)
+        return True
+
+
+@caught_by("waiting", "test_a_waiter_is_woken_by_an_add")
+class NeverWakes(Mistake):
+    def watch(self) -> Deaf:
+        return Deaf()
+
+
+@caught_by("waiting", "test_a_waiter_does_not_ask_over_and_over")
+class AsksOverAndOver(Mistake):
+    def watch(self) -> Nervous:
+        return Nervous()
+
+
+@caught_by("waiting", "test_a_waiter_gets_what_expires_while_it_waits")
+class KnowsNoDueTime(Mistake):
+    def due_seconds(self) -> float | None:
+        return None
+
+
+@caught_by("crash", "test_each_verb_acknowledged_as_the_last_survives")
+class AnswersBeforeItWrites(Mistake):
+    """Says done, and does it when it is next asked something."""
+
+    later: Callable[[], object] | None = None
+
+    def done(self, item: str, **asked: Any) -> Ended:
+        detail = self.inner.get(item)
+        if detail.claim is None or detail.claim.session != asked["session"]:
+            return self.inner.done(item, **asked)
+        self.later = lambda: self.inner.done(item, **asked)
+        return Ended(item=detail.item.replace(status="done"), run=detail.runs[0].replace(outcome="done"))
+
+    def __getattr__(self, name: str) -> Any:
+        later, self.later = self.later, None
+        if later is not None:
+            later()
+        return getattr(self.inner, name)
+
+
+@caught_by("crash", "test_a_storm_of_kills_loses_nothing")
+class EndsInTwoSteps(Mistake):
+    """Writes the end of a run beside, not with, the change of the item: a kill comes between."""
+
+    def done(self, item: str, **asked: Any) -> Ended:
+        ended = self.inner.done(item, **asked)
+        self.raw("UPDATE items SET status = 'in_progress' WHERE id = :item", item=item)
+        time.sleep(0.002)
+        self.raw("UPDATE items SET status = 'done' WHERE id = :item", item=item)
+        return ended

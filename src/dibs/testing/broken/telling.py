@@ -1,0 +1,158 @@
+"""Mistakes in what is told and kept: history, reading, repeated requests."""
+
+from __future__ import annotations
+
+from dibs.errors import DibsError
+from dibs.testing.broken.mistake import Mistake, caught_by
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dibs.model import Activity, Event, Grant, Holding, Item, Run, SessionView, Stats
+
+
+@caught_by("items")
+class AddsOneByOne(Mistake):
+    """Some of the items are there although the call was refused."""
+
+    def add(self, items: Any, **asked: Any) -> tuple[Item, ...]:
+        return tuple(found for item in items for found in self.inner.add([item], **asked))
+
+
+@caught_by("items")
+class DropsThePhase(Mistake):
+    """Does not keep all that it was given."""
+
+    def add(self, items: Any, **asked: Any) -> tuple[Item, ...]:
+        return self.inner.add([item.replace(phase=None) for item in items], **asked)
+
+
+@caught_by("history")
+class ForgetsAnEvent(Mistake):
+    def events(self, **asked: Any) -> tuple[Event, ...]:
+        return tuple(event for event in self.inner.events(**asked) if event.kind != "released")
+
+
+@caught_by("history")
+class EventWithoutActor(Mistake):
+    """Reads who held the item after it was cleared."""
+
+    def events(self, **asked: Any) -> tuple[Event, ...]:
+        return tuple(
+            event.replace(session=None, agent=None) if event.kind == "expired" else event
+            for event in self.inner.events(**asked)
+        )
+
+
+@caught_by("history")
+class FeedSkips(Mistake):
+    """A reader at a cursor never sees what committed late."""
+
+    def events(self, *, after: int = 0, **asked: Any) -> tuple[Event, ...]:
+        return self.inner.events(after=after + 1 if after and after % 3 == 0 else after, **asked)
+
+
+@caught_by("history")
+class FeedOutOfOrder(Mistake):
+    def events(self, **asked: Any) -> tuple[Event, ...]:
+        return tuple(sorted(self.inner.events(**asked), key=lambda event: (event.item, event.number)))
+
+
+@caught_by("history")
+class EditsUntold(Mistake):
+    """Changes the item, and the history says nothing of it."""
+
+    def edit(self, item: str, changes: Any, **asked: Any) -> Item:
+        if "title" in changes:
+            self.raw("UPDATE items SET title = :title WHERE id = :item", title=changes["title"], item=item)
+        return self.inner.edit(item, changes, **asked)
+
+
+@caught_by("idempotency")
+class IgnoresRequestIds(Mistake):
+    def next(self, *, request: Any = None, **asked: Any) -> tuple[Grant, ...]:
+        return self.inner.next(**asked)
+
+
+@caught_by("idempotency")
+class AnswersOtherInput(Mistake):
+    """Looks at the request id and not at what was asked."""
+
+    def claim(self, item: str, *, request: Any = None, **asked: Any) -> Grant:
+        same = None if request is None else request.replace(fingerprint="same")
+        return self.inner.claim(item, request=same, **asked)
+
+
+@caught_by("idempotency")
+class KeepsRefusals(Mistake):
+    refusals: dict[str, DibsError] = {}
+
+    def claim(self, item: str, *, request: Any = None, **asked: Any) -> Grant:
+        key = "" if request is None else f"{request.actor} {request.id}"
+        if key in self.refusals:
+            raise self.refusals[key]
+        try:
+            return self.inner.claim(item, request=request, **asked)
+        except DibsError as refusal:
+            if key:
+                self.refusals[key] = refusal
+            raise
+
+
+@caught_by("idempotency")
+class KeepsRequestsForEver(Mistake):
+    answers: dict[str, tuple[Grant, ...]] = {}
+
+    def next(self, *, request: Any = None, **asked: Any) -> tuple[Grant, ...]:
+        key = "" if request is None else f"{request.actor} {request.id}"
+        grants = self.answers.get(key) or self.inner.next(request=request, **asked)
+        if key:
+            self.answers[key] = grants
+        return grants
+
+
+@caught_by("idempotency")
+class OneRequestForAll(Mistake):
+    """Request ids of different callers are taken for the same."""
+
+    def next(self, *, request: Any = None, **asked: Any) -> tuple[Grant, ...]:
+        same = None if request is None else request.replace(actor="anybody", fingerprint=request.id)
+        return self.inner.next(request=same, **asked)
+
+
+@caught_by("reading")
+class AnyLabelWillDo(Mistake):
+    def list(self, *, labels: Any = (), **asked: Any) -> tuple[Item, ...]:
+        found = self.inner.list(**asked)
+        return tuple(item for item in found if not labels or set(labels) & set(item.labels))
+
+
+@caught_by("reading")
+class HidesTheLapsed(Mistake):
+    def who(self) -> tuple[Holding, ...]:
+        return tuple(line for line in self.inner.who() if line.claim is not None)
+
+
+@caught_by("reading")
+class RunsOldestFirst(Mistake):
+    def runs(self, **asked: Any) -> tuple[Run, ...]:
+        return tuple(reversed(self.inner.runs(**asked)))
+
+
+@caught_by("reading")
+class MiscountsConflicts(Mistake):
+    def stats(self) -> Stats:
+        return self.inner.stats().replace(conflicts_avoided=0)
+
+
+@caught_by("reading")
+class ForgetsActivity(Mistake):
+    def activity(self, **asked: Any) -> tuple[Activity, ...]:
+        return self.inner.activity(**asked)[:1]
+
+
+@caught_by("reading")
+class ShowsFiveRuns(Mistake):
+    def sessions(self, **asked: Any) -> tuple[SessionView, ...]:
+        return tuple(view.replace(recent=view.recent[:5]) for view in self.inner.sessions(**asked))

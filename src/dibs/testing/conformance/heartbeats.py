@@ -1,0 +1,96 @@
+"""Heartbeats of a session: all of its live claims go on at once, what has expired is never revived, what was lost is
+answered one by one, and what the session no longer lists is let go.
+"""
+
+from __future__ import annotations
+
+from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, session
+from dibs.testing.harness import Harness
+
+
+class TestHeartbeats:
+    def test_a_heartbeat_renews_every_live_claim_of_its_session_only(self, harness: Harness) -> None:
+        harness.clock.freeze()
+        board = harness.board()
+        added(board, "x", "y", "z")
+        me, other = session(board), session(board)
+        board.claim("x", session=me, ttl_seconds=TTL_SECONDS)
+        board.claim("y", session=me, ttl_seconds=1200)
+        theirs = board.claim("z", session=other, ttl_seconds=TTL_SECONDS).claim
+        harness.clock.advance(300)
+        beat = board.heartbeat(session=me)
+        now = harness.clock.now()
+        assert {one.item: one.expires_at for one in beat.renewed} == {"x": now + 600_000, "y": now + 1_200_000}
+        assert (beat.lost, beat.forgotten, beat.session) == ((), (), me)
+        assert board.get("z").claim == theirs
+
+    def test_a_heartbeat_never_revives_what_has_expired(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", "y")
+        me = session(board)
+        board.claim("x", session=me, ttl_seconds=TTL_SECONDS)
+        board.claim("y", session=me, ttl_seconds=TTL_SECONDS * 3)
+        expire(harness)
+        beat = board.heartbeat(session=me)
+        assert [one.item for one in beat.renewed] == ["y"]
+        assert [(one.item, one.token, one.code, one.holder) for one in beat.lost] == [("x", 1, "CLAIM_EXPIRED", None)]
+        assert board.get("x").claim is None
+        assert board.claim("x", session=session(board)).claim.token == 2
+
+    def test_a_heartbeat_with_holding_says_how_each_was_lost(self, harness: Harness) -> None:
+        board = harness.board()
+        me, bob = session(board, "ann"), session(board, "bob")
+        added(board, "kept", "taken", "expired", "finished", "never")
+        for id in ("kept", "finished"):
+            board.claim(id, session=me, ttl_seconds=7200)
+        for id in ("taken", "expired"):
+            board.claim(id, session=me, ttl_seconds=TTL_SECONDS)
+        board.done("finished", session=me)
+        expire(harness)
+        board.claim("taken", session=bob)
+        beat = board.heartbeat(session=me, holding={"kept": 1, "taken": 1, "expired": 1, "finished": 1, "never": None})
+        assert [one.item for one in beat.renewed] == ["kept"]
+        lost = {one.item: (one.code, one.how) for one in beat.lost}
+        assert lost == {
+            "taken": ("CLAIM_EXPIRED", "expired"),
+            "expired": ("CLAIM_EXPIRED", "expired"),
+            "finished": ("TASK_NOT_CLAIMED", "done"),
+            "never": ("TASK_NOT_CLAIMED", "never_claimed"),
+        }
+        holder = next(one.holder for one in beat.lost if one.item == "taken")
+        assert holder == {"session": bob, "agent": "bob", "token": 2}
+
+    def test_what_a_session_does_not_list_is_released_as_forgotten(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", "y")
+        me = session(board, "ann")
+        board.claim("x", session=me)
+        board.claim("y", session=me)
+        beat = board.heartbeat(session=me, holding={"x": None})
+        assert [one.item for one in beat.renewed] == ["x"]
+        assert beat.forgotten == ("y",)
+        item = board.get("y").item
+        assert (item.status, item.strikes) == ("ready", 0)
+        assert board.get("y").runs[0].outcome == "forgotten"
+        assert board.log("y")[-1].agent == "ann"
+
+    def test_an_unknown_item_in_holding_is_lost_and_harms_nothing(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me = session(board)
+        board.claim("x", session=me)
+        beat = board.heartbeat(session=me, holding={"x": 1, "no-such-item": 1})
+        assert [one.item for one in beat.renewed] == ["x"]
+        assert [(one.item, one.code) for one in beat.lost] == [("no-such-item", "TASK_NOT_FOUND")]
+
+    def test_a_spent_token_in_holding_is_lost_and_the_live_claim_goes_on(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me = session(board)
+        board.claim("x", session=me)
+        board.release("x", session=me)
+        board.claim("x", session=me)
+        beat = board.heartbeat(session=me, holding={"x": 1})
+        assert [(one.item, one.token, one.code) for one in beat.lost] == [("x", 1, "NOT_CLAIM_OWNER")]
+        assert [(one.item, one.token) for one in beat.renewed] == [("x", 2)]
+        assert beat.forgotten == ()

@@ -1,0 +1,135 @@
+"""Idempotency: a request id is answered once and then remembered, so that an unknown outcome can be asked for again."""
+
+from __future__ import annotations
+
+from dibs.errors import Invalid, ItemAlreadyClaimed
+from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, kinds, refused, session
+from dibs.testing.harness import Harness
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.board import Board
+
+DAY_SECONDS = 86400.0
+
+
+class TestIdempotency:
+    def test_every_verb_gives_the_same_answer_and_does_nothing_again(self, harness: Harness) -> None:
+        board, other = harness.board(), harness.board()
+        added(board, "claim", "progress", "release", "done", "fail", "retry", "force", "cancel", "edit", "recover")
+        me = session(board)
+        for id in ("progress", "release", "done", "fail", "retry", "force", "recover"):
+            board.claim(id, session=me, ttl_seconds=TTL_SECONDS if id == "recover" else 7200)
+        board.fail("retry", session=me)
+        expire(harness)
+        asked: dict[str, Callable[[Board], object]] = {
+            "add": lambda b: b.add_many(
+                [{"id": "new", "title": "new"}, {"title": "without an id"}], request_id="r-add"
+            ),
+            "edit": lambda b: b.edit("edit", title="new", request_id="r-edit"),
+            "cancel": lambda b: b.cancel("cancel", request_id="r-cancel"),
+            "retry": lambda b: b.retry("retry", request_id="r-retry"),
+            "claim": lambda b: b.claim("claim", session=me, request_id="r-claim"),
+            "recover": lambda b: b.recover("recover", session=me, token=1, request_id="r-recover"),
+            "progress": lambda b: b.progress("progress", "n", session=me, request_id="r-progress"),
+            "release": lambda b: b.release("release", session=me, request_id="r-release"),
+            "done": lambda b: b.done("done", session=me, token=1, links={"pr": 1}, request_id="r-done"),
+            "fail": lambda b: b.fail("fail", session=me, request_id="r-fail"),
+            "force_release": lambda b: b.force_release("force", reason="r", request_id="r-force"),
+            "next": lambda b: b.next(session=me, n=2, request_id="r-next"),
+        }
+        for verb, ask in asked.items():
+            first = ask(board)
+            events = len(board.events(limit=10_000))
+            harness.clock.advance(30)
+            assert ask(other) == first, verb
+            assert len(board.events(limit=10_000)) == events, f"{verb} was done again"
+
+    def test_a_repeated_next_does_not_hand_out_more(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, *"abc")
+        me = session(board)
+        first = board.next(session=me, request_id="r")
+        assert board.next(session=me, request_id="r") == first
+        assert [item.status for item in board.list()] == ["in_progress", "ready", "ready"]
+
+    def test_a_done_whose_answer_was_lost_can_be_asked_again(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me = session(board)
+        board.claim("x", session=me)
+        ended = board.done("x", session=me, token=1, request_id="r")
+        assert board.done("x", session=me, token=1, request_id="r") == ended
+        assert kinds(board, "x") == ["added", "claimed", "done"]
+
+    def test_other_input_under_the_same_id_is_invalid_and_does_nothing(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", "y")
+        me = session(board)
+        first = board.claim("x", session=me, request_id="r")
+        refused(Invalid, board.claim, "y", session=me, request_id="r")
+        refused(Invalid, board.done, "x", session=me, request_id="r")
+        refused(Invalid, board.next, session=me, request_id="r")
+        assert board.get("y").item.status == "ready"
+        assert board.get("x").item.status == "in_progress"
+        assert board.claim("x", session=me, request_id="r") == first
+
+    def test_refusals_are_not_kept(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        ann, bob = session(board, "ann"), session(board, "bob")
+        board.claim("x", session=ann)
+        refused(ItemAlreadyClaimed, board.claim, "x", session=bob, request_id="r")
+        board.release("x", session=ann)
+        assert board.claim("x", session=bob, request_id="r").claim.token == 2
+
+    def test_nothing_is_not_kept(self, harness: Harness) -> None:
+        board = harness.board()
+        me = session(board)
+        assert board.next(session=me, request_id="r") == ()
+        added(board, "x")
+        assert board.next(session=me, request_id="r")[0].item.id == "x"
+
+    def test_a_kept_answer_outlives_its_claim(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me = session(board)
+        first = board.claim("x", session=me, ttl_seconds=TTL_SECONDS, request_id="r")
+        expire(harness)
+        board.claim("x", session=session(board))
+        assert board.claim("x", session=me, ttl_seconds=TTL_SECONDS, request_id="r") == first
+        assert board.get("x").item.token == 2
+
+    def test_answers_are_kept_for_a_day_and_then_the_verb_is_done_anew(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", "y")
+        me = session(board)
+        first = board.next(session=me, request_id="r")
+        harness.clock.advance(DAY_SECONDS - 60)
+        assert board.next(session=me, request_id="r") == first
+        harness.clock.advance(120)
+        again = board.next(session=me, request_id="r")
+        assert again != first
+        assert again[0].claim.token == 2
+
+    def test_one_id_of_two_callers_is_two_requests(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", "y")
+        ann, bob = session(board, "ann"), session(board, "bob")
+        assert board.next(session=ann, request_id="r")[0].item.id == "x"
+        assert board.next(session=bob, request_id="r")[0].item.id == "y"
+
+    def test_duplicates_at_the_same_time_are_one_request(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, *"abcdefgh")
+        me = session(board)
+        gate, actors = harness.gate(), harness.actors(4)
+        for actor in actors:
+            actor.send("next", session=me, request_id="r", at=gate)
+        gate.open()
+        answers = [actor.answer() for actor in actors]
+        assert all(answer.reply == answers[0].reply for answer in answers), answers
+        assert len(answers[0].reply) == 1
+        assert len(board.runs(session=me)) == 1

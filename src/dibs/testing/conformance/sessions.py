@@ -1,0 +1,225 @@
+"""Sessions: started, started again, ended cleanly, and the death of an owner: proven from the same namespace or not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from dibs import owner
+from dibs.errors import Invalid, ItemAlreadyClaimed, SessionNotFound
+from dibs.model import Owner, Session
+from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, ids, kinds, refused, session
+from dibs.testing.harness import Harness
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dibs.board import Board
+
+
+def dead_owner() -> Owner:
+    """A process of this namespace that was, and is no more."""
+    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    found = owner.of(child.pid)
+    child.communicate()
+    return found
+
+
+def owned(board: Board, by: Owner, id: str = "owned") -> str:
+    """A session of that owner, whoever it is."""
+    return board.store.start_session(Session(id=id, agent="coder", owner=by)).id
+
+
+class TestSessions:
+    def test_a_session_is_told_in_full(self, harness: Harness) -> None:
+        harness.clock.freeze()
+        board = harness.board()
+        mine = board.start_session("coder", id="s:1", kind="autonomous", host="h", meta={"context_percent": 40})
+        now = harness.clock.now()
+        assert (mine.id, mine.agent, mine.kind, mine.host, mine.owner) == ("s:1", "coder", "autonomous", "h", None)
+        assert (mine.meta, mine.started_at, mine.seen_at) == ({"context_percent": 40}, now, now)
+        assert (mine.ended_at, mine.end_reason) == (None, None)
+        assert [view.session for view in harness.board().sessions()] == [mine]
+
+    def test_sessions_without_an_id_get_different_ones(self, harness: Harness) -> None:
+        board = harness.board()
+        assert len({session(board) for _ in range(20)}) == 20
+
+    def test_an_unknown_agent_is_created_without_limits(self, harness: Harness) -> None:
+        board = harness.board()
+        session(board, "newcomer")
+        (agent,) = board.agents()
+        assert (agent.name, agent.types, agent.max_claims) == ("newcomer", (), None)
+
+    def test_a_known_agent_keeps_what_was_set(self, harness: Harness) -> None:
+        board = harness.board()
+        board.set_agent("coder", types=["bug"], role="local", max_claims=3)
+        session(board, "coder")
+        (agent,) = board.agents()
+        assert (agent.types, agent.role, agent.max_claims) == (("bug",), "local", 3)
+
+    def test_setting_an_agent_replaces_it(self, harness: Harness) -> None:
+        board = harness.board()
+        first = board.set_agent("coder", types=["bug"], max_claims=3)
+        harness.clock.advance(10)
+        second = board.set_agent("coder", role="cloud")
+        assert (second.types, second.max_claims, second.role) == ((), None, "cloud")
+        assert second.created_at == first.created_at < second.updated_at
+        board.set_agent("ann")
+        assert [agent.name for agent in board.agents()] == ["ann", "coder"]
+
+    def test_a_live_session_started_again_is_answered_as_it_is(self, harness: Harness) -> None:
+        board = harness.board()
+        first = board.start_session("coder", id="s", kind="autonomous", meta={"a": 1})
+        harness.clock.advance(10)
+        assert board.start_session("coder", id="s", kind="person", meta={"b": 2}) == first
+
+    def test_another_agents_live_session_cannot_be_taken(self, harness: Harness) -> None:
+        board = harness.board()
+        first = board.start_session("coder", id="s")
+        refused(Invalid, board.start_session, "reviewer", id="s")
+        assert [view.session for view in board.sessions()] == [first]
+
+    def test_an_ended_session_can_be_started_again(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        board.start_session("coder", id="s")
+        board.end_session("s")
+        again = board.start_session("coder", id="s")
+        assert (again.ended_at, again.end_reason) == (None, None)
+        assert board.claim("x", session="s")
+
+    def test_a_clean_end_releases_every_claim_without_a_strike(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", "y", "z")
+        me, other = session(board, "ann"), session(board, "bob")
+        for id, holder in (("x", me), ("y", me), ("z", other)):
+            board.claim(id, session=holder)
+        end = board.end_session(me, reason="lunch")
+        assert (sorted(end.released), end.session.end_reason) == (["x", "y"], "lunch")
+        assert end.session.ended_at is not None
+        for id in ("x", "y"):
+            item = board.get(id).item
+            assert (item.status, item.strikes) == ("ready", 0)
+            assert (board.log(id)[-1].kind, board.log(id)[-1].agent) == ("released", "ann")
+        assert board.get("z").item.status == "in_progress"
+
+    def test_the_end_of_a_session_does_not_hide_an_expiry(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me = session(board)
+        board.claim("x", session=me, ttl_seconds=TTL_SECONDS)
+        expire(harness)
+        board.end_session(me)
+        board.sweep()
+        assert kinds(board, "x") == ["added", "claimed", "expired"]
+        assert board.get("x").item.strikes == 1
+
+    def test_an_unknown_or_ended_session_can_do_nothing(self, harness: Harness) -> None:
+        board = harness.board()
+        refused(SessionNotFound, board.end_session, "nobody")
+        refused(SessionNotFound, board.heartbeat, session="nobody")
+        me = session(board)
+        board.end_session(me)
+        refused(SessionNotFound, board.end_session, me)
+        refused(SessionNotFound, board.heartbeat, session=me)
+
+
+class TestOwners:
+    def test_the_claims_of_a_killed_owner_come_back_at_once(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", "y")
+        actor = harness.actor()
+        theirs = actor.ask("start_session", "ann", owner_pid=actor.pid).reply["id"]
+        for id in ("x", "y"):
+            assert actor.ask("claim", id, session=theirs).code is None
+        mine = session(board, "bob")
+        refused(ItemAlreadyClaimed, board.claim, "x", session=mine)
+        actor.kill()
+        grant = board.claim("x", session=mine)
+        assert (grant.claim.token, grant.item.strikes) == (2, 1)
+        assert grant.previous is not None
+        assert (grant.previous.run.outcome, grant.previous.run.agent) == ("owner_died", "ann")
+        assert ids(board.next(session=mine)) == ["y"]
+        event = board.log("x")[2]
+        assert (event.kind, event.session, event.agent) == ("owner_died", theirs, "ann")
+        (ended,) = [view.session for view in board.sessions(ended=True) if view.session.id == theirs]
+        assert ended.ended_at is not None
+
+    def test_a_sweep_finds_dead_owners(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", "y")
+        theirs = owned(board, dead_owner())
+        board.claim("x", session=theirs)
+        board.claim("y", session=session(board, owner_pid=os.getpid()))
+        swept = board.sweep()
+        assert (swept.owner_died, swept.expired, swept.failed) == (("x",), (), ())
+        assert board.get("y").item.status == "in_progress"
+        refused(SessionNotFound, board.heartbeat, session=theirs)
+
+    def test_a_sweep_of_a_dead_owners_many_claims_is_bounded_too(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, *"abcde")
+        theirs = owned(board, dead_owner())
+        board.next(session=theirs, n=5)
+        found: list[str] = []
+        for _ in range(5):
+            swept = board.sweep(limit=2)
+            assert len(swept.owner_died) <= 2, f"a sweep of at most 2 claims ended {len(swept.owner_died)}"
+            found += swept.owner_died
+        assert sorted(found) == list("abcde")
+
+    def test_a_stopped_owner_is_not_dead(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        actor = harness.actor()
+        theirs = actor.ask("start_session", "ann", owner_pid=actor.pid).reply["id"]
+        actor.ask("claim", "x", session=theirs)
+        actor.stop()
+        assert board.sweep().owner_died == ()
+        refused(ItemAlreadyClaimed, board.claim, "x", session=session(board))
+        actor.resume()
+
+    def test_an_owner_in_another_namespace_or_boot_is_never_judged(self, harness: Harness) -> None:
+        board = harness.board()
+        gone = dead_owner()
+        elsewhere = gone.replace(pid_namespace=gone.pid_namespace + 1)
+        before = gone.replace(boot_id="00000000-0000-4000-8000-000000000000")
+        for id, by in (("elsewhere", elsewhere), ("before", before)):
+            added(board, id)
+            board.claim(id, session=owned(board, by, id))
+            assert board.sweep().owner_died == ()
+            refused(ItemAlreadyClaimed, board.claim, id, session=session(board))
+            assert board.get(id).item.strikes == 0
+
+    def test_a_reused_pid_does_not_keep_a_dead_owner_alive(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        alive = owner.of(os.getpid())
+        earlier = alive.replace(start_time=alive.start_time - 1)
+        board.claim("x", session=owned(board, earlier))
+        assert board.sweep().owner_died == ("x",)
+
+    def test_a_session_with_a_new_owner_is_not_ended_for_the_old_ones_death(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        gone = dead_owner()
+        theirs = owned(board, gone)
+        board.claim("x", session=theirs)
+        board.end_session(theirs)
+        owned(board, owner.of(os.getpid()))
+        board.claim("x", session=theirs)
+        # What an observer found before the session was started again, and reports only now.
+        assert board.store.sweep(dead=[(theirs, gone)], limit=10).owner_died == ()
+        assert board.get("x").item.status == "in_progress"
+
+    def test_a_session_without_an_owner_dies_of_nothing_but_time(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        actor = harness.actor()
+        theirs = actor.ask("start_session", "ann").reply["id"]
+        actor.ask("claim", "x", session=theirs, ttl_seconds=TTL_SECONDS)
+        actor.kill()
+        assert board.sweep().owner_died == ()
+        refused(ItemAlreadyClaimed, board.claim, "x", session=session(board))
+        expire(harness)
+        assert board.claim("x", session=session(board)).claim.token == 2

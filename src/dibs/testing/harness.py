@@ -1,0 +1,84 @@
+"""How a suite opens one set of data: any number of handles here, and the same in other processes, by a recipe.
+
+A recipe is a dotted function and its arguments, plain enough to be JSON; called, it gives a board. A store that can
+say how it is opened so can be run through the whole suite.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+
+from dibs.board import Board
+from dibs.testing.actors import Actor, Gate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Self
+
+    from dibs.testing.clock import Clock
+
+
+class Harness:
+    """One set of data under test. `call` is `package.module:function`; with `kwargs` it gives a new handle."""
+
+    def __init__(self, call: str, kwargs: dict[str, Any], clock: Clock, folder: str | os.PathLike[str]) -> None:
+        self.clock = clock
+        self.folder = os.fspath(folder)
+        self._recipe = {"call": call, "kwargs": kwargs}
+        self._boards: list[Board] = []
+        self._actors: list[Actor] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def recipe(self) -> dict[str, Any]:
+        """With this another process opens the same board: see `open_recipe`."""
+        return self._recipe
+
+    def board(self) -> Board:
+        """A new handle on the data, closed with the harness."""
+        board = open_recipe(self._recipe)
+        self._boards.append(board)
+        return board
+
+    def actor(self) -> Actor:
+        """A new process with a handle of its own, ended with the harness."""
+        return self.actors(1)[0]
+
+    def actors(self, count: int) -> list[Actor]:
+        """Several of them; they start side by side, and each is ready when this returns."""
+        started = [Actor(self._recipe, self.folder) for _ in range(count)]
+        self._actors.extend(started)
+        for actor in started:
+            actor.await_ready()
+        return started
+
+    def gate(self) -> Gate:
+        """A gate at which actors gather, to be let through together."""
+        return Gate(os.path.join(self.folder, f"gate-{os.urandom(4).hex()}"))
+
+    def close(self) -> None:
+        for actor in self._actors:
+            actor.end()
+        for board in self._boards:
+            board.close()
+        self._actors, self._boards = [], []
+
+
+def open_recipe(recipe: dict[str, Any]) -> Board:
+    board = resolve(recipe["call"])(**recipe["kwargs"])
+    if not isinstance(board, Board):
+        raise TypeError(f"{recipe['call']} gave {board!r}, which is no board")
+    return board
+
+
+def resolve(dotted: str) -> Callable[..., Any]:
+    """The function that `package.module:name` names."""
+    module, _, name = dotted.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return found

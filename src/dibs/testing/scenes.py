@@ -1,0 +1,81 @@
+"""What actors play: loops that run inside a process of their own, so that nothing but the store is between them.
+
+A scene is a function of a board and plain arguments, and returns plain data. Those that record their calls do so
+into files of `folder`, which `recording.read` collects, also after a kill.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, cast
+
+from dibs.testing.actors import pass_gate, say
+from dibs.testing.delegate import Delegate
+from dibs.testing.recording import Recorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dibs.board import Board
+    from dibs.model import Grant
+    from dibs.store.contract import Store, Watch
+
+
+class Counting(Delegate):
+    """A store that counts how often it is asked for work, and tells when somebody begins to wait."""
+
+    looks = 0
+
+    def next(self, **kwargs: Any) -> tuple[Grant, ...]:
+        self.looks += 1
+        return self.inner.next(**kwargs)
+
+    def watch(self) -> TellingWatch:
+        return TellingWatch(self.inner.watch())
+
+
+class TellingWatch:
+    def __init__(self, inner: Watch) -> None:
+        self.inner, self.told = inner, False
+
+    def wait(self, timeout_seconds: float) -> bool:
+        if not self.told:
+            # The watch stands: from here on nothing can be missed, and the director may go on.
+            self.told = True
+            say({"waiting": True})
+        return self.inner.wait(timeout_seconds)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+def wait_for_next(board: Board, *, wait_seconds: float, **asked: Any) -> dict[str, Any]:
+    """Wait for work: what came, how long it took, and how often the store was asked."""
+    counting = Counting(board.store)
+    board.store = cast("Store", counting)
+    me = board.start_session("waiter").id
+    begun = time.monotonic()
+    grants = board.next(session=me, wait_seconds=wait_seconds, **asked)
+    seconds = time.monotonic() - begun
+    board.store = counting.inner
+    return {"items": [grant.item.id for grant in grants], "seconds": seconds, "looks": counting.looks}
+
+
+def drain(board: Board, *, agent: str, folder: str, gate: str) -> dict[str, Any]:
+    """Take the next item and finish it, until there is none: how many, and the longest any call took."""
+    recorder = Recorder(board, folder)
+    me = board.start_session(agent).id
+    done, worst_seconds = 0, 0.0
+    say({"at_gate": True})
+    pass_gate(gate)
+    while True:
+        begun = time.monotonic()
+        grants = recorder.call("next", session=me)
+        worst_seconds = max(worst_seconds, time.monotonic() - begun)
+        if not grants:
+            recorder.close()
+            return {"done": done, "worst_seconds": worst_seconds}
+        for grant in grants:
+            begun = time.monotonic()
+            recorder.call("done", grant.item.id, session=me, token=grant.claim.token)
+            worst_seconds = max(worst_seconds, time.monotonic() - begun)
+            done += 1

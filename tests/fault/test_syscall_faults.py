@@ -1,0 +1,63 @@
+"""System calls of a claim, a release and the ends of a run fail, or are the last: the script is done exactly once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from dibs.testing.sizes import FACTOR
+from tests.fault.tracing import PASSING, Run, missing
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
+
+#: (system call, what strace does to it, files it is about or all, how many calls are tried in CI; a soak tries each)
+FAULTS = [
+    ("pwrite64", "error=EIO", (), 18),
+    ("pwrite64", "error=ENOSPC", (), 18),
+    ("pwrite64", "signal=KILL", (), 18),
+    ("pwrite64", "error=EIO", ("board.db-lock",), 3),
+    ("pwrite64", "error=ENOSPC", ("board.db-bell",), 3),
+    ("openat", "error=EMFILE", ("board.db-lock", "board.db-bell"), 2),
+    ("fdatasync", "error=EIO", (), 9),
+    ("fdatasync", "signal=KILL", (), 9),
+    ("fcntl", "signal=KILL", (), 10),
+]
+
+
+def chosen(total: int, count: int) -> list[int]:
+    """That many of the calls 1 to `total`, evenly, the first and the last among them."""
+    if FACTOR > 1 or count >= total:
+        return list(range(1, total + 1))
+    return sorted({1 + round(position * (total - 1) / (count - 1)) for position in range(count)})
+
+
+@pytest.mark.parametrize(
+    ("syscall", "what", "only", "count"),
+    FAULTS,
+    ids=[f"{fault[0]}-{fault[1]}-{'-'.join(fault[2])}" for fault in FAULTS],
+)
+def test_a_failing_system_call_costs_nothing_but_a_retry(
+    folder: Path, syscall: str, what: str, only: tuple[str, ...], count: int
+) -> None:
+    rehearsal = Run(folder / "rehearsal", None, syscall, only=only).perform()
+    assert (rehearsal.refusals, rehearsal.died) == (0, False)
+    # The last few calls may be made on the way out, after everything was said.
+    total = rehearsal.count(syscall) - (2 if what == "signal=KILL" else 0)
+    assert total > 0, f"the script never calls {syscall}"
+    met: Counter[str] = Counter()
+    wrong = []
+    for when in chosen(total, count):
+        run = Run(folder / str(when), f"{syscall}:{what}:when={when}", syscall, only=only)
+        try:
+            run.perform()
+        except AssertionError as failure:
+            wrong.append(str(failure))
+        assert run.fired(), f"{run.fault} never was"
+        met["fired"] += 1
+        met["died"] += run.died
+        met[PASSING] += run.refusals
+    print(f"{syscall} {what} {only}: {dict(met)} of {total} calls")
+    assert not wrong, f"{len(wrong)} of {met['fired']}:\n" + "\n".join(line[:1500] for line in wrong[:5])
+    assert met["died"] or not what.startswith("signal"), "nobody was killed"

@@ -1,0 +1,143 @@
+"""Values on the wire and in words: whatever goes out comes back as it was."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dibs import model, priority, when, wire
+from dibs.errors import Invalid
+from dibs.value import Value
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | names,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=6,
+)
+objects = st.dictionaries(names, plain, max_size=3)
+#: From the epoch to the year 9999, in milliseconds.
+instants = st.integers(0, 253_402_300_799_999)
+#: Facts that the board itself writes into events and answers: its own fields, instants among them.
+facts = st.dictionaries(st.sampled_from(["reason", "strikes", "note", "session"]), names, max_size=3)
+timed_facts = st.builds(lambda some, at: {**some, "deadline_at": at}, facts, instants)
+
+BY_ANNOTATION: dict[str, st.SearchStrategy[Any]] = {
+    "str": names,
+    "str | None": st.none() | names,
+    "int": st.integers(-(2**53), 2**53),
+    "int | None": st.none() | st.integers(0, 2**53),
+    "float": st.floats(0, 1e9),
+    "float | None": st.none() | st.floats(0, 1e9),
+    "bool": st.booleans(),
+    "tuple[str, ...]": st.lists(names, max_size=3).map(tuple),
+    "dict[str, Any]": objects,
+    "dict[str, Any] | None": st.none() | facts,
+    "dict[str, int]": st.dictionaries(names, st.integers(0, 1000), max_size=3),
+    "list[dict[str, Any]]": st.lists(facts, max_size=2),
+}
+KINDS = [
+    kind
+    for _, kind in inspect.getmembers(model, inspect.isclass)
+    if issubclass(kind, Value) and kind is not Value and kind.__module__ == model.__name__
+]
+
+
+def values_of(kind: type[Value]) -> st.SearchStrategy[Any]:
+    """Any value of this kind; a field whose type this does not know fails, so that it is added here."""
+    nested: dict[str, type[Value]] = kind.__dict__.get("_nested", {})
+    fields = {name: _field(name, kind.__annotations__[name], nested.get(name)) for name in kind._fields}
+    return st.builds(kind, **fields)
+
+
+def _field(name: str, annotation: str, nested: type[Value] | None) -> st.SearchStrategy[Any]:
+    if nested is not None:
+        inner = values_of(nested)
+        if annotation.startswith("tuple"):
+            return st.lists(inner, max_size=2).map(tuple)
+        return st.none() | inner if "None" in annotation else inner
+    if wire.is_instant(name):
+        return st.none() | instants if "None" in annotation else instants
+    if name in ("data", "details"):
+        return facts
+    return BY_ANNOTATION[annotation]
+
+
+def parsed(parse: Callable[[], float]) -> float | str:
+    """What it gives, or the field that it refuses."""
+    try:
+        return parse()
+    except Invalid as refusal:
+        return str(refusal.facts["field"])
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_value_comes_back_from_the_wire_as_it_was(kind: type[Value]) -> None:
+    @given(values_of(kind))
+    @settings(max_examples=25, deadline=None)
+    def round_trip(value: Value) -> None:
+        assert wire.decode(kind, json.loads(json.dumps(wire.encode(value)))) == value
+
+    round_trip()
+
+
+@given(timed_facts, instants)
+def test_instants_within_an_event_come_back_as_they_were(data: dict[str, Any], at: int) -> None:
+    event = model.Event(item="x", number=1, kind="claimed", at=at, status="ready", token=1, actor="a", data=data)
+    assert wire.decode(model.Event, json.loads(json.dumps(wire.encode(event)))) == event
+
+
+@given(instants)
+def test_an_instant_survives_its_iso_form(at: int) -> None:
+    assert when.parse_instant(when.iso(at)) == at
+
+
+@given(objects)
+def test_a_callers_own_json_is_left_alone(payload: dict[str, Any]) -> None:
+    mine = {**payload, "created_at": 5, "labels": [1]}
+    item = model.NewItem(id="x", title="t", payload=mine)
+    assert wire.encode(item)["payload"] == mine
+
+
+@given(st.integers(0, 99), st.sampled_from(sorted(when.UNITS)))
+def test_a_number_and_a_unit_is_a_duration(number: int, unit: str) -> None:
+    assert when.parse_duration(f"{number}{unit}") == pytest.approx(number * when.UNITS[unit])
+
+
+@given(st.floats(0, 1e8))
+def test_a_bare_number_is_seconds(seconds: float) -> None:
+    assert when.parse_duration(str(seconds)) == seconds
+
+
+@given(st.integers(0, 10_000_000))
+def test_a_span_reads_back_as_nearly_the_same(seconds: int) -> None:
+    said = when.span(seconds)
+    back = when.parse_duration(said.replace(" ", ""))
+    assert abs(seconds - back) <= 0.06 * seconds, f"{seconds} was said as {said}"
+    assert said not in ("60s", "60m", "24h"), f"{seconds} was said as {said}, which is one of the next unit"
+
+
+@given(st.text(max_size=10))
+def test_what_is_no_duration_is_refused_by_name(text: str) -> None:
+    found = parsed(lambda: when.parse_duration(text, field="ttl"))
+    assert found == "ttl" or 0 <= float(found) < 1e9
+
+
+@given(st.integers(-priority.LIMIT, priority.LIMIT))
+def test_a_priority_is_the_same_as_number_and_as_text(number: int) -> None:
+    assert priority.parse(number) == priority.parse(str(number)) == number
+    name = priority.name(number)
+    assert priority.parse(name) <= max(number, 1)
+    assert priority.name(priority.parse(name)) == name
+
+
+@given(st.text(max_size=8))
+def test_any_text_is_a_priority_or_refused(text: str) -> None:
+    found = parsed(lambda: priority.parse(text))
+    assert found == "priority" or abs(int(found)) <= priority.LIMIT

@@ -1,0 +1,54 @@
+"""The base of every value: frozen, compared by content, made from keywords only."""
+
+from __future__ import annotations
+
+import pytest
+
+from dibs.value import Value
+
+
+class Point(Value):
+    x: int
+    y: int = 7
+    tags: dict[str, int] = {}
+
+
+class Other(Value):
+    x: int
+    y: int = 7
+    tags: dict[str, int] = {}
+
+
+def test_fields_come_from_annotations_and_defaults_from_attributes() -> None:
+    assert Point._fields == ("x", "y", "tags")
+    assert Point(x=1).as_dict() == {"x": 1, "y": 7, "tags": {}}
+    assert repr(Point(x=1)) == "Point(x=1, y=7, tags={})"
+
+
+def test_a_value_is_frozen() -> None:
+    point = Point(x=1)
+    with pytest.raises(AttributeError, match="frozen"):
+        point.x = 2  # type: ignore[misc]
+    assert point.x == 1
+
+
+def test_replace_makes_another_value() -> None:
+    point = Point(x=1)
+    assert point.replace(y=2) == Point(x=1, y=2)
+    assert point == Point(x=1)
+
+
+def test_values_compare_by_content_and_kind() -> None:
+    assert Point(x=1) == Point(x=1)
+    assert Point(x=1) != Point(x=2)
+    assert Point(x=1) != Other(x=1)
+    assert len({Point(x=1), Point(x=1), Point(x=2)}) == 2
+
+
+def test_missing_and_unknown_fields_are_named() -> None:
+    with pytest.raises(TypeError, match="x"):
+        Point()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="z"):
+        Point(x=1, z=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="z"):
+        Point(z=3)  # type: ignore[call-arg]
