@@ -26,9 +26,9 @@ LIMIT = 1_000_000
 def parse(given: str | int) -> int:
     """`high`, `8` and 8 are the same priority."""
     if isinstance(given, str):
-        name = given.strip().lower().replace("-", "_")
-        if name in NAMES:
-            return NAMES[name]
+        name = given.strip().lower()
+        if name.replace("-", "_") in NAMES:
+            return NAMES[name.replace("-", "_")]
         digits = name[1:] if name[:1] in "+-" else name
         if not (digits.isascii() and digits.isdigit() and len(digits) < 9):
             known = ", ".join(name for _, name in _BY_NUMBER)

@@ -34,13 +34,18 @@ def span(seconds: float) -> str:
     seconds = max(0, round(seconds))
     if seconds < 60:
         return f"{seconds}s"
-    for unit, size, below, part in (("m", 60, 3600, "s"), ("h", 3600, 86400, "m"), ("d", 86400, float("inf"), "h")):
-        if seconds < below:
-            if seconds >= 10 * size:
-                return f"{round(seconds / size)}{unit}"
-            whole, rest = divmod(round(seconds / UNITS[part]), round(size / UNITS[part]))
-            return f"{whole}{unit} {rest}{part}" if rest else f"{whole}{unit}"
-    raise AssertionError("unreachable: the last unit has no upper bound")
+    if seconds < 3600 - 30:
+        return _two_units(seconds, "m", "s")
+    return _two_units(seconds, "h", "m") if seconds < 86400 - 1800 else _two_units(seconds, "d", "h")
+
+
+def _two_units(seconds: float, unit: str, part: str) -> str:
+    """Below ten of the unit the part is told, too; above, it would only distract."""
+    size, small = UNITS[unit], UNITS[part]
+    if seconds >= 10 * size - small / 2:
+        return f"{round(seconds / size)}{unit}"
+    whole, rest = divmod(round(seconds / small), round(size / small))
+    return f"{whole}{unit} {rest}{part}" if rest else f"{whole}{unit}"
 
 
 def iso(at: int) -> str:
