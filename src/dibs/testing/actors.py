@@ -136,8 +136,17 @@ class Actor:
     def stop(self) -> None:
         """Suspend it, and wait until it is: whatever it does next, it does after `resume`."""
         self.process.send_signal(signal.SIGSTOP)
-        _, status = os.waitpid(self.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status), f"actor {self.pid} ended instead of stopping"
+        self.await_stop()
+
+    def await_stop(self) -> None:
+        end = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < end:
+            pid, status = os.waitpid(self.pid, os.WUNTRACED | os.WNOHANG)
+            if pid:
+                assert os.WIFSTOPPED(status), f"actor {self.pid} ended instead of stopping\n{self.errors()}"
+                return
+            time.sleep(0.001)  # bounded polling: waiting for a child has no time limit
+        raise AssertionError(f"actor {self.pid} did not stop within {PATIENCE_SECONDS:g} s")
 
     def resume(self) -> None:
         self.process.send_signal(signal.SIGCONT)

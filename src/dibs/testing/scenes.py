@@ -6,6 +6,7 @@ into files of `folder`, which `recording.read` collects, also after a kill.
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any, cast
 
@@ -58,6 +59,31 @@ def wait_for_next(board: Board, *, wait_seconds: float, **asked: Any) -> dict[st
     seconds = time.monotonic() - begun
     board.store = counting.inner
     return {"items": [grant.item.id for grant in grants], "seconds": seconds, "looks": counting.looks}
+
+
+def fork_and_share(board: Board, *, children: int, each: int) -> list[int]:
+    """Fork, and let the children and this process all work with the handle that was open before; how each ended."""
+    board.start_session("parent", id="parent")
+    pids = []
+    for number in range(children):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                _work(board, f"child-{number}", each)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        pids.append(pid)
+    _work(board, "parent", each)
+    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+
+
+def _work(board: Board, session: str, count: int) -> None:
+    """Take so many items and finish them."""
+    board.start_session(session.partition("-")[0], id=session)
+    for _ in range(count):
+        (grant,) = board.next(session=session)
+        board.done(grant.item.id, session=session, token=grant.claim.token)
 
 
 def drain(board: Board, *, agent: str, folder: str, gate: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.store.sqlite.store import SqliteStore
-from dibs.testing.clock import FileClock
+from dibs.testing.clock import FileClock, StoppingClock
 from dibs.testing.harness import Harness
 
 TYPE_CHECKING = False
@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from dibs.store.contract import Store
 
 
-def open_board(*, path: str, clock: str, broken: str | None = None, settings: dict[str, Any] | None = None) -> Board:
-    """A handle on the board at `path`, which is made if there is none."""
+def open_board(
+    *, path: str, clock: str, broken: str | None = None, stopping: bool = False, settings: dict[str, Any] | None = None
+) -> Board:
+    """A handle on the board at `path`, which is made if there is none. `stopping`: by a clock that can stop it."""
     chosen = DEFAULTS.replace(**(settings or {}))
-    store = SqliteStore(path, chosen, create=True, clock=FileClock(clock))
+    read = StoppingClock(clock) if stopping else FileClock(clock)
+    store = SqliteStore(path, chosen, create=True, clock=read)
     if broken is None:
         return Board(store, chosen, actor="tester")
     from dibs.testing.broken import BROKEN

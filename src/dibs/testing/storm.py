@@ -28,7 +28,7 @@ ROLES = ("claimer", "finisher", "sweeper")
 #: Items to begin with; sweepers add others.
 ITEMS = 40
 #: So few of them are fought over at any time.
-CROWD = 8
+CROWD = 4
 WORKERS = 6
 #: A worker that is not killed ends by itself after so many calls.
 CALLS_MAX = 100_000
@@ -107,8 +107,8 @@ def _killed(pid: int) -> int:
 def _claim_a_while(recorder: Recorder, draw: random.Random, me: str, held: list[Grant]) -> None:
     """Claim by id or the next, go on with it, give it back or forget about it."""
     if not held:
-        if draw.random() < 0.5:
-            held.append(recorder.call("claim", _any_item(recorder, draw), session=me))
+        if draw.random() < 0.7:
+            held.append(recorder.call("claim", _any_item(recorder, draw, "ready", "in_progress"), session=me))
         else:
             held.extend(recorder.call("next", session=me, n=draw.randint(1, 3)))
         return
@@ -144,14 +144,14 @@ def _sweep_up(recorder: Recorder, draw: random.Random, me: str, held: list[Grant
         case "sweep":
             recorder.call("sweep")
         case "force_release":
-            recorder.call("force_release", _any_item(recorder, draw), reason="storm")
+            recorder.call("force_release", _any_item(recorder, draw, "in_progress", "failed"), reason="storm")
         case "retry":
-            recorder.call("retry", _any_item(recorder, draw))
+            recorder.call("retry", _any_item(recorder, draw, "in_progress", "failed"))
         case _:
             recorder.call("add", f"from {me} {draw.random()}")
 
 
-def _any_item(recorder: Recorder, draw: random.Random) -> str:
+def _any_item(recorder: Recorder, draw: random.Random, *statuses: str) -> str:
     """An item worth fighting over, as far as anybody can know before asking for it."""
-    found = recorder.board.list(statuses=["ready", "in_progress", "failed"], limit=CROWD)
+    found = recorder.board.list(statuses=statuses, limit=CROWD)
     return draw.choice([item.id for item in found] or ["item-00"])

@@ -79,15 +79,27 @@ class FairLock:
             finished.release()
 
         _thread.start_new_thread(queue, ())
-        finished.acquire(timeout=self.wait_seconds)
+        try:
+            finished.acquire(timeout=self.wait_seconds)
+        except BaseException:
+            # Interrupted: whatever the thread was given or will be given must not outlive the wait.
+            with decided:
+                self._give_up(descriptor, outcome)
+            raise
         with decided:
             if outcome.error is not None:
                 raise outcome.error
             if not outcome.locked:
-                # The thread may yet be given the lock; it then closes the descriptor, which frees it.
-                outcome.abandoned = True
-                self._descriptor = None
+                self._give_up(descriptor, outcome)
         return outcome.locked
+
+    def _give_up(self, descriptor: int, outcome: _Outcome) -> None:
+        """Stop waiting. A thread that still queues closes the descriptor when it gets the lock, which frees it."""
+        if outcome.locked:
+            _unlock(descriptor)
+        elif outcome.error is None:
+            outcome.abandoned = True
+            self._descriptor = None
 
     def _holder(self) -> str:
         with open(self.path, "rb") as file:

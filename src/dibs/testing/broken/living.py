@@ -139,7 +139,7 @@ class AnswersBeforeItWrites(Mistake):
         return getattr(self.inner, name)
 
 
-@caught_by("crash", "test_a_storm_of_kills_loses_nothing")
+@caught_by("crash", "test_a_gust_of_kills_leaves_a_sound_board")
 class EndsInTwoSteps(Mistake):
     """Writes the end of a run beside, not with, the change of the item: a kill comes between."""
 

@@ -14,10 +14,11 @@ from dibs.testing.storm import ITEMS, ROLES, died
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dibs.board import Board
+    from dibs.testing.recording import Call
 
-KILLS = 300
+KILLS, GUST = 300, 60
 #: Refusals that a storm cannot but meet; without them it was none.
-MET = ("TASK_ALREADY_CLAIMED", "TASK_NOT_CLAIMED", "TASK_NOT_CLAIMABLE")
+MET = ("TASK_ALREADY_CLAIMED", "TASK_NOT_CLAIMED", "TASK_NOT_CLAIMABLE", "CLAIM_EXPIRED")
 ROUNDS_MAX = 10_000
 
 
@@ -30,6 +31,22 @@ def drained(board: Board) -> None:
             board.done(grant.item.id, session=me, token=grant.claim.token)
         if not grants:
             return
+
+
+def storm(harness: Harness, seed: int, kills: int) -> tuple[dict[str, int], list[Call]]:
+    """Let it rage on this board: how many of each role were killed, and every call that anybody made."""
+    board = harness.board()
+    added(board, *(f"item-{number:02}" for number in range(ITEMS)))
+    director = harness.actor()
+    asked = {"recipe": harness.recipe(), "folder": harness.folder, "seed": seed, "kills": kills}
+    director.play("dibs.testing.storm:rage", **asked)
+    for _ in range(kills // 10):
+        director.read("killed")
+        # Whoever holds something now has lost it, dead or alive.
+        harness.clock.advance(board.settings.ttl_seconds + 1)
+    killed = director.result()
+    assert not died(harness.folder), f"seed {seed}: workers ended by themselves: {died(harness.folder)}"
+    return killed, recording.read(harness.folder)
 
 
 class TestCrash:
@@ -66,28 +83,24 @@ class TestCrash:
             actor.kill()
             assert harness.board().get(verb).item.status == status, f"an acknowledged {verb} was lost"
 
+    def test_a_gust_of_kills_leaves_a_sound_board(self, harness: Harness) -> None:
+        seed = sizes.seed()
+        _, calls = storm(harness, seed, GUST)
+        assert_explained(calls, harness.board(), f"seed {seed}:")
+
     def test_a_storm_of_kills_loses_nothing(self, harness: Harness) -> None:
-        board, seed, kills = harness.board(), sizes.seed(), sizes.times(KILLS)
-        added(board, *(f"item-{number:02}" for number in range(ITEMS)))
-        director = harness.actor()
-        asked = {"recipe": harness.recipe(), "folder": harness.folder, "seed": seed, "kills": kills}
-        director.play("dibs.testing.storm:rage", **asked)
-        for _ in range(kills // 10):
-            director.read("killed")
-            harness.clock.advance(TTL_SECONDS)
-        killed = director.result()
-        calls = recording.read(harness.folder)
+        seed, kills = sizes.seed(), sizes.times(KILLS)
+        killed, calls = storm(harness, seed, kills)
         codes = Counter(call.code for call in calls if call.code)
         cut_off = sum(call.end_ns is None for call in calls)
         print(f"seed {seed}: killed {killed}, {cut_off} in the middle of a call, of {len(calls)} calls; {dict(codes)}")
-        assert not died(harness.folder), f"seed {seed}: workers ended by themselves: {died(harness.folder)}"
-        assert "STORE_UNAVAILABLE" not in codes, f"seed {seed}: somebody waited in vain: {dict(codes)}"
         assert sum(killed.values()) >= kills
         assert all(killed[role] > 0 for role in ROLES)
-        assert cut_off >= kills // 4, f"seed {seed}: only {cut_off} kills hit a call"
+        assert cut_off >= kills // 10, f"seed {seed}: only {cut_off} kills hit a call"
         for code in MET:
             assert codes[code] > 0, f"seed {seed}: the storm never met {code}: {dict(codes)}"
-        assert_explained(calls, board, f"seed {seed}:")
+        assert "STORE_UNAVAILABLE" not in codes, f"seed {seed}: somebody waited in vain: {dict(codes)}"
+        assert_explained(calls, harness.board(), f"seed {seed}:")
         self.assert_service_goes_on(harness, seed)
 
     def assert_service_goes_on(self, harness: Harness, seed: int) -> None:

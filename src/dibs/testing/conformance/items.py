@@ -36,6 +36,14 @@ class TestItems:
         assert (item.project, item.type, item.action, item.priority) == ("default", "task", "task", 5)
         assert (item.body, item.payload, item.labels, item.phase, item.timeout_seconds) == ("", {}, (), None, 28800)
 
+    def test_a_long_body_and_a_large_payload_come_back_whole(self, harness: Harness) -> None:
+        board = harness.board()
+        body, payload = "ä" * 500_000, {"text": "x" * 999_000}
+        board.add("large", id="x", body=body, payload=payload)
+        item = harness.board().get("x").item
+        assert (item.body, item.payload) == (body, payload)
+        assert board.log("x")[0].data["payload"] == payload
+
     def test_times_are_the_stores(self, harness: Harness) -> None:
         harness.clock.freeze()
         harness.clock.advance(-86400)

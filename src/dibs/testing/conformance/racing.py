@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 from dibs.testing import history, recording, sizes
 from dibs.testing.conformance.asking import TTL_SECONDS, added, session
@@ -219,6 +220,30 @@ class TestRacing:
             gate.close()
             assert codes == ["INVALID"] * 3 + ["None"]
         assert len(board.events(limit=10_000)) == 2 * sizes.times(10)
+        assert_sound(board)
+
+    def test_threads_of_one_process_share_a_handle(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, *(f"item-{number}" for number in range(64)))
+
+        def work(number: int) -> int:
+            me, done = session(board, f"agent-{number}"), 0
+            while grants := board.next(session=me):
+                board.done(grants[0].item.id, session=me, token=grants[0].claim.token)
+                done += 1
+            return done
+
+        with ThreadPoolExecutor(4) as threads:
+            assert sum(threads.map(work, range(4))) == 64
+        assert_sound(board)
+
+    def test_forked_children_and_their_parent_share_a_handle(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, *(f"item-{number}" for number in range(40)))
+        actor = harness.actor()
+        actor.play("dibs.testing.scenes:fork_and_share", children=3, each=10)
+        assert actor.result() == [0, 0, 0], actor.errors()
+        assert {item.status for item in board.list()} == {"done"}
         assert_sound(board)
 
     def test_many_sweepers_count_one_strike(self, harness: Harness) -> None:
