@@ -1,0 +1,41 @@
+"""Run the measurements named on the line, or all of them; print one table each and write everything as JSON."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+
+NAMES = ("startup", "drain", "wakeup", "growth")
+RESULTS = "bench/latest.json"
+
+
+def main(names: list[str]) -> None:
+    # Without compiled modules every process would compile dibs anew, and that is not what users do.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    results = {}
+    for name in names or NAMES:
+        module = importlib.import_module(f"bench.{name}")
+        title, rows = module.measure()
+        results[name] = {"title": title, "rows": rows}
+        show(title, rows)
+    with open(RESULTS, "w", encoding="utf-8") as file:
+        json.dump(results, file, indent=2)
+    print(f"written to {RESULTS}")
+
+
+def show(title: str, rows: list[dict[str, object]]) -> None:
+    print(f"\n{title}")
+    columns = list(rows[0])
+    table = [
+        columns,
+        *([f"{row[c]:.3g}" if isinstance(row[c], float) else str(row[c]) for c in columns] for row in rows),
+    ]
+    widths = [max(len(line[i]) for line in table) for i in range(len(columns))]
+    for line in table:
+        print("  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
