@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import time
 
-from dibs import check, config, location, owner
-from dibs.errors import ClaimExpired, Invalid, ItemAlreadyClaimed
-from dibs.model import Agent, Request, Session
+from dibs import check, config, owner
+from dibs.errors import ClaimExpired, Invalid, ItemAlreadyClaimed, ItemNotClaimable
+from dibs.model import ENDED, Agent, Request, Session
 from dibs.rules.claiming import recoverable
 from dibs.store.open import open_store
 
@@ -31,18 +31,24 @@ if TYPE_CHECKING:
         Holding,
         Item,
         Owner,
+        Prune,
+        Reason,
         Renewal,
         Run,
         SessionEnd,
         SessionView,
+        SoftClaim,
         Stats,
         Sweep,
+        Waiting,
     )
     from dibs.store.contract import Store, Watch
 
     T = TypeVar("T")
 
 NEXT_MAX = 1000
+LIMIT_MAX = 10**6
+PRUNE_BATCH = 200
 #: A waiting client looks this often for owners that died without a word.
 OWNER_LOOK_SECONDS = 5.0
 
@@ -126,17 +132,89 @@ class Board:
         request = _request(request_id, actor, "retry", item, reason)
         return self.store.retry(item, actor=actor, reason=check.optional_text(reason, "reason"), request=request)
 
+    def park(
+        self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
+    ) -> Item:
+        item, actor = check.item_id(item, "item"), self._actor(actor)
+        request = _request(request_id, actor, "park", item, reason)
+        return self.store.park(item, actor=actor, reason=check.optional_text(reason, "reason"), request=request)
+
+    def unpark(
+        self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
+    ) -> Item:
+        item, actor = check.item_id(item, "item"), self._actor(actor)
+        request = _request(request_id, actor, "unpark", item, reason)
+        return self.store.unpark(item, actor=actor, reason=check.optional_text(reason, "reason"), request=request)
+
+    def approve(
+        self,
+        item: str,
+        *,
+        comment: str | None = None,
+        done: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> Item:
+        """Say yes to an item that waits for it: it may be done now, or with `done` it is done with its draft."""
+        item, actor, comment = check.item_id(item, "item"), self._actor(actor), check.optional_text(comment, "comment")
+        request = _request(request_id, actor, "approve", item, comment, done)
+        return self.store.approve(item, actor=actor, comment=comment, done=done, request=request)
+
+    def send_back(self, item: str, *, comment: str, actor: str | None = None, request_id: str | None = None) -> Item:
+        item, actor, comment = check.item_id(item, "item"), self._actor(actor), check.reason(comment, "comment")
+        request = _request(request_id, actor, "send_back", item, comment)
+        return self.store.send_back(item, actor=actor, comment=comment, request=request)
+
+    def reject(
+        self,
+        item: str,
+        *,
+        reason: str,
+        session: str | None = None,
+        token: int | None = None,
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> Item:
+        """Not to be done: said by its holder (with `session`), or by a person of an item that waits for approval."""
+        item, actor, reason, token = (
+            check.item_id(item, "item"),
+            self._actor(actor),
+            check.reason(reason),
+            check.token(token),
+        )
+        session = None if session is None else check.session_id(session)
+        request = _request(request_id, session or actor, "reject", item, token, reason)
+        return self.store.reject(item, reason=reason, session=session, token=token, actor=actor, request=request)
+
     # Agents and sessions
 
     def set_agent(
-        self, name: str, *, types: Iterable[str] = (), role: str | None = None, max_claims: int | None = None
+        self,
+        name: str,
+        *,
+        types: Iterable[str] = (),
+        role: str | None = None,
+        max_claims: int | None = None,
+        max_claims_total: int | None = None,
+        claims_per_minute: float | None = None,
+        claims_burst: int = 1,
+        allowed_actions: Iterable[str] = (),
+        sensitive_actions: Iterable[str] = (),
     ) -> Agent:
+        """Create the agent or replace what was said of it."""
         return self.store.set_agent(
             Agent(
                 name=check.agent_name(name),
                 types=check.names(types, "types"),
                 role=None if role is None else check.name(role, "role"),
-                max_claims=None if max_claims is None else check.whole(max_claims, "max_claims", low=1, high=10**6),
+                max_claims=check.optional_whole(max_claims, "max_claims", low=1, high=LIMIT_MAX),
+                max_claims_total=check.optional_whole(max_claims_total, "max_claims_total", low=1, high=LIMIT_MAX),
+                claims_per_minute=None
+                if claims_per_minute is None
+                else check.number(claims_per_minute, "claims_per_minute", low=0.001, high=LIMIT_MAX),
+                claims_burst=check.whole(claims_burst, "claims_burst", low=1, high=LIMIT_MAX),
+                allowed_actions=check.names(allowed_actions, "allowed_actions"),
+                sensitive_actions=check.names(sensitive_actions, "sensitive_actions"),
             )
         )
 
@@ -181,9 +259,15 @@ class Board:
         session: str,
         agent: str | None = None,
         ttl_seconds: float | None = None,
+        wait_seconds: float = 0,
+        on_wait: Callable[[Waiting], None] | None = None,
         request_id: str | None = None,
     ) -> Grant:
-        """Claim by id. A holder whose owner process is dead does not stand in the way."""
+        """Claim by id. A holder whose owner process is dead does not stand in the way.
+
+        With `wait_seconds`, queue for an item that cannot be had now, and claim it when it is offered; `on_wait` is
+        told where this session stands. The ticket is given up when the time is over or something interrupts.
+        """
         item, session = check.item_id(item, "item"), check.session_id(session)
         agent = None if agent is None else check.agent_name(agent)
         ttl_seconds = check.ttl_seconds(ttl_seconds)
@@ -192,12 +276,17 @@ class Board:
         def claim() -> Grant:
             return self.store.claim(item, session=session, agent=agent, ttl_seconds=ttl_seconds, request=request)
 
+        wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
         try:
             return claim()
-        except ItemAlreadyClaimed:
-            if not self._bury_the_dead():
+        except (ItemAlreadyClaimed, ItemNotClaimable) as error:
+            if not self._bury_the_dead() and (not wait_seconds or error.facts.get("status") in ENDED):
                 raise
-        return claim()
+        if not wait_seconds:
+            return claim()
+        from dibs import queue
+
+        return queue.claim_in_turn(self.store, item, session, claim, wait_seconds, on_wait, self._bury_the_dead)
 
     def recover(
         self,
@@ -283,13 +372,14 @@ class Board:
         session: str,
         token: int | None = None,
         reason: str | None = None,
+        park: bool = False,
         request_id: str | None = None,
     ) -> Ended:
         reason = check.optional_text(reason, "reason")
-        request = _request(request_id, session, "release", item, token, reason)
+        request = _request(request_id, session, "release", item, token, reason, park)
 
         def release(token: int | None) -> Ended:
-            return self.store.release(item, session=session, token=token, reason=reason, request=request)
+            return self.store.release(item, session=session, token=token, reason=reason, park=park, request=request)
 
         return self._fenced(release, item, session, token, recover=False)
 
@@ -338,6 +428,31 @@ class Board:
 
         return self._fenced(fail, item, session, token, recover)
 
+    def submit(
+        self,
+        item: str,
+        *,
+        session: str,
+        draft: str,
+        token: int | None = None,
+        note: str | None = None,
+        links: Mapping[str, Any] | None = None,
+        cost: Mapping[str, Any] | None = None,
+        recover: bool = False,
+        request_id: str | None = None,
+    ) -> Ended:
+        """End the run with a draft for a person to approve."""
+        draft, note = check.text(draft, "draft"), check.optional_text(note, "note")
+        links_, cost_ = _links_and_cost(links, cost)
+        request = _request(request_id, session, "submit", item, token, draft, note, links_, cost_)
+
+        def submit(token: int | None) -> Ended:
+            return self.store.submit(
+                item, session=session, token=token, draft=draft, note=note, links=links_, cost=cost_, request=request
+            )
+
+        return self._fenced(submit, item, session, token, recover)
+
     def force_release(
         self,
         item: str,
@@ -361,19 +476,68 @@ class Board:
         limit = self.settings.sweep_batch if limit is None else check.limit(limit)
         return self.store.sweep(dead=self._dead_owners(), limit=limit)
 
+    # Waiting for one item
+
+    def wait(self, item: str, *, session: str, ttl_seconds: float | None = None) -> Waiting:
+        """Take a ticket in the item's queue, or renew the one there is."""
+        item, session = check.item_id(item, "item"), check.session_id(session)
+        return self.store.wait(item, session=session, ttl_seconds=check.ttl_seconds(ttl_seconds))
+
+    def leave(self, item: str, *, session: str) -> Waiting:
+        return self.store.leave(check.item_id(item, "item"), session=check.session_id(session))
+
+    def ticket(self, item: str, *, session: str) -> Waiting:
+        return self.store.ticket(check.item_id(item, "item"), session=check.session_id(session))
+
+    def soft_claim(self, item: str, *, session: str, ttl_seconds: float | None = None) -> SoftClaim:
+        item, session = check.item_id(item, "item"), check.session_id(session)
+        return self.store.soft_claim(item, session=session, ttl_seconds=check.ttl_seconds(ttl_seconds))
+
+    def soft_release(self, item: str, *, session: str) -> SoftClaim:
+        return self.store.soft_release(check.item_id(item, "item"), session=check.session_id(session))
+
+    def why(self, item: str, *, session: str) -> tuple[Reason, ...]:
+        return self.store.why(check.item_id(item, "item"), session=check.session_id(session))
+
+    # Whole boards
+
+    def prune(self, *, older_than_seconds: float) -> Prune:
+        """Forget what ended so long ago, batch by batch, so that nobody waits long for any of them."""
+        seconds = check.number(older_than_seconds, "older_than_seconds", low=0, high=1e10)
+        items = events = 0
+        while True:
+            batch = self.store.prune(older_than_seconds=seconds, limit=PRUNE_BATCH)
+            items, events = items + batch.items, events + batch.events
+            if batch.items < PRUNE_BATCH:
+                return batch.replace(items=items, events=events)
+
+    def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        return self.store.export()
+
+    def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
+        return self.store.load(records)
+
+    def backup(self, path: str) -> None:
+        self.store.backup(path)
+
+    def restore(self, path: str, *, actor: str | None = None) -> int:
+        return self.store.restore(path, actor=self._actor(actor))
+
     # Reading
 
-    def events(self, *, after: int = 0, item: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
+    def events(
+        self, *, after: int | None = None, item: str | None = None, newest: bool = False, limit: int = 1000
+    ) -> tuple[Event, ...]:
         item = None if item is None else check.item_id(item, "item")
-        after = check.whole(after, "after", low=0, high=check.TOKEN_MAX)
-        return self.store.events(after=after, item=item, limit=check.limit(limit))
+        after = check.optional_whole(after, "after", low=0, high=check.TOKEN_MAX)
+        return self.store.events(after=after, item=item, newest=newest, limit=check.limit(limit))
 
     def log(self, item: str) -> tuple[Event, ...]:
         """The whole history of one item, oldest first."""
         self.get(item)
         return self.store.events(item=item, limit=check.LIST_MAX)
 
-    def follow(self, *, after: int = 0, wait_seconds: float | None = None) -> Iterator[Event]:
+    def follow(self, *, after: int | None = None, wait_seconds: float | None = None) -> Iterator[Event]:
         """The feed after a cursor, event by event as they come; ends after `wait_seconds` without one, else never."""
         watch = self.store.watch()
         try:
@@ -464,7 +628,11 @@ class Board:
 
 def connect(url: str | None = None, *, folder: str = ".", actor: str | None = None, create: bool = False) -> Board:
     """The board at `url`; without one, that of `DIBS_STORE`, or the one that belongs to `folder`."""
-    url = url or os.environ.get(config.ENV_STORE) or location.find(folder)
+    url = url or os.environ.get(config.ENV_STORE)
+    if not url:
+        from dibs import location
+
+        url = location.find(folder)
     settings, agents = config.load(folder)
     board = Board(open_store(url, settings, create=create), settings, actor=actor)
     seed(board, agents)

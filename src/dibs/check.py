@@ -10,9 +10,10 @@ import os
 import re
 from collections.abc import Iterable
 
-from dibs import priority
+from dibs import priority, when
 from dibs.errors import Invalid
 from dibs.model import DEFAULT_TYPE, EDITABLE, STATUSES, NewItem
+from dibs.rules.resources import normal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ TEXT_BYTES_MAX = 1_000_000
 NOTE_BYTES_MAX = 64_000
 JSON_BYTES_MAX = 1_000_000
 LABELS_MAX = 64
+RESOURCE_BYTES_MAX = 1000
+RETRIES_MAX = 1000
 TIMEOUT_SECONDS_MAX = 365 * 86400.0
 TOKEN_MAX = 2**53
 BATCH_MAX = 1000
@@ -78,11 +81,11 @@ def optional_text(given: object, field: str, bytes_max: int = NOTE_BYTES_MAX) ->
     return None if given is None else text(given, field, bytes_max)
 
 
-def reason(given: object) -> str:
+def reason(given: object, field: str = "reason") -> str:
     """A reason that has to be given: whoever reads the history wants to know."""
-    found = text(given, "reason", NOTE_BYTES_MAX).strip()
+    found = text(given, field, NOTE_BYTES_MAX).strip()
     if not found:
-        raise Invalid("a reason is needed", field="reason")
+        raise Invalid(f"a {field} is needed", field=field)
     return found
 
 
@@ -124,6 +127,37 @@ def number(given: object, field: str, *, low: float, high: float) -> float:
 def whole(given: object, field: str, *, low: int, high: int) -> int:
     if isinstance(given, bool) or not isinstance(given, int) or not low <= given <= high:
         raise Invalid(f"{field} must be a whole number between {low} and {high}", field=field)
+    return given
+
+
+def optional_whole(given: object, field: str, *, low: int, high: int) -> int | None:
+    return None if given is None else whole(given, field, low=low, high=high)
+
+
+def instant(given: object, field: str) -> int | None:
+    """Milliseconds since the epoch, or an ISO 8601 time."""
+    return optional_whole(
+        when.parse_instant(given, field) if isinstance(given, str) else given, field, low=0, high=10**14
+    )
+
+
+def dependencies(given: object) -> tuple[str, ...]:
+    return tuple(item_id(one, "depends_on") for one in names(given, "depends_on"))
+
+
+def resources(given: object) -> tuple[str, ...]:
+    """Resources in their one spelling, each once."""
+    if isinstance(given, str | dict) or not isinstance(given, Iterable):
+        raise Invalid("resources must be a list", field="resources")
+    found = tuple(dict.fromkeys(_resource(one) for one in given))
+    if len(found) > LABELS_MAX:
+        raise Invalid(f"resources has {len(found)} entries; {LABELS_MAX} is the most", field="resources")
+    return found
+
+
+def flag(given: object, field: str) -> bool:
+    if not isinstance(given, bool):
+        raise Invalid(f"{field} must be true or false", field=field)
     return given
 
 
@@ -189,6 +223,13 @@ def _all_text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _resource(given: object) -> str:
+    one = text(given, "resources", RESOURCE_BYTES_MAX).strip()
+    if not one or not one.isprintable():
+        raise Invalid("a resource is a path or a key such as port:8080, on one line", field="resources")
+    return normal(one)
+
+
 def _word(given: object, field: str, pattern: re.Pattern[str], length_max: int, alphabet: str) -> str:
     if not isinstance(given, str) or not given:
         raise Invalid(f"{field} is needed", field=field)
@@ -209,5 +250,10 @@ _CONTENT: dict[str, Callable[[Any], Any]] = {
     "project": lambda given: name(given, "project"),
     "type": lambda given: name(given, "type"),
     "action": lambda given: name(given, "action") if given else "",
+    "depends_on": dependencies,
+    "resources": resources,
+    "not_before": lambda given: instant(given, "not_before"),
+    "retries": lambda given: whole(given, "retries", low=0, high=RETRIES_MAX),
+    "needs_approval": lambda given: flag(given, "needs_approval"),
     "timeout_seconds": lambda given: number(given, "timeout_seconds", low=1, high=TIMEOUT_SECONDS_MAX),
 }

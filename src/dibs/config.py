@@ -36,6 +36,12 @@ class Settings(Value):
     warning_seconds: float = 5 * 60
     expiring_seconds: float = 60
     max_strikes: int = 5
+    accept_seconds: float = 15
+    ticket_ttl_seconds: float = 600
+    ticket_ttl_seconds_max: float = 24 * 3600
+    waiters_max: int = 1000
+    retry_backoff_seconds: float = 30
+    retry_backoff_seconds_max: float = 3600
     request_kept_seconds: float = 24 * 3600
     activity_kept: int = 10_000
     sweep_batch: int = 500

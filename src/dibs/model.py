@@ -12,14 +12,30 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, ClassVar
 
+PENDING_APPROVAL = "pending_approval"
+BLOCKED = "blocked"
+SCHEDULED = "scheduled"
 READY = "ready"
 IN_PROGRESS = "in_progress"
+PARKED = "parked"
 DONE = "done"
 FAILED = "failed"
+REJECTED = "rejected"
 CANCELLED = "cancelled"
 
-STATUSES = (READY, IN_PROGRESS, DONE, FAILED, CANCELLED)
-ENDED = frozenset({DONE, FAILED, CANCELLED})
+STATUSES = (
+    PENDING_APPROVAL,
+    BLOCKED,
+    SCHEDULED,
+    READY,
+    IN_PROGRESS,
+    PARKED,
+    DONE,
+    FAILED,
+    REJECTED,
+    CANCELLED,
+)
+ENDED = frozenset({DONE, FAILED, REJECTED, CANCELLED})
 
 PERSON = "person"
 DEFAULT_PROJECT = "default"
@@ -41,11 +57,20 @@ class NewItem(Value):
     payload: dict[str, Any] = {}
     labels: tuple[str, ...] = ()
     priority: int = DEFAULT_PRIORITY
+    depends_on: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    not_before: int | None = None
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    retries: int = 0
+    needs_approval: bool = False
 
 
 class Item(Value):
-    """A piece of work. `token` is the number of the latest claim ever given, `revision` that of its latest event."""
+    """A piece of work. `token` is the number of the latest claim ever given, `revision` that of its latest event.
+
+    `needs_approval` holds it back until a person approves; `approved` says that one did. `offered_to` names the session
+    for which a ready item is kept until `offer_expires_at`. `strikes` count lost claims, `failures` failed runs.
+    """
 
     id: str
     project: str
@@ -57,28 +82,62 @@ class Item(Value):
     payload: dict[str, Any]
     labels: tuple[str, ...]
     priority: int
+    depends_on: tuple[str, ...]
+    resources: tuple[str, ...]
+    not_before: int | None
     timeout_seconds: float
+    retries: int
+    needs_approval: bool
+    approved: bool
     status: str
     created_by: str
     created_at: int
     updated_at: int
     attempts: int
     strikes: int
+    failures: int
     token: int
     revision: int
+    offered_to: str | None
+    offer_expires_at: int | None
 
 
 #: What `edit` may change; the rest of an item belongs to its history.
-EDITABLE = ("title", "body", "payload", "labels", "priority", "phase", "project", "type", "action", "timeout_seconds")
+EDITABLE = (
+    "title",
+    "body",
+    "payload",
+    "labels",
+    "priority",
+    "phase",
+    "project",
+    "type",
+    "action",
+    "depends_on",
+    "resources",
+    "not_before",
+    "timeout_seconds",
+    "retries",
+)
 
 
 class Agent(Value):
-    """A named worker. Empty `types` means every type; `max_claims` bounds what one of its sessions may hold."""
+    """A named worker. Empty `types` means every type; `max_claims` bounds what one of its sessions may hold.
+
+    `max_claims_total` bounds what all its sessions hold together, `claims_per_minute` (`claims_burst` at once) how fast
+    they claim. With `allowed_actions` or `sensitive_actions` given, it is handed nothing else: allowed ones it does,
+    sensitive ones it drafts for approval.
+    """
 
     name: str
     types: tuple[str, ...] = ()
     role: str | None = None
     max_claims: int | None = None
+    max_claims_total: int | None = None
+    claims_per_minute: float | None = None
+    claims_burst: int = 1
+    allowed_actions: tuple[str, ...] = ()
+    sensitive_actions: tuple[str, ...] = ()
     created_at: int = 0
     updated_at: int = 0
 
@@ -135,6 +194,7 @@ class Run(Value):
     ended_at: int | None = None
     outcome: str | None = None
     reason: str | None = None
+    draft: str | None = None
     links: dict[str, Any] = {}
     cost: dict[str, Any] = {}
 
@@ -148,12 +208,38 @@ class Note(Value):
 
 
 class Previous(Value):
-    """Where the last holder stopped: its run and its latest notes, oldest first."""
+    """Where the last holder stopped: its run, its latest notes (oldest first), and what a person said to it since."""
 
     _nested: ClassVar[dict[str, type[Value]]] = {"run": Run, "notes": Note}
 
     run: Run
     notes: tuple[Note, ...] = ()
+    comment: str | None = None
+
+
+class Ticket(Value):
+    """A session's place in the queue of one item, kept while it is renewed; `reason` says how it was closed."""
+
+    item: str
+    session: str
+    agent: str
+    since_at: int
+    expires_at: int
+    ttl_seconds: float
+    closed_at: int | None = None
+    reason: str | None = None
+    id: int = 0
+
+
+class SoftClaim(Value):
+    """Word that a session is on an item, under a lock of its own elsewhere: shown, expiring, excluding nobody."""
+
+    item: str
+    session: str
+    agent: str
+    claimed_at: int
+    expires_at: int
+    ttl_seconds: float
 
 
 class Event(Value):
@@ -229,6 +315,34 @@ class Heartbeat(Value):
     heartbeat_seconds: float
 
 
+class Waiting(Value):
+    """Where a waiter stands: its ticket, how many are before it, and whether the item is kept for it now."""
+
+    _nested: ClassVar[dict[str, type[Value]]] = {"ticket": Ticket, "claim": Claim}
+
+    ticket: Ticket
+    position: int
+    offered: bool
+    status: str
+    claim: Claim | None
+
+
+class Blocker(Value):
+    """A dependency that is not done, and whether it still can be."""
+
+    item: str
+    status: str
+    will_move: bool
+
+
+class Reason(Value):
+    """One line of `why`: a code to go by and a sentence to read; `claimable` on the line that says yes."""
+
+    code: str
+    text: str
+    claimable: bool = False
+
+
 class Ended(Value):
     """The answer to an end of a run: the item as it is now, and the run as it was recorded."""
 
@@ -241,12 +355,21 @@ class Ended(Value):
 class Detail(Value):
     """An item in full, read in one instant; runs are the latest, newest first, and notes those of the newest."""
 
-    _nested: ClassVar[dict[str, type[Value]]] = {"item": Item, "claim": Claim, "runs": Run, "notes": Note}
+    _nested: ClassVar[dict[str, type[Value]]] = {
+        "item": Item,
+        "claim": Claim,
+        "runs": Run,
+        "notes": Note,
+        "blockers": Blocker,
+        "waiters": Ticket,
+    }
 
     item: Item
     claim: Claim | None
     runs: tuple[Run, ...]
     notes: tuple[Note, ...] = ()
+    blockers: tuple[Blocker, ...] = ()
+    waiters: tuple[Ticket, ...] = ()
 
 
 class SessionEnd(Value):
@@ -259,9 +382,9 @@ class SessionEnd(Value):
 
 
 class Holding(Value):
-    """A line of `who`: an item in progress, its claim if it is live, and how healthy that looks."""
+    """A line of `who`: an item in progress, its claim if it is live, and how healthy that looks; or a soft claim."""
 
-    _nested: ClassVar[dict[str, type[Value]]] = {"item": Item, "claim": Claim}
+    _nested: ClassVar[dict[str, type[Value]]] = {"item": Item, "claim": Claim, "soft": SoftClaim}
 
     item: Item
     claim: Claim | None
@@ -269,6 +392,8 @@ class Holding(Value):
     health: str
     age_seconds: float
     remaining_seconds: float
+    waiters: int = 0
+    soft: SoftClaim | None = None
 
 
 class SessionView(Value):
@@ -282,11 +407,14 @@ class SessionView(Value):
 
 
 class Sweep(Value):
-    """What a sweep ended: expired claims, those of dead owners, and which of these failed; `more`: not yet all."""
+    """What a sweep moved on: expired claims, those of dead owners, which of these failed, items that fell due, offers
+    that nobody accepted; `more`: not yet all."""
 
     expired: tuple[str, ...]
     owner_died: tuple[str, ...]
     failed: tuple[str, ...]
+    due: tuple[str, ...] = ()
+    offers: tuple[str, ...] = ()
     more: bool = False
 
 
@@ -296,6 +424,7 @@ class Stats(Value):
     items: dict[str, int]
     ready: list[dict[str, Any]]
     active_claims: int
+    waiters: int
     live_sessions: int
     total_claims: int
     outcomes: dict[str, int]
@@ -312,3 +441,12 @@ class Request(Value):
     actor: str
     id: str
     fingerprint: str
+
+
+class Prune(Value):
+    """What a prune forgot, and the floors it left: tokens and events at or below them are never given again."""
+
+    items: int
+    events: int
+    token_floor: int
+    event_floor: int

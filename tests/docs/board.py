@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError
-from dibs.model import Event, Owner
+from dibs.model import Event, Owner, Reason
 from dibs.store.sqlite.store import SqliteStore
 
 TTL_SECONDS = 60
 START = 1_700_000_000_000
+LATER = START + 10**9
+ENDED_BY_THEN_SECONDS = 1
 
 
 class Led:
-    """`events` is every kind of event, `refusals` every kind of refusal that a board gives."""
+    """`events` is every kind of event, `refusals` every kind of refusal that a board gives, `reasons` every answer to
+    `why`, and `records` what it exports."""
 
     def __init__(self, folder: Path) -> None:
         self.now = START
@@ -24,11 +28,21 @@ class Led:
         self.board = Board(self._store(create=True), DEFAULTS, actor="you")
         self.coder = self.board.start_session("coder", id="coder-1").id
         self.fixer = self.board.start_session("fixer", id="fixer-1").id
+        self.third = self.board.start_session("third", id="third-1").id
         self.refusals: list[DibsError] = []
+        self.reasons: list[Reason] = []
         try:
             self._live()
+            self._rest()
+            self._draft()
+            self._queue()
+            self._ask_why()
             self._refuse()
-            self.events: tuple[Event, ...] = self.board.events()
+            self.records: list[tuple[str, dict[str, Any]]] = list(self.board.export())
+            self.events: tuple[Event, ...] = self.board.events(limit=10_000)
+            self._go_back(str(folder / "backup.db"))
+            self.events += self.board.events(newest=True, limit=100)
+            self.records += self.board.export()
         finally:
             self.board.close()
 
@@ -63,6 +77,90 @@ class Led:
         self.board.claim("orphan", session=owned.id)
         store.sweep(dead=[(owned.id, gone)], limit=10)
 
+    def _rest(self) -> None:
+        """Blocked, scheduled, tried again, set aside."""
+        board, me = self.board, self.coder
+        board.add("Design", id="design", retries=1)
+        board.add("Build", id="build", depends_on=["design"])
+        board.add("Ship", id="ship", depends_on=["design"], not_before=LATER)
+        board.add("Later", id="later", not_before=self.now + 1000)
+        board.claim("design", session=me)
+        board.fail("design", session=me)
+        self.now += round(DEFAULTS.retry_backoff_seconds * 1000)
+        board.sweep()
+        board.claim("design", session=me)
+        board.done("design", session=me)
+        board.park("build", reason="not now")
+        board.claim("build", session=me)
+        board.release("build", session=me, park=True)
+        board.unpark("build")
+
+    def _draft(self) -> None:
+        """Submitted, sent back, approved, edited after that, rejected."""
+        board, me = self.board, self.coder
+        board.add("Mail", id="mail", needs_approval=True)
+        board.approve("mail", comment="go on")
+        board.claim("mail", session=me)
+        board.submit("mail", session=me, draft="Dear customer", links={"doc": "1"}, cost={"tokens": 3})
+        board.send_back("mail", comment="shorter")
+        board.claim("mail", session=me)
+        board.submit("mail", session=me, draft="Sorry", note="half as long")
+        board.approve("mail")
+        board.edit("mail", title="Mail them")
+        board.reject("mail", reason="never mind")
+        board.add("Call", id="call", needs_approval=True)
+        board.approve("call", done=True)
+        board.add("Write", id="write")
+        board.claim("write", session=me)
+        board.reject("write", session=me, reason="not our business")
+
+    def _queue(self) -> None:
+        """A ticket closed for each reason there is, but for a restored board."""
+        board, me, other, third = self.board, self.coder, self.fixer, self.third
+        for id in ("wanted", "ended", "aside"):
+            board.add("Deploy", id=id)
+            board.claim(id, session=me)
+            board.wait(id, session=other)
+        board.done("ended", session=me)
+        board.wait("aside", session=third)
+        board.release("aside", session=me)
+        board.park("aside")
+        board.leave("aside", session=third)
+        board.wait("wanted", session=third, ttl_seconds=1)
+        leaver = board.start_session("leaver").id
+        board.wait("wanted", session=leaver)
+        board.end_session(leaver)
+        board.wait("wanted", session=board.start_session("full").id)
+        board.release("wanted", session=me)
+        self.now += round(DEFAULTS.accept_seconds * 1000)
+        board.sweep()
+        self._cannot_accept("wanted")
+        board.wait("wanted", session=other)
+        board.claim("wanted", session=other)
+
+    def _cannot_accept(self, item: str) -> None:
+        (full,) = [view.session.id for view in self.board.sessions() if view.session.agent == "full"]
+        self.board.set_agent("full", max_claims=1)
+        self.board.add("Busy", id="busy")
+        self.board.claim("busy", session=full)
+        self._refused(lambda: self.board.claim(item, session=full))
+
+    def _ask_why(self) -> None:
+        board, me, other = self.board, self.coder, self.fixer
+        board.set_agent("picky", types=["docs"])
+        picky = board.start_session("picky").id
+        board.add("Urgent", id="urgent", priority=100)
+        for id in ("mine", "parked", "kept"):
+            board.add("Ask", id=id)
+        board.claim("mine", session=me)
+        board.park("parked")
+        board.wait("kept", session=me)
+        for item in ("mine", "parked", "kept", "urgent"):
+            self.reasons += board.why(item, session=me)
+        for item, session in (("mine", other), ("urgent", picky), ("released", other)):
+            self.reasons += board.why(item, session=session)
+        board.leave("kept", session=me)
+
     def _refuse(self) -> None:
         board, me, other = self.board, self.coder, self.fixer
         self._refused(lambda: board.get("nothing"))
@@ -74,14 +172,14 @@ class Led:
         self._refused(lambda: board.force_release("released", reason="stuck"))
         self._refused(lambda: board.claim("done", session=me))
         self._refused(lambda: board.retry("done"))
-        self._refused(lambda: board.done("held", session=self.board.start_session("third").id))
+        self._refused(lambda: board.done("held", session=self.third))
         board.claim("released", session=other)
         self._refused(lambda: board.release("released", session=me))
         self._refused(lambda: board.done("held", session=me, token=1))
         self._refused(lambda: board.done("expired", session=me, token=1))
-        board.set_agent("fixer", max_claims=1)
-        self._refused(lambda: board.claim("expired", session=other))
         self._refused(lambda: board.add("x", id="a/b"))
+        self._refuse_what_waits()
+        self._refuse_by_policy()
         other_store = SqliteStore(self.path, DEFAULTS.replace(lock_wait_seconds=0.05))
         board.store._lock.acquire()  # type: ignore[attr-defined]
         try:
@@ -90,6 +188,48 @@ class Led:
             board.store._lock.release()  # type: ignore[attr-defined]
             other_store.close()
         self._refused(lambda: SqliteStore(self.path + "-missing", DEFAULTS))
+
+    def _refuse_what_waits(self) -> None:
+        board, me, other = self.board, self.coder, self.fixer
+        board.add("Test", id="test", depends_on=["urgent"])
+        self._refused(lambda: board.claim("test", session=me))
+        self._refused(lambda: board.claim("ship", session=me))
+        board.add("Offered", id="offered")
+        board.wait("offered", session=other)
+        self._refused(lambda: board.claim("offered", session=me))
+        self._refused(lambda: board.leave("test", session=me))
+        self._refused(lambda: board.soft_release("test", session=me))
+        board.soft_claim("test", session=me)
+
+    def _refuse_by_policy(self) -> None:
+        board, me, other = self.board, self.coder, self.fixer
+        for id in ("one", "two"):
+            board.add("Port", id=id, resources=["port:8080"])
+        board.claim("one", session=other)
+        self._refused(lambda: board.claim("two", session=me))
+        board.set_agent("fixer", max_claims=1)
+        self._refused(lambda: board.claim("expired", session=other))
+        board.set_agent("third", claims_per_minute=1, sensitive_actions=["send"])
+        self._refused(lambda: board.claim("expired", session=self.third))
+        board.add("Send", id="send", action="send")
+        board.claim("send", session=self.third)
+        self._refused(lambda: board.done("send", session=self.third))
+        self._refused(lambda: board.next(session=self.third))
+        board.submit("send", session=self.third, draft="Hello")
+        self._refused(lambda: board.approve("send", actor="third"))
+        board.add("x", id="idempotent", request_id="r-1")
+
+    def _go_back(self, path: str) -> None:
+        board, me = self.board, self.coder
+        board.add("Held over", id="held-over")
+        board.claim("held-over", session=me)
+        board.wait("held-over", session=self.fixer)
+        board.backup(path)
+        board.restore(path)
+        self._refused(lambda: board.done("held-over", session=me, token=1))
+        self.now += ENDED_BY_THEN_SECONDS * 1000 + 1
+        board.prune(older_than_seconds=ENDED_BY_THEN_SECONDS)
+        self._refused(lambda: board.events(after=0))
 
     def _refused(self, call: Callable[[], object]) -> None:
         try:

@@ -48,6 +48,7 @@ class Shop:
         text = text.replace(str(self.folder), CALLED)
         text = re.sub(r"\b\d\d:\d\d:\d\d\b", "HH:MM:SS", text)
         text = re.sub(r"\bfor (29|30)m more\b", "for 30m more", text)
+        text = re.sub(r"\bfor \d+s more\b", "for Ns more", text)
         return re.sub(r"\bafter \d+s\b", "after Ns", text)
 
 

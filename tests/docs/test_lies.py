@@ -29,6 +29,7 @@ def names_of_guarantees(text: str) -> None:
 LIES: tuple[tuple[str, Check, str, str], ...] = (
     ("README.md", readme.check_settings, "| `max_strikes` | `5` |", "| `max_strikes` | `3` |"),
     ("README.md", readme.check_settings, "| `max_strikes` |", "| `most_strikes` |"),
+    ("README.md", readme.check_agents, "`claims_burst`", "`burst`"),
     ("README.md", readme.check_environment, "| `DIBS_STORE` |", "| `DIBS_BOARD` |"),
     ("README.md", readme.check_exit_codes, "| 75 |", "| 74 |"),
     ("README.md", links_of_readme, "#s1-exclusion", "#s1-inclusion"),
@@ -39,14 +40,21 @@ LIES: tuple[tuple[str, Check, str, str], ...] = (
     (
         "docs/protocol.md",
         protocol.check_transitions,
-        "| `expire` | `in_progress` | `ready`, `failed` |",
-        "| `expire` | `ready` | `failed` |",
+        "| `park` | `pending_approval`, `blocked`, `scheduled`, `ready` |",
+        "| `park` | `pending_approval`, `blocked`, `scheduled` |",
     ),
-    ("docs/protocol.md", protocol.check_picture, "retry\n", "again\n"),
+    ("docs/protocol.md", protocol.check_picture, " retry ", " again "),
+    ("docs/protocol.md", protocol.check_picture, "│  blocked ", "│  stopped "),
     ("docs/protocol.md", protocol.check_refusals, "| `CLAIM_EXPIRED` | 410 | 4 |", "| `CLAIM_EXPIRED` | 404 | 4 |"),
     ("docs/protocol.md", protocol.check_verbs, "### force_release", "### forced_release"),
     ("docs/protocol.md", protocol.check_verbs, "- `watch()`", "- `look()`"),
     ("docs/protocol.md", protocol.check_signatures, "`claim(item, session, [agent, ", "`claim(item, session, ["),
+    (
+        "docs/protocol.md",
+        protocol.check_every_verb_says_how_it_is_refused,
+        "Refused: `TASK_NOT_FOUND`, `TASK_NOT_CLAIMABLE` (it is not parked).",
+        "",
+    ),
     ("docs/protocol.md", protocol.check_signatures, "-> Heartbeat`", "-> Renewal`"),
     ("docs/protocol.md", protocol.check_values, "`heartbeat_count` |\n| Grant", "`beats` |\n| Grant"),
     ("docs/protocol.md", protocol.check_example, '"renewed_at"', '"renewed"'),
@@ -55,6 +63,14 @@ LIES: tuple[tuple[str, Check, str, str], ...] = (
     ("docs/protocol.md", protocol.check_times, "`8h`, up to `7d`", "`8h`, up to `8d`"),
     ("docs/protocol.md", protocol.check_limits, "1 to 500 characters", "1 to 400 characters"),
     ("docs/protocol.md", protocol.check_priorities, "`security_issue` 9", "`security_issue` 8"),
+    (
+        "docs/protocol.md",
+        protocol.check_resources,
+        "| `src/api` | `src/apis` | no |",
+        "| `src/api` | `src/apis` | yes |",
+    ),
+    ("docs/protocol.md", protocol.check_resources, "| `src/api*` | `src` |", "| `src/api*` | `src/api` |"),
+    ("docs/protocol.md", protocol.check_approved_content, "payload, type, action", "payload, type, priority"),
     ("docs/guarantees.md", guarantees.check_promises, "### S8 history", "### S18 history"),
     ("docs/guarantees.md", names_of_guarantees, "`test_a_run_ends_once`", "`test_a_run_ends_twice`"),
     (
@@ -78,7 +94,17 @@ def test_a_lie_is_found_out(document: str, check: Check, truth: str, lie: str) -
         check(_doctored(document, truth, lie))
 
 
-@pytest.mark.parametrize(("truth", "lie"), [('echo "exit $?"', "true"), ("exit 4", "exit 0"), ("token 1", "token 2")])
+LIES_OF_TRANSCRIPTS = (
+    ('echo "exit $?"', "true"),
+    ("exit 4", "exit 0"),
+    ("token 1", "token 2"),
+    ("1st in line", "2nd in line"),
+    ("it waits for build", "it waits for nothing"),
+    ("exit 6", "exit 0"),
+)
+
+
+@pytest.mark.parametrize(("truth", "lie"), LIES_OF_TRANSCRIPTS)
 def test_a_lie_in_the_transcript_is_found_out(tmp_path: Path, truth: str, lie: str) -> None:
     with pytest.raises(AssertionError):
         readme.check_transcript(_doctored("README.md", truth, lie), Shop(tmp_path))
@@ -88,7 +114,8 @@ def test_a_lie_in_the_transcript_is_found_out(tmp_path: Path, truth: str, lie: s
     ("truth", "lie"),
     [
         ("the item is not the caller's | `item`, `holder`,", "the item is not the caller's | `item`,"),
-        ("| `agent`, `held`, `max_claims` |", "| `agent`, `held`, `limit` |"),
+        ("| `agent`, `held`, `max_claims` (", "| `agent`, `held`, `limit` ("),
+        ("`item`, `resource`, `held_for`", "`item`, `resource`"),
     ],
 )
 def test_a_lie_about_facts_is_found_out(led: Led, truth: str, lie: str) -> None:
@@ -102,13 +129,39 @@ def test_a_lie_about_facts_is_found_out(led: Led, truth: str, lie: str) -> None:
     [
         ("| `ttl_seconds`, `deadline_at` |", "| `ttl_seconds` |"),
         ("| `retried` |", "| `tried` |"),
-        ("| `forgotten` | `heartbeat` | `ready` | the holder |", "| `forgotten` | `heartbeat` | `ready` | |"),
+        (
+            "| `offer_lapsed` | `claim`, `next`, `wait`, `sweep` | `ready` | the waiter |",
+            "| `offer_lapsed` | | `ready` | |",
+        ),
+        ("| `due` |", "| `came_due` |"),
+        ("`failures`, [`not_before`, `links`, `cost`]", "`failures`, `not_before`, [`links`, `cost`]"),
+        ("`draft`, `needs_approval`, `approved`, [", "`draft`, `needs_approval`, ["),
         ("| `done` | `done` | `done` |", "| `done` | `done` | `failed` |"),
     ],
 )
 def test_a_lie_about_events_is_found_out(led: Led, truth: str, lie: str) -> None:
     with pytest.raises(AssertionError):
         protocol.check_events(_doctored("docs/protocol.md", truth, lie), led)
+
+
+@pytest.mark.parametrize(
+    ("check", "truth", "lie"),
+    [
+        (protocol.check_tickets, "| `it was given up` |", "| `it was left` |"),
+        (protocol.check_reasons, "| `BEHIND` | true |", "| `BEHIND` | false |"),
+        (protocol.check_reasons, "| `TYPE` |", "| `KIND` |"),
+        (protocol.check_records, "| `bucket` | `name`, `bucket`, `bucket_at`", "| `bucket` | `name`, `bucket`"),
+        (protocol.check_records, "| `soft_claim` | a SoftClaim |\n", ""),
+        (protocol.check_outcomes, "`submitted`, `rejected`, `cancelled`", "`submitted`, `cancelled`"),
+    ],
+    ids=lambda what: getattr(what, "__name__", str(what)[:30]),
+)
+def test_a_lie_about_what_was_seen_is_found_out(
+    led: Led, check: Callable[[str, Led], None], truth: str, lie: str
+) -> None:
+    check(_doctored("docs/protocol.md", truth, truth), led)
+    with pytest.raises(AssertionError):
+        check(_doctored("docs/protocol.md", truth, lie), led)
 
 
 def _doctored(document: str, truth: str, lie: str) -> str:

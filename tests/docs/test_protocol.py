@@ -18,11 +18,13 @@ from dibs.cli.parser import Parser, build
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError, Invalid, StoreUnusable
 from dibs.model import EDITABLE, STATUSES, NewItem
-from dibs.rules.table import TRANSITIONS
+from dibs.rules.items import APPROVED_CONTENT, HELD_CONTENT
+from dibs.rules.resources import normal, overlap
+from dibs.rules.table import RESTING, TRANSITIONS
 from dibs.store.contract import Store
 from dibs.value import Value
 from tests.docs.board import Led
-from tests.docs.markdown import ROOT, blocks, code, prose, read, section, table
+from tests.docs.markdown import blocks, code, prose, read, section, table
 from tests.docs.shop import Shop
 from tests.docs.test_readme import kinds
 
@@ -30,20 +32,33 @@ PROTOCOL = read("docs/protocol.md")
 
 #: What a board has besides verbs.
 NO_VERBS = {"close", "check", "watch"}
+#: Verbs that say no only to wrong input, or when the store does not answer.
+NEVER_REFUSED = {
+    *("list", "set_agent", "agents", "sessions", "sweep", "prune", "export"),
+    *("runs", "activity", "who", "stats"),
+}
+#: How the picture says what is no call: the words for these verbs of the table. `edit` is not drawn.
+DRAWN = {"expire": "expiry", "owner_died": "dead owner", "settle": "unblocked", "edit": "due"}
+#: What an event has more if it takes an item away from whom it was offered to.
+NO_LONGER_OFFERED = {"offered_to": None, "offer_expires_at": None}
 EVERYWHERE = {"--store", "--json", "--no-color", "-h", "--help"}
 
 
 def check_transitions(text: str) -> None:
     told: dict[str, dict[str, tuple[str, ...]]] = {}
     for verb, before, after in table(text, "verb", "before", "after"):
-        told.setdefault(code(verb)[0], {})[code(before)[0]] = tuple(code(after))
+        for status in code(before):
+            assert status not in told.get(code(verb)[0], {}), f"{verb} {status} stands there twice"
+            told.setdefault(code(verb)[0], {})[status] = tuple(code(after))
     assert told == TRANSITIONS
 
 
 def check_picture(text: str) -> None:
     picture = blocks(section(text, "## States"), "text")[0]
-    for word in (*STATUSES, *TRANSITIONS.keys() - {"expire", "owner_died"}, "expiry", "dead owner", "strike"):
+    for word in (*STATUSES, *TRANSITIONS.keys() - DRAWN.keys(), *DRAWN.values(), "strike", "retries"):
         assert re.search(rf"\b{word}\b", picture), f"{word} is not in the picture"
+    places = [picture.index(f"│  {status} ") for status in RESTING]
+    assert places == sorted(places), "where an item rests, in the order in which that is decided"
 
 
 def check_refusals(text: str) -> None:
@@ -58,11 +73,10 @@ def check_facts(text: str, refusals: list[DibsError]) -> None:
     """What a refusal carries is what its line says; INVALID may carry more, by what was wrong."""
     rows = table(text, "code", "HTTP", "exit")
     told = {code(name)[0]: set(code(facts)) for name, _, _, _, facts in rows}
-    reserved = {code(name)[0] for name, _, _, about, _ in rows if about == "reserved"}
     seen: dict[str, set[str]] = {}
     for refusal in refusals:
         seen.setdefault(refusal.code, set()).update(refusal.facts)
-    assert seen.keys() == told.keys() - reserved
+    assert seen.keys() == told.keys()
     for name, facts in seen.items():
         assert facts == told[name] or (name == Invalid.code and facts >= told[name]), name
 
@@ -90,8 +104,8 @@ def check_signatures(text: str) -> None:
 
 
 def check_every_verb_says_how_it_is_refused(text: str) -> None:
-    for verb in ("get", "edit", "cancel", "retry", "claim", "recover", "next", "heartbeat", "done", "force_release"):
-        assert "Refused" in section(text, f"### {verb}"), verb
+    for verb in re.findall(r"^### (\w+)$", section(text, "## Verbs"), re.MULTILINE):
+        assert verb in NEVER_REFUSED or "efused" in section(text, f"### {verb}"), verb
 
 
 def check_values(text: str) -> None:
@@ -118,13 +132,21 @@ def check_events(text: str, led: Led) -> None:
         code(kind)[0]: (status, holder, data) for kind, _, status, holder, data in table(text, "kind", "written by")
     }
     assert {event.kind for event in led.events} == set(rows)
+    seen: dict[str, set[str]] = {}
     for event in led.events:
         status, holder, data = rows[event.kind]
         assert event.status in (code(status) or STATUSES), event
         assert (event.agent is not None) == bool(holder) or "if it was held" in holder, event
-        keys = set(EDITABLE) if event.kind == "edited" else set(code(data))
-        assert event.data.keys() <= keys, event
-        assert event.kind == "edited" or event.data.keys() == keys, event
+        found = event.data
+        if "offered_to" not in data and found.items() >= NO_LONGER_OFFERED.items():
+            found = {name: value for name, value in found.items() if name not in NO_LONGER_OFFERED}
+        needed, possible = set(code(data.partition("[")[0])), set(code(data))
+        if event.kind == "edited":
+            needed, possible = set(), possible | set(EDITABLE)
+        assert needed <= found.keys() <= possible, event
+        seen.setdefault(event.kind, set()).update(found)
+    for kind, (_, _, data) in rows.items():
+        assert set(code(data)) <= seen[kind], f"{kind}: nothing of {data} was seen"
 
 
 def check_commands(text: str) -> None:
@@ -156,6 +178,8 @@ def check_limits(text: str) -> None:
         ("payload", check.JSON_BYTES_MAX),
         ("note", check.NOTE_BYTES_MAX),
         ("labels", check.LABELS_MAX),
+        ("resource", check.RESOURCE_BYTES_MAX),
+        ("`retries`", check.RETRIES_MAX),
         ("`n` of", NEXT_MAX),
         ("`limit` of", check.LIST_MAX),
     ):
@@ -171,6 +195,62 @@ def check_priorities(text: str) -> None:
     assert told == priority.NAMES
 
 
+def check_resources(text: str) -> None:
+    resources = section(text, "## Resources")
+    for given, kept in table(resources, "given", "kept as"):
+        assert normal(code(given)[0]) == code(kept)[0], given
+    answers = set()
+    for one, other, told in table(resources, "one", "other", "overlap"):
+        really = overlap(normal(code(one)[0]), normal(code(other)[0]))
+        assert told == ("yes" if really else "no"), f"{one} and {other}"
+        answers.add(told)
+    assert answers == {"yes", "no"}
+
+
+def check_approved_content(text: str) -> None:
+    (told,) = re.findall(r"approved is edited: ([a-z, \n]+)\.", section(text, "## Approvals and policy"))
+    assert _names(told) - {"or"} == APPROVED_CONTENT
+    (told,) = re.findall(r"^([A-Z][a-z ]+) of an item cannot be edited while", text, re.MULTILINE)
+    assert _names(told.lower()) - {"and"} == HELD_CONTENT
+
+
+def check_tickets(text: str, led: Led) -> None:
+    """Every reason for which a ticket is closed."""
+    rows = table(section(text, "## Waiting for one item"), "reason", "when")
+    told = {code(reason)[0] for reason, _ in rows if code(reason)}
+    refusals = {refusal.message for refusal in led.refusals}
+    given = {ticket["reason"] for kind, ticket in led.records if kind == "ticket"} - {None}
+    ended = {reason for reason in given if reason.removeprefix("the item is ") in STATUSES}
+    assert given & refusals, "no offer was refused"
+    assert ended
+    assert told == given - refusals - ended | {"the item is STATUS"}
+
+
+def check_reasons(text: str, led: Led) -> None:
+    """Every answer to `why`."""
+    told = {
+        code(name)[0]: yes for name, yes, _ in table(section(text, "## Why not"), "code", "`claimable`") if code(name)
+    }
+    codes = {kind.code for kind in kinds(DibsError)}
+    given = {reason.code: str(reason.claimable).lower() for reason in led.reasons}
+    assert given.keys() & codes, "nothing stood in the way"
+    assert told == {name: yes for name, yes in given.items() if name not in codes}
+    assert {yes for name, yes in given.items() if name in codes} == {"false"}
+
+
+def check_records(text: str, led: Led) -> None:
+    """Every kind of record that an export has, in its order, with its fields."""
+    rows = [(code(kind)[0], value) for kind, value in table(section(text, "### Export and import"), "record", "value")]
+    assert [kind for kind, _ in rows] == list(dict.fromkeys(kind for kind, _ in led.records))
+    for kind, value in led.records:
+        assert set(value) == _fields(dict(rows)[kind]), kind
+
+
+def check_outcomes(text: str, led: Led) -> None:
+    (told,) = re.findall(r"The `outcome` of a run is .*?\((.*?)\)", text, re.DOTALL)
+    assert set(code(told)) == {run["outcome"] for kind, run in led.records if kind == "run"} - {None}
+
+
 CHECKS: tuple[Callable[[str], None], ...] = (
     check_transitions,
     check_picture,
@@ -184,12 +264,20 @@ CHECKS: tuple[Callable[[str], None], ...] = (
     check_times,
     check_limits,
     check_priorities,
+    check_resources,
+    check_approved_content,
 )
+LED_CHECKS: tuple[Callable[[str, Led], None], ...] = (check_tickets, check_reasons, check_records, check_outcomes)
 
 
 @pytest.mark.parametrize("compare", CHECKS, ids=lambda compare: compare.__name__.removeprefix("check_"))
 def test_the_protocol_says_what_the_code_does(compare: Callable[[str], None]) -> None:
     compare(PROTOCOL)
+
+
+@pytest.mark.parametrize("compare", LED_CHECKS, ids=lambda compare: compare.__name__.removeprefix("check_"))
+def test_the_protocol_says_what_a_board_was_seen_to_do(compare: Callable[[str, Led], None], led: Led) -> None:
+    compare(PROTOCOL, led)
 
 
 def test_a_refusal_carries_the_facts_it_is_said_to(led: Led) -> None:
@@ -200,17 +288,6 @@ def test_an_event_holds_the_data_it_is_said_to(led: Led) -> None:
     check_events(PROTOCOL, led)
 
 
-def test_what_is_reserved_is_given_by_nobody() -> None:
-    rows = table(PROTOCOL, "code", "HTTP", "exit")
-    reserved = {code(name)[0] for name, _, _, about, _ in rows if about == "reserved"}
-    names = {kind.__name__ for kind in kinds(DibsError) if kind.code in reserved}
-    assert len(names) == len(reserved)
-    for path in (ROOT / "src" / "dibs").rglob("*.py"):
-        if path.name != "errors.py":
-            used = {name for name in names if re.search(rf"\b{name}\b", path.read_text(encoding="utf-8"))}
-            assert not used, f"{path}: {used} is reserved in docs/protocol.md"
-
-
 #: A line for each command whose JSON is compared, and which of the shapes in its row it gives.
 LINES = {
     "init": ("dibs init", 0),
@@ -218,18 +295,30 @@ LINES = {
     "add --file": ("dibs add --file items.jsonl", 1),
     "next": ("dibs next -n 2", 0),
     "claim": ("dibs claim a", 0),
+    "claim --soft": ("dibs claim a --soft", 1),
+    "release --soft": ("dibs release a --soft", 1),
     "progress": ("dibs progress a half", 0),
     "heartbeat": ("dibs heartbeat", 0),
     "heartbeat ITEM": ("dibs heartbeat a", 1),
+    "wait": ("dibs wait a --session b", 0),
+    "leave": ("dibs leave a --session b", 0),
+    "why": ("dibs why a", 0),
     "show": ("dibs show a", 0),
     "who": ("dibs who", 0),
+    "who --resources": ("dibs who --resources", 1),
     "list": ("dibs list", 0),
     "edit": ("dibs edit a --title 'Fix the login'", 0),
     "release": ("dibs release a", 0),
+    "park": ("dibs park a", 0),
+    "unpark": ("dibs unpark a", 0),
     "force-release": ("dibs force-release b --reason stuck", 0),
     "done": ("dibs next >/dev/null; dibs done a", 0),
     "fail": ("dibs claim b >/dev/null; dibs fail b", 0),
     "retry": ("dibs retry b", 0),
+    "submit": ("dibs claim b >/dev/null; dibs submit b --draft this", 0),
+    "send-back": ("dibs send-back b --comment shorter", 0),
+    "approve": ("dibs add Mail --id c --needs-approval >/dev/null; dibs approve c", 0),
+    "reject": ("dibs claim c >/dev/null; dibs reject c --reason never", 0),
     "cancel": ("dibs cancel b", 0),
     "log": ("dibs log a", 0),
     "events": ("dibs events", 0),
@@ -242,8 +331,15 @@ LINES = {
     "session start": ("dibs session start", 0),
     "sessions": ("dibs sessions", 0),
     "session end": ("dibs session end", 0),
+    "backup": ("dibs backup monday.db", 0),
+    "restore": ("dibs restore monday.db --yes", 0),
+    "prune": ("dibs prune --older-than 0s --yes", 0),
+    "export": ("dibs export board.jsonl", 0),
+    "import": ("dibs init --store new.db >/dev/null; dibs import board.jsonl --store new.db", 0),
     "completion": ("dibs completion bash", 0),
 }
+#: How a line of the above is named where its command gives more than one shape.
+WHICH = re.compile(r" (--\w+|ITEM)$")
 #: It takes its time, and has tests of its own.
 NOT_RUN = {"demo"}
 
@@ -251,10 +347,10 @@ NOT_RUN = {"demo"}
 def check_json(text: str, shop: Shop) -> None:
     (shop.folder / "items.jsonl").write_text('{"title": "Fix logout", "id": "b"}\n')
     shapes = {_command(command): prints.split(";") for command, _, prints, *_ in table(text, "command", "options")}
-    assert {name.removesuffix(" --file").removesuffix(" ITEM") for name in LINES} == shapes.keys() - NOT_RUN
+    assert {WHICH.sub("", name) for name in LINES} == shapes.keys() - NOT_RUN
     for name, (line, part) in LINES.items():
         answer = shop.answer(f"export DIBS_SESSION=coder-1 DIBS_AGENT=coder; {line}")
-        assert set(answer) == _fields(shapes[name.removesuffix(" --file").removesuffix(" ITEM")][part]), line
+        assert set(answer) == _fields(shapes[WHICH.sub("", name)][part]), line
 
 
 def test_every_command_prints_what_it_is_said_to(tmp_path: Path) -> None:
@@ -280,7 +376,7 @@ def _command(cell: str) -> str:
 
 
 def _fields(shape: str) -> set[str]:
-    value = re.search(r"\ba ([A-Z]\w+)", shape)
+    value = re.search(r"\ban? ([A-Z]\w+)", shape)
     if value:
         return set(getattr(model, value[1])._fields)
     return {word for word in code(shape) if not word.startswith("-")}
@@ -309,7 +405,7 @@ def _arguments(verb: str) -> tuple[set[str], set[str]]:
 
 def _answer(verb: str) -> str | None:
     annotation = str(inspect.signature(getattr(Board, verb)).return_annotation)
-    if annotation.startswith("Iterator"):
+    if annotation.startswith("Iterator") or annotation == "None":
         return None
     many = re.fullmatch(r"tuple\[(\w+), \.\.\.\]", annotation)
     return f"list of {many[1]}" if many else annotation

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 import tomllib
 from pathlib import Path
 
 from dibs import config
+from dibs.board import Board
 from dibs.cli.main import INTERRUPTED
 from dibs.cli.parser import UsageError
 from dibs.cli.work import NOTHING
@@ -19,13 +21,22 @@ README = read("README.md")
 
 
 def check_transcript(text: str, shop: Shop) -> None:
-    (transcript,) = blocks(text, "console")
-    told = steps(transcript)
+    """What is typed in the whole document, one after the other on one board."""
+    first, *others = blocks(text, "console")
+    told = [step for transcript in (first, *others) for step in steps(transcript)]
     for command, output in told:
         assert shop.normal(shop.type(command).stdout) == shop.normal(output), f"$ {command}"
-    commands = " ".join(command for command, _ in told)
     for needed in ("dibs init", "dibs add", "dibs claim", "dibs done", "dibs log"):
-        assert needed in commands
+        assert needed in first
+    for needed in ("dibs wait", " --needs ", " --not-before ", " --resource ", "dibs submit", "dibs approve"):
+        assert needed in " ".join(others)
+
+
+def check_agents(text: str) -> None:
+    """Everything that `[agents.NAME]` may say."""
+    (said,) = re.findall(r"^`\[agents\.NAME\]`(.*?)^$", text, re.MULTILINE | re.DOTALL)
+    told = {word for word in code(said) if "_" in word or word in ("types", "role")}
+    assert told == set(inspect.signature(Board.set_agent).parameters) - {"self", "name"}
 
 
 def check_settings(text: str) -> None:
@@ -93,6 +104,10 @@ def test_the_configuration_is_accepted(tmp_path: Path) -> None:
 
 def test_every_setting_is_in_the_table_with_its_default() -> None:
     check_settings(README)
+
+
+def test_every_field_of_an_agent_is_named() -> None:
+    check_agents(README)
 
 
 def test_every_variable_of_the_environment_is_in_the_table() -> None:

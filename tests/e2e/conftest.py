@@ -21,6 +21,31 @@ import pytest
 from tests.e2e.terminal import Terminal
 
 SECONDS_MAX = 30
+#: Works on a board as fast as it can, in every way there is, until its stdin is closed.
+BUSY = """
+import select, sys
+from dibs.board import connect
+from dibs.errors import DibsError
+board, name = connect(), sys.argv[1]
+board.start_session(name, id=name)
+submit = lambda item, session: board.submit(item, session=session, draft="d")
+ends = [board.done, board.release, board.fail, board.done, submit]
+number = 0
+while not select.select([sys.stdin], [], [], 0)[0]:
+    number += 1
+    board.add("t", id=f"{name}-{number}", resources=[f"r{number % 3}"])
+    board.add("t", id=f"{name}-{number}-next", depends_on=[f"{name}-{number}"], resources=[f"r{number % 5}"])
+    board.soft_claim(f"{name}-{number}", session=name)
+    for grant in board.next(session=name, n=2, types=["task"]):
+        board.progress(grant.item.id, "a note", session=name)
+        ends[number % len(ends)](grant.item.id, session=name)
+    try:
+        board.wait("hot", session=name, ttl_seconds=1)
+        board.claim("hot", session=name)
+        board.release("hot", session=name)
+    except DibsError:
+        pass
+"""
 
 
 class Dibs:
@@ -165,6 +190,33 @@ def settings(bare: Dibs) -> Callable[..., None]:
 def short_claims(settings: Callable[..., None]) -> None:
     """Claims that last a second."""
     settings(ttl_seconds=1, ttl_seconds_min=1)
+
+
+@pytest.fixture
+def busy(dibs: Dibs, ended: Callable[[subprocess.Popen[str]], subprocess.Popen[str]]) -> Callable[[], None]:
+    """A board on which three processes work as fast as they can, until this is called; they take items of type task."""
+    dibs.ok("add", "In demand", "--id", "hot")
+    workers = [
+        ended(
+            subprocess.Popen(
+                [sys.executable, "-c", BUSY, f"worker-{number}"],
+                cwd=dibs.folder,
+                env=dibs.environment,
+                stdin=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        for number in range(3)
+    ]
+
+    def stop() -> None:
+        for worker in workers:
+            _, stderr = worker.communicate(timeout=SECONDS_MAX)
+            assert (worker.returncode, stderr) == (0, "")
+
+    until(lambda: len(dibs.json("list", "--all")["items"]) > 20)
+    return stop
 
 
 def until(condition: Callable[[], Any], *, seconds: float = 10) -> Any:

@@ -45,12 +45,18 @@ class Terminal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._master)
+        self.hang_up()
         self.process.kill()
         self.process.wait()
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
+
+    def hang_up(self) -> None:
+        """Close the terminal under whoever runs in it."""
+        if self._master >= 0:
+            os.close(self._master)
+            self._master = -1
 
     def read_until(self, wanted: str) -> str:
         """Everything printed so far, once the wanted text is among it."""

@@ -41,6 +41,12 @@ BAD_ADDS: dict[str, tuple[tuple[str | bytes, ...], str]] = {
     "a type with a space": (("t", "--type", "two words"), "type"),
     "a label with a control character": (("t", "--label", "a\x1bb"), "labels"),
     "a body that is no UTF-8": (("t", "--body", NOT_UTF8), "body"),
+    "a dependency that is no id": (("t", "--needs", "a/b"), "depends_on"),
+    "a dependency that is not there": (("t", "--needs", "nowhere"), "depends_on"),
+    "a resource with a control character": (("t", "--resource", "a\x1bb"), "resources"),
+    "an empty resource": (("t", "--resource", ""), "resources"),
+    "retries below zero": (("t", "--retries", "-1"), "retries"),
+    "a time that is none": (("t", "--not-before", "tomorrow"), "not_before"),
 }
 
 
@@ -125,6 +131,12 @@ BAD_LINES = {
     "an unknown shell": ("completion", "tcsh"),
     "a holding that is none": ("heartbeat", "--holding", "x=y"),
     "a token for everything": ("heartbeat", "--token", "1"),
+    "no age to prune by": ("prune", "--yes"),
+    "no file to back up to": ("backup",),
+    "no file to import": ("import",),
+    "a rejection without a reason": ("reject", "x"),
+    "no draft to submit": ("submit", "x"),
+    "an unknown kind of event": ("events", "--kind", "nonsense"),
 }
 
 

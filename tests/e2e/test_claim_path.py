@@ -181,6 +181,15 @@ def test_a_claim_that_expired_is_recovered_and_that_is_said(dibs: Dibs, item: st
 
 
 @pytest.mark.usefixtures("short_claims")
+def test_a_recovered_end_asked_again_under_its_request_id_is_answered(dibs: Dibs, item: str) -> None:
+    dibs.ok("claim", item)
+    until(lambda: dibs.json("who")["holdings"][0]["claim"] is None)
+    first, again = (dibs("done", item, "--token", "1", "--request-id", "r1", "--json") for _ in range(2))
+    assert (first.returncode, json.loads(first.stdout)["run"]["token"]) == (0, 2)
+    assert (again.stdout, again.stderr) == (first.stdout, "")
+
+
+@pytest.mark.usefixtures("short_claims")
 @pytest.mark.parametrize("verb", ["done", "fail", "release", "heartbeat", "progress"])
 def test_a_late_holder_is_told_who_took_over(dibs: Dibs, other: Dibs, item: str, verb: str) -> None:
     dibs.ok("claim", item)

@@ -14,10 +14,17 @@ from tests.e2e.conftest import Dibs
 
 ADD_FIX_LOGIN = ("add", "Fix login", "--id", "fix-login", "--type", "bug", "--priority", "high")
 CLAIM_FIX_LOGIN = ("claim", "fix-login")
+NEEDS_APPROVAL = ((*ADD_FIX_LOGIN, "--needs-approval"),)
 #: What has to be so before an example can work: in most cases that there is an item `fix-login`, or that it is held.
 BEFORE: dict[str, tuple[tuple[str, ...], ...]] = {
-    "add": (),
+    "leave": (ADD_FIX_LOGIN, ("wait", "fix-login")),
     "retry": (ADD_FIX_LOGIN, CLAIM_FIX_LOGIN, ("fail", "fix-login")),
+    "unpark": (ADD_FIX_LOGIN, ("park", "fix-login")),
+    "approve": NEEDS_APPROVAL,
+    "send-back": NEEDS_APPROVAL,
+    "reject": NEEDS_APPROVAL,
+    "restore": (ADD_FIX_LOGIN, ("backup", "backup.db")),
+    "import": (),
 }
 NEED_A_CLAIM = (
     "heartbeat",
@@ -25,6 +32,7 @@ NEED_A_CLAIM = (
     "release",
     "done",
     "fail",
+    "submit",
     "force-release",
     "who",
     "runs",
@@ -67,6 +75,7 @@ def test_help_of_a_family_shows_its_commands(bare: Dibs, family: str) -> None:
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in SLOW])
 def test_every_example_works(dibs: Dibs, name: str) -> None:
     (dibs.folder / "items.jsonl").write_text('{"title": "From a file"}\n')
+    dibs.ok("export", "export.jsonl")
     for number, example in enumerate(COMMANDS[name].examples):
         board = str(dibs.folder / f"board-{number}.db")
         dibs.ok("init", "--store", board)
@@ -116,7 +125,9 @@ def test_completions_are_good_syntax(bare: Dibs, shell: str) -> None:
         (["session", ""], {"start", "end"}),
         (["session", "start", "--ow"], {"--owner-pid"}),
         (["claim", "--tt"], {"--ttl"}),
-        (["agent", "set", "--max"], {"--max-claims"}),
+        (["agent", "set", "--max"], {"--max-claims", "--max-claims-total"}),
+        (["send"], {"send-back"}),
+        (["claim", "fix-login", "--wa"], {"--wait"}),
         (["completion", "z"], {"zsh"}),
     ],
 )

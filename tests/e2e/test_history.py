@@ -1,10 +1,9 @@
-"""Seeing what is going on and what was: who, log, events, runs, sessions, agents, stats, sweep, doctor."""
+"""Seeing what is going on and what was: who, log, events, runs, sessions, agents, stats, sweep."""
 
 from __future__ import annotations
 
 import json
 import signal
-import sqlite3
 import subprocess
 from typing import Any
 
@@ -31,13 +30,13 @@ def worked(dibs: Dibs, other: Dibs) -> Dibs:
 
 def test_log_tells_the_history_of_an_item(worked: Dibs) -> None:
     events = worked.json("log", "a")["events"]
-    assert [event["kind"] for event in events] == ["added", "claimed", "progress", "done"]
-    assert [event["number"] for event in events] == [1, 2, 3, 4]
+    assert [event["kind"] for event in events] == ["added", "claimable", "claimed", "progress", "done"]
+    assert [event["number"] for event in events] == [1, 2, 3, 4, 5]
     told = worked.ok("log", "a").splitlines()
     assert told[0] == "a  Item a  done"
-    assert [line.split()[1] for line in told[1:]] == ["added", "claimed", "progress", "done"]
-    assert "half way" in told[3]
-    assert "all of it" in told[4]
+    assert [line.split()[1] for line in told[1:]] == ["added", "claimable", "claimed", "progress", "done"]
+    assert "half way" in told[4]
+    assert "all of it" in told[5]
 
 
 def test_who_groups_claims_by_agent_with_age_health_and_time_left(worked: Dibs) -> None:
@@ -64,7 +63,7 @@ def test_who_has_a_group_for_what_nobody_holds_any_more(dibs: Dibs) -> None:
     done = dibs("doctor")
     assert done.returncode == 1
     assert "dibs sweep" in done.stdout
-    assert dibs.ok("sweep") == "expired     x\n"
+    assert dibs.ok("sweep").split() == ["expired", "x"]
     assert dibs.ok("sweep") == "nothing to sweep\n"
     assert dibs("doctor").returncode == 0
 
@@ -120,6 +119,30 @@ def test_events_follow_tells_what_comes(worked: Dibs, ended: Any) -> None:
     assert following.wait(timeout=10) == 0
 
 
+def test_events_keep_to_kinds(worked: Dibs) -> None:
+    kinds = [event["kind"] for event in worked.json("events", "--limit", "100")["events"]]
+    claims = worked.json("events", "--kind", "claimed", "--limit", "2")["events"]
+    assert [event["item"] for event in claims] == ["b", "b"]
+    both = worked.json("events", "--kind", "done", "--kind", "claimable", "--limit", "100")["events"]
+    assert [event["kind"] for event in both] == [kind for kind in kinds if kind in ("done", "claimable")]
+    after = worked.json("events", "--after", "0", "--kind", "done", "--limit", "1")["events"]
+    assert [event["item"] for event in after] == ["a"]
+    code, error = worked.refused("events", "--kind", "claimabel")
+    assert (code, error["field"]) == (2, "kind")
+
+
+def test_anyone_can_be_notified_of_what_becomes_claimable(worked: Dibs, ended: Any) -> None:
+    words = ("events", "--follow", "--kind", "claimable", "--limit", "1", "--json")
+    following: subprocess.Popen[str] = ended(worked.start(*words))
+    assert following.stdout is not None
+    assert json.loads(following.stdout.readline())["kind"] == "claimable"
+    worked.ok("claim", "c")
+    worked.ok("progress", "c", "this is not what they wait for")
+    worked.ok("release", "c")
+    event = json.loads(following.stdout.readline())
+    assert (event["kind"], event["item"]) == ("claimable", "c")
+
+
 def test_runs_keep_to_their_filters(worked: Dibs) -> None:
     runs = worked.json("runs")["runs"]
     assert [(run["item"], run["token"], run["outcome"]) for run in runs] == [
@@ -162,27 +185,3 @@ def test_stats_tell_the_board_in_figures(worked: Dibs) -> None:
     told = worked.ok("stats")
     assert "conflicts avoided" in told
     assert worked.ok("stats", environment={"LANG": "C", "PYTHONIOENCODING": "ascii"})
-
-
-def test_doctor_finds_an_item_that_is_not_what_its_history_tells(worked: Dibs) -> None:
-    assert worked.json("doctor") == {"sound": True, "findings": []}
-    assert worked.ok("doctor") == "✓ the board is sound\n"
-    database = sqlite3.connect(worked.folder / ".dibs" / "board.db")
-    with database:
-        database.execute("UPDATE items SET title = 'Forged' WHERE id = 'c'")
-    database.close()
-    done = worked("doctor", "--json")
-    (finding,) = json.loads(done.stdout)["findings"]
-    assert (done.returncode, finding["item"]) == (1, "c")
-    assert "title" in finding["what"]
-
-
-def test_doctor_finds_a_gap_in_the_history(worked: Dibs) -> None:
-    database = sqlite3.connect(worked.folder / ".dibs" / "board.db")
-    with database:
-        database.execute("DELETE FROM events WHERE item = 'a' AND number = 3")
-    database.close()
-    done = worked("doctor")
-    assert done.returncode == 1
-    assert "the history of a has a gap" in done.stdout
-    assert "what to do: " in done.stdout

@@ -24,7 +24,8 @@ def board(bare: Dibs) -> Dibs:
 
 
 @pytest.mark.parametrize(
-    "words", [("claim", "x"), ("next",), ("done", "x"), ("fail", "x"), ("release", "x"), ("heartbeat",)]
+    "words",
+    [("claim", "x"), ("next",), ("done", "x"), ("release", "x"), ("heartbeat",), ("wait", "x"), ("why", "x")],
 )
 def test_off_a_terminal_without_a_session_it_exits_2_with_the_line_to_type(board: Dibs, words: tuple[str, ...]) -> None:
     done = board(*words)
@@ -69,7 +70,7 @@ def test_a_sweep_from_another_pid_namespace_takes_nothing_away(board: Dibs) -> N
     named = {"DIBS_SESSION": "s1", "DIBS_AGENT": "coder"}
     assert board.shell("dibs claim x", **named).returncode == 0
     swept = board.shell(f"{unshare} --pid --fork --mount-proc dibs sweep --json")
-    assert json.loads(swept.stdout) == {"expired": [], "owner_died": [], "failed": [], "more": False}
+    assert not any(json.loads(swept.stdout).values())
     assert board.shell("dibs done x; true", **named).stderr == ""
     assert board.json("show", "x")["item"]["status"] == "done"
 

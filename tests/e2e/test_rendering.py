@@ -20,12 +20,16 @@ COMMANDS = (
     "log nasty",
     "events",
     "who",
+    "who --resources",
+    "why nasty",
     "runs",
     "sessions",
     "stats",
     "agent list",
     "claim nasty",
     "show wide",
+    "show stuck",
+    "wait wide",
 )
 
 
@@ -33,7 +37,12 @@ COMMANDS = (
 def nasty(shared: Dibs) -> Dibs:
     """A board whose every text is hostile, and whose every name is long."""
     fields = {"title": NASTY, "body": f"{NASTY}\nsecond\r\nthird", "payload": {NASTY: NASTY}}
-    items = [{"id": "nasty", **fields}, {"id": "wide", "title": WIDE}, {"id": "x" * 128, "title": "long " * 90}]
+    items = [
+        {"id": "nasty", **fields, "resources": ["ünï/" + "x" * 100]},
+        {"id": "wide", "title": WIDE},
+        {"id": "x" * 128, "title": "long " * 90},
+        {"id": "stuck", "title": "t", "depends_on": ["x" * 128]},
+    ]
     dibs = shared
     dibs.ok("add", "--file", "-", input="".join(json.dumps(item) + "\n" for item in items))
     long = ("--session", "s" * 128, "--agent", "a" * 128)
@@ -41,6 +50,9 @@ def nasty(shared: Dibs) -> Dibs:
     dibs.ok("claim", "wide", *long)
     dibs.ok("progress", "nasty", NASTY)
     dibs.ok("release", "nasty", "--reason", NASTY)
+    dibs.ok("claim", "nasty")
+    dibs.ok("submit", "nasty", "--draft", NASTY, "--note", NASTY)
+    dibs.ok("send-back", "nasty", "--comment", NASTY, "--actor", "alice")
     dibs.ok("claim", "nasty")
     return dibs
 
@@ -69,7 +81,9 @@ def test_json_escapes_what_a_terminal_would_obey(nasty: Dibs, command: str) -> N
 
 
 @pytest.mark.parametrize("columns", [40, 80, 132])
-@pytest.mark.parametrize("command", ["list", "who", "runs", "sessions", "events", "agent list", "log nasty"])
+@pytest.mark.parametrize(
+    "command", ["list", "who", "who --resources", "runs", "sessions", "events", "agent list", "log nasty"]
+)
 def test_columns_fit_the_terminal(nasty: Dibs, command: str, columns: int) -> None:
     lines = _without_colour(nasty.terminal(f"dibs {command}", columns=columns)).splitlines()
     headings = 1 if command.startswith("log") else 0

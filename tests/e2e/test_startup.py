@@ -58,6 +58,8 @@ HOT = {
     "heartbeat ITEM": ("heartbeat", "x"),
     "progress": ("progress", "x", "a note"),
     "release": ("release", "x"),
+    "release --park": ("release", "x", "--park"),
+    "submit": ("submit", "x", "--draft", "d"),
     "done": ("done", "x"),
     "fail": ("fail", "x", "--json"),
 }

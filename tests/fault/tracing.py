@@ -30,9 +30,9 @@ SCRIPT: tuple[tuple[str, str, dict[str, object]], ...] = (
     ("claim", "z", {}),
 )
 HISTORY = {
-    "x": ["added", "claimed", "progress", "released", "claimed", "done"],
-    "y": ["added", "claimed", "failed"],
-    "z": ["added", "claimed"],
+    "x": ["added", "claimable", "claimed", "progress", "released", "claimable", "claimed", "done"],
+    "y": ["added", "claimable", "claimed", "failed"],
+    "z": ["added", "claimable", "claimed"],
 }
 PASSING = "STORE_UNAVAILABLE"
 #: A fault comes once; a verb that fails this often does not recover.

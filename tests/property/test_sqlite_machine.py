@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from dibs.errors import DibsError
+from dibs.rules import approving, claiming, ending, limits, queueing, resting
+from dibs.rules.decision import State, Step
+from dibs.store.sqlite.transaction import Transaction
 from dibs.testing import sizes, sqlite
 from dibs.testing.harness import Harness
 from dibs.testing.machine import ANSWERS, BoardMachine, machine_over
 
 MEMORY = "/dev/shm"
-EXAMPLES, STEPS = 460, 50
+EXAMPLES, STEPS = 560, 50
 #: Some examples end early.
 STEPS_MIN = 20_000
 
@@ -70,3 +75,48 @@ def test_a_broken_store_does_not(broken: str) -> None:
     machine = machine_over(lambda: new_board(broken))
     with pytest.raises((AssertionError, DibsError)):
         run(machine, EXAMPLES, [Phase.generate])
+
+
+def last_come_first_served(now: int, state: State, settings: Any) -> Step:
+    turned = tuple(ticket.replace(id=-ticket.id) for ticket in reversed(state.tickets))
+    step = AVAILABLE(now, state.replace(tickets=turned), settings)
+    return step.replace(closed=tuple(ticket.replace(id=-ticket.id) for ticket in step.closed))
+
+
+def ticket_survives_its_offer(now: int, state: State) -> Step:
+    return LAPSE(now, state).replace(closed=())
+
+
+AVAILABLE, LAPSE, LEAVE = queueing.available, queueing.lapse, queueing.leave
+ROOM, APPROVE = limits.refusal, approving.approve
+
+#: A mistake in the rules, by what it does: where it is made, and what stands there instead.
+MISTAKES: dict[str, tuple[object, str, Callable[..., Any]]] = {
+    "the last in the queue is served first": (queueing, "available", last_come_first_served),
+    "a lapsed offer leaves its ticket": (queueing, "lapse", ticket_survives_its_offer),
+    "an ended item keeps its queue": (queueing, "follow", lambda now, state, move, settings: (move,)),
+    "anybody takes what is offered": (claiming, "offered", lambda now, item: None),
+    "who leaves takes the offer along": (queueing, "leave", lambda *asked: (LEAVE(*asked)[0], ())),
+    "done frees nobody": (Transaction, "_free_dependents", lambda self, item: None),
+    "blocked means later": (resting, "rest", lambda item, now, *, blocked: "scheduled" if blocked else "ready"),
+    "schedules never come": (resting, "settle", lambda now, state: None),
+    "no second try waits": (ending, "delay_seconds", lambda *_, **__: 1e6),
+    "sessions are not counted together": (
+        limits,
+        "refusal",
+        lambda now, agent, load: ROOM(now, agent.replace(max_claims_total=None), load),
+    ),
+    "an agent approves its own draft": (
+        approving,
+        "approve",
+        lambda now, state, **asked: APPROVE(now, state.replace(run=None), **asked),
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_the_rules_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, name, instead = MISTAKES[mistake]
+    monkeypatch.setattr(where, name, instead)
+    with pytest.raises((AssertionError, DibsError)):
+        run(machine_over(new_board), EXAMPLES, [Phase.generate])

@@ -157,12 +157,12 @@ def test_a_child_that_outlives_its_killed_parent_does_not_hold_the_lock(tmp_path
     path = tmp_path / "board.db"
     store = make(path)
     script = (
-        "import os, sys, time; from dibs.store.sqlite.lock import FairLock\n"
-        "FairLock(sys.argv[1], 5).acquire()\n"
+        "import os, sys, time; from dibs.config import DEFAULTS; from dibs.store.sqlite.store import SqliteStore\n"
+        "store = SqliteStore(sys.argv[1], DEFAULTS); store._lock.acquire()\n"
         "if os.fork() == 0: print(os.getpid(), flush=True); time.sleep(60)\n"
         "else: time.sleep(60)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", script, f"{path}-lock"], stdout=subprocess.PIPE) as parent:
+    with subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         parent.kill()

@@ -30,7 +30,7 @@ class Cli:
         if self._board is None:
             from dibs.board import connect
 
-            self._board = connect(self.args.store, actor=named_agent(self.args))
+            self._board = connect(self.args.store, actor=named_actor(self.args))
         return self._board
 
     @property
@@ -68,3 +68,9 @@ class Cli:
 def named_agent(args: Args) -> str | None:
     """The agent that the line or the environment names."""
     return getattr(args, "agent", None) or os.environ.get(config.ENV_AGENT) or None
+
+
+def named_actor(args: Args) -> str | None:
+    """Who acts where no session does: whoever the line names, else the agent; None is the user. An agent that says
+    nothing about itself does not pass for a person."""
+    return getattr(args, "actor", None) or named_agent(args)

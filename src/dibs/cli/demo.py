@@ -14,7 +14,7 @@ import tempfile
 from dibs.board import connect
 from dibs.cli.context import Cli
 from dibs.cli.demo_stage import Happening, Stage
-from dibs.cli.history import event_lines
+from dibs.cli.eventlines import item_lines
 from dibs.cli.parser import Parser
 from dibs.cli.render import Paint, terminal_columns
 from dibs.doctor import examine
@@ -94,7 +94,7 @@ def _play(stage: Stage, board: Board, paint: Paint) -> None:
         stage.until("done", item=id)
 
     stage.heading(f"The history of {dans.item}", "every transition, and whose it was")
-    for line in event_lines(board.log(dans.item), paint, terminal_columns(sys.stdout)):
+    for line in item_lines(board.log(dans.item), paint, terminal_columns(sys.stdout)):
         stage.line(line)
     _verdict(stage, board, won, conflict, cleos, crash_done, dans, freeze_done, zombie)
 

@@ -12,7 +12,7 @@ import threading
 import time
 
 from dibs.board import connect
-from dibs.cli.history import KIND_COLOURS
+from dibs.cli.eventlines import KINDS
 from dibs.cli.render import Paint, agent_colour, clean, cut, terminal_columns
 from dibs.errors import DibsError
 from dibs.value import Value
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Nothing in the story takes this long; if something does, it is not going as it should.
 PATIENCE_SECONDS = 20.0
 #: Kinds that the director waits for and nobody needs to read.
-SILENT = frozenset({"hello", "working", "heartbeat"})
+SILENT = frozenset({"hello", "working", "heartbeat", "claimable"})
 #: On a terminal, the time to read one act before the next begins.
 READING_SECONDS = 0.8
 #: Where the text of a line begins: after the time, the agent and what it did.
@@ -149,7 +149,7 @@ class Stage:
     def _tell(self, happening: Happening) -> None:
         self._told.append(happening)
         if happening.kind not in SILENT:
-            colour = "red" if happening.kind == "refused" else KIND_COLOURS.get(happening.kind, "")
+            colour = "red" if happening.kind == "refused" else KINDS.get(happening.kind, "")
             text = f"{happening.item:<14} {happening.text}"
             self._print(happening.agent, happening.kind.replace("_", " "), text, colour)
 

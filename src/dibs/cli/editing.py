@@ -1,12 +1,12 @@
-"""Changing what is on the board from outside a claim: edit, cancel, retry, force-release."""
+"""Changing what is on the board from outside a claim: edit, park, unpark, cancel, retry, force-release."""
 
 from __future__ import annotations
 
 from dibs.cli.context import Cli
 from dibs.cli.items import content, content_options
-from dibs.cli.parser import Parser
+from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import clean
-from dibs.cli.telling import kind_of
+from dibs.cli.telling import and_now, kind_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ def edit_options(parser: Parser) -> None:
     parser.item()
     parser.option("--title", metavar="TEXT", help="what there is to do, in one line")
     content_options(parser)
+    parser.option("--no-needs", help="it needs nothing any more")
+    parser.option("--no-resources", help="it touches nothing any more")
     parser.request_id()
     parser.actor()
 
@@ -28,8 +30,30 @@ def edit(cli: Cli) -> None:
         changes["title"] = asked.title
     if changes.get("phase") == "":
         changes["phase"] = None
+    changes |= _emptied("--needs", "depends_on", asked.needs, asked.no_needs)
+    changes |= _emptied("--resource", "resources", asked.resource, asked.no_resources)
     item = cli.board.edit(asked.item, request_id=asked.request_id, **changes)
     _tell(cli, "edited", item, f"{clean(item.title)}  {cli.paint(kind_of(item), 'dim')}")
+
+
+def park_options(parser: Parser) -> None:
+    _by_someone(parser)
+
+
+def park(cli: Cli) -> None:
+    asked = cli.args
+    item = cli.board.park(asked.item, reason=asked.reason, request_id=asked.request_id)
+    _tell(cli, "parked", item, clean(item.title))
+
+
+def unpark_options(parser: Parser) -> None:
+    _by_someone(parser)
+
+
+def unpark(cli: Cli) -> None:
+    asked = cli.args
+    item = cli.board.unpark(asked.item, reason=asked.reason, request_id=asked.request_id)
+    _tell(cli, "unparked", item, f"{clean(item.title)}  {and_now(item, cli.paint)}")
 
 
 def cancel_options(parser: Parser) -> None:
@@ -49,7 +73,7 @@ def retry_options(parser: Parser) -> None:
 def retry(cli: Cli) -> None:
     asked = cli.args
     item = cli.board.retry(asked.item, reason=asked.reason, request_id=asked.request_id)
-    _tell(cli, "ready again", item, clean(item.title))
+    _tell(cli, "to be tried again", item, f"{clean(item.title)}  {and_now(item, cli.paint)}")
 
 
 def force_release_options(parser: Parser) -> None:
@@ -67,6 +91,13 @@ def force_release(cli: Cli) -> None:
         return cli.answer(ended)
     run = ended.run
     return _tell(cli, "released", ended.item, f"from {cli.paint.agent(run.agent)} (session {clean(run.session)})")
+
+
+def _emptied(option: str, field: str, given: list[str], nothing: bool) -> dict[str, list[str]]:
+    """The change that leaves a list empty, if that was asked for."""
+    if nothing and given:
+        raise UsageError(f"{option} names some, and another option says that there are none", field=field)
+    return {field: []} if nothing else {}
 
 
 def _by_someone(parser: Parser) -> None:

@@ -40,6 +40,7 @@ def _shown(figures: Stats, paint: Paint) -> list[str]:
         paint("claims", "bold"),
         _line("active now", str(figures.active_claims)),
         _line("in all", str(figures.total_claims)),
+        _line("waiting for an item", str(figures.waiters)),
         _line("live sessions", str(figures.live_sessions)),
         _line("conflicts avoided", str(figures.conflicts_avoided)),
         _line("claims that succeeded", _percent(figures.claim_success_rate)),

@@ -6,16 +6,15 @@ import sys
 
 from dibs import check, when
 from dibs.cli.context import Cli
-from dibs.cli.parser import Parser
+from dibs.cli.eventlines import KINDS, feed_lines, item_lines
+from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import (
     OUTCOME_COLOURS,
     STATUS_COLOURS,
-    Paint,
     agent_colour,
     ago,
     clean,
     clock,
-    number_of,
     paragraphs,
     table,
     terminal_columns,
@@ -23,25 +22,15 @@ from dibs.cli.render import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from dibs.board import Board
     from dibs.model import Event, Run
 
 RUNS_LIMIT = 50
 EVENTS_LIMIT = 20
-KIND_COLOURS = {
-    "added": "green",
-    "claimed": "cyan",
-    "progress": "",
-    "done": "green",
-    "failed": "red",
-    "expired": "yellow",
-    "owner_died": "red",
-    "force_released": "magenta",
-    "cancelled": "magenta",
-    "released": "yellow",
-    "forgotten": "yellow",
-    "retried": "green",
-}
+#: How much further back each look for events of some kinds goes than the one before.
+FURTHER = 8
 
 
 def log_options(parser: Parser) -> None:
@@ -55,34 +44,30 @@ def log(cli: Cli) -> None:
     item = cli.board.get(cli.args.item).item
     status = cli.paint(item.status, STATUS_COLOURS.get(item.status, ""))
     cli.say(f"{cli.paint(item.id, 'bold')}  {clean(item.title)}  {status}")
-    return cli.say(*event_lines(events, cli.paint, terminal_columns(sys.stdout)))
-
-
-def event_lines(events: tuple[Event, ...], paint: Paint, columns: int | None) -> list[str]:
-    """The events of one item, a line each."""
-    rows = [[clock(event.at), event.kind.replace("_", " "), _who(event), *_told(event)] for event in events]
-    styles = [["dim", KIND_COLOURS.get(event.kind, ""), _colour(event)] for event in events]
-    return table(rows, styles=styles, shrink=(4, 2), columns=columns, paint=paint, indent="  ")
+    return cli.say(*item_lines(events, cli.paint, terminal_columns(sys.stdout)))
 
 
 def events_options(parser: Parser) -> None:
     parser.option("--follow", help="go on with what comes, until Ctrl-C")
+    parser.option("--kind", metavar="KIND", help="only claimable, done, ...; may be repeated", repeated=True)
     parser.number("--after", help="from the event after this number, not just the latest")
     parser.limit(EVENTS_LIMIT)
 
 
 def events(cli: Cli) -> None:
     asked = cli.args
-    limit = check.limit(asked.limit)
-    after = _latest(cli.board) - limit if asked.after is None else asked.after
+    limit, kinds = check.limit(asked.limit), _kinds(asked.kind)
     if asked.follow:
-        return _follow(cli, max(after, 0) if asked.after is None else after)
-    found = cli.board.events(after=max(after, 0) if asked.after is None else after, limit=limit)
+        return _follow(cli, kinds, limit)
+    if asked.after is None:
+        found, _ = _newest(cli.board, kinds, limit)
+    else:
+        found = _after(cli.board, asked.after, kinds, limit)
     if cli.json:
         return cli.answer({"events": found})
     if not found:
         return cli.remark("no events")
-    return cli.say(*_feed(found, cli.paint))
+    return cli.say(*feed_lines(found, cli.paint, terminal_columns(sys.stdout)))
 
 
 def runs_options(parser: Parser) -> None:
@@ -110,73 +95,62 @@ def runs(cli: Cli) -> None:
     )
 
 
-def _follow(cli: Cli, after: int) -> None:
+def _kinds(asked: list[str]) -> frozenset[str]:
+    """The kinds to keep to; none means all. One that does not exist would be waited for in vain."""
+    kinds = frozenset(kind.replace("-", "_").replace(" ", "_") for kind in asked)
+    for kind in sorted(kinds - KINDS.keys()):
+        raise UsageError(f"{kind!r} is no kind of event; {', '.join(sorted(KINDS))} are", field="kind")
+    return kinds
+
+
+def _newest(board: Board, kinds: frozenset[str], limit: int) -> tuple[tuple[Event, ...], int | None]:
+    """The latest events of these kinds, and the number of the latest of all: where to go on from."""
+    window = limit
+    while True:
+        events = board.events(newest=True, limit=window)
+        found = _of_kinds(events, kinds)[-limit:]
+        if len(found) == limit or len(events) < window or window == check.LIST_MAX:
+            return found, events[-1].id if events else None
+        window = min(FURTHER * window, check.LIST_MAX)
+
+
+def _after(board: Board, after: int, kinds: frozenset[str], limit: int) -> tuple[Event, ...]:
+    """The first events of these kinds after a number."""
+    found: tuple[Event, ...] = ()
+    while len(found) < limit:
+        events = board.events(after=after, limit=limit)
+        found += _of_kinds(events, kinds)
+        if len(events) < limit:
+            break
+        after = events[-1].id
+    return found[:limit]
+
+
+def _of_kinds(events: Iterable[Event], kinds: frozenset[str]) -> tuple[Event, ...]:
+    return tuple(event for event in events if not kinds or event.kind in kinds)
+
+
+def _follow(cli: Cli, kinds: frozenset[str], limit: int) -> None:
+    """Everything after the given number, or the latest few, and then whatever comes."""
+    after: int | None = cli.args.after
     try:
+        if after is None:
+            latest, after = _newest(cli.board, kinds, limit)
+            _tell(cli, latest)
         for event in cli.board.follow(after=after):
-            if cli.json:
-                cli.answer(event)
-            else:
-                cli.say(*_feed((event,), cli.paint))
-            sys.stdout.flush()
+            _tell(cli, _of_kinds((event,), kinds))
     except KeyboardInterrupt:
         pass  # how one ends it
 
 
-def _feed(found: tuple[Event, ...], paint: Paint) -> list[str]:
-    """The board's feed, a line each, in columns of fixed widths so that lines which come later still stand in them."""
-    rows = [
-        [
-            f"{event.id:>5}",
-            clock(event.at),
-            f"{clean(event.item):<16}",
-            f"{event.kind.replace('_', ' '):<14}",
-            f"{_who(event):<12}",
-            " ".join(filter(None, _told(event))),
-        ]
-        for event in found
-    ]
-    styles = [["dim", "dim", "bold", KIND_COLOURS.get(event.kind, ""), _colour(event)] for event in found]
-    return table(rows, styles=styles, shrink=(5, 2), columns=terminal_columns(sys.stdout), paint=paint)
-
-
-def _latest(board: Board) -> int:
-    """The number of the latest event: found by halving, since the feed is only ever asked what comes after."""
-    low, high = 0, 1
-    while board.events(after=high, limit=1):
-        low, high = high, high * 2
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if board.events(after=middle, limit=1) else (low, middle)
-    return low
-
-
-def _who(event: Event) -> str:
-    """Who is to be named: the holder of the claim the event is about, else who acted."""
-    return event.agent or event.actor
-
-
-def _colour(event: Event) -> str:
-    return agent_colour(event.agent) if event.agent else "dim"
-
-
-def _told(event: Event) -> tuple[str, str]:
-    """What the event tells besides its kind: the token it is about, and the rest in words."""
-    data = event.data
-    words = [one for one in (data.get("note"), data.get("reason")) if one]
-    match event.kind:
-        case "added":
-            words = [data.get("title", "")]
-        case "edited":
-            words = [", ".join(f"{field} = {value}" for field, value in data.items())]
-        case "claimed":
-            words = [f"for {when.span(data['ttl_seconds'])}"] if "ttl_seconds" in data else []
-        case "expired" | "owner_died":
-            words = [number_of(data["strikes"], "strike"), *words] if "strikes" in data else words
-    if event.agent and event.actor not in (event.agent, "dibs"):
-        words.append(f"by {event.actor}")
-    words += [f"{name}: {target}" for name, target in data.get("links", {}).items()]
-    token = f"token {event.token}" if event.agent else ""
-    return token, " ".join(" · ".join(words).split("\n"))
+def _tell(cli: Cli, events: tuple[Event, ...]) -> None:
+    """Events as they come, one line each."""
+    for event in events:
+        if cli.json:
+            cli.answer(event)
+        else:
+            cli.say(*feed_lines((event,), cli.paint, terminal_columns(sys.stdout), follow=True))
+    sys.stdout.flush()
 
 
 def _took(run: Run) -> str:

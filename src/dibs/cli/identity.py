@@ -51,8 +51,13 @@ def holding(cli: Cli, verb: Callable[[str], T]) -> T:
     return verb(session)
 
 
+def known_session(cli: Cli) -> str | None:
+    """The session that the line, the environment or the terminal tells; None where none of them does."""
+    return _named_session(cli) or _terminal_session()
+
+
 def own_session(cli: Cli) -> str:
-    session = _named_session(cli) or _terminal_session()
+    session = known_session(cli)
     if session is None:
         raise UsageError(f"no session is known here; start one with: {START_LINE}", field="session")
     return session

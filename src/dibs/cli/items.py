@@ -1,4 +1,4 @@
-"""What is on the board: add, list, show."""
+"""What is on the board: add, list."""
 
 from __future__ import annotations
 
@@ -8,20 +8,11 @@ import sys
 from dibs import check, priority, when
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
-from dibs.cli.render import (
-    OUTCOME_COLOURS,
-    STATUS_COLOURS,
-    ago,
-    clean,
-    clock,
-    number_of,
-    paragraphs,
-    table,
-    terminal_columns,
-)
-from dibs.cli.telling import kind_of, notes
+from dibs.cli.render import GAP, STATUS_COLOURS, ago, number_of, table, terminal_columns, until, width
+from dibs.cli.telling import kind_of
 from dibs.cli.work import json_object
-from dibs.model import ENDED, STATUSES, Detail, Item
+from dibs.errors import Invalid
+from dibs.model import BLOCKED, ENDED, PENDING_APPROVAL, READY, SCHEDULED, STATUSES, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +28,10 @@ CONTENT = {
     "phase": "phase",
     "priority": "priority",
     "timeout": "timeout_seconds",
+    "retries": "retries",
 }
+#: A hint is shown beside a title only if that leaves the title so much.
+TITLE_COLUMNS = 20
 
 
 def content_options(parser: Parser) -> None:
@@ -50,6 +44,10 @@ def content_options(parser: Parser) -> None:
     parser.option("--project", metavar="P", help="the project it belongs to (default)")
     parser.option("--action", metavar="A", help="what policies look at (its type)")
     parser.option("--phase", metavar="P", help="the phase it belongs to")
+    parser.option("--needs", metavar="ID", help="what has to be done before; may be repeated", repeated=True)
+    parser.option("--resource", metavar="R", help="a path or port:80 that it touches; may be repeated", repeated=True)
+    parser.option("--not-before", metavar="TIME", help="not before then: 2h, 2026-11-15T09:30Z, now")
+    parser.number("--retries", help="how often it is tried again after it failed (0)")
     parser.duration("--timeout", "timeout_seconds", "the longest one claim of it may last (8h)")
 
 
@@ -59,14 +57,18 @@ def content(cli: Cli) -> dict[str, Any]:
     fields = {field: getattr(asked, name) for name, field in CONTENT.items()}
     fields["labels"] = None if not asked.label else [label for label in asked.label if label]
     fields["payload"] = json_object(asked.payload, "payload")
-    fields["body"] = _stdin_text() if asked.body == "-" else asked.body
-    return {field: value for field, value in fields.items() if value is not None}
+    fields["depends_on"] = asked.needs or None
+    fields["resources"] = asked.resource or None
+    fields["body"] = stdin_text() if asked.body == "-" else asked.body
+    said = {field: value for field, value in fields.items() if value is not None}
+    return said if asked.not_before is None else {**said, "not_before": _instant(cli, asked.not_before)}
 
 
 def add_options(parser: Parser) -> None:
     parser.word("title", "what there is to do, in one line", optional=True)
     parser.option("--id", metavar="ID", help="its id; without one it is made from the title")
     content_options(parser)
+    parser.option("--needs-approval", help="somebody has to say yes before it can be done")
     parser.option("--file", metavar="FILE", help="add a file of them, a JSON object a line (- is stdin)")
     parser.request_id()
     parser.actor()
@@ -75,7 +77,7 @@ def add_options(parser: Parser) -> None:
 def add(cli: Cli) -> None:
     asked = cli.args
     if asked.file is not None:
-        if asked.title is not None or asked.id is not None or content(cli):
+        if asked.title is not None or asked.id is not None or asked.needs_approval or content(cli):
             raise UsageError("--file says everything about its items; leave the other options out", field="file")
         from dibs.cli import intake
 
@@ -83,16 +85,19 @@ def add(cli: Cli) -> None:
     if asked.title is None:
         raise UsageError("a title is needed, or --file FILE", field="title")
     fields = content(cli) | ({} if asked.id is None else {"id": asked.id})
-    item = cli.board.add(asked.title, request_id=asked.request_id, **fields)
+    item = cli.board.add(asked.title, request_id=asked.request_id, needs_approval=asked.needs_approval, **fields)
     if cli.json:
         return cli.answer({"item": item})
-    if item.revision > 1:
+    if item.revision > _revision_when_new(item):
         return cli.say(f"{cli.paint(item.id, 'bold')} is there already, {item.status}")
-    return cli.say(f"{cli.paint('added', 'green')} {cli.paint(item.id, 'bold')}  {cli.paint(kind_of(item), 'dim')}")
+    line = f"{cli.paint('added', 'green')} {cli.paint(item.id, 'bold')}  {cli.paint(kind_of(item), 'dim')}"
+    if item.status != READY:
+        line += f"  it waits for {hint(item)}"
+    return cli.say(line)
 
 
 def list_options(parser: Parser) -> None:
-    parser.option("--status", metavar="S", help=" ".join(STATUSES), repeated=True)
+    parser.option("--status", metavar="S", help="only in this status; may be repeated", repeated=True)
     parser.option("--all", help="ended ones too")
     parser.option("--type", metavar="T", help="only this type; may be repeated", repeated=True)
     parser.option("--project", metavar="P", help="only this project; may be repeated", repeated=True)
@@ -121,13 +126,20 @@ def list(cli: Cli) -> None:
         cli.remark(f"there are more than {number_of(limit, 'item')}; see more with --limit")
 
 
-def show_options(parser: Parser) -> None:
-    parser.item()
+def hint(item: Item) -> str:
+    """What an item that cannot be claimed by anyone waits for, in a few words."""
+    if item.status == BLOCKED:
+        return ", ".join(item.depends_on)
+    if item.status == SCHEDULED and item.not_before is not None:
+        return until(item.not_before)
+    if item.status == PENDING_APPROVAL:
+        return "approval"
+    return "" if item.offered_to is None else f"session {item.offered_to}"
 
 
-def show(cli: Cli) -> None:
-    detail = cli.board.get(cli.args.item)
-    return cli.answer(detail) if cli.json else cli.say(*_in_full(cli, detail))
+def stdin_text() -> str:
+    """All of stdin; bytes that are no UTF-8 come through as surrogates, which the board refuses by name."""
+    return sys.stdin.buffer.read(check.TEXT_BYTES_MAX + 1).decode("utf-8", "surrogateescape")
 
 
 def _rows(cli: Cli, items: tuple[Item, ...]) -> builtins.list[str]:
@@ -146,48 +158,48 @@ def _rows(cli: Cli, items: tuple[Item, ...]) -> builtins.list[str]:
         for item in items
     ]
     styles = [["bold", STATUS_COLOURS.get(item.status, "")] for item in items]
-    title = header.index("title")
-    columns = terminal_columns(sys.stdout)
+    title, columns = header.index("title"), terminal_columns(sys.stdout)
+    hints = [hint(item) for item in items]
+    if any(hints) and _fits(rows, title, hints, columns):
+        header.insert(title + 1, "waits for")
+        for row, style, words in zip(rows, styles, hints, strict=True):
+            row.insert(title + 1, words)
+            style += [""] * (title + 1 - len(style)) + ["dim"]
     return table(rows, header=header, styles=styles, shrink=(title, 0, title - 1), columns=columns, paint=cli.paint)
 
 
-def _in_full(cli: Cli, detail: Detail) -> builtins.list[str]:
-    item, claim, paint = detail.item, detail.claim, cli.paint
-    lines = [
-        f"{paint(item.id, 'bold')}  {clean(item.title)}",
-        f"  {paint(item.status, STATUS_COLOURS.get(item.status, ''))} · {kind_of(item)}"
-        + (f" · {item.phase}" if item.phase else ""),
-        paint(f"  added {ago(item.created_at)} by {clean(item.created_by)}, changed {ago(item.updated_at)}", "dim"),
-    ]
-    if claim is not None:
-        held = f"held by {paint.agent(claim.agent)} (session {clean(claim.session)}) since {clock(claim.claimed_at)}"
-        lines.append(f"  {held}, until {clock(claim.expires_at)} · token {claim.token}")
-    if item.strikes:
-        lines.append("  " + paint(number_of(item.strikes, "strike"), "yellow"))
-    if item.body:
-        lines += ["", *paragraphs(item.body, "  ")]
-    if item.payload:
-        import json
-
-        lines += ["", *paragraphs(json.dumps(item.payload, indent=2), "  ")]
-    if detail.runs:
-        lines += ["", *_run_rows(cli, detail)]
-    if detail.notes:
-        lines += ["", f"  notes of {paint.agent(detail.runs[0].agent)}", *notes(detail.notes, paint, "  ")]
-    return lines
+def _fits(rows: builtins.list[builtins.list[str]], title: int, hints: builtins.list[str], columns: int | None) -> bool:
+    """Whether a column of hints leaves the titles enough room."""
+    if columns is None:
+        return True
+    others = [max(width(row[i]) for row in rows) for i in range(len(rows[0])) if i != title]
+    taken = sum(others) + max(map(width, hints)) + len(GAP) * len(rows[0])
+    return columns - taken >= min(TITLE_COLUMNS, max(width(row[title]) for row in rows))
 
 
-def _run_rows(cli: Cli, detail: Detail) -> builtins.list[str]:
-    rows, styles = [], []
-    for run in detail.runs:
-        took = when.span(((run.ended_at or run.started_at) - run.started_at) / 1000) if run.ended_at else ""
-        outcome = run.outcome or ("running" if detail.claim and detail.claim.token == run.token else "lapsed")
-        rows.append([f"token {run.token}", run.agent, outcome, took, ago(run.ended_at), run.reason or ""])
-        styles.append(["dim", "", OUTCOME_COLOURS.get(outcome, "")])
-    columns = terminal_columns(sys.stdout)
-    return table(rows, styles=styles, shrink=(5, 1), columns=columns, paint=cli.paint, indent="  ")
+def _revision_when_new(item: Item) -> int:
+    """How many events a new item has: it was added, and if it is ready then that was told, too."""
+    return 2 if item.status == READY else 1
 
 
-def _stdin_text() -> str:
-    """All of stdin; bytes that are no UTF-8 come through as surrogates, which the board refuses by name."""
-    return sys.stdin.buffer.read(check.TEXT_BYTES_MAX + 1).decode("utf-8", "surrogateescape")
+def _instant(cli: Cli, text: str) -> str | int | None:
+    """`--not-before`: a time as it stands, a duration from now on, or `now` for no such time."""
+    if text == "now":
+        return None
+    if text.isdecimal():
+        raise Invalid(
+            f"{text!r} could be seconds or a day: write {text}s, or a time like 2026-11-15T09:30Z", field="not_before"
+        )
+    try:
+        seconds = when.parse_duration(text)
+    except Invalid:
+        return text
+    if cli.args.request_id is not None:
+        raise UsageError(
+            "asked again under its request id, a duration would mean another time: give --not-before as a time",
+            field="not_before",
+        )
+    import time
+
+    # The store's clock decides when that is; on SQLite it is this machine's.
+    return round((time.time() + seconds) * 1000)

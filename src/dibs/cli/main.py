@@ -1,8 +1,9 @@
 """The entry point: choose the command, run it, and turn whatever happens into one exit code and at most one line.
 
 Exit codes: 0 done, 1 error, 2 wrong line (also: no session known), 3 nothing to claim, 4 conflict or claim lost,
-5 not found, 6 not allowed, 75 try later, 130 interrupted. With `--json` a refusal goes to stdout as
-`{"error": {...}}`, else to stderr as one line. Only the chosen command's module is imported.
+5 not found, 6 not allowed, 75 try later, 130 interrupted (while waiting also 129, hung up, and 143, terminated). With
+`--json` a refusal goes to stdout as `{"error": {...}}`, else to stderr as one line. Only the chosen command's module is
+imported.
 """
 
 from __future__ import annotations

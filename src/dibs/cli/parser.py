@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 HELP_COLUMN = 24
+#: Commands that Python has another use for, and what their functions are called.
+NOT_A_NAME = {"import": "import_"}
 
 
 class UsageError(Invalid):
@@ -79,8 +81,14 @@ class Parser:
     def number(self, *names: str, help: str, metavar: str = "N", default: int | None = None) -> None:
         self.option(*names, metavar=metavar, help=help, read=_whole_number, default=default)
 
-    def duration(self, name: str, field: str, help: str) -> None:
-        self.option(name, metavar="TIME", help=help, read=lambda text: when.parse_duration(text, field))
+    def rate(self, name: str, *, help: str) -> None:
+        self.option(name, metavar="R", help=help, read=_number)
+
+    def duration(self, name: str, field: str, help: str, *, required: bool = False) -> None:
+        def read(text: str) -> float:
+            return when.parse_duration(text, field)
+
+        self.option(name, metavar="TIME", help=help, read=read, required=required)
 
     # What several commands take
 
@@ -92,7 +100,7 @@ class Parser:
         self.option("--agent", metavar="NAME", help="whose session it is (else DIBS_AGENT)")
 
     def actor(self) -> None:
-        self.option("--agent", metavar="NAME", help="who does this (else DIBS_AGENT, else you)")
+        self.option("--agent", "--actor", metavar="NAME", help="who does this (else DIBS_AGENT, else you)")
 
     def token(self) -> None:
         self.number("--token", help="the claim's (else DIBS_CLAIM_TOKEN, else the live one)")
@@ -109,6 +117,9 @@ class Parser:
 
     def request_id(self) -> None:
         self.option("--request-id", metavar="ID", help="asked again under it, nothing is done again")
+
+    def yes(self) -> None:
+        self.option("--yes", help="do not ask")
 
     def limit(self, default: int) -> None:
         self.number("--limit", help=f"at most so many ({default})", default=default)
@@ -211,7 +222,7 @@ def build(name: str, command: Command) -> tuple[Parser, Callable[[Any], int | No
     parser = Parser(name, command)
     getattr(module, f"{function}_options")(parser)
     parser.everywhere()
-    do: Callable[[Any], int | None] = getattr(module, function)
+    do: Callable[[Any], int | None] = getattr(module, NOT_A_NAME.get(function, function))
     return parser, do
 
 
@@ -220,6 +231,13 @@ def _whole_number(text: str) -> int:
         return int(text)
     except ValueError:
         raise ValueError("this is no whole number") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("this is no number") from None
 
 
 def _nearest(name: str, known: dict[str, Option]) -> str:

@@ -7,8 +7,12 @@ import sys
 from dibs.cli import identity
 from dibs.cli.context import Cli, named_agent
 from dibs.cli.parser import Parser, UsageError
-from dibs.cli.render import agent_colour, ago, clean, number_of, table, terminal_columns
+from dibs.cli.render import agent_colour, ago, clean, table, terminal_columns
 from dibs.cli.work import json_object
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dibs.model import Agent
 
 SESSIONS_LIMIT = 1000
 
@@ -18,15 +22,32 @@ def agent_set_options(parser: Parser) -> None:
     parser.option("--type", metavar="T", help="a type it takes; none means every type", repeated=True)
     parser.option("--role", metavar="ROLE", help="its role")
     parser.number("--max-claims", help="how many items one of its sessions may hold")
+    parser.number("--max-claims-total", help="how many all its sessions may hold")
+    parser.rate("--claims-per-minute", help="how many items it may claim a minute")
+    parser.number("--burst", help="how many of these at once (1)", default=1)
+    parser.option("--allow", metavar="ACTION", help="an action it may do; may be repeated", repeated=True)
+    parser.option("--sensitive", metavar="ACTION", help="one it only drafts; may be repeated", repeated=True)
 
 
 def agent_set(cli: Cli) -> None:
+    """Create the agent, or replace all that was said of it."""
     asked = cli.args
-    agent = cli.board.set_agent(asked.name, types=asked.type, role=asked.role, max_claims=asked.max_claims)
+    agent = cli.board.set_agent(
+        asked.name,
+        types=asked.type,
+        role=asked.role,
+        max_claims=asked.max_claims,
+        max_claims_total=asked.max_claims_total,
+        claims_per_minute=asked.claims_per_minute,
+        claims_burst=asked.burst,
+        allowed_actions=asked.allow,
+        sensitive_actions=asked.sensitive,
+    )
     if cli.json:
         return cli.answer({"agent": agent})
-    limit = "" if agent.max_claims is None else f", at most {number_of(agent.max_claims, 'claim')} a session"
-    return cli.say(f"{cli.paint.agent(agent.name)} takes {', '.join(agent.types) or 'every type'}{limit}")
+    limits, policy = ", ".join(_limits(agent)), ", ".join(_policy(agent))
+    words = [f"takes {', '.join(agent.types) or 'every type'}", f"at most {limits}" if limits else "", policy]
+    return cli.say(f"{cli.paint.agent(agent.name)} {'; '.join(filter(None, words))}")
 
 
 def agent_list_options(parser: Parser) -> None:
@@ -40,13 +61,19 @@ def agent_list(cli: Cli) -> None:
     if not agents:
         return cli.remark("no agents yet; they come with their first session, or with: dibs agent set NAME")
     rows = [
-        [agent.name, ", ".join(agent.types) or "every type", str(agent.max_claims or "no limit"), agent.role or ""]
+        [
+            agent.name,
+            ", ".join(agent.types) or "every type",
+            ", ".join(_limits(agent)) or "no limit",
+            ", ".join(_policy(agent)) or "may do anything",
+            agent.role or "",
+        ]
         for agent in agents
     ]
     styles = [[agent_colour(agent.name)] for agent in agents]
     columns = terminal_columns(sys.stdout)
-    header = ("agent", "takes", "claims", "role")
-    return cli.say(*table(rows, header=header, styles=styles, shrink=(1, 0), columns=columns, paint=cli.paint))
+    header = ("agent", "takes", "claims", "actions", "role")
+    return cli.say(*table(rows, header=header, styles=styles, shrink=(1, 3, 2, 0), columns=columns, paint=cli.paint))
 
 
 def session_start_options(parser: Parser) -> None:
@@ -114,3 +141,22 @@ def sessions(cli: Cli) -> None:
     return cli.say(
         *table(rows, header=header, styles=styles, shrink=(5, 1), right=(3,), columns=columns, paint=cli.paint)
     )
+
+
+def _limits(agent: Agent) -> list[str]:
+    """How much the agent may hold and how fast, as far as anything is said."""
+    found = []
+    if agent.max_claims is not None:
+        found.append(f"{agent.max_claims} a session")
+    if agent.max_claims_total is not None:
+        found.append(f"{agent.max_claims_total} in all")
+    if agent.claims_per_minute is not None:
+        burst = f" ({agent.claims_burst} at once)" if agent.claims_burst > 1 else ""
+        found.append(f"{agent.claims_per_minute:g} a minute{burst}")
+    return found
+
+
+def _policy(agent: Agent) -> list[str]:
+    """What the agent may do and what it may draft; nothing said means anything."""
+    may = [f"may {' '.join(agent.allowed_actions)}"] if agent.allowed_actions else []
+    return may + ([f"drafts {' '.join(agent.sensitive_actions)}"] if agent.sensitive_actions else [])

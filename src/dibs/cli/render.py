@@ -38,13 +38,27 @@ CODES = {
 }
 #: Agents are told apart by these.
 AGENT_COLOURS = ("cyan", "magenta", "blue", "yellow", "bright cyan", "bright magenta", "bright blue", "bright yellow")
-STATUS_COLOURS = {"ready": "green", "in_progress": "cyan", "done": "dim", "failed": "red", "cancelled": "dim"}
+STATUS_COLOURS = {
+    "pending_approval": "magenta",
+    "blocked": "yellow",
+    "scheduled": "blue",
+    "ready": "green",
+    "in_progress": "cyan",
+    "parked": "dim",
+    "done": "dim",
+    "failed": "red",
+    "rejected": "dim",
+    "cancelled": "dim",
+}
 OUTCOME_COLOURS = {
     "done": "green",
+    "submitted": "magenta",
     "failed": "red",
+    "rejected": "red",
     "expired": "yellow",
     "owner_died": "red",
     "force_released": "magenta",
+    "restored": "magenta",
 }
 
 
@@ -163,6 +177,11 @@ def clock(at: int) -> str:
     then, today = time.localtime(at / 1000), time.localtime()
     same_day = then[:3] == today[:3]
     return time.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M", then)
+
+
+def until(at: int) -> str:
+    """An instant that lies ahead: when it is, and how far away; by this machine's clock, as for `ago`."""
+    return f"{clock(at)}, in {when.span(max(0, at / 1000 - time.time()))}"
 
 
 def number_of(count: int, noun: str, plural: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""What a worker is told in plain words: a claim given, renewed, lost or ended."""
+"""What a worker is told in plain words: a claim given, renewed, lost or ended, and what was decided about a draft."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from dibs.cli.render import OUTCOME_COLOURS, STATUS_COLOURS, Paint, ago, clean, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dibs.model import Ended, Grant, Heartbeat, Item, Lost, Note, Previous, Renewal
+    from dibs.board import Board
+    from dibs.model import Ended, Event, Grant, Heartbeat, Item, Lost, Note, Previous, Renewal
 
 INDENT = "  "
+#: How far back the latest decision about a draft is looked for.
+DECISION_EVENTS = 1000
 
 
 def grant(given: Grant, paint: Paint) -> list[str]:
@@ -27,6 +30,27 @@ def grant(given: Grant, paint: Paint) -> list[str]:
 
         lines.append(INDENT + paint(json.dumps(item.payload), "dim"))
     return lines + (before_you(given.previous, paint) if given.previous else [])
+
+
+def decision(board: Board, grant: Grant, paint: Paint) -> list[str]:
+    """What was said about the draft that came before this claim, if there was one: it is why there is a next claim."""
+    drafted = grant.previous is not None and grant.previous.run.outcome == "submitted"
+    found = latest_decision(board, grant.item) if drafted or grant.item.approved else None
+    return [] if found is None else [INDENT + decided(found, paint)]
+
+
+def latest_decision(board: Board, item: Item) -> Event | None:
+    """The approval that holds, or else the latest time a draft was sent back."""
+    events = board.events(item=item.id, newest=True, limit=DECISION_EVENTS)
+    kind = "approved" if item.approved else "sent_back"
+    return next((event for event in reversed(events) if event.kind == kind), None)
+
+
+def decided(event: Event, paint: Paint) -> str:
+    """`approved by alice 5m ago: shorter next time`."""
+    what = paint(event.kind.replace("_", " "), "green" if event.kind == "approved" else "yellow")
+    comment = " ".join(paragraphs(event.data.get("comment") or "", ""))
+    return f"{what} by {clean(event.actor)} {ago(event.at)}" + (f": {comment}" if comment else "")
 
 
 def kind_of(item: Item) -> str:
@@ -77,9 +101,14 @@ def end(ended: Ended, paint: Paint) -> str:
     outcome = (run.outcome or "ended").replace("_", " ")
     line = f"{paint(outcome, OUTCOME_COLOURS.get(run.outcome or '', 'green'))} {paint(item.id, 'bold')}"
     line += f"  {paint(f'after {took}', 'dim')}"
-    if run.outcome != item.status:
-        line += f"  it is {paint(item.status, STATUS_COLOURS.get(item.status, ''))} now"
-    return line
+    return line if run.outcome == item.status else f"{line}  {and_now(item, paint)}"
+
+
+def and_now(item: Item, paint: Paint) -> str:
+    """Where an item went."""
+    if item.offered_to is not None:
+        return f"it is offered to session {clean(item.offered_to)} now"
+    return f"it is {paint(item.status, STATUS_COLOURS.get(item.status, ''))} now"
 
 
 def heartbeat(beat: Heartbeat, paint: Paint) -> list[str]:

@@ -38,7 +38,7 @@ def init(cli: Cli) -> None:
 
 
 def sweep_options(parser: Parser) -> None:
-    parser.number("--limit", help="end at most so many claims (500)")
+    parser.number("--limit", help="move at most so many of each (500)")
 
 
 def sweep(cli: Cli) -> None:
@@ -74,13 +74,17 @@ def doctor(cli: Cli) -> int:
 
 
 def _told(cli: Cli, swept: Sweep) -> list[str]:
-    lines = []
-    if swept.expired:
-        lines.append(f"{cli.paint('expired', 'yellow')}     {', '.join(swept.expired)}")
-    if swept.owner_died:
-        lines.append(f"{cli.paint('owner died', 'red')}  {', '.join(swept.owner_died)}")
-    if swept.failed:
-        lines.append(f"{cli.paint('failed', 'red')}      {', '.join(swept.failed)} (too many strikes; dibs retry ITEM)")
-    if swept.more:
-        lines.append("there is more; sweep again")
+    found = (
+        ("expired", "yellow", swept.expired, ""),
+        ("owner died", "red", swept.owner_died, ""),
+        ("failed", "red", swept.failed, " (too many strikes; dibs retry ITEM)"),
+        ("due", "green", swept.due, ""),
+        ("offer lapsed", "yellow", swept.offers, ""),
+    )
+    lines = [
+        f"{cli.paint(what, colour)}{' ' * (14 - len(what))}{', '.join(items)}{more}"
+        for what, colour, items, more in found
+        if items
+    ]
+    lines += ["there is more; sweep again"] if swept.more else []
     return lines or ["nothing to sweep"]

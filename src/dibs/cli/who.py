@@ -1,17 +1,21 @@
-"""`dibs who`: by agent, every live claim with its age, its health and the time left; and what nobody holds any more."""
+"""`dibs who`: by agent, every live claim with its age, its health, the time left and how many wait for it; then what
+nobody holds any more, then soft claims. With `--resources`, what is in use, by whom and for what."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 
 from dibs import when
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
-from dibs.cli.render import clock, number_of, table, terminal_columns
+from dibs.cli.render import agent_colour, clock, number_of, table, terminal_columns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from dibs.model import Holding
 
 HEALTH_COLOURS = {
@@ -21,6 +25,8 @@ HEALTH_COLOURS = {
     "orphaned": "magenta",
     "expiring": "red",
     "expired": "red",
+    "unclaimed": "red",
+    "soft": "blue",
 }
 REDRAW_SECONDS = 1.0
 #: The alternate screen without a cursor, and back: what stood in the terminal before stands there after.
@@ -34,56 +40,95 @@ ENTER, LEAVE, HOME, CLEAR_LINE, CLEAR_BELOW = (
 
 
 def who_options(parser: Parser) -> None:
+    parser.option("--resources", help="what is in use, by whom and for which item")
     parser.option("--watch", help="keep showing it, until Ctrl-C")
 
 
 def who(cli: Cli) -> None:
     if cli.args.watch:
         return _watch(cli)
-    return _show(cli)
+    return _show(cli, cli.board.who())
 
 
-def _show(cli: Cli) -> None:
-    holdings = cli.board.who()
+def _show(cli: Cli, holdings: tuple[Holding, ...]) -> None:
     if cli.json:
-        cli.answer({"holdings": holdings})
-    elif holdings:
-        cli.say(*lines(cli, holdings))
+        cli.answer({"resources": _resources(holdings)} if cli.args.resources else {"holdings": holdings})
     else:
-        cli.say("nobody is on anything")
+        cli.say(*_lines(cli, holdings))
 
 
-def lines(cli: Cli, holdings: tuple[Holding, ...]) -> list[str]:
-    """One aligned line a holding, under the name of its agent; what has no live claim comes last."""
+def _lines(cli: Cli, holdings: tuple[Holding, ...]) -> list[str]:
+    if cli.args.resources:
+        return _resource_lines(cli, holdings) or ["nothing is in use"]
+    return _holding_lines(cli, holdings) or ["nobody is on anything"]
+
+
+def _holding_lines(cli: Cli, holdings: tuple[Holding, ...]) -> list[str]:
+    """One aligned line a holding, under the name of its agent."""
     rows = [_row(holding) for holding in holdings]
-    styles = [["bold", "", "dim", HEALTH_COLOURS.get(holding.health, ""), "", "dim"] for holding in holdings]
+    styles = [["bold", "", "dim", HEALTH_COLOURS.get(holding.health, ""), "", "dim", "cyan"] for holding in holdings]
     columns = terminal_columns(sys.stdout)
     shown = table(rows, styles=styles, shrink=(1, 2, 0), right=(4, 5), columns=columns, paint=cli.paint, indent="  ")
+    groups = Counter(map(_group, holdings))
     found: list[str] = []
-    group: str | None = ""
+    group = None
     for holding, line in zip(holdings, shown, strict=True):
-        agent = holding.claim.agent if holding.claim else None
-        if agent != group:
-            group = agent
+        if _group(holding) != group:
+            group = _group(holding)
             found += [""] if found else []
-            found.append(_heading(cli, holdings, agent))
+            found.append(_heading(cli, *group, groups[group]))
         found.append(line)
     return found
 
 
-def _heading(cli: Cli, holdings: tuple[Holding, ...], agent: str | None) -> str:
-    if agent is None:
+def _group(holding: Holding) -> tuple[str, str]:
+    """What a line stands under: whose it is, and what kind of hold it is."""
+    if holding.soft is not None:
+        return holding.soft.agent, "soft claim"
+    return ("", "") if holding.claim is None else (holding.claim.agent, "claim")
+
+
+def _heading(cli: Cli, agent: str, kind: str, count: int) -> str:
+    if not agent:
         return cli.paint("no live claim", "bold", "red") + cli.paint("  dibs sweep gives these back", "dim")
-    count = sum(holding.claim is not None and holding.claim.agent == agent for holding in holdings)
-    return cli.paint.agent(agent) + cli.paint(f"  {number_of(count, 'claim')}", "dim")
+    return cli.paint.agent(agent) + cli.paint(f"  {number_of(count, kind)}", "dim")
 
 
 def _row(holding: Holding) -> list[str]:
-    item, claim = holding.item, holding.claim
-    left = f"{when.span(holding.remaining_seconds)} left" if claim else ""
-    session = f"{claim.session}" if claim else ""
-    health = holding.health if claim else "expired"
-    return [item.id, item.title, session, health, when.span(holding.age_seconds), left]
+    item, hold = holding.item, holding.claim or holding.soft
+    left = f"{when.span(holding.remaining_seconds)} left" if hold else ""
+    waiting = f"{holding.waiters} waiting" if holding.waiters else ""
+    session = hold.session if hold else ""
+    return [item.id, item.title, session, holding.health, when.span(holding.age_seconds), left, waiting]
+
+
+def _resources(holdings: tuple[Holding, ...]) -> list[dict[str, Any]]:
+    """Everything that live claims keep to themselves, by project and name."""
+    found = [
+        {
+            "resource": resource,
+            "project": holding.item.project,
+            "item": holding.item.id,
+            "agent": holding.claim.agent,
+            "session": holding.claim.session,
+            "expires_at": holding.claim.expires_at,
+        }
+        for holding in holdings
+        if holding.claim is not None
+        for resource in holding.item.resources
+    ]
+    return sorted(found, key=lambda one: (one["project"], one["resource"], one["item"]))
+
+
+def _resource_lines(cli: Cli, holdings: tuple[Holding, ...]) -> list[str]:
+    used = _resources(holdings)
+    projects = len({one["project"] for one in used}) > 1
+    names = ["resource", *(["project"] if projects else []), "item", "agent", "session"]
+    rows = [[*(one[name] for name in names), clock(one["expires_at"])] for one in used]
+    styles = [["bold", *([""] if projects else []), "", agent_colour(one["agent"]), "dim"] for one in used]
+    columns = terminal_columns(sys.stdout)
+    shrink = (0, names.index("item"), names.index("session"))
+    return table(rows, header=[*names, "until"], styles=styles, shrink=shrink, columns=columns, paint=cli.paint)
 
 
 def _watch(cli: Cli) -> None:
@@ -98,7 +143,7 @@ def _watch(cli: Cli) -> None:
             if on_screen:
                 _redraw(cli)
             else:
-                _show(cli)
+                _show(cli, cli.board.who())
                 sys.stdout.flush()
             while not watch.wait(REDRAW_SECONDS) and not on_screen:
                 pass
@@ -117,7 +162,7 @@ def _redraw(cli: Cli) -> None:
 
     claims = number_of(sum(holding.claim is not None for holding in holdings), "live claim")
     title = f"{cli.paint('dibs who', 'bold')}  {claims} · {clock(int(time.time() * 1000))}"
-    body = lines(cli, holdings) if holdings else ["nobody is on anything"]
+    body = _lines(cli, holdings)
     room = size.lines - 3
     if len(body) > room:
         body = [*body[: room - 1], cli.paint(f"… {number_of(len(body) - room + 1, 'more line')}", "dim")]

@@ -1,7 +1,8 @@
 """The commands of whoever does the work: next, claim, progress, release, done, fail.
 
 These run inside agents' loops and hooks, so this module imports nothing that a claim does not need. Each acts as
-the caller's own session; how that is found is told in `identity`.
+the caller's own session; how that is found is told in `identity`. Waiting for an item and soft claims, which few ask
+for, stand in `waiting` and `soft`.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from dibs.model import Ended, Renewal
+    from dibs.model import Ended, Grant
 
-    Reply = TypeVar("Reply", Ended, Renewal)
+    Reply = TypeVar("Reply")
 
 NOTHING = 3
 
@@ -26,23 +27,29 @@ NOTHING = 3
 def claim_options(parser: Parser) -> None:
     parser.item()
     parser.ttl()
+    parser.duration("--wait", "wait_seconds", "if somebody has it, queue for it so long")
+    parser.option("--soft", help="just say so: shown in who, excludes nobody")
     parser.request_id()
     parser.identity()
 
 
 def claim(cli: Cli) -> None:
     asked = cli.args
-    grant = identity.claiming(
-        cli,
-        lambda session: cli.board.claim(
-            asked.item, session=session, agent=asked.agent, ttl_seconds=asked.ttl, request_id=asked.request_id
-        ),
-    )
+    if asked.soft:
+        from dibs.cli import soft
+
+        return soft.claim(cli)
+    if asked.wait:
+        from dibs.cli import waiting
+
+        grant = waiting.in_turn(cli, lambda on_wait: _claim(cli, wait_seconds=asked.wait, on_wait=on_wait))
+    else:
+        grant = _claim(cli)
     if cli.json:
         return cli.answer(grant)
     from dibs.cli import telling
 
-    return cli.say(*telling.grant(grant, cli.paint))
+    return cli.say(*telling.grant(grant, cli.paint), *telling.decision(cli.board, grant, cli.paint))
 
 
 def next_options(parser: Parser) -> None:
@@ -76,7 +83,7 @@ def next(cli: Cli) -> int:
         from dibs.cli import telling
 
         for grant in grants:
-            cli.say(*telling.grant(grant, cli.paint))
+            cli.say(*telling.grant(grant, cli.paint), *telling.decision(cli.board, grant, cli.paint))
     else:
         cli.remark("nothing to claim " + ("came in that time" if asked.wait else "right now"))
     return 0 if grants else NOTHING
@@ -93,16 +100,16 @@ def progress_options(parser: Parser) -> None:
 
 def progress(cli: Cli) -> None:
     asked = cli.args
-    meta = json_object(asked.meta, "meta")
-    renewal = _as_holder(
+    meta, token = json_object(asked.meta, "meta"), identity.own_token(cli)
+    renewal = as_holder(
         cli,
-        lambda session, token: cli.board.progress(
+        lambda session, recover: cli.board.progress(
             asked.item,
             asked.note,
             session=session,
             token=token,
             meta=meta,
-            recover=True,
+            recover=recover,
             request_id=asked.request_id,
         ),
         lambda renewal: renewal.token,
@@ -117,20 +124,32 @@ def progress(cli: Cli) -> None:
 def release_options(parser: Parser) -> None:
     parser.item()
     parser.reason()
+    parser.option("--park", help="set it aside, where next does not take it up")
+    parser.option("--soft", help="of a soft claim")
     parser.token()
     parser.request_id()
     parser.identity()
 
 
 def release(cli: Cli) -> None:
-    asked, token = cli.args, identity.own_token(cli)
+    asked = cli.args
+    if asked.soft:
+        from dibs.cli import soft
+
+        return soft.release(cli)
+    token = identity.own_token(cli)
     ended = identity.holding(
         cli,
         lambda session: cli.board.release(
-            asked.item, session=session, token=token, reason=asked.reason, request_id=asked.request_id
+            asked.item,
+            session=session,
+            token=token,
+            reason=asked.reason,
+            park=asked.park,
+            request_id=asked.request_id,
         ),
     )
-    _tell_end(cli, ended)
+    return tell_end(cli, ended)
 
 
 def done_options(parser: Parser) -> None:
@@ -176,53 +195,34 @@ def json_object(text: str | None, field: str) -> dict[str, Any] | None:
     return found
 
 
-def _end(cli: Cli, verb: str, **words: Any) -> None:
-    asked = cli.args
-    links, cost = _links(asked.link), json_object(asked.cost, "cost")
-    end = cli.board.done if verb == "done" else cli.board.fail
-    ended = _as_holder(
-        cli,
-        lambda session, token: end(
-            asked.item,
-            session=session,
-            token=token,
-            links=links,
-            cost=cost,
-            recover=True,
-            request_id=asked.request_id,
-            **words,
-        ),
-        lambda ended: ended.run.token,
-    )
-    _tell_end(cli, ended)
+def as_holder(cli: Cli, verb: Callable[[str, bool], Reply], token_of: Callable[[Reply], int]) -> Reply:
+    """Call a verb of the holder, given the session and whether to recover first.
 
-
-def _as_holder(cli: Cli, verb: Callable[[str, int | None], Reply], token_of: Callable[[Reply], int]) -> Reply:
-    """Call a verb that may recover an expired claim, and say so if it did."""
-    token = identity.own_token(cli)
+    A claim that expired while its holder was at work is claimed again if nobody took over, and that is said.
+    """
 
     def call(session: str) -> Reply:
-        # Without a token the claim as it stands now is what the caller means by its own.
-        held = cli.board.get(cli.args.item).claim if token is None else None
-        asked = held.token if held is not None and held.session == session else token
-        reply = verb(session, token)
-        if token_of(reply) != asked:
-            cli.remark(
-                f"the claim of {cli.args.item} had expired; nobody had taken it over, "
-                f"so it was claimed again under token {token_of(reply)}"
-            )
+        try:
+            return verb(session, False)
+        except ClaimExpired as error:
+            from dibs.rules.claiming import recoverable
+
+            if not recoverable(error):
+                # What an agent has to understand from this, whatever it was about to do.
+                error.message += "; stop working on it"
+                raise
+        # The same request with the same words: asked again under its id, it is answered and not done again.
+        reply = verb(session, True)
+        cli.remark(
+            f"the claim of {cli.args.item} had expired; nobody had taken it over, "
+            f"so it was claimed again under token {token_of(reply)}"
+        )
         return reply
 
-    try:
-        return identity.holding(cli, call)
-    except ClaimExpired as error:
-        # What an agent has to understand from this, whatever it was about to do.
-        if error.facts.get("taken_over_by"):
-            error.message += "; stop working on it"
-        raise
+    return identity.holding(cli, call)
 
 
-def _tell_end(cli: Cli, ended: Ended) -> None:
+def tell_end(cli: Cli, ended: Ended) -> None:
     if cli.json:
         return cli.answer(ended)
     from dibs.cli import telling
@@ -230,7 +230,8 @@ def _tell_end(cli: Cli, ended: Ended) -> None:
     return cli.say(telling.end(ended, cli.paint))
 
 
-def _links(pairs: list[str]) -> dict[str, str]:
+def links_of(pairs: list[str]) -> dict[str, str]:
+    """`NAME=URL`, as often as it was given."""
     links = {}
     for pair in pairs:
         name, equals, target = pair.partition("=")
@@ -238,3 +239,40 @@ def _links(pairs: list[str]) -> dict[str, str]:
             raise UsageError(f"--link {pair!r}: write it as NAME=URL", field="link")
         links[name] = target
     return links
+
+
+def _claim(cli: Cli, **waiting: Any) -> Grant:
+    asked = cli.args
+    return identity.claiming(
+        cli,
+        lambda session: cli.board.claim(
+            asked.item,
+            session=session,
+            agent=asked.agent,
+            ttl_seconds=asked.ttl,
+            request_id=asked.request_id,
+            **waiting,
+        ),
+    )
+
+
+def _end(cli: Cli, verb: str, **words: Any) -> None:
+    asked = cli.args
+    token = identity.own_token(cli)
+    links, cost = links_of(asked.link), json_object(asked.cost, "cost")
+    end = cli.board.done if verb == "done" else cli.board.fail
+    ended = as_holder(
+        cli,
+        lambda session, recover: end(
+            asked.item,
+            session=session,
+            token=token,
+            links=links,
+            cost=cost,
+            recover=recover,
+            request_id=asked.request_id,
+            **words,
+        ),
+        lambda ended: ended.run.token,
+    )
+    tell_end(cli, ended)

@@ -1,36 +1,56 @@
 """Taking an item: who may, what a claim is given, how long it lasts.
 
-Eligible for a claim is an item that is `ready`; an item whose claim has expired counts as ready, the expiry being
-recorded first. A session's limit is its agent's `max_claims`, counted over its live claims.
+Eligible for a claim is an item that rests as `ready` (by id also one that is parked and would), after time has been
+recorded: an expired claim is ended first, a schedule that has come is promoted, an offer that nobody accepted goes on.
 """
 
 from __future__ import annotations
 
 from dibs import when
 from dibs.config import Settings
-from dibs.errors import (
-    AgentAtCapacity,
-    ClaimExpired,
-    DibsError,
-    Invalid,
-    ItemAlreadyClaimed,
-    ItemNotClaimable,
+from dibs.errors import ClaimExpired, DibsError, Invalid, ItemAlreadyClaimed, ItemNotClaimable
+from dibs.model import (
+    BLOCKED,
+    IN_PROGRESS,
+    PENDING_APPROVAL,
+    PERSON,
+    READY,
+    SCHEDULED,
+    Activity,
+    Agent,
+    Claim,
+    Item,
+    Run,
+    Session,
+    Ticket,
 )
-from dibs.model import IN_PROGRESS, PERSON, Activity, Agent, Claim, Item, Run, Session
-from dibs.rules import ending, holding, table
+from dibs.rules import holding, limits, queueing, table
 from dibs.rules.decision import Decision, State, Step, step
+from dibs.rules.freshening import freshen
+from dibs.rules.limits import Load
+from dibs.rules.resources import Hold, busy, conflict
+from dibs.rules.resting import rest
+from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+
+class Asker(Value):
+    """Who asks for an item: the session, its agent, what they hold already, and what others hold in the way."""
+
+    session: Session
+    agent: Agent
+    load: Load
+    holds: tuple[Hold, ...] = ()
 
 
 def claim(
     now: int,
     state: State,
-    session: Session,
-    agent: Agent,
-    held: int,
+    asker: Asker,
     *,
     ttl_seconds: float | None,
     settings: Settings,
@@ -40,27 +60,26 @@ def claim(
 
     With `unless_after`, the claim of a holder that comes back: refused if anybody was given the item since that token.
     """
+    session = asker.session
     ttl_seconds = ttl(session.kind, ttl_seconds, settings)
-    item, steps = state.item, []
-    if state.claim is not None and holding.live(state.claim, now):
-        if state.claim.session == session.id:
-            return Decision(renewed=holding.renew(state.claim, now, ttl_seconds, counted=False))
-        refusal: DibsError = already_claimed(now, state.claim)
-        if unless_after is not None:
-            refusal = holding.taken_over(state, unless_after)
-        return Decision(refusal=refusal, activity=refused(now, item, session, refusal))
-    if state.claim is not None:
-        steps = [ending.expire(now, state, settings)]
-        state = steps[0].state()
-    refusal_now = why_not(state, agent, held, unless_after)
-    if refusal_now is not None:
-        activity = refused(now, item, session, refusal_now)
-        return Decision(steps=tuple(steps), refusal=refusal_now, activity=activity)
-    return Decision(steps=(*steps, grant(now, state.item, session, ttl_seconds)))
+    steps, state = freshen(now, state, settings)
+    if state.claim is not None and state.claim.session == session.id:
+        return Decision(steps=tuple(steps), renewed=holding.renew(state.claim, now, ttl_seconds, counted=False))
+    refusal = why_not(now, state, asker, unless_after)
+    if refusal is None:
+        served = queueing.ticket_of(state, session.id)
+        closed = () if served is None else (queueing.close(served, now, "it was served"),)
+        return Decision(steps=(*steps, grant(now, state, session, ttl_seconds, closed)))
+    if state.item.offered_to == session.id:
+        # An offer that its session cannot accept goes to the next one.
+        ticket, onward = queueing.leave(now, state, session.id, settings, refusal.message)
+        steps += [one.replace(closed=(*one.closed, ticket)) for one in onward]
+    return Decision(steps=tuple(steps), refusal=refusal, activity=refused(now, state.item, session, refusal))
 
 
-def grant(now: int, item: Item, session: Session, ttl_seconds: float) -> Step:
+def grant(now: int, state: State, session: Session, ttl_seconds: float, closed: tuple[Ticket, ...] = ()) -> Step:
     """The step that gives an eligible item to a session, under the next token."""
+    item = state.item
     table.require("claim", item)
     token = item.token + 1
     deadline_at = now + milliseconds(item.timeout_seconds)
@@ -77,7 +96,7 @@ def grant(now: int, item: Item, session: Session, ttl_seconds: float) -> Step:
     )
     run = Run(item=item.id, token=token, session=session.id, agent=session.agent, started_at=now)
     return step(
-        State(item=item, claim=None, run=None),
+        state,
         kind="claimed",
         at=now,
         status=IN_PROGRESS,
@@ -86,41 +105,72 @@ def grant(now: int, item: Item, session: Session, ttl_seconds: float) -> Step:
         agent=session.agent,
         claim=taken,
         run=run,
+        closed=closed,
         data={"ttl_seconds": ttl_seconds, "deadline_at": deadline_at},
         token=token,
         attempts=item.attempts + 1,
     )
 
 
-def why_not(state: State, agent: Agent, held: int, unless_after: int | None) -> DibsError | None:
-    """Why an unclaimed item is not given now; None if it is."""
-    item = state.item
+def why_not(now: int, state: State, asker: Asker, unless_after: int | None = None) -> DibsError | None:
+    """Why this item, up to date with the clock, is not given to who asks; None if it is."""
+    return next(reasons(now, state, asker, unless_after), None)
+
+
+def reasons(now: int, state: State, asker: Asker, unless_after: int | None = None) -> Iterator[DibsError]:
+    """Everything that stands between who asks and the item, the weightiest first."""
+    item, session = state.item, asker.session
     if unless_after is not None and item.token != unless_after:
-        return holding.taken_over(state, unless_after)
-    if not table.allowed("claim", item.status):
-        return ItemNotClaimable(
-            f"{item.id} is {item.status}; only a ready item can be claimed",
-            item=item.id,
-            status=item.status,
-            why=f"it is {item.status}",
-        )
-    return at_capacity(agent, held)
+        yield holding.taken_over(state, unless_after)
+    elif state.claim is not None:
+        yield already_claimed(now, state.claim)
+    elif not table.allowed("claim", item.status) or rest(item, now, blocked=bool(state.blockers)) != READY:
+        yield not_claimable(now, state)
+    elif item.offered_to is not None and item.offered_to != session.id:
+        yield offered(now, item)
+    if not limits.may_take(asker.agent, item.action, item.approved):
+        yield limits.not_allowed(asker.agent, item)
+    full = limits.refusal(now, asker.agent, asker.load)
+    if full is not None:
+        yield full
+    held = conflict(item, asker.holds, session.id)
+    if held is not None:
+        yield busy(item.id, held)
 
 
-def at_capacity(agent: Agent, held: int) -> AgentAtCapacity | None:
-    if agent.max_claims is None or held < agent.max_claims:
-        return None
-    return AgentAtCapacity(
-        f"{agent.name} holds {held} of {agent.max_claims} items a session may hold; end one first",
-        agent=agent.name,
-        held=held,
-        max_claims=agent.max_claims,
+def not_claimable(now: int, state: State) -> ItemNotClaimable:
+    """An item that is in no state to be claimed, and what it waits for."""
+    item = state.item
+    status = item.status if not table.allowed("claim", item.status) else rest(item, now, blocked=bool(state.blockers))
+    why = f"it is {status}"
+    facts: dict[str, Any] = {}
+    if status == BLOCKED:
+        facts["blocked_by"] = [blocker.item for blocker in state.blockers]
+        why = "it waits for " + ", ".join(f"{blocker.item} ({blocker.status})" for blocker in state.blockers)
+    elif status == SCHEDULED and item.not_before is not None:
+        facts.update(not_before=item.not_before, retry_after_seconds=(item.not_before - now) / 1000)
+        why = f"its time comes in {when.span((item.not_before - now) / 1000)}"
+    elif status == PENDING_APPROVAL:
+        why = "it waits for approval"
+    return ItemNotClaimable(
+        f"{item.id} is {item.status}: {why}; only a ready item can be claimed",
+        item=item.id,
+        status=item.status,
+        why=why,
+        **facts,
     )
 
 
-def room(agent: Agent, held: int, n: int) -> int:
-    """How many of `n` wanted items the session has room for."""
-    return n if agent.max_claims is None else min(n, agent.max_claims - held)
+def offered(now: int, item: Item) -> ItemNotClaimable:
+    left = max(0, (item.offer_expires_at or now) - now) / 1000
+    return ItemNotClaimable(
+        f"{item.id} is kept for session {item.offered_to}, first in its queue, for {when.span(left)} more",
+        item=item.id,
+        status=item.status,
+        why=f"it is offered to session {item.offered_to}",
+        offered_to=item.offered_to,
+        retry_after_seconds=left,
+    )
 
 
 def wanted_types(agent: Agent, asked: Sequence[str]) -> tuple[str, ...] | None:
@@ -128,11 +178,6 @@ def wanted_types(agent: Agent, asked: Sequence[str]) -> tuple[str, ...] | None:
     if not agent.types:
         return tuple(asked) or None
     return tuple(t for t in agent.types if not asked or t in asked)
-
-
-def best_first(items: Iterable[Item]) -> list[Item]:
-    """Priority descending; the given order (oldest first) breaks ties."""
-    return sorted(items, key=lambda item: -item.priority)
 
 
 def ttl(kind: str, asked: float | None, settings: Settings) -> float:

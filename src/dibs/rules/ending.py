@@ -7,25 +7,27 @@ from __future__ import annotations
 
 from dibs.config import Settings
 from dibs.errors import ItemNotClaimed, NotClaimOwner
-from dibs.model import CANCELLED, DONE, FAILED, IN_PROGRESS, READY, Claim, Run
+from dibs.model import CANCELLED, DONE, FAILED, IN_PROGRESS, PARKED, PENDING_APPROVAL, REJECTED, Claim, Run
 from dibs.rules import table
-from dibs.rules.decision import State, Step, step
+from dibs.rules.backoff import delay_seconds
+from dibs.rules.decision import BOARD, State, Step, step
+from dibs.rules.resting import rest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Who acts when the board itself does.
-BOARD = "dibs"
 
-
-def release(now: int, state: State, claim: Claim, *, reason: str | None) -> Step:
-    return _end("release", "released", READY, now, state, claim, reason=reason)
+def release(now: int, state: State, claim: Claim, *, reason: str | None, park: bool = False) -> Step:
+    """Back to where it rests, or set aside."""
+    status = PARKED if park else _resting(now, state)
+    return _end("release", "released", status, now, state, claim, reason=reason)
 
 
 def forget(now: int, state: State, claim: Claim) -> Step:
     """The session says what it holds, and this is not among it."""
-    return _end("release", "forgotten", READY, now, state, claim, reason="not among what the session says it holds")
+    reason = "not among what the session says it holds"
+    return _end("release", "forgotten", _resting(now, state), now, state, claim, reason=reason)
 
 
 def done(
@@ -35,9 +37,55 @@ def done(
 
 
 def fail(
-    now: int, state: State, claim: Claim, *, reason: str | None, links: dict[str, Any], cost: dict[str, Any]
+    now: int,
+    state: State,
+    claim: Claim,
+    *,
+    reason: str | None,
+    links: dict[str, Any],
+    cost: dict[str, Any],
+    settings: Settings,
+    uniform: float,
 ) -> Step:
-    return _end("fail", "failed", FAILED, now, state, claim, reason=reason, links=links, cost=cost)
+    """Failed; while retries remain, scheduled again after a backoff of which `uniform` (0 to 1) draws the jitter."""
+    item, failures = state.item, state.item.failures + 1
+    changes: dict[str, Any] = {"failures": failures}
+    status = FAILED
+    if failures <= item.retries:
+        delay = delay_seconds(
+            failures - 1,
+            uniform,
+            base_seconds=settings.retry_backoff_seconds,
+            cap_seconds=settings.retry_backoff_seconds_max,
+        )
+        changes["not_before"] = now + round(delay * 1000)
+        status = rest(item.replace(not_before=changes["not_before"]), now, blocked=bool(state.blockers))
+    return _end("fail", "failed", status, now, state, claim, reason=reason, links=links, cost=cost, **changes)
+
+
+def submit(
+    now: int, state: State, claim: Claim, *, draft: str, note: str | None, links: dict[str, Any], cost: dict[str, Any]
+) -> Step:
+    """Drafted, and up to a person now."""
+    return _end(
+        "submit",
+        "submitted",
+        PENDING_APPROVAL,
+        now,
+        state,
+        claim,
+        reason=note,
+        draft=draft,
+        links=links,
+        cost=cost,
+        needs_approval=True,
+        approved=False,
+    )
+
+
+def reject(now: int, state: State, claim: Claim, *, reason: str) -> Step:
+    """The holder finds that this is not to be done."""
+    return _end("reject", "rejected", REJECTED, now, state, claim, reason=reason)
 
 
 def expire(now: int, state: State, settings: Settings) -> Step:
@@ -63,7 +111,7 @@ def force_release(now: int, state: State, *, actor: str, reason: str, token: int
             item=claim.item,
             holder={"session": claim.session, "agent": claim.agent, "token": claim.token},
         )
-    return _end("force_release", "force_released", READY, now, state, claim, reason=reason, actor=actor)
+    return _end("force_release", "force_released", _resting(now, state), now, state, claim, reason=reason, actor=actor)
 
 
 def cancel(now: int, state: State, *, actor: str, reason: str | None) -> Step:
@@ -74,13 +122,37 @@ def cancel(now: int, state: State, *, actor: str, reason: str | None) -> Step:
     return step(state, kind="cancelled", at=now, status=CANCELLED, actor=actor, data={"reason": reason})
 
 
+def restored(now: int, state: State, *, actor: str, token: int) -> Step:
+    """The board came back from a backup: whatever was claimed since is void, and tokens move on past all of it."""
+    if state.claim is None:
+        nobody: dict[str, Any] = {"offered_to": None, "offer_expires_at": None}
+        return step(state, kind="restored", at=now, status=state.item.status, actor=actor, token=token, **nobody)
+    reason = "the board was restored from a backup"
+    return _end(
+        "force_release",
+        "restored",
+        _resting(now, state),
+        now,
+        state,
+        state.claim,
+        reason=reason,
+        actor=actor,
+        token=token,
+    )
+
+
 def _strike(verb: str, outcome: str, now: int, state: State, settings: Settings) -> Step:
     claim = state.claim
     assert claim is not None, "only a claimed item can be struck"
     strikes = state.item.strikes + 1
     out = strikes >= settings.max_strikes
     reason = f"{strikes} of {settings.max_strikes} strikes" if out else None
-    return _end(verb, outcome, FAILED if out else READY, now, state, claim, reason=reason, actor=BOARD, strikes=strikes)
+    status = FAILED if out else _resting(now, state)
+    return _end(verb, outcome, status, now, state, claim, reason=reason, actor=BOARD, strikes=strikes)
+
+
+def _resting(now: int, state: State) -> str:
+    return rest(state.item, now, blocked=bool(state.blockers))
 
 
 def _end(
@@ -93,6 +165,7 @@ def _end(
     *,
     reason: str | None,
     actor: str | None = None,
+    draft: str | None = None,
     links: dict[str, Any] | None = None,
     cost: dict[str, Any] | None = None,
     **changes: Any,
@@ -107,10 +180,13 @@ def _end(
         ended_at=now,
         outcome=outcome,
         reason=reason,
+        draft=draft,
         links=links or {},
         cost=cost or {},
     )
-    data: dict[str, Any] = {"reason": reason, **changes}
+    data: dict[str, Any] = {"reason": reason}
+    if draft is not None:
+        data["draft"] = draft
     if links:
         data["links"] = links
     if cost:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dibs.model import EDITABLE, Event, Item
+from dibs.model import EDITABLE, READY, Event, Item
+from dibs.rules.decision import TOLD
 from dibs.rules.items import CONTENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
 
 def fold(events: Iterable[Event]) -> Item | None:
@@ -19,32 +21,40 @@ def fold(events: Iterable[Event]) -> Item | None:
 
 
 def _born(event: Event) -> Item:
-    content = {name: event.data[name] for name in CONTENT}
-    content["labels"] = tuple(content["labels"])
     return Item(
         id=event.item,
-        **content,
+        **_values(event, CONTENT),
+        approved=False,
         status=event.status,
         created_by=event.actor,
         created_at=event.at,
         updated_at=event.at,
         attempts=0,
         strikes=0,
+        failures=0,
         token=event.token,
         revision=event.number,
+        offered_to=None,
+        offer_expires_at=None,
     )
 
 
 def _after(item: Item, event: Event) -> Item:
-    edits = {name: event.data[name] for name in EDITABLE if event.kind == "edited" and name in event.data}
-    if "labels" in edits:
-        edits["labels"] = tuple(edits["labels"])
+    changes = _values(event, TOLD)
+    if event.kind == "edited":
+        changes.update(_values(event, EDITABLE))
+    if event.status != READY:
+        changes.update(offered_to=None, offer_expires_at=None)
     return item.replace(
         status=event.status,
         updated_at=event.at,
         revision=event.number,
         token=event.token,
         attempts=item.attempts + (event.kind == "claimed"),
-        strikes=event.data.get("strikes", item.strikes),
-        **edits,
+        **changes,
     )
+
+
+def _values(event: Event, names: Iterable[str]) -> dict[str, Any]:
+    found = {name: event.data[name] for name in names if name in event.data}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}

@@ -59,7 +59,7 @@ def fence(now: int, state: State, *, session: str, token: int | None, asked: Run
 def ended(state: State, run: Run, current: Claim | None) -> DibsError:
     """What the holder of a run that is over is told."""
     how = run.outcome or "expired"
-    if how in LAPSED:
+    if how in LAPSED and not _restored_since(state, run):
         return taken_over(state, run.token, how)
     if current is not None:
         return NotClaimOwner(
@@ -74,6 +74,11 @@ def ended(state: State, run: Run, current: Claim | None) -> DibsError:
         status=state.item.status,
         how=how,
     )
+
+
+def _restored_since(state: State, run: Run) -> bool:
+    """Whether the item's tokens moved on though nobody was given it: its board was restored from a backup."""
+    return state.run is not None and state.run.token == run.token < state.item.token
 
 
 def taken_over(state: State, token: int, how: str = "expired") -> ClaimExpired:
@@ -148,7 +153,6 @@ def progress(now: int, state: State, claim: Claim, *, note: str, meta: dict[str,
         session=claim.session,
         agent=claim.agent,
         claim=renew(claim, now),
-        run=state.run,
         data={"note": note, "meta": meta},
     )
 

@@ -1,76 +1,128 @@
-"""What people do to items: add, edit, try again."""
+"""What people do to items: add, edit, set aside, try again."""
 
 from __future__ import annotations
 
 from dibs.errors import Invalid
-from dibs.model import READY, Event, Item, NewItem
+from dibs.model import IN_PROGRESS, PARKED, Event, Item, NewItem
 from dibs.rules import table
 from dibs.rules.decision import State, Step, step
+from dibs.rules.resting import rest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
+
+    from dibs.model import Blocker
 
 #: The part of an item that people write; `added` tells all of it, `edited` what changed.
 CONTENT = tuple(name for name in NewItem._fields if name != "id")
+#: What an approval is about: editing it asks for approval again.
+APPROVED_CONTENT = frozenset({"title", "body", "payload", "type", "action", "resources"})
+#: What a claim was decided on: not to be edited under its holder.
+HELD_CONTENT = frozenset({"project", "type", "action", "resources"})
 
 
-def add(now: int, new: NewItem, *, actor: str, token_floor: int) -> Step:
-    """A new item, ready to be claimed. Its tokens start above every token the board has forgotten."""
-    content = {name: getattr(new, name) for name in CONTENT}
-    content["action"] = content["action"] or new.type
+def add(now: int, new: NewItem, *, actor: str, token_floor: int, blockers: Sequence[Blocker] = ()) -> Step:
+    """A new item. Its tokens start above every token the board has forgotten."""
+    content = content_of(new)
     item = Item(
         id=new.id,
         **content,
-        status=READY,
+        approved=False,
+        status="",
         created_by=actor,
         created_at=now,
         updated_at=now,
         attempts=0,
         strikes=0,
+        failures=0,
         token=token_floor,
         revision=1,
+        offered_to=None,
+        offer_expires_at=None,
     )
+    item = item.replace(status=rest(item, now, blocked=bool(blockers)))
     event = Event(
-        item=new.id, number=1, kind="added", at=now, status=READY, token=token_floor, actor=actor, data=content
+        item=new.id, number=1, kind="added", at=now, status=item.status, token=token_floor, actor=actor, data=content
     )
     return Step(item=item, claim=None, run=None, event=event)
 
 
-def same(new: NewItem, old: Item) -> bool:
-    """Whether adding `new` again says nothing that the board does not already have."""
-    return all(
-        getattr(new, name) == getattr(old, name) or (name == "action" and not new.action and old.action == old.type)
-        for name in CONTENT
-    )
+def same(new: NewItem, old: Item, added: Event) -> bool:
+    """Whether adding `new` again says what was said at first (in the event `added`), or what the item says now."""
+    content = content_of(new)
+    as_added = {name: tuple(value) if isinstance(value, list) else value for name, value in added.data.items()}
+    return content == as_added or all(getattr(old, name) == value for name, value in content.items())
+
+
+def content_of(new: NewItem) -> dict[str, Any]:
+    """What people said of a new item, the default of its action filled in."""
+    return {name: getattr(new, name) for name in CONTENT} | {"action": new.action or new.type}
 
 
 def taken(new: NewItem) -> Invalid:
     return Invalid(f"the id {new.id} is taken by an item with other content", field="id", item=new.id)
 
 
-def edit(now: int, state: State, changes: dict[str, Any], *, actor: str) -> Step | None:
-    """The item with other content; None when the changes change nothing."""
+def edit(
+    now: int, state: State, changes: dict[str, Any], *, actor: str, blockers: Sequence[Blocker] | None = None
+) -> Step | None:
+    """The item with other content; None when the changes change nothing.
+
+    `blockers` are the open dependencies that the item has with its new `depends_on`. An item that nobody holds moves to
+    where it rests now. Editing what was approved withdraws the approval.
+    """
     old = state.item
     if "type" in changes and "action" not in changes and old.action == old.type:
         changes = {**changes, "action": changes["type"]}
     real = {name: value for name, value in changes.items() if getattr(old, name) != value}
     if not real:
         return None
+    _refuse_under_holder(old, real)
+    told = dict(real)
+    if old.approved and APPROVED_CONTENT & real.keys():
+        told.update(needs_approval=True, approved=False)
+    status = old.status
+    if status in table.RESTING:
+        open_now = state.blockers if blockers is None else blockers
+        status = rest(old.replace(**told), now, blocked=bool(open_now))
     return step(
         state,
         kind="edited",
         at=now,
-        status=old.status,
+        status=status,
         actor=actor,
         claim=state.claim,
         data=real,
-        **real,
+        **told,
     )
 
 
+def park(now: int, state: State, *, actor: str, reason: str | None) -> Step:
+    """Set aside an item that nobody holds; `next` does not hand it out, a claim by id takes it."""
+    table.require("park", state.item)
+    return step(state, kind="parked", at=now, status=PARKED, actor=actor, data={"reason": reason})
+
+
+def unpark(now: int, state: State, *, actor: str, reason: str | None) -> Step:
+    table.require("unpark", state.item)
+    status = rest(state.item, now, blocked=bool(state.blockers))
+    return step(state, kind="unparked", at=now, status=status, actor=actor, data={"reason": reason})
+
+
 def retry(now: int, state: State, *, actor: str, reason: str | None) -> Step:
-    """A failed item is ready again, its strikes forgiven."""
+    """A failed item is to be done again, its strikes and failures forgiven."""
     table.require("retry", state.item)
-    data = {"reason": reason, "strikes": 0}
-    return step(state, kind="retried", at=now, status=READY, actor=actor, data=data, strikes=0)
+    changes: dict[str, Any] = {"strikes": 0, "failures": 0, "not_before": None}
+    status = rest(state.item.replace(**changes), now, blocked=bool(state.blockers))
+    return step(state, kind="retried", at=now, status=status, actor=actor, data={"reason": reason}, **changes)
+
+
+def _refuse_under_holder(item: Item, real: dict[str, Any]) -> None:
+    if item.status != IN_PROGRESS:
+        return
+    fixed = HELD_CONTENT | (APPROVED_CONTENT if item.approved else frozenset())
+    for name in real:
+        if name in fixed:
+            raise Invalid(f"{name} of {item.id} cannot change while it is claimed", field=name, item=item.id)

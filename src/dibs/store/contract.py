@@ -5,8 +5,10 @@ decide, and answers with values. It compares times only with its own clock, read
 docstrings here say about eligibility, order and failure holds for every store and is not repeated in them; the
 conformance suite (`dibs.testing.conformance`) shows it.
 
-**Eligible** for `next` is an item that is `ready`, or whose claim has expired; of a type that was asked for and that
-the session's agent takes; in one of the projects asked for. **Order**: priority descending, then oldest first; an item
+**Eligible** for `next` is an item that is `ready` (time counts: an expired claim, a schedule that has come and an offer
+nobody accepted are recorded first) and offered to nobody; of a type that was asked for and that the session's agent
+takes; of an action that its policy hands it; in one of the projects asked for; none of whose resources another session
+holds. **Order**: priority descending, then oldest first; an item
 that comes back keeps its place. **Live** is a claim whose `expires_at` lies ahead. **Fenced** verbs take effect iff
 (item, token, session) is the live claim at the decision instant; without a token, the session's own live claim is
 meant. Otherwise nothing changes, and the refusal says how the claim ended and who has the item now.
@@ -21,7 +23,7 @@ from abc import ABC, abstractmethod
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from dibs.model import (
@@ -36,14 +38,18 @@ if TYPE_CHECKING:
         Item,
         NewItem,
         Owner,
+        Prune,
+        Reason,
         Renewal,
         Request,
         Run,
         Session,
         SessionEnd,
         SessionView,
+        SoftClaim,
         Stats,
         Sweep,
+        Waiting,
     )
 
 
@@ -64,7 +70,8 @@ class Store(ABC):
     @abstractmethod
     def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Item, ...]:
         """All of the items or none. A taken id is `INVALID`, unless the item there has the same content: then that
-        one is answered. Items are as old as their place in the call."""
+        one is answered. So is an unknown dependency and a circle of them; items of one call may depend on each other
+        in any order. Items are as old as their place in the call."""
 
     @abstractmethod
     def get(self, item: str) -> Detail:
@@ -84,7 +91,9 @@ class Store(ABC):
 
     @abstractmethod
     def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Item:
-        """Change content, in any status; what changes nothing writes nothing."""
+        """Change content, in any status; what changes nothing writes nothing. An item that nobody holds moves to
+        where it rests then. Editing what was approved asks for approval again; project and resources of a claimed
+        item, and what was approved of it, are `INVALID`."""
 
     @abstractmethod
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
@@ -92,7 +101,32 @@ class Store(ABC):
 
     @abstractmethod
     def retry(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
-        """A failed item is ready again, its strikes forgiven."""
+        """A failed item is to be done again, its strikes and failures forgiven."""
+
+    @abstractmethod
+    def park(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
+        """Set aside an item that nobody holds: `next` does not hand it out, a claim by id takes it."""
+
+    @abstractmethod
+    def unpark(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
+        """Back to where it rests."""
+
+    @abstractmethod
+    def approve(
+        self,
+        item: str,
+        *,
+        actor: str,
+        comment: str | None = None,
+        done: bool = False,
+        request: Request | None = None,
+    ) -> Item:
+        """An item that waits for approval may be done, by agents allowed its action, or with `done` is done with its
+        draft. By the agent that drafted it: `FORBIDDEN`."""
+
+    @abstractmethod
+    def send_back(self, item: str, *, actor: str, comment: str, request: Request | None = None) -> Item:
+        """An item that waits for approval is to be drafted again."""
 
     # Agents and sessions
 
@@ -135,7 +169,9 @@ class Store(ABC):
         request: Request | None = None,
     ) -> Grant:
         """Exclusive. The session's own live claim is renewed and answered again, under the same token. `agent` is who
-        the caller takes the session for; if the session is another's, `INVALID`."""
+        the caller takes the session for; if the session is another's, `INVALID`. A parked item can be claimed if it
+        would be ready; one offered to another session cannot. A session that cannot accept its offer loses it to the
+        next."""
 
     @abstractmethod
     def recover(
@@ -163,13 +199,15 @@ class Store(ABC):
         request: Request | None = None,
     ) -> tuple[Grant, ...]:
         """The best eligible items, up to `n` and to the room the session has; a session without room is
-        `AGENT_AT_CAPACITY`. Empty means that at this instant there was none."""
+        `AGENT_AT_CAPACITY`, one that claims too fast `RATE_LIMITED`. Empty means that at this instant there was
+        none."""
 
     @abstractmethod
     def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:
-        """Renew every live claim of the session, and never one that has expired. `holding` maps each item the caller
-        believes to hold to its token (None: not known): live claims not in it are released as forgotten, and those in
-        it that are not held are answered as lost. Without it, expired claims not yet swept are answered as lost."""
+        """Renew every live claim of the session, soft ones too, and never one that has expired. `holding` maps each
+        item the caller believes to hold to its token (None: not known): live claims not in it are released as
+        forgotten, and those in it that are not held are answered as lost. Without it, expired claims not yet swept
+        are answered as lost."""
 
     @abstractmethod
     def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
@@ -196,9 +234,10 @@ class Store(ABC):
         session: str,
         token: int | None = None,
         reason: str | None = None,
+        park: bool = False,
         request: Request | None = None,
     ) -> Ended:
-        """Fenced: back to ready, without a strike."""
+        """Fenced: back to where it rests, or parked, without a strike."""
 
     @abstractmethod
     def done(
@@ -212,7 +251,8 @@ class Store(ABC):
         cost: Mapping[str, Any],
         request: Request | None = None,
     ) -> Ended:
-        """Fenced: the item is done."""
+        """Fenced: the item is done, and what depended on it alone moves on in the same step. An agent for which the
+        action is sensitive cannot: `FORBIDDEN`."""
 
     @abstractmethod
     def fail(
@@ -226,7 +266,36 @@ class Store(ABC):
         cost: Mapping[str, Any],
         request: Request | None = None,
     ) -> Ended:
-        """Fenced: the item failed."""
+        """Fenced: the item failed; while retries remain it is scheduled again, after an exponential backoff."""
+
+    @abstractmethod
+    def submit(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        draft: str,
+        note: str | None = None,
+        links: Mapping[str, Any],
+        cost: Mapping[str, Any],
+        request: Request | None = None,
+    ) -> Ended:
+        """Fenced: the run ends with a draft, and the item waits for approval."""
+
+    @abstractmethod
+    def reject(
+        self,
+        item: str,
+        *,
+        reason: str,
+        session: str | None = None,
+        token: int | None = None,
+        actor: str,
+        request: Request | None = None,
+    ) -> Item:
+        """The item is not to be done: fenced, if its holder (`session`) finds so; else `actor` says so of an item
+        that waits for approval."""
 
     @abstractmethod
     def force_release(
@@ -239,14 +308,46 @@ class Store(ABC):
     def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
         """End what has lapsed, at most `limit` claims: claims past their expiry, and those of sessions whose owner
         the caller has found dead (if it still is the session's owner; the session ends with it). Each is a strike;
-        the last strike fails the item."""
+        the last strike fails the item. Schedules that have come and offers nobody accepted move on, too."""
+
+    # Waiting for one item
+
+    @abstractmethod
+    def wait(self, item: str, *, session: str, ttl_seconds: float | None = None) -> Waiting:
+        """The session's ticket, at the end of the item's queue or renewed in its place. Tickets are served in order:
+        each transition of the item into ready offers it to the first live one, in the same step, for
+        `accept_seconds`; a claim by that session accepts. An item that is free at once is offered at once. An ended
+        item is `TASK_NOT_CLAIMABLE`."""
+
+    @abstractmethod
+    def leave(self, item: str, *, session: str) -> Waiting:
+        """Give the ticket up; an offer to it goes to the next. Without a ticket: `TASK_NOT_CLAIMED`."""
+
+    @abstractmethod
+    def ticket(self, item: str, *, session: str) -> Waiting:
+        """Where the session's latest ticket stands, or how it was closed. Without one: `TASK_NOT_CLAIMED`."""
+
+    @abstractmethod
+    def soft_claim(self, item: str, *, session: str, ttl_seconds: float | None = None) -> SoftClaim:
+        """Say that the session is on the item, under a lock of its own elsewhere. Shown in `who`, expires, renewed by
+        the session's heartbeat, excludes nobody, has no token, is no part of the history."""
+
+    @abstractmethod
+    def soft_release(self, item: str, *, session: str) -> SoftClaim: ...
+
+    @abstractmethod
+    def why(self, item: str, *, session: str) -> tuple[Reason, ...]:
+        """Everything that keeps the item from this session now; or why `claim` and `next` would give it."""
 
     # Reading
 
     @abstractmethod
-    def events(self, *, after: int = 0, item: str | None = None, limit: int) -> tuple[Event, ...]:
-        """The feed after a cursor, in feed order: per item in the order of its numbers, and nothing is ever
-        skipped."""
+    def events(
+        self, *, after: int | None = None, item: str | None = None, newest: bool = False, limit: int
+    ) -> tuple[Event, ...]:
+        """The feed after a cursor, or with `newest` only the end of it, in feed order: per item in the order of its
+        numbers, and nothing is ever skipped. None is the beginning of what is remembered; a cursor from before what
+        was pruned is `INVALID`."""
 
     @abstractmethod
     def runs(
@@ -260,7 +361,8 @@ class Store(ABC):
 
     @abstractmethod
     def who(self) -> tuple[Holding, ...]:
-        """Everything in progress, by agent, oldest claim first; what has no live claim comes last, without one."""
+        """Everything in progress, by agent, oldest claim first; then what has no live claim, without one; then soft
+        claims."""
 
     @abstractmethod
     def stats(self) -> Stats: ...
@@ -272,8 +374,33 @@ class Store(ABC):
         """A place to wait until anything on the board changes."""
 
     @abstractmethod
-    def due_seconds(self) -> float | None:
-        """How long until time alone changes something (the nearest expiry), by the store's clock; None: never."""
+    def due_seconds(self, item: str | None = None) -> float | None:
+        """How long until time alone changes something on the board, or about one item (an expiry, a schedule, an
+        offer), by the store's clock; None: never."""
+
+    # Whole boards
+
+    @abstractmethod
+    def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
+        """Forget up to `limit` items that ended so long ago, with their history, and raise the floors to the highest
+        token and event forgotten. One that is not done stays while something that has yet to end depends on it."""
+
+    @abstractmethod
+    def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Everything on the board, of one instant, as (kind of record, JSON object)."""
+
+    @abstractmethod
+    def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
+        """What `export` gave, into an empty board, all or nothing; how many records. Tokens are kept."""
+
+    @abstractmethod
+    def backup(self, path: str) -> None:
+        """A consistent copy of the board as a new file, while everybody goes on."""
+
+    @abstractmethod
+    def restore(self, path: str, *, actor: str) -> int:
+        """Make the board what the backup says. Live claims end, tokens and event numbers move on past everything ever
+        given, so that whoever still holds one is refused; how many items that concerned."""
 
     @abstractmethod
     def check(self) -> tuple[str, ...]:

@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections import Counter
 
 from dibs.errors import DibsError
+from dibs.testing.history import read_feed
 from dibs.testing.invariants import violations
 from dibs.testing.reference import No, Reference
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     from dibs.testing.harness import Harness
 
     E = TypeVar("E", bound=Exception)
 
 SESSIONS = ("ann-1", "ann-2", "bob-1", "cyd-1")
+ENDED = ("done", "rejected", "cancelled")
+#: What of an item both sides have to agree on.
+COMPARED = (
+    *("status", "token", "strikes", "failures", "attempts", "priority", "revision", "title", "depends_on", "retries"),
+    *("not_before", "needs_approval", "approved", "offered_to", "offer_expires_at"),
+)
 #: The same instant in every run, so that a failure can be had again to the last digit.
 BEGIN_AT = 1_800_000_000_000
 
@@ -32,17 +39,18 @@ class Comparison:
         self.board, self.other = harness.board(), harness.board()
         self.model = Reference(harness.clock.now())
 
-    def begin(self, limit: int | None) -> None:
-        """The sessions, a few items, and a limit for one of the agents."""
-        self.board.set_agent("ann", max_claims=limit)
-        self.model.limits["ann"] = limit
+    def begin(self, limit: int | None, total: int | None) -> None:
+        """The sessions, a few items, and limits for one of the agents."""
+        self.board.set_agent("ann", max_claims=limit, max_claims_total=total)
+        self.model.limits["ann"] = (limit, total)
         for session in SESSIONS:
             self.start(session)
         for priority in (1, 2, 2):
-            self.add(priority, 28800.0)
+            self.add(priority=priority, retries=priority - 1)
 
     def close(self) -> None:
         try:
+            self.met.update(f"event {event.kind}" for event in read_feed(self.board))
             found = violations(self.board)
             assert not found, "\n".join(found)
         finally:
@@ -63,28 +71,48 @@ class Comparison:
         self.met[verb] += 1
 
     def look(self) -> None:
-        """Items and live claims are the same on both sides."""
+        """Items, live claims, queues and soft claims are the same on both sides."""
         rows = {item.id: item for item in self.other.list()}
         assert set(rows) == set(self.model.items)
         for id, row in rows.items():
-            claim = self.model.claims.get(id)
-            if claim is not None and row.token == claim["token"] and row.status in ("ready", "failed"):
-                self.model.noticed(id)
+            if row.revision > self.model.items[id]["revision"]:
+                self.model.freshen(id)  # a verb that was refused has written down what time has done
         for id, expected in self.model.items.items():
-            for name in ("status", "token", "strikes", "attempts", "priority", "revision"):
+            for name in COMPARED:
                 found = getattr(rows[id], name)
                 assert found == expected[name], f"{id}: {name} is {found!r}, the model says {expected[name]!r}"
         self._same_claims()
+        self._same_queues()
 
     def start(self, session: str) -> None:
         agent = session.partition("-")[0]
         self.board.start_session(agent, id=session)
         self.model.start_session(session, agent)
 
-    def add(self, priority: int, timeout_seconds: float) -> None:
+    def add(
+        self,
+        *,
+        priority: int = 2,
+        timeout_seconds: float = 28800.0,
+        depends_on: tuple[str, ...] = (),
+        not_before: int | None = None,
+        retries: int = 0,
+        needs_approval: bool = False,
+    ) -> None:
         id = f"item-{len(self.model.items)}"
-        self.board.add(id, id=id, priority=priority, timeout_seconds=timeout_seconds)
-        self.model.add(id, priority, timeout_seconds)
+        more: dict[str, Any] = {"depends_on": depends_on, "not_before": not_before, "retries": retries}
+        self.board.add(
+            id, id=id, priority=priority, timeout_seconds=timeout_seconds, needs_approval=needs_approval, **more
+        )
+        self.model.add(id, priority=priority, timeout=timeout_seconds, needs_approval=needs_approval, **more)
+
+    def claim(self, id: str, session: str) -> None:
+        self.agree(
+            "claim",
+            lambda: self.model.claim(id, session, 600.0),
+            lambda: self.board.claim(id, session=session, ttl_seconds=600.0).claim.token,
+            told=True,
+        )
 
     def let_pass(self, seconds: float) -> None:
         self.harness.clock.advance(seconds)
@@ -94,18 +122,27 @@ class Comparison:
 
     def item(self, number: int) -> str:
         """One of the items that are still going on, or the latest that is not: most steps should matter."""
-        going_on = [id for id, item in self.model.items.items() if item["status"] not in ("done", "cancelled")]
+        going_on = [id for id, item in self.model.items.items() if item["status"] not in ENDED]
         if not going_on:
-            self.add(priority=2, timeout_seconds=700.0)
+            self.add(timeout_seconds=700.0)
             going_on = [f"item-{len(self.model.items) - 1}"]
         over = [id for id in self.model.items if id not in going_on]
         chosen = [*going_on, *over[-1:]]
         return chosen[number % len(chosen)]
 
+    def all_in(self, status: str) -> list[str]:
+        return [id for id, item in self.model.items.items() if item["status"] == status]
+
+    def in_status(self, status: str, number: int) -> str:
+        """An item in that status, if there is one."""
+        found = self.all_in(status)
+        return found[number % len(found)] if found else self.item(number)
+
     def shown(self, number: int, who: str, which: str) -> tuple[str, str, int | None]:
         """The item, the session and the token that a holder's verb is done with."""
         if who == "holder" and not self.model.claims:
-            self._let_somebody_claim(number)
+            # So that there is a holder to act, whatever steps came before.
+            self.claim(self.in_status("ready", number), SESSIONS[number % len(SESSIONS)])
         claimed = sorted(self.model.claims)
         id = claimed[number % len(claimed)] if claimed and who == "holder" else self.item(number)
         latest: int = self.model.items[id]["token"]
@@ -113,14 +150,6 @@ class Comparison:
         last = self.model.runs.get((id, latest), {"session": SESSIONS[0]})
         session = last["session"] if who == "holder" else who
         return id, session, None if token is None or token < 1 else token
-
-    def _let_somebody_claim(self, number: int) -> None:
-        """So that there is a holder to act, whatever steps came before."""
-        ready = [id for id, item in self.model.items.items() if item["status"] == "ready"]
-        session = SESSIONS[number % len(SESSIONS)]
-        if ready and self.model.sessions[session]["live"]:
-            self.model.claim(ready[0], session, 600.0)
-            self.board.claim(ready[0], session=session, ttl_seconds=600.0)
 
     def _same_refusal(self, verb: str, no: No, refusal: DibsError) -> None:
         assert refusal.code == no.code, f"{verb}: {refusal.code} ({refusal.message}), the model says {no.code}"
@@ -133,13 +162,25 @@ class Comparison:
         self.met[no.code] += 1
 
     def _same_claims(self) -> None:
-        live = {line.item.id: line.claim for line in self.board.who() if line.claim is not None}
+        lines = self.board.who()
+        soft = {(line.soft.item, line.soft.session): line.soft.expires_at for line in lines if line.soft is not None}
+        said = {key: one["expires_at"] for key, one in self.model.soft.items() if self.model.now < one["expires_at"]}
+        assert soft == said, f"softly claimed are {soft}, the model says {said}"
+        live = {line.item.id: line.claim for line in lines if line.claim is not None}
         assert set(live) == {item for item in self.model.claims if self.model.live(item)}
         for id, claim in live.items():
             kept = self.model.claims[id]
             found = (claim.session, claim.token, claim.expires_at, claim.deadline_at, claim.heartbeat_count)
             wanted = (kept["session"], kept["token"], kept["expires_at"], kept["deadline_at"], kept["beats"])
             assert found == wanted, f"{id}: its claim is {found}, the model says {wanted}"
+
+    def _same_queues(self) -> None:
+        for id, tickets in self.model.tickets.items():
+            if not tickets:
+                continue
+            found = [(ticket.session, ticket.expires_at) for ticket in self.other.get(id).waiters]
+            wanted = [(ticket["session"], ticket["expires_at"]) for ticket in self.model.waiters(id)]
+            assert found == wanted, f"{id}: waiting are {found}, the model says {wanted}"
 
 
 def _outcome(verb: Callable[[], object], kind: type[E]) -> tuple[object, E | None]:

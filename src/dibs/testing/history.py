@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dibs.model import Event
 
 #: What closes a run when its holder asks for it.
-ENDS = {"done": "done", "fail": "failed", "release": "released"}
+ENDS = {"done": "done", "fail": "failed", "release": "released", "submit": "submitted"}
 PAGE = 10_000
 
 
@@ -188,6 +188,6 @@ def _acknowledged_is_recorded(
 def read_feed(board: Board) -> list[Event]:
     """The whole feed, read page by page with its own cursor."""
     events: list[Event] = []
-    while page := board.events(after=events[-1].id if events else 0, limit=PAGE):
+    while page := board.events(after=events[-1].id if events else None, limit=PAGE):
         events.extend(page)
     return events

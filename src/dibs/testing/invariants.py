@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 
 from dibs.model import STATUSES
+from dibs.testing import conditions
 from dibs.testing.history import read_feed
 from dibs.testing.refold import Story
 
@@ -33,8 +34,12 @@ def violations(board: Board) -> list[str]:
         story = stories.get(item.id)
         if story is not None:
             found += [*story.oddities, *story.differences(item), *_claim_fits(board, item, story)]
+            found += conditions.queues_fit(board, item)
+    found += [*conditions.blocked_as_they_should(events), *conditions.blocked_now(items)]
+    found += conditions.floors_hold(board, events)
     found += _runs_are_the_stories(board.runs(limit=LIMIT), stories)
-    found += _who_is_what_is_in_progress(board.who(), items)
+    holdings = [line for line in board.who() if line.soft is None]
+    found += [*_who_is_what_is_in_progress(holdings, items), *conditions.resources_apart(holdings)]
     found += _figures_add_up(board, items, stories)
     return found
 

@@ -14,27 +14,59 @@ if TYPE_CHECKING:
 
     from dibs.model import Event
 
-#: kind -> (the status it leads to, None: as it was; whether it ends a claim, None: if there is one)
-KINDS: dict[str, tuple[str | None, bool | None]] = {
-    "added": ("ready", False),
-    "edited": (None, False),
-    "claimed": ("in_progress", False),
-    "progress": (None, False),
-    "released": ("ready", True),
-    "forgotten": ("ready", True),
-    "force_released": ("ready", True),
-    "expired": (None, True),
-    "owner_died": (None, True),
-    "done": ("done", True),
-    "failed": ("failed", True),
-    "cancelled": ("cancelled", None),
-    "retried": ("ready", False),
+RESTING = frozenset({"pending_approval", "blocked", "scheduled", "ready"})
+ENDED = frozenset({"done", "failed", "rejected", "cancelled"})
+HELD = frozenset({"in_progress"})
+READY = frozenset({"ready"})
+REST = "to where it rests"
+SAME = "as it was"
+
+#: kind -> (the statuses it can befall, where it leads)
+KINDS: dict[str, tuple[frozenset[str], str]] = {
+    "added": (frozenset(), REST),
+    "edited": (RESTING | HELD | ENDED | {"parked"}, SAME),
+    "claimable": (READY, SAME),
+    "offered": (READY, SAME),
+    "offer_lapsed": (READY, SAME),
+    "unblocked": (frozenset({"blocked"}), REST),
+    "due": (frozenset({"scheduled"}), REST),
+    "claimed": (READY | {"parked"}, "in_progress"),
+    "progress": (HELD, SAME),
+    "released": (HELD, REST),
+    "forgotten": (HELD, REST),
+    "force_released": (HELD, REST),
+    "expired": (HELD, REST),
+    "owner_died": (HELD, REST),
+    "done": (HELD, "done"),
+    "failed": (HELD, REST),
+    "submitted": (HELD, "pending_approval"),
+    "rejected": (HELD | {"pending_approval"}, "rejected"),
+    "approved": (frozenset({"pending_approval"}), REST),
+    "sent_back": (frozenset({"pending_approval"}), REST),
+    "parked": (RESTING, "parked"),
+    "unparked": (frozenset({"parked"}), REST),
+    "retried": (frozenset({"failed"}), REST),
+    "cancelled": (RESTING | HELD | {"parked"}, "cancelled"),
+    "restored": (RESTING | HELD | {"parked", "failed"}, SAME),
+}
+#: Statuses that some kinds may lead to beside the above.
+ELSE = {
+    "released": "parked",
+    "expired": "failed",
+    "owner_died": "failed",
+    "failed": "failed",
+    "approved": "done",
 }
 STRIKES = ("expired", "owner_died")
+#: What leaves a claim as it is; every other kind ends one, if there is one.
+KEEPS_CLAIM = ("added", "edited", "claimed", "progress")
+#: An approval is about these: editing one of them asks for it again.
+APPROVED_OF = ("title", "body", "payload", "type", "action", "resources")
+LISTS = ("labels", "depends_on", "resources")
 
 
 class Story:
-    """An item's history, told to the end: its fields, its runs as {token: (session, agent, start, end, outcome)}."""
+    """An item's history, told to the end: its fields, its runs by token, and all that is odd about it."""
 
     def __init__(self, item: str, events: Iterable[Event]) -> None:
         self.item = item
@@ -42,10 +74,13 @@ class Story:
         self.fields: dict[str, Any] = {}
         self.runs: dict[int, dict[str, Any]] = {}
         self.open_token: int | None = None
+        self._to_be_said_since: int | None = None
         for number, event in enumerate(events, start=1):
             if event.number != number:
                 self._odd(f"event {event.number} stands where {number} belongs")
             self._tell(event)
+        if self._to_be_said_since is not None:
+            self._odd("it became ready, and nobody was told that it can be claimed")
 
     def differences(self, row: Item) -> list[str]:
         """Where the item's row is not what its history says."""
@@ -68,26 +103,46 @@ class Story:
             self._begin(event)
         elif not self.fields:
             return
-        elif event.kind == "claimed":
+        elif self.fields["status"] not in KINDS[event.kind][0]:
+            self._odd(f"event {event.number} is {event.kind} while {self.fields['status']}")
+        self._hear_of_freedom(event)
+        if event.kind == "claimed":
             self._claim(event)
         elif event.kind == "edited":
             self._edit(event)
         self._end_run(event)
+        self._count(event)
+        self._approval(event)
         self._move(event)
 
     def _begin(self, event: Event) -> None:
-        content = dict(event.data)
-        content["labels"] = tuple(content.get("labels", ()))
-        born = {"id": event.item, "created_by": event.actor, "created_at": event.at, "attempts": 0, "strikes": 0}
-        self.fields = {**content, **born, "status": "ready", "token": event.token}
+        content = {name: tuple(value) if name in LISTS else value for name, value in event.data.items()}
+        born = {"id": event.item, "created_by": event.actor, "created_at": event.at}
+        zero = {"attempts": 0, "strikes": 0, "failures": 0, "approved": False, "offered_to": None}
+        nothing = {"offer_expires_at": None, "status": None, "token": event.token}
+        self.fields = {**content, **born, **zero, **nothing}
+
+    def _hear_of_freedom(self, event: Event) -> None:
+        """Right after an item became free, and at the same instant, it is offered to somebody or claimable by all."""
+        since, self._to_be_said_since = self._to_be_said_since, None
+        tells = event.kind in ("claimable", "offered")
+        if since is not None and not (tells and event.at == since):
+            self._odd(f"event {event.number} ({event.kind}) stands where it is told who can claim it")
+        if event.kind == "claimable" and since is None and self.fields["offered_to"] is None:
+            self._odd(f"event {event.number} says again that it can be claimed")
+        before, offered = self.fields["status"], self.fields["offered_to"]
+        if event.status == "ready" and not tells:
+            gone = event.kind == "offer_lapsed" or (event.kind == "restored" and offered is not None)
+            if before != "ready" or gone:
+                self._to_be_said_since = event.at
 
     def _claim(self, event: Event) -> None:
-        if self.fields["status"] != "ready":
-            self._odd(f"event {event.number} claims it while {self.fields['status']}")
         if event.token != self.fields["token"] + 1:
             self._odd(f"token {event.token} follows token {self.fields['token']}")
         if not event.session or not event.agent:
             self._odd(f"event {event.number} does not say who claimed")
+        if self.fields["offered_to"] not in (None, event.session):
+            self._odd(f"event {event.number} gives {event.session} what is kept for {self.fields['offered_to']}")
         self.fields["attempts"] += 1
         self.fields["token"] = event.token
         self.open_token = event.token
@@ -100,40 +155,83 @@ class Story:
         }
 
     def _edit(self, event: Event) -> None:
+        withdrawn = self.fields["approved"] and any(name in event.data for name in APPROVED_OF)
         for name, value in event.data.items():
+            if name in ("needs_approval", "approved") and withdrawn:
+                continue
+            if name in ("offered_to", "offer_expires_at") and value is None and event.status != "ready":
+                continue
             if name not in EDITABLE:
                 self._odd(f"event {event.number} edits {name}")
-            self.fields[name] = tuple(value) if name == "labels" else value
+            self.fields[name] = tuple(value) if name in LISTS else value
+        if withdrawn:
+            self.fields.update(needs_approval=True, approved=False)
 
     def _end_run(self, event: Event) -> None:
-        ends = KINDS[event.kind][1]
-        if ends is None:
-            ends = self.open_token is not None
-        if not ends:
+        if self.open_token is None or event.kind in KEEPS_CLAIM:
             return
-        run = self.runs.get(self.open_token or 0)
-        if run is None:
-            self._odd(f"event {event.number} ({event.kind}) ends a claim that nobody has")
-            return
-        if event.token != self.open_token:
+        run = self.runs[self.open_token]
+        if event.token != self.open_token and event.kind != "restored":
             self._odd(f"event {event.number} ({event.kind}) has token {event.token}, the claim is {self.open_token}")
         if (event.session, event.agent) != (run["session"], run["agent"]):
             self._odd(f"event {event.number} ({event.kind}) does not name its holder {run['session']}")
-        run.update(ended_at=event.at, outcome=event.kind)
+        told = {name: event.data.get(name) for name in ("reason", "draft")}
+        more = {name: event.data.get(name, {}) for name in ("links", "cost")}
+        run.update(ended_at=event.at, outcome=event.kind, **told, **more)
         self.open_token = None
 
-    def _move(self, event: Event) -> None:
-        if event.kind in STRIKES:
-            self.fields["strikes"] += 1
+    def _count(self, event: Event) -> None:
+        self.fields["strikes"] += event.kind in STRIKES
+        self.fields["failures"] += event.kind == "failed"
         if event.kind == "retried":
-            self.fields["strikes"] = 0
-        told = KINDS[event.kind][0]
-        allowed = ("ready", "failed") if event.kind in STRIKES else (told or self.fields["status"],)
-        if event.status not in allowed:
+            self.fields.update(strikes=0, failures=0, not_before=None)
+        if event.kind == "failed" and self.fields["failures"] <= self.fields["retries"]:
+            self.fields["not_before"] = event.data.get("not_before")
+            if not self.fields["not_before"] or self.fields["not_before"] < event.at:
+                self._odd(f"event {event.number} is to be tried again at {self.fields['not_before']}")
+
+    def _approval(self, event: Event) -> None:
+        if event.kind == "submitted":
+            self.fields.update(needs_approval=True, approved=False)
+        elif event.kind in ("approved", "sent_back"):
+            self.fields.update(needs_approval=False, approved=event.kind == "approved")
+
+    def _move(self, event: Event) -> None:
+        if event.status not in self._leads_to(event):
             self._odd(f"event {event.number} ({event.kind}) leads to {event.status}")
-        if event.token != self.fields["token"]:
+        if event.kind == "restored":
+            if event.token <= self.fields["token"]:
+                self._odd(f"event {event.number} takes the token from {self.fields['token']} to {event.token}")
+            self.fields["token"] = event.token
+        elif event.token != self.fields["token"]:
             self._odd(f"event {event.number} ({event.kind}) has token {event.token}, not {self.fields['token']}")
         self.fields.update(status=event.status, updated_at=event.at, revision=event.number)
+        if event.kind == "offered":
+            if not event.session or not event.data.get("offer_expires_at", 0) > event.at:
+                self._odd(f"event {event.number} does not say to whom it is offered, or until when")
+            self.fields.update(offered_to=event.session, offer_expires_at=event.data.get("offer_expires_at"))
+        elif event.status != "ready" or event.kind in ("claimable", "offer_lapsed", "restored"):
+            self.fields.update(offered_to=None, offer_expires_at=None)
+
+    def _leads_to(self, event: Event) -> set[str]:
+        before, told = self.fields["status"], KINDS[event.kind][1]
+        if event.kind == "edited" and before in RESTING:
+            return self._rests(event)
+        if event.kind == "restored" and before in HELD:
+            return self._rests(event)
+        if event.kind == "failed" and self.fields["failures"] > self.fields["retries"]:
+            return {"failed"}
+        if event.kind == "failed":
+            return self._rests(event)
+        also = {ELSE[event.kind]} if event.kind in ELSE else set()
+        return also | (self._rests(event) if told == REST else {before if told == SAME else told})
+
+    def _rests(self, event: Event) -> set[str]:
+        """Where it may stay, as far as it can be said without a look at what it depends on."""
+        if self.fields["needs_approval"]:
+            return {"pending_approval"}
+        due = self.fields["not_before"] is None or self.fields["not_before"] <= event.at
+        return {"ready" if due else "scheduled"} | ({"blocked"} if self.fields["depends_on"] else set())
 
     def _odd(self, what: str) -> None:
         self.oddities.append(f"{self.item}: {what}")

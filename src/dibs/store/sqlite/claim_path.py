@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 
 from dibs.errors import ClaimExpired, DibsError
 from dibs.model import Ended, Grant, Heartbeat, Lost, Renewal
-from dibs.rules import claiming, ending, holding
-from dibs.store.sqlite import rows
-from dibs.store.sqlite.queries import PATH
+from dibs.rules import claiming, ending, holding, limits
+from dibs.rules.freshening import freshen
+from dibs.store.sqlite import choice, rows
+from dibs.store.sqlite.queries import PATH, UPKEEP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeVar
 
     from dibs.model import Claim, Item, Request, Run
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-#: How many expired claims `next` records before it looks: all there are, as far as anyone can tell, so that none of
-#: them is passed over for a lesser item.
-EXPIRED_MAX = 10_000
+#: How much that is overdue `next` records before it looks: all there is, as far as anyone can tell, so that none of it
+#: is passed over for a lesser item.
+OVERDUE_MAX = 10_000
 
 
 class ClaimPath:
@@ -68,21 +70,21 @@ class ClaimPath:
         request: Request | None = None,
     ) -> tuple[Grant, ...]:
         def next(t: Transaction) -> tuple[Grant, ...]:
-            me, my_agent = t.session_and_agent(session, agent)
-            ttl = claiming.ttl(me.kind, ttl_seconds, t.settings)
-            expire_lapsed(t, EXPIRED_MAX)
-            held = t.held(session)
-            full = claiming.at_capacity(my_agent, held)
+            asker = t.asker(session, agent)
+            ttl = claiming.ttl(asker.session.kind, ttl_seconds, t.settings)
+            freshen_overdue(t, OVERDUE_MAX)
+            asker = asker.replace(load=t.load(asker.session, asker.agent))
+            full = limits.refusal(t.now, asker.agent, asker.load)
             if full is not None:
                 t.refuse(full)
-            wanted = claiming.wanted_types(my_agent, types)
             grants = []
-            for item in _best(t, wanted, projects, claiming.room(my_agent, held, n)):
-                before = t.run_of(item.id, item.token)
-                step = claiming.grant(t.now, item, me, ttl)
+            for item in choice.best(t, asker, types, projects, limits.room(t.now, asker.agent, asker.load, n)):
+                before = t.state_of(item)
+                step = claiming.grant(t.now, before, asker.session, ttl)
                 t.take(step)
-                grants.append(_granted(t, step.item, step.claim, before))
+                grants.append(_granted(t, step.item, step.claim, before.run))
             if grants:
+                t.spend(asker, len(grants))
                 t.see(session)
             return tuple(grants)
 
@@ -130,10 +132,11 @@ class ClaimPath:
         session: str,
         token: int | None = None,
         reason: str | None = None,
+        park: bool = False,
         request: Request | None = None,
     ) -> Ended:
-        def release(now: int, state: State, claim: Claim) -> Step:
-            return ending.release(now, state, claim, reason=reason)
+        def release(t: Transaction, state: State, claim: Claim) -> Step:
+            return ending.release(t.now, state, claim, reason=reason, park=park)
 
         return self._end(release, item, session, token, request)
 
@@ -148,8 +151,11 @@ class ClaimPath:
         cost: Mapping[str, Any],
         request: Request | None = None,
     ) -> Ended:
-        def done(now: int, state: State, claim: Claim) -> Step:
-            return ending.done(now, state, claim, note=note, links=dict(links), cost=dict(cost))
+        def done(t: Transaction, state: State, claim: Claim) -> Step:
+            agent = t.agent(claim.agent)
+            if not limits.may_finish(agent, state.item):
+                raise limits.must_submit(agent, state.item)
+            return ending.done(t.now, state, claim, note=note, links=dict(links), cost=dict(cost))
 
         return self._end(done, item, session, token, request)
 
@@ -164,41 +170,76 @@ class ClaimPath:
         cost: Mapping[str, Any],
         request: Request | None = None,
     ) -> Ended:
-        def fail(now: int, state: State, claim: Claim) -> Step:
-            return ending.fail(now, state, claim, reason=reason, links=dict(links), cost=dict(cost))
+        def fail(t: Transaction, state: State, claim: Claim) -> Step:
+            return ending.fail(
+                t.now,
+                state,
+                claim,
+                reason=reason,
+                links=dict(links),
+                cost=dict(cost),
+                settings=t.settings,
+                uniform=_uniform(),
+            )
 
         return self._end(fail, item, session, token, request)
 
+    def submit(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        draft: str,
+        note: str | None = None,
+        links: Mapping[str, Any],
+        cost: Mapping[str, Any],
+        request: Request | None = None,
+    ) -> Ended:
+        def submit(t: Transaction, state: State, claim: Claim) -> Step:
+            return ending.submit(t.now, state, claim, draft=draft, note=note, links=dict(links), cost=dict(cost))
+
+        return self._end(submit, item, session, token, request)
+
     def _end(
         self,
-        end: Callable[[int, State, Claim], Step],
+        end: Callable[[Transaction, State, Claim], Step],
         item: str,
         session: str,
         token: int | None,
         request: Request | None,
     ) -> Ended:
         def work(t: Transaction) -> Ended:
-            step = end(t.now, *t.fenced(item, session, token))
-            t.take(step)
+            state, claim = t.fenced(item, session, token)
+            step = end(t, state, claim)
+            last = t.carry_out(state, step)
             t.see(session)
-            return ended(step)
+            return ended(step, last)
 
         return self.write(work, request, Ended)
 
 
-def ended(step: Step) -> Ended:
+def ended(step: Step, last: Step) -> Ended:
     assert step.run is not None, "an end closes a run"
-    return Ended(item=step.item, run=step.run)
+    return Ended(item=last.item, run=step.run)
 
 
-def expire_lapsed(t: Transaction, limit: int) -> list[Item]:
-    """Record the expiry of claims whose time is up, oldest first, at most `limit`; the items as they are then."""
-    expired = []
-    for (item,) in t.all(PATH["lapsed_items"], now=t.now, limit=limit):
-        step = ending.expire(t.now, t.state(item), t.settings)
-        t.take(step)
-        expired.append(step.item)
-    return expired
+def freshen_overdue(t: Transaction, limit: int) -> dict[str, list[Item]]:
+    """Record what time has done, oldest first, at most `limit` of each: expired claims, schedules, offers."""
+    moved: dict[str, list[Item]] = {}
+    for what in ("expired_items", "due_items", "lapsed_offers"):
+        moved[what] = []
+        for (item,) in t.all(PATH[what], now=t.now, limit=limit):
+            steps, state = freshen(t.now, t.state(item), t.settings)
+            for step in steps:
+                t.take(step)
+            moved[what].append(state.item)
+    return moved
+
+
+def _uniform() -> float:
+    """A draw from 0 to 1; the module `random` would cost a third of a claim to import."""
+    return int.from_bytes(os.urandom(7), "big") / 2**56
 
 
 def _claim(
@@ -209,25 +250,18 @@ def _claim(
     ttl_seconds: float | None,
     unless_after: int | None = None,
 ) -> Grant:
-    me, my_agent = t.session_and_agent(session, agent)
     state = t.state(item)
+    asker = t.asker(session, agent, state.item.project if state.item.resources else None)
     decision = claiming.claim(
-        t.now,
-        state,
-        me,
-        my_agent,
-        t.held(session),
-        ttl_seconds=ttl_seconds,
-        settings=t.settings,
-        unless_after=unless_after,
+        t.now, state, asker, ttl_seconds=ttl_seconds, settings=t.settings, unless_after=unless_after
     )
     t.write(decision)
     t.see(session)
     if decision.renewed is not None:
-        before = None if decision.renewed.token < 2 else t.run_of(item, decision.renewed.token - 1)
-        return _granted(t, state.item, decision.renewed, before)
+        return _granted(t, state.item, decision.renewed, t.run_of(item, decision.renewed.token - 1))
+    t.spend(asker, 1)
     # An expiry on the way is the end of the run that the new holder takes up.
-    before = decision.steps[-2].run if len(decision.steps) > 1 else state.run
+    before = next((step.run for step in reversed(decision.steps[:-1]) if step.run is not None), state.run)
     return _granted(t, decision.steps[-1].item, decision.steps[-1].claim, before)
 
 
@@ -247,31 +281,6 @@ def _granted(t: Transaction, item: Item, claim: Claim | None, before: Run | None
     return Grant(item=item, claim=claim, previous=t.previous(before))
 
 
-def _best(t: Transaction, types: Sequence[str] | None, projects: Sequence[str], n: int) -> list[Item]:
-    """The first `n` ready items over the lanes that are wanted: priority descending, then age."""
-    if types is not None and projects:
-        lanes = [(project, type) for project in projects for type in types]
-    else:
-        lanes = [
-            (project, type)
-            for project, type in _ready_lanes(t)
-            if (not projects or project in projects) and (types is None or type in types)
-        ]
-    heads: list[tuple[int, int]] = []
-    for project, type in lanes:
-        heads += t.all(PATH["lane_heads"], project=project, type=type, limit=n)
-    best = sorted(heads, key=lambda head: (-head[0], head[1]))[:n]
-    found = (t.one(PATH["item_by_seq"], seq=seq) for _, seq in best)
-    return [rows.item(row) for row in found if row is not None]
-
-
-def _ready_lanes(t: Transaction) -> Iterator[tuple[str, str]]:
-    lane = t.one(PATH["next_lane"], project="", type="")
-    while lane is not None:
-        yield lane[0], lane[1]
-        lane = t.one(PATH["next_lane"], project=lane[0], type=lane[1])
-
-
 def _heartbeat(t: Transaction, session: str, believed: Mapping[str, int | None] | None) -> Heartbeat:
     t.session(session)
     forgotten = []
@@ -279,9 +288,11 @@ def _heartbeat(t: Transaction, session: str, believed: Mapping[str, int | None] 
         for row in t.all(PATH["live_claims_of_session"], session=session, now=t.now):
             claim = rows.claim(row)
             if claim.item not in believed:
-                t.take(ending.forget(t.now, t.state(claim.item), claim))
+                state = t.state(claim.item)
+                t.carry_out(state, ending.forget(t.now, state, claim))
                 forgotten.append(claim.item)
     kept = [rows.claim(row) for row in t.all(PATH["renew_session"], session=session, now=t.now)]
+    t.run(UPKEEP["renew_soft_claims"], {"session": session, "now": t.now})
     lost = _lapsed(t, session) if believed is None else _lost(t, session, believed)
     t.see(session)
     return Heartbeat(

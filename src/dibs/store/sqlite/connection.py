@@ -96,7 +96,7 @@ def migrate(connection: apsw.Connection, path: str, lock: FairLock, create: bool
             script = _migration(number)
             stamp = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number}"
             connection.execute(f"BEGIN IMMEDIATE; {script}; {stamp}; COMMIT").fetchall()
-        _sync_directory(os.path.dirname(os.path.abspath(path)))
+        sync_directory(os.path.dirname(os.path.abspath(path)))
     finally:
         lock.release()
 
@@ -158,7 +158,7 @@ def _migration(number: int) -> str:
         return file.read()
 
 
-def _sync_directory(folder: str) -> None:
+def sync_directory(folder: str) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

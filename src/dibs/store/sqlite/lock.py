@@ -2,8 +2,9 @@
 
 SQLite's busy handler polls: with eight writers some of them wait for a whole run. The kernel's file locks queue, so
 every write transaction first takes one on a side file. It is held by an open file description: a crash frees it, and a
-child process neither inherits it through exec nor, closing it after fork, keeps it alive. Waiting is bounded, because a
-stopped process may hold the lock for ever; the file names the pid of whoever took it last, for the error message.
+child process neither inherits it through exec nor, once it has closed its copy after fork, keeps it alive. Waiting is
+bounded, because a stopped process may hold the lock for ever; the file names the pid of whoever took it last, for the
+error message.
 """
 
 from __future__ import annotations
@@ -21,8 +22,6 @@ _HAS_OFD = hasattr(fcntl, "F_OFD_SETLK") and struct.calcsize("P") == 8
 _WHOLE_FILE_TO_WRITE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 _WHOLE_FILE_TO_NOBODY = struct.pack("hhqqi4x", fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0)
 
-_open_locks: set[FairLock] = set()
-
 
 class FairLock:
     """One process's handle of the lock. Not for two threads at once: the store has a mutex for its threads."""
@@ -31,7 +30,6 @@ class FairLock:
         self.path = path
         self.wait_seconds = wait_seconds
         self._descriptor: int | None = None
-        _open_locks.add(self)
 
     def acquire(self) -> None:
         descriptor = self._opened()
@@ -46,12 +44,8 @@ class FairLock:
         if self._descriptor is not None:
             _unlock(self._descriptor)
 
-    def close(self) -> None:
-        _open_locks.discard(self)
-        self.forget()
-
     def forget(self) -> None:
-        """Let go of the descriptor. In a forked child this leaves the parent's lock as it is."""
+        """Let go of the descriptor. In a forked child this leaves the parent's lock as it is, and the child without."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -148,11 +142,3 @@ def _unlock(descriptor: int) -> None:
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _WHOLE_FILE_TO_NOBODY)
     else:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
-
-
-def _after_fork() -> None:
-    for lock in _open_locks:
-        lock.forget()
-
-
-os.register_at_fork(after_in_child=_after_fork)

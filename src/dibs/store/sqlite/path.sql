@@ -9,6 +9,12 @@ FROM items WHERE id = :id
 SELECT @item
 FROM items WHERE seq = :seq
 
+-- name: seq_of_item
+SELECT seq FROM items WHERE id = :id
+
+-- name: first_event
+SELECT @event FROM events WHERE item = :item AND number = 1
+
 -- name: claim_of_item
 SELECT @claim
 FROM claims WHERE item = :item
@@ -17,6 +23,10 @@ FROM claims WHERE item = :item
 SELECT @run
 FROM runs WHERE item = :item AND token = :token
 
+-- name: latest_run
+SELECT @run
+FROM runs WHERE item = :item ORDER BY token DESC LIMIT 1
+
 -- name: last_run_of_session
 SELECT @run
 FROM runs WHERE item = :item AND session = :session ORDER BY token DESC LIMIT 1
@@ -24,6 +34,10 @@ FROM runs WHERE item = :item AND session = :session ORDER BY token DESC LIMIT 1
 -- name: notes_of_run
 SELECT at, data FROM events
 WHERE item = :item AND token = :token AND kind = 'progress' ORDER BY number DESC LIMIT :limit
+
+-- name: comment_on_run
+SELECT data ->> 'comment' FROM events
+WHERE item = :item AND token = :token AND kind IN ('approved', 'sent_back') ORDER BY number DESC LIMIT 1
 
 -- name: session_by_id
 SELECT @session
@@ -43,33 +57,86 @@ FROM claims WHERE session = :session AND expires_at <= :now
 -- name: live_claim_count
 SELECT count(*) FROM claims WHERE session = :session AND expires_at > :now
 
--- name: lapsed_items
+-- name: live_claim_count_of_agent
+SELECT count(*) FROM claims WHERE agent = :agent AND expires_at > :now
+
+-- name: next_expiry_of_agent
+SELECT min(expires_at) FROM claims WHERE agent = :agent AND expires_at > :now
+
+-- name: bucket_of_agent
+SELECT bucket, bucket_at FROM agents WHERE name = :name
+
+-- name: set_bucket
+UPDATE agents SET bucket = :bucket, bucket_at = :bucket_at WHERE name = :name
+
+-- name: expired_items
 SELECT item FROM claims WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit
+
+-- name: due_items
+SELECT id FROM items INDEXED BY items_due
+WHERE status = 'scheduled' AND not_before <= :now ORDER BY not_before LIMIT :limit
+
+-- name: lapsed_offers
+SELECT id FROM items INDEXED BY items_offered
+WHERE offer_expires_at <= :now ORDER BY offer_expires_at LIMIT :limit
+
+-- name: blockers
+SELECT dependencies.needs, items.status FROM dependencies JOIN items ON items.id = dependencies.needs
+WHERE dependencies.item = :item AND items.status <> 'done' ORDER BY dependencies.needs
+
+-- name: blocked_by
+SELECT items.id FROM dependencies JOIN items ON items.id = dependencies.item
+WHERE dependencies.needs = :needs AND items.status = 'blocked'
+
+-- name: open_tickets
+SELECT @ticket FROM tickets INDEXED BY tickets_queue WHERE item = :item AND closed_at IS NULL ORDER BY id
+
+-- name: insert_ticket
+INSERT INTO tickets (item, session, agent, since_at, expires_at, ttl_seconds)
+VALUES (:item, :session, :agent, :since_at, :expires_at, :ttl_seconds)
+
+-- name: renew_ticket
+UPDATE tickets SET expires_at = :expires_at, ttl_seconds = :ttl_seconds WHERE id = :id AND closed_at IS NULL
+
+-- name: close_ticket
+UPDATE tickets SET closed_at = :closed_at, reason = :reason WHERE id = :id AND closed_at IS NULL
+
+-- name: holds
+SELECT items.resources, items.id, claims.session, claims.agent
+FROM items INDEXED BY items_holding JOIN claims ON claims.item = items.id
+WHERE items.project = :project AND items.status = 'in_progress' AND items.resources <> '[]' AND claims.expires_at > :now
 
 -- Lanes are found by skipping from one to the next; DISTINCT would read everything that is ready. The planner is told
 -- which index, because without statistics it prefers another and sorts.
 -- name: next_lane
-SELECT project, type FROM items INDEXED BY items_ready
-WHERE status = 'ready' AND (project, type) > (:project, :type)
-ORDER BY project, type LIMIT 1
+SELECT project, type, action, approved FROM items INDEXED BY items_ready
+WHERE status = 'ready' AND offered_to IS NULL
+  AND (project, type, action, approved) > (:project, :type, :action, :approved)
+ORDER BY project, type, action, approved LIMIT 1
 
--- name: lane_heads
-SELECT priority, seq FROM items INDEXED BY items_ready
-WHERE status = 'ready' AND project = :project AND type = :type
-ORDER BY priority DESC, seq LIMIT :limit
+-- name: lane
+SELECT -priority, seq FROM items INDEXED BY items_ready
+WHERE status = 'ready' AND offered_to IS NULL AND project = :project AND type = :type AND action = :action
+  AND approved = :approved
+ORDER BY priority DESC, seq
 
 -- name: insert_item
 INSERT INTO items (@item) VALUES (:@item)
 
 -- name: move_item
-UPDATE items SET status = :status, updated_at = :updated_at, attempts = :attempts, strikes = :strikes, token = :token,
-                 revision = :revision
+UPDATE items SET status = :status, updated_at = :updated_at, attempts = :attempts, strikes = :strikes,
+                 failures = :failures, token = :token, revision = :revision, not_before = :not_before,
+                 needs_approval = :needs_approval, approved = :approved, offered_to = :offered_to,
+                 offer_expires_at = :offer_expires_at
 WHERE id = :id AND revision = :revision - 1
 
 -- name: rewrite_item
 UPDATE items SET project = :project, type = :type, action = :action, phase = :phase, title = :title, body = :body,
-                 payload = :payload, labels = :labels, priority = :priority, timeout_seconds = :timeout_seconds,
-                 updated_at = :updated_at, revision = :revision
+                 payload = :payload, labels = :labels, priority = :priority, depends_on = :depends_on,
+                 resources = :resources, not_before = :not_before, timeout_seconds = :timeout_seconds,
+                 retries = :retries, needs_approval = :needs_approval, approved = :approved, status = :status,
+                 offered_to = :offered_to, offer_expires_at = :offer_expires_at, updated_at = :updated_at,
+                 revision = :revision
 WHERE id = :id AND revision = :revision - 1
 
 -- name: insert_claim
@@ -93,7 +160,7 @@ DELETE FROM claims WHERE item = :item AND token = :token
 INSERT INTO runs (@run) VALUES (:@run)
 
 -- name: end_run
-UPDATE runs SET ended_at = :ended_at, outcome = :outcome, reason = :reason, links = :links, cost = :cost
+UPDATE runs SET ended_at = :ended_at, outcome = :outcome, reason = :reason, draft = :draft, links = :links, cost = :cost
 WHERE item = :item AND token = :token AND outcome IS NULL
 
 -- name: insert_event
@@ -117,7 +184,18 @@ SELECT fingerprint, answer FROM requests WHERE actor = :actor AND id = :id AND a
 INSERT OR REPLACE INTO requests (actor, id, fingerprint, answer, at) VALUES (:actor, :id, :fingerprint, :answer, :at)
 
 -- name: due
-SELECT min(expires_at) FROM claims
+SELECT min(at) FROM (
+    SELECT min(expires_at) AS at FROM claims
+    UNION ALL SELECT min(not_before) FROM items INDEXED BY items_due WHERE status = 'scheduled'
+    UNION ALL SELECT min(offer_expires_at) FROM items INDEXED BY items_offered WHERE offer_expires_at IS NOT NULL
+)
+
+-- name: due_of_item
+SELECT min(at) FROM (
+    SELECT expires_at AS at FROM claims WHERE item = :item
+    UNION ALL SELECT not_before FROM items WHERE id = :item AND status = 'scheduled'
+    UNION ALL SELECT offer_expires_at FROM items WHERE id = :item
+)
 
 -- name: meta
 SELECT value FROM meta WHERE name = :name

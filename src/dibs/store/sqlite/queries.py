@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from dibs.model import Activity, Agent, Claim, Event, Item, Run
+from dibs.model import Activity, Agent, Claim, Event, Item, Run, SoftClaim, Ticket
 
 _OWNER = ("boot_id", "pid_namespace", "pid", "start_time")
 SESSION = ("id", "agent", "kind", "host", *_OWNER, "meta", "started_at", "seen_at", "ended_at", "end_reason")
@@ -20,6 +20,8 @@ COLUMNS = {
     "activity": Activity._fields,
     "agent": Agent._fields,
     "session": SESSION,
+    "ticket": Ticket._fields,
+    "soft": SoftClaim._fields,
 }
 
 
@@ -45,10 +47,11 @@ class Lazy:
             self._statements = load(self._file_name)
         return self._statements[name]
 
-    def names(self) -> list[str]:
-        return sorted(load(self._file_name))
+    def __contains__(self, name: str) -> bool:
+        return name in (self._statements or load(self._file_name))
 
 
 PATH = Lazy("path.sql")
 UPKEEP = Lazy("upkeep.sql")
 READING = Lazy("reading.sql")
+ARCHIVE = Lazy("archive.sql")

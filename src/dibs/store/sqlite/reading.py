@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from dibs.errors import Invalid
 from dibs.model import STATUSES, Detail, Holding, Owner, SessionView, Stats
-from dibs.rules import holding
+from dibs.rules import holding, queueing
 from dibs.store.sqlite import rows
 from dibs.store.sqlite.queries import PATH, READING
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
-    from dibs.model import Activity, Agent, Event, Item, Run
+    from dibs.model import Activity, Agent, Event, Item, Run, SoftClaim
     from dibs.store.sqlite.transaction import Transaction
 
     T = TypeVar("T")
@@ -34,7 +35,10 @@ class Reading:
             found = t.all(READING["runs_of_item"], item=item, limit=RUNS_IN_DETAIL)
             latest = tuple(rows.run(row) for row in found)
             notes = () if state.run is None else t.notes(state.run)
-            return Detail(item=state.item, claim=live, runs=latest, notes=notes)
+            waiters = tuple(ticket for ticket in state.tickets if queueing.live(ticket, t.now))
+            return Detail(
+                item=state.item, claim=live, runs=latest, notes=notes, blockers=state.blockers, waiters=waiters
+            )
 
         return self.read(get)
 
@@ -55,10 +59,17 @@ class Reading:
         }
         return self._many(rows.item, "list_items", **filters, limit=limit)
 
-    def events(self, *, after: int = 0, item: str | None = None, limit: int) -> tuple[Event, ...]:
-        if item is None:
-            return self._many(rows.event, "feed", after=after, limit=limit)
-        return self._many(rows.event, "feed_of_item", item=item, after=after, limit=limit)
+    def events(
+        self, *, after: int | None = None, item: str | None = None, newest: bool = False, limit: int
+    ) -> tuple[Event, ...]:
+        def events(t: Transaction) -> tuple[Event, ...]:
+            cursor = _cursor(t, after)
+            name = ("feed" if item is None else "feed_of_item") + ("_newest" if newest else "")
+            parameters = {} if item is None else {"item": item}
+            found = [rows.event(row) for row in t.all(READING[name], **parameters, after=cursor, limit=limit)]
+            return tuple(reversed(found) if newest else found)
+
+        return self.read(events)
 
     def runs(
         self, *, item: str | None = None, session: str | None = None, agent: str | None = None, limit: int
@@ -92,16 +103,18 @@ class Reading:
 
     def who(self) -> tuple[Holding, ...]:
         def who(t: Transaction) -> tuple[Holding, ...]:
-            return tuple(_holding(t, item, kind) for item, _, kind in t.all(READING["in_progress"], now=t.now))
+            hard = [_holding(t, item, kind) for item, _, kind in t.all(READING["in_progress"], now=t.now)]
+            soft = [_soft_holding(t, rows.soft_claim(row)) for row in t.all(READING["live_soft_claims"], now=t.now)]
+            return (*hard, *soft)
 
         return self.read(who)
 
     def stats(self) -> Stats:
         return self.read(_stats)
 
-    def due_seconds(self) -> float | None:
+    def due_seconds(self, item: str | None = None) -> float | None:
         def due(t: Transaction) -> float | None:
-            row = t.one(PATH["due"])
+            row = t.one(PATH["due"]) if item is None else t.one(PATH["due_of_item"], item=item)
             return None if row is None or row[0] is None else max(0, row[0] - t.now) / 1000
 
         return self.read(due)
@@ -134,7 +147,35 @@ def _holding(t: Transaction, item: str, kind: str | None) -> Holding:
         health=holding.health(claim, t.now, t.settings),
         age_seconds=(t.now - claim.claimed_at) / 1000,
         remaining_seconds=holding.remaining_seconds(claim, t.now),
+        waiters=sum(queueing.live(ticket, t.now) for ticket in state.tickets),
     )
+
+
+def _soft_holding(t: Transaction, soft: SoftClaim) -> Holding:
+    row = t.one(PATH["session_by_id"], id=soft.session)
+    return Holding(
+        item=t.state(soft.item).item,
+        claim=None,
+        kind=None if row is None else rows.session(row).kind,
+        health="soft",
+        age_seconds=(t.now - soft.claimed_at) / 1000,
+        remaining_seconds=max(0, soft.expires_at - t.now) / 1000,
+        soft=soft,
+    )
+
+
+def _cursor(t: Transaction, after: int | None) -> int:
+    """Where to read on from; a cursor from before what was pruned would skip something, and is refused."""
+    floor = int(_figure(t, PATH["meta"], name="event_floor") or 0)
+    if after is None:
+        return 0
+    if after < floor:
+        raise Invalid(
+            f"events up to {floor} were pruned, so reading on after {after} would skip some; start without a cursor",
+            field="after",
+            event_floor=floor,
+        )
+    return after
 
 
 def _stats(t: Transaction) -> Stats:
@@ -149,6 +190,7 @@ def _stats(t: Transaction) -> Stats:
         items=statuses,
         ready=depth,
         active_claims=int(_figure(t, READING["count_live_claims"], now=t.now) or 0),
+        waiters=int(_figure(t, READING["count_waiters"], now=t.now) or 0),
         live_sessions=int(_figure(t, READING["count_live_sessions"]) or 0),
         total_claims=claims,
         outcomes=outcomes,

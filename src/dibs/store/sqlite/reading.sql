@@ -33,6 +33,12 @@ FROM events WHERE id > :after ORDER BY id LIMIT :limit
 SELECT @event
 FROM events WHERE item = :item AND id > :after ORDER BY number LIMIT :limit
 
+-- name: feed_newest
+SELECT @event FROM events WHERE id > :after ORDER BY id DESC LIMIT :limit
+
+-- name: feed_of_item_newest
+SELECT @event FROM events WHERE item = :item AND id > :after ORDER BY number DESC LIMIT :limit
+
 -- name: list_activity
 SELECT @activity
 FROM activity
@@ -46,6 +52,15 @@ LEFT JOIN claims ON claims.item = items.id
 LEFT JOIN sessions ON sessions.id = claims.session
 WHERE items.status = 'in_progress'
 ORDER BY claims.expires_at IS NULL OR claims.expires_at <= :now, claims.agent, claims.claimed_at, items.seq
+
+-- name: live_soft_claims
+SELECT @soft FROM soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item
+
+-- name: count_waiters
+SELECT count(*) FROM tickets WHERE closed_at IS NULL AND expires_at > :now
+
+-- name: latest_ticket
+SELECT @ticket FROM tickets WHERE item = :item AND session = :session ORDER BY id DESC LIMIT 1
 
 -- name: list_agents
 SELECT @agent FROM agents ORDER BY name

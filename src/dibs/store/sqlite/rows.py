@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from dibs.model import Activity, Agent, Claim, Event, Item, Owner, Run, Session
+from dibs.model import Activity, Agent, Claim, Event, Item, Owner, Run, Session, SoftClaim, Ticket
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -22,7 +22,10 @@ def encode(value: Value) -> dict[str, Any]:
 def item(row: Row) -> Item:
     fields = dict(zip(Item._fields, row, strict=True))
     fields["payload"] = _object(fields["payload"])
-    fields["labels"] = _names(fields["labels"])
+    for name in ("labels", "depends_on", "resources"):
+        fields[name] = names(fields[name])
+    for name in ("needs_approval", "approved"):
+        fields[name] = bool(fields[name])
     return Item(**fields)
 
 
@@ -35,6 +38,14 @@ def run(row: Row) -> Run:
     fields["links"] = _object(fields["links"])
     fields["cost"] = _object(fields["cost"])
     return Run(**fields)
+
+
+def ticket(row: Row) -> Ticket:
+    return Ticket(**dict(zip(Ticket._fields, row, strict=True)))
+
+
+def soft_claim(row: Row) -> SoftClaim:
+    return SoftClaim(**dict(zip(SoftClaim._fields, row, strict=True)))
 
 
 def event(row: Row) -> Event:
@@ -51,7 +62,8 @@ def activity(row: Row) -> Activity:
 
 def agent(row: Row) -> Agent:
     fields = dict(zip(Agent._fields, row, strict=True))
-    fields["types"] = _names(fields["types"])
+    for name in ("types", "allowed_actions", "sensitive_actions"):
+        fields[name] = names(fields[name])
     return Agent(**fields)
 
 
@@ -101,5 +113,5 @@ def _object(text: str) -> dict[str, Any]:
     return {} if text == "{}" else json.loads(text)
 
 
-def _names(text: str) -> tuple[str, ...]:
+def names(text: str) -> tuple[str, ...]:
     return () if text == "[]" else tuple(json.loads(text))

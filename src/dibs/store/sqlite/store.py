@@ -1,7 +1,7 @@
 """The SQLite store: one file, any number of processes on one machine.
 
 Each verb is one transaction: the fair lock, `BEGIN IMMEDIATE`, the clock, the rules, the writes, a durable commit, the
-bell. The verbs themselves stand in `claim_path`, `upkeep` and `reading`; here is what carries them.
+bell. The verbs stand in `claim_path`, `tickets`, `upkeep` and `reading`; here is what carries them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import _thread
 import os
 import time
+from _weakref import ref
 
 import apsw
 
@@ -21,17 +22,18 @@ from dibs.store.sqlite.connection import explain, open_database
 from dibs.store.sqlite.lock import FairLock
 from dibs.store.sqlite.queries import PATH
 from dibs.store.sqlite.reading import Reading
+from dibs.store.sqlite.tickets import Tickets
 from dibs.store.sqlite.transaction import Refused, Transaction
 from dibs.store.sqlite.upkeep import Upkeep
 from dibs.store.sqlite.wakeup import Bell, BellWatch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any, TypeVar
 
     from dibs.config import Settings
-    from dibs.model import Request
+    from dibs.model import Prune, Request
     from dibs.store.contract import Watch
     from dibs.value import Value
 
@@ -39,13 +41,14 @@ if TYPE_CHECKING:
 
 #: Connections a forked child inherited: never used, and never closed, since SQLite must not close what another opened.
 _inherited: list[apsw.Connection] = []
+_stores: list[ref[SqliteStore]] = []
 
 
 def system_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class SqliteStore(ClaimPath, Upkeep, Reading, Store):
+class SqliteStore(ClaimPath, Tickets, Upkeep, Reading, Store):
     def __init__(
         self, path: str, settings: Settings, *, create: bool = False, clock: Callable[[], int] = system_clock
     ) -> None:
@@ -56,8 +59,9 @@ class SqliteStore(ClaimPath, Upkeep, Reading, Store):
         self._lock = FairLock(self.path + "-lock", settings.lock_wait_seconds)
         self._bell = Bell(self.path + "-bell")
         self._pid = os.getpid()
-        self._cursor: apsw.Cursor | None = None
+        self._current: Transaction | None = None
         self._connection: apsw.Connection | None = self._open(create)
+        _stores.append(ref(self, _stores.remove))
 
     def write(
         self, work: Callable[[Transaction], T], request: Request | None = None, kind: type[Value] | None = None
@@ -67,11 +71,8 @@ class SqliteStore(ClaimPath, Upkeep, Reading, Store):
             connection = self._connected()
             try:
                 self._lock.acquire()
-            except OSError as error:
-                raise explain(error, self.path) from error
-            try:
                 return self._transact(connection, work, request, kind)
-            except apsw.Error as error:
+            except (apsw.Error, OSError) as error:
                 raise explain(error, self.path) from error
             finally:
                 self._finish(connection)
@@ -89,6 +90,68 @@ class SqliteStore(ClaimPath, Upkeep, Reading, Store):
             finally:
                 self._finish(connection)
 
+    # Whole boards; what they take is imported where it is wanted, not by every claim.
+
+    def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
+        from dibs.store.sqlite import archive
+
+        return self.write(lambda t: archive.prune(t, older_than_seconds, limit))
+
+    def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        from dibs.store.sqlite import archive
+
+        # A connection of its own, to be read at leisure while everybody else goes on.
+        connection = self._open(create=False)
+        try:
+            connection.execute("BEGIN")
+            yield from archive.export(Transaction(connection.cursor(), self._clock(), self.settings))
+        finally:
+            connection.close(True)
+
+    def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
+        from dibs.store.sqlite import archive
+
+        return self.write(lambda t: archive.load(t, records))
+
+    def backup(self, path: str) -> None:
+        from dibs.store.sqlite import archive
+
+        source = self._open(create=False)
+        try:
+            archive.backup(source, path)
+        finally:
+            source.close()
+
+    def restore(self, path: str, *, actor: str) -> int:
+        from dibs.store.sqlite import archive
+
+        if not os.path.isfile(path):
+            raise Invalid(f"there is no backup at {path}", field="path")
+        given, now = self.read(lambda t: (archive.highest(t), t.now))
+        half = f"{self.path}-restore-{os.getpid()}"
+        try:
+            restored, concerned = archive.moved_on(path, half, self.settings, actor, given, now)
+            self._overwrite(lambda live: archive.copy_pages(restored, live))
+            restored.close()
+            return concerned
+        finally:
+            for left in (half, half + "-lock", half + "-wal", half + "-shm"):
+                if os.path.exists(left):
+                    os.unlink(left)
+
+    def _overwrite(self, work: Callable[[apsw.Connection], None]) -> None:
+        """Do `work` on the connection itself while no other writer can."""
+        with _Turn(self):
+            connection = self._connected()
+            try:
+                self._lock.acquire()
+                work(connection)
+            except (apsw.Error, OSError) as error:
+                raise explain(error, self.path) from error
+            finally:
+                self._lock.release()
+            self._bell.ring()
+
     def watch(self) -> Watch:
         connection = self._open(create=False)
         return BellWatch(
@@ -102,7 +165,7 @@ class SqliteStore(ClaimPath, Upkeep, Reading, Store):
             connection, self._connection = self._connection, None
             if connection is not None and self._pid == os.getpid():
                 connection.close()
-            self._lock.close()
+            self._lock.forget()
             self._bell.close()
 
     def _transact(
@@ -127,6 +190,7 @@ class SqliteStore(ClaimPath, Upkeep, Reading, Store):
             refusal = refused.refusal
         if request is not None and refusal is None and answer != ():
             self._keep(transaction, request, answer)
+        transaction.close()
         connection.execute("COMMIT")
         if transaction.changed:
             self._bell.ring()
@@ -136,15 +200,14 @@ class SqliteStore(ClaimPath, Upkeep, Reading, Store):
         return result
 
     def _transaction(self, connection: apsw.Connection) -> Transaction:
-        self._cursor = connection.cursor()
-        return Transaction(self._cursor, self._clock(), self.settings)
+        self._current = Transaction(connection.cursor(), self._clock(), self.settings)
+        return self._current
 
     def _finish(self, connection: apsw.Connection) -> None:
-        """Leave the connection as it was found. A cursor left in the middle of an answer, perhaps kept alive by the
-        traceback of a refusal, would pin its snapshot, and the next write would find that outdated."""
-        if self._cursor is not None:
-            self._cursor.close(True)
-            self._cursor = None
+        """Leave the connection as it was found, whatever a refusal's traceback may keep alive."""
+        if self._current is not None:
+            self._current.close()
+            self._current = None
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
@@ -168,7 +231,6 @@ class SqliteStore(ClaimPath, Upkeep, Reading, Store):
             raise StoreUnavailable(f"the board {self.path} was closed")
         if self._pid != os.getpid():
             _inherited.append(self._connection)
-            self._bell.close()
             self._connection, self._pid = self._open(create=False), os.getpid()
         return self._connection
 
@@ -192,6 +254,19 @@ class _Turn:
 
     def __exit__(self, *_: object) -> None:
         self._store._mutex.release()
+
+
+def _after_fork() -> None:
+    """In a forked child: nobody's turn, and nothing open that is the parent's."""
+    for reference in _stores:
+        store = reference()
+        if store is not None:
+            store._mutex = _thread.allocate_lock()
+            store._lock.forget()
+            store._bell.close()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _revived(answer: Any, kind: type[Value]) -> Any:

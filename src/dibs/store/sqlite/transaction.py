@@ -7,14 +7,19 @@ goes through here, so that each statement stands in one place.
 from __future__ import annotations
 
 from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, ItemNotFound, SessionNotFound
-from dibs.model import Note, Previous
-from dibs.rules import holding
+from dibs.model import DONE, ENDED, Blocker, Note, Previous
+from dibs.rules import holding, queueing, resting
+from dibs.rules.claiming import Asker
 from dibs.rules.decision import Decision, State, Step
+from dibs.rules.freshening import freshen
+from dibs.rules.limits import Load, filled
+from dibs.rules.resources import Hold
 from dibs.store.sqlite import rows
-from dibs.store.sqlite.queries import PATH
+from dibs.store.sqlite.queries import PATH, UPKEEP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, NoReturn
 
     import apsw
@@ -40,6 +45,7 @@ class Transaction:
         self.settings = settings
         self.changed = False
         self._cursor = cursor
+        self._cursors = [cursor]
 
     # Statements
 
@@ -50,6 +56,18 @@ class Transaction:
     def all(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = self._cursor.execute(sql, parameters).fetchall()
         return found
+
+    def each(self, sql: str, **parameters: Any) -> Iterator[tuple[Any, ...]]:
+        """Rows one by one, on a cursor of their own: what is not asked for is not read."""
+        cursor = self._cursor.connection.cursor()
+        self._cursors.append(cursor)
+        return iter(cursor.execute(sql, parameters))
+
+    def close(self) -> None:
+        """Let go of every answer that was not read to its end; it would pin the snapshot it was read from."""
+        for cursor in self._cursors:
+            cursor.close(True)
+        self._cursors.clear()
 
     def run(self, sql: str, parameters: dict[str, Any]) -> None:
         self._cursor.execute(sql, parameters)
@@ -69,12 +87,36 @@ class Transaction:
             raise ItemNotFound(f"there is no item {item}", item=item)
         return self.state_of(rows.item(row))
 
+    def fresh(self, item: str) -> State:
+        """The item as it is once what time has done to it is written down."""
+        steps, state = freshen(self.now, self.state(item), self.settings)
+        for step in steps:
+            self.take(step)
+        return state
+
     def state_of(self, item: Item) -> State:
-        return State(item=item, claim=self.claim_of(item.id), run=self.run_of(item.id, item.token))
+        return State(
+            item=item,
+            claim=self.claim_of(item.id),
+            run=self.latest_run(item.id),
+            blockers=self.blockers_of(item.id) if item.depends_on else (),
+            tickets=tuple(rows.ticket(row) for row in self.all(PATH["open_tickets"], item=item.id)),
+        )
+
+    def blockers_of(self, item: str) -> tuple[Blocker, ...]:
+        """The dependencies that are not done. One that is gone was done when it was pruned."""
+        return tuple(
+            Blocker(item=needs, status=status, will_move=status not in ENDED)
+            for needs, status in self.all(PATH["blockers"], item=item)
+        )
 
     def claim_of(self, item: str) -> Claim | None:
         row = self.one(PATH["claim_of_item"], item=item)
         return None if row is None else rows.claim(row)
+
+    def latest_run(self, item: str) -> Run | None:
+        row = self.one(PATH["latest_run"], item=item)
+        return None if row is None else rows.run(row)
 
     def run_of(self, item: str, token: int) -> Run | None:
         row = self.one(PATH["run_by_token"], item=item, token=token)
@@ -89,6 +131,39 @@ class Transaction:
             raise SessionNotFound(f"the session {session} {how}", session=session, ended=found is not None)
         return found
 
+    def asker(self, session: str, agent: str | None, project: str | None = None) -> Asker:
+        """Who asks, with what its limits count and, if a project is named, what others hold there."""
+        me, my_agent = self.session_and_agent(session, agent)
+        return Asker(
+            session=me,
+            agent=my_agent,
+            load=self.load(me, my_agent),
+            holds=() if project is None else self.holds(project),
+        )
+
+    def load(self, session: Session, agent: Agent) -> Load:
+        """What the agent's limits count; what they do not ask for is not counted."""
+        name, limited = agent.name, agent.max_claims is not None or agent.max_claims_total is not None
+        total = 0 if agent.max_claims_total is None else self._number("live_claim_count_of_agent", agent=name)
+        row = (0.0, 0) if agent.claims_per_minute is None else self.one(PATH["bucket_of_agent"], name=name)
+        expiry = self.one(PATH["next_expiry_of_agent"], agent=name, now=self.now) if limited else None
+        assert row is not None
+        return Load(
+            held=self._number("live_claim_count", session=session.id) if limited else 0,
+            held_total=total,
+            bucket=row[0],
+            bucket_at=row[1],
+            next_expiry_at=None if expiry is None else expiry[0],
+        )
+
+    def holds(self, project: str) -> tuple[Hold, ...]:
+        """Every resource in use in a project."""
+        return tuple(
+            Hold(resource=resource, item=item, session=session, agent=agent)
+            for resources, item, session, agent in self.all(PATH["holds"], project=project, now=self.now)
+            for resource in rows.names(resources)
+        )
+
     def session_and_agent(self, session: str, agent: str | None) -> tuple[Session, Agent]:
         found = self.session(session)
         if agent is not None and agent != found.agent:
@@ -98,12 +173,18 @@ class Transaction:
                 session=session,
                 agent=found.agent,
             )
-        row = self.one(PATH["agent_by_name"], name=found.agent)
+        return found, self.agent(found.agent)
+
+    def agent(self, name: str) -> Agent:
+        row = self.one(PATH["agent_by_name"], name=name)
         assert row is not None, "a session's agent is created with it"
-        return found, rows.agent(row)
+        return rows.agent(row)
 
     def held(self, session: str) -> int:
-        row = self.one(PATH["live_claim_count"], session=session, now=self.now)
+        return self._number("live_claim_count", session=session)
+
+    def _number(self, name: str, **parameters: Any) -> int:
+        row = self.one(PATH[name], **parameters, now=self.now)
         return 0 if row is None else int(row[0])
 
     def fenced(self, item: str, session: str, token: int | None) -> tuple[State, Claim]:
@@ -122,7 +203,10 @@ class Transaction:
 
     def previous(self, run: Run | None) -> Previous | None:
         """Where an earlier holder stopped."""
-        return None if run is None else Previous(run=run, notes=self.notes(run))
+        if run is None:
+            return None
+        row = self.one(PATH["comment_on_run"], item=run.item, token=run.token) if run.draft is not None else None
+        return Previous(run=run, notes=self.notes(run), comment=None if row is None else row[0])
 
     def notes(self, run: Run) -> tuple[Note, ...]:
         """The latest notes of a run, oldest first."""
@@ -144,6 +228,32 @@ class Transaction:
         if decision.refusal is not None:
             self.refuse(decision.refusal)
 
+    def carry_out(self, state: State, move: Step) -> Step:
+        """Write a step and all that follows from it: offers to who waits, and the freedom of who depended on it.
+
+        The answer is the last step of the item itself.
+        """
+        for step in queueing.follow(self.now, state, move, self.settings):
+            self.take(step)
+            move = step
+        if move.item.status == DONE:
+            self._free_dependents(move.item.id)
+        return move
+
+    def _free_dependents(self, item: str) -> None:
+        for (dependent,) in self.all(PATH["blocked_by"], needs=item):
+            state = self.state(dependent)
+            step = resting.settle(self.now, state)
+            if step is not None:
+                self.carry_out(state, step)
+
+    def spend(self, asker: Asker, claims: int) -> None:
+        """Take so many claims from the agent's bucket, if its rate is limited."""
+        agent, load = asker.agent, asker.load
+        if agent.claims_per_minute is not None and claims:
+            left = filled(self.now, agent, load) - claims
+            self.run(PATH["set_bucket"], {"name": agent.name, "bucket": left, "bucket_at": self.now})
+
     def refuse(self, refusal: DibsError) -> NoReturn:
         raise Refused(refusal)
 
@@ -152,8 +262,12 @@ class Transaction:
         kind, item = step.event.kind, rows.encode(step.item)
         if kind == "added":
             self.run(PATH["insert_item"], item)
+            self._put_dependencies(step.item)
         elif kind == "edited":
             self.run_one(PATH["rewrite_item"], item)
+            if "depends_on" in step.event.data:
+                self.run(UPKEEP["drop_dependencies"], {"item": step.item.id})
+                self._put_dependencies(step.item)
         else:
             self.run_one(PATH["move_item"], item)
         if kind == "claimed":
@@ -168,8 +282,14 @@ class Transaction:
             ended = rows.encode(step.run)
             self.run_one(PATH["delete_claim"], {"item": ended["item"], "token": ended["token"]})
             self.run_one(PATH["end_run"], ended)
+        for ticket in step.closed:
+            self.run_one(PATH["close_ticket"], rows.encode(ticket))
         self.run(PATH["insert_event"], rows.encode(step.event))
         self.changed = True
+
+    def _put_dependencies(self, item: Item) -> None:
+        for needs in item.depends_on:
+            self.run(UPKEEP["put_dependency"], {"item": item.id, "needs": needs})
 
     def see(self, session: str) -> None:
         self.run(PATH["see_session"], {"id": session, "now": self.now})

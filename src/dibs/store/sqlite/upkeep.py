@@ -6,10 +6,11 @@ from abc import abstractmethod
 
 from dibs.errors import Invalid
 from dibs.model import FAILED, Agent, Ended, Item, Session, SessionEnd, Sweep
-from dibs.rules import ending, holding, items
-from dibs.store.sqlite import rows
-from dibs.store.sqlite.claim_path import ended, expire_lapsed
+from dibs.rules import approving, ending, holding, items
+from dibs.store.sqlite import adding, rows
+from dibs.store.sqlite.claim_path import ended, freshen_overdue
 from dibs.store.sqlite.queries import PATH, UPKEEP
+from dibs.store.sqlite.tickets import leave
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,18 +36,10 @@ class Upkeep:
     ) -> T: ...
 
     def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Item, ...]:
-        return self.write(lambda t: tuple(_add(t, new, actor) for new in items), request, Item)
+        return self.write(lambda t: adding.add(t, items, actor), request, Item)
 
     def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Item:
-        def edit(t: Transaction) -> Item:
-            state = t.state(item)
-            step = items.edit(t.now, state, dict(changes), actor=actor)
-            if step is None:
-                return state.item
-            t.take(step)
-            return step.item
-
-        return self.write(edit, request, Item)
+        return self.write(lambda t: adding.edit(t, item, dict(changes), actor), request, Item)
 
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
         return self._move(lambda now, state: ending.cancel(now, state, actor=actor, reason=reason), item, request)
@@ -54,22 +47,74 @@ class Upkeep:
     def retry(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
         return self._move(lambda now, state: items.retry(now, state, actor=actor, reason=reason), item, request)
 
+    def park(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
+        def park(t: Transaction) -> Item:
+            # An item whose claim has lapsed is nobody's, and can be set aside.
+            state = t.fresh(item)
+            return t.carry_out(state, items.park(t.now, state, actor=actor, reason=reason)).item
+
+        return self.write(park, request, Item)
+
+    def unpark(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
+        return self._move(lambda now, state: items.unpark(now, state, actor=actor, reason=reason), item, request)
+
+    def approve(
+        self,
+        item: str,
+        *,
+        actor: str,
+        comment: str | None = None,
+        done: bool = False,
+        request: Request | None = None,
+    ) -> Item:
+        def approve(now: int, state: State) -> Step:
+            return approving.approve(now, state, actor=actor, comment=comment, done=done)
+
+        return self._move(approve, item, request)
+
+    def send_back(self, item: str, *, actor: str, comment: str, request: Request | None = None) -> Item:
+        def send_back(now: int, state: State) -> Step:
+            return approving.send_back(now, state, actor=actor, comment=comment)
+
+        return self._move(send_back, item, request)
+
+    def reject(
+        self,
+        item: str,
+        *,
+        reason: str,
+        session: str | None = None,
+        token: int | None = None,
+        actor: str,
+        request: Request | None = None,
+    ) -> Item:
+        def reject(t: Transaction) -> Item:
+            if session is None:
+                state = t.state(item)
+                return t.carry_out(state, approving.reject(t.now, state, actor=actor, reason=reason)).item
+            state, claim = t.fenced(item, session, token)
+            t.see(session)
+            return t.carry_out(state, ending.reject(t.now, state, claim, reason=reason)).item
+
+        return self.write(reject, request, Item)
+
     def force_release(
         self, item: str, *, actor: str, reason: str, token: int | None = None, request: Request | None = None
     ) -> Ended:
         def force_release(t: Transaction) -> Ended:
-            step = ending.force_release(t.now, t.state(item), actor=actor, reason=reason, token=token)
-            t.take(step)
-            return ended(step)
+            state = t.state(item)
+            step = ending.force_release(t.now, state, actor=actor, reason=reason, token=token)
+            return ended(step, t.carry_out(state, step))
 
         return self.write(force_release, request, Ended)
 
     def set_agent(self, agent: Agent) -> Agent:
         def set_agent(t: Transaction) -> Agent:
-            t.run(UPKEEP["put_agent"], {**rows.encode(agent), "now": t.now})
-            row = t.one(PATH["agent_by_name"], name=agent.name)
-            assert row is not None
-            return rows.agent(row)
+            t.run(UPKEEP["put_agent"], rows.encode(agent.replace(created_at=t.now, updated_at=t.now)))
+            # A new rate starts with a full bucket.
+            full = {"name": agent.name, "bucket": float(agent.claims_burst), "bucket_at": t.now}
+            t.run(PATH["set_bucket"], full)
+            return t.agent(agent.name)
 
         return self.write(set_agent)
 
@@ -87,43 +132,33 @@ class Upkeep:
 
     def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
         def sweep(t: Transaction) -> Sweep:
-            expired = expire_lapsed(t, limit)
-            bereaved: list[Item] = []
+            moved = freshen_overdue(t, limit)
+            expired, bereaved = moved["expired_items"], list[Item]()
             for session, owner in dead:
                 bereaved += _bury(t, session, owner, limit - len(expired) - len(bereaved))
             since = t.now - round(t.settings.request_kept_seconds * 1000)
             t.run(UPKEEP["trim_requests"], {"before": since, "limit": TRIM_BATCH})
             t.run(UPKEEP["trim_activity"], {"kept": t.settings.activity_kept})
+            t.run(UPKEEP["close_dead_tickets"], {"now": t.now, "limit": limit})
+            t.run(UPKEEP["trim_tickets"], {"before": since})
+            t.run(UPKEEP["trim_soft_claims"], {"now": t.now})
             return Sweep(
                 expired=tuple(item.id for item in expired),
                 owner_died=tuple(item.id for item in bereaved),
                 failed=tuple(item.id for item in [*expired, *bereaved] if item.status == FAILED),
-                more=len(expired) + len(bereaved) >= limit,
+                due=tuple(item.id for item in moved["due_items"]),
+                offers=tuple(item.id for item in moved["lapsed_offers"]),
+                more=len(bereaved) >= limit or any(len(found) >= limit for found in moved.values()),
             )
 
         return self.write(sweep)
 
     def _move(self, move: Callable[[int, State], Step], item: str, request: Request | None) -> Item:
         def work(t: Transaction) -> Item:
-            step = move(t.now, t.state(item))
-            t.take(step)
-            return step.item
+            state = t.state(item)
+            return t.carry_out(state, move(t.now, state)).item
 
         return self.write(work, request, Item)
-
-
-def _add(t: Transaction, new: NewItem, actor: str) -> Item:
-    row = t.one(PATH["item_by_id"], id=new.id)
-    if row is not None:
-        old = rows.item(row)
-        if items.same(new, old):
-            return old
-        raise items.taken(new)
-    floor = t.one(PATH["meta"], name="token_floor")
-    assert floor is not None
-    step = items.add(t.now, new, actor=actor, token_floor=floor[0])
-    t.take(step)
-    return step.item
 
 
 def _start_session(t: Transaction, session: Session) -> Session:
@@ -138,7 +173,8 @@ def _start_session(t: Transaction, session: Session) -> Session:
             session=session.id,
             agent=known.agent,
         )
-    t.run(UPKEEP["create_agent"], {"name": session.agent, "now": t.now})
+    nobody_yet = Agent(name=session.agent, created_at=t.now, updated_at=t.now)
+    t.run(UPKEEP["create_agent"], rows.encode(nobody_yet))
     started = session.replace(started_at=t.now, seen_at=t.now, ended_at=None, end_reason=None)
     t.run(UPKEEP["put_session"], rows.encode_session(started))
     return started
@@ -176,13 +212,17 @@ def _let_go(t: Transaction, session: Session, end: Callable[[Transaction, State]
         assert state.claim is not None
         live = holding.live(state.claim, t.now)
         step = end(t, state) if live else ending.expire(t.now, state, t.settings)
-        t.take(step)
+        last = t.carry_out(state, step)
         if live:
-            given_back.append(step.item)
+            given_back.append(last.item)
     return given_back
 
 
 def _close(t: Transaction, session: Session, reason: str) -> Session:
+    """End the session itself, with its places in queues and its soft claims."""
+    for (item,) in t.all(UPKEEP["tickets_of_session"], session=session.id):
+        leave(t, t.state(item), session.id, "its session ended")
+    t.run(UPKEEP["drop_soft_claims_of_session"], {"session": session.id})
     over = session.replace(ended_at=t.now, end_reason=reason)
     t.run(UPKEEP["put_session"], rows.encode_session(over))
     return over

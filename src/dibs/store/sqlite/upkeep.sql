@@ -1,15 +1,14 @@
 -- Agents, sessions, and what a sweep tidies up.
 
 -- name: put_agent
-INSERT INTO agents (name, types, role, max_claims, created_at, updated_at)
-VALUES (:name, :types, :role, :max_claims, :now, :now)
+INSERT INTO agents (@agent) VALUES (:@agent)
 ON CONFLICT (name) DO UPDATE SET types = excluded.types, role = excluded.role, max_claims = excluded.max_claims,
-                                 updated_at = excluded.updated_at
+    max_claims_total = excluded.max_claims_total, claims_per_minute = excluded.claims_per_minute,
+    claims_burst = excluded.claims_burst, allowed_actions = excluded.allowed_actions,
+    sensitive_actions = excluded.sensitive_actions, updated_at = excluded.updated_at
 
 -- name: create_agent
-INSERT INTO agents (name, types, role, max_claims, created_at, updated_at)
-VALUES (:name, '[]', NULL, NULL, :now, :now)
-ON CONFLICT (name) DO NOTHING
+INSERT INTO agents (@agent) VALUES (:@agent) ON CONFLICT (name) DO NOTHING
 
 -- name: put_session
 INSERT OR REPLACE INTO sessions (@session) VALUES (:@session)
@@ -22,3 +21,91 @@ DELETE FROM requests WHERE (actor, id) IN (SELECT actor, id FROM requests WHERE 
 
 -- name: trim_activity
 DELETE FROM activity WHERE id <= (SELECT max(id) FROM activity) - :kept
+
+-- name: tickets_of_session
+SELECT item FROM tickets WHERE session = :session AND closed_at IS NULL
+
+-- name: close_dead_tickets
+UPDATE tickets SET closed_at = :now, reason = 'it was not renewed'
+WHERE id IN (
+    SELECT tickets.id FROM tickets JOIN items ON items.id = tickets.item
+    WHERE tickets.closed_at IS NULL AND tickets.expires_at <= :now AND items.offered_to IS NOT tickets.session
+    LIMIT :limit)
+
+-- name: trim_tickets
+DELETE FROM tickets WHERE closed_at <= :before
+
+-- name: put_soft_claim
+INSERT OR REPLACE INTO soft_claims (@soft) VALUES (:@soft)
+
+-- name: soft_claim
+SELECT @soft FROM soft_claims WHERE item = :item AND session = :session AND expires_at > :now
+
+-- name: drop_soft_claim
+DELETE FROM soft_claims WHERE item = :item AND session = :session
+
+-- name: drop_soft_claims_of_session
+DELETE FROM soft_claims WHERE session = :session
+
+-- name: renew_soft_claims
+UPDATE soft_claims SET expires_at = :now + CAST(round(ttl_seconds * 1000) AS INTEGER)
+WHERE session = :session AND expires_at > :now
+
+-- name: trim_soft_claims
+DELETE FROM soft_claims WHERE expires_at <= :now
+
+-- name: put_dependency
+INSERT OR IGNORE INTO dependencies (item, needs) VALUES (:item, :needs)
+
+-- name: drop_dependencies
+DELETE FROM dependencies WHERE item = :item
+
+-- name: in_a_cycle
+WITH RECURSIVE reach (id) AS (
+    SELECT needs FROM dependencies WHERE item = :item
+    UNION SELECT dependencies.needs FROM reach JOIN dependencies ON dependencies.item = reach.id
+)
+SELECT 1 FROM reach WHERE id = :item LIMIT 1
+
+-- Prunable: ended long ago, and no item that has yet to end waits for it in vain (a done one keeps nobody waiting).
+-- name: prunable
+SELECT id FROM items
+WHERE status IN ('done', 'failed', 'rejected', 'cancelled') AND updated_at < :before
+  AND (status = 'done' OR NOT EXISTS (
+      SELECT 1 FROM dependencies JOIN items AS waiting ON waiting.id = dependencies.item
+      WHERE dependencies.needs = items.id
+        AND waiting.status NOT IN ('done', 'failed', 'rejected', 'cancelled')
+  ))
+LIMIT :limit
+
+-- name: highest_pruned
+SELECT max(items.token), max(events.id), count(events.id)
+FROM items JOIN events ON events.item = items.id
+WHERE items.id IN (SELECT value FROM json_each(:items))
+
+-- name: raise_floor
+UPDATE meta SET value = max(value, :value) WHERE name = :name
+
+-- name: prune_items
+DELETE FROM items WHERE id IN (SELECT value FROM json_each(:items))
+
+-- name: prune_events
+DELETE FROM events WHERE item IN (SELECT value FROM json_each(:items))
+
+-- name: prune_runs
+DELETE FROM runs WHERE item IN (SELECT value FROM json_each(:items))
+
+-- name: prune_dependencies
+DELETE FROM dependencies
+WHERE item IN (SELECT value FROM json_each(:items)) OR needs IN (SELECT value FROM json_each(:items))
+
+-- name: prune_tickets
+DELETE FROM tickets WHERE item IN (SELECT value FROM json_each(:items))
+
+-- name: prune_soft_claims
+DELETE FROM soft_claims WHERE item IN (SELECT value FROM json_each(:items))
+
+-- name: prune_sessions
+DELETE FROM sessions WHERE id IN (
+    SELECT id FROM sessions WHERE ended_at < :before
+    AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.session = sessions.id) LIMIT :limit)

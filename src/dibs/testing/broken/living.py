@@ -115,7 +115,7 @@ class AsksOverAndOver(Mistake):
 
 @caught_by("waiting", "test_a_waiter_gets_what_expires_while_it_waits")
 class KnowsNoDueTime(Mistake):
-    def due_seconds(self) -> float | None:
+    def due_seconds(self, item: str | None = None) -> float | None:
         return None
 
 

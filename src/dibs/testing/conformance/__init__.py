@@ -9,8 +9,11 @@ from __future__ import annotations
 import pytest
 
 GROUPS = (
+    "agent_limits",
+    "approvals",
     "claims",
     "crash",
+    "dependencies",
     "fencing",
     "heartbeats",
     "history",
@@ -18,19 +21,31 @@ GROUPS = (
     "items",
     "leases",
     "limits",
+    "offers",
     "ordering",
+    "parking",
+    "queues",
     "racing",
     "reading",
     "recovery",
+    "resources",
+    "schedules",
     "sessions",
+    "soft_claims",
     "states",
+    "tickets",
+    "upkeep",
     "waiting",
+    "why",
 )
 # Before they are imported: their asserts are to be as readable as a test module's own.
 pytest.register_assert_rewrite(*(f"{__name__}.{group}" for group in GROUPS))
 
+from dibs.testing.conformance.agent_limits import TestCapacity, TestCapacityTogether, TestRate  # noqa: E402
+from dibs.testing.conformance.approvals import TestApprovals, TestPolicy  # noqa: E402
 from dibs.testing.conformance.claims import TestClaims  # noqa: E402
 from dibs.testing.conformance.crash import TestCrash  # noqa: E402
+from dibs.testing.conformance.dependencies import TestDependencies, TestFinishingTogether  # noqa: E402
 from dibs.testing.conformance.fencing import TestFencing  # noqa: E402
 from dibs.testing.conformance.heartbeats import TestHeartbeats  # noqa: E402
 from dibs.testing.conformance.history import TestHistory  # noqa: E402
@@ -38,20 +53,36 @@ from dibs.testing.conformance.idempotency import TestIdempotency  # noqa: E402
 from dibs.testing.conformance.items import TestItems  # noqa: E402
 from dibs.testing.conformance.leases import TestLeases  # noqa: E402
 from dibs.testing.conformance.limits import TestLimits  # noqa: E402
+from dibs.testing.conformance.offers import TestOffers  # noqa: E402
 from dibs.testing.conformance.ordering import TestOrdering  # noqa: E402
+from dibs.testing.conformance.parking import TestParking  # noqa: E402
+from dibs.testing.conformance.queues import TestQueues, TestTurns  # noqa: E402
 from dibs.testing.conformance.racing import TestRacing  # noqa: E402
 from dibs.testing.conformance.reading import TestFigures, TestLists, TestRecords, TestWho  # noqa: E402
 from dibs.testing.conformance.recovery import TestRecovery  # noqa: E402
+from dibs.testing.conformance.resources import TestResources, TestTouchingTogether  # noqa: E402
+from dibs.testing.conformance.schedules import TestBackoff, TestSchedules  # noqa: E402
 from dibs.testing.conformance.sessions import TestOwners, TestSessions  # noqa: E402
+from dibs.testing.conformance.soft_claims import TestSoftClaims  # noqa: E402
 from dibs.testing.conformance.states import TestStates  # noqa: E402
+from dibs.testing.conformance.tickets import TestTickets  # noqa: E402
+from dibs.testing.conformance.upkeep import TestExport, TestPruning, TestRestoring  # noqa: E402
 from dibs.testing.conformance.waiting import TestWaiting  # noqa: E402
+from dibs.testing.conformance.why import TestWhy  # noqa: E402
 
 __all__ = [
     "GROUPS",
+    "TestApprovals",
+    "TestBackoff",
+    "TestCapacity",
+    "TestCapacityTogether",
     "TestClaims",
     "TestCrash",
+    "TestDependencies",
+    "TestExport",
     "TestFencing",
     "TestFigures",
+    "TestFinishingTogether",
     "TestHeartbeats",
     "TestHistory",
     "TestIdempotency",
@@ -59,13 +90,27 @@ __all__ = [
     "TestLeases",
     "TestLimits",
     "TestLists",
+    "TestOffers",
     "TestOrdering",
     "TestOwners",
+    "TestParking",
+    "TestPolicy",
+    "TestPruning",
+    "TestQueues",
     "TestRacing",
+    "TestRate",
     "TestRecords",
     "TestRecovery",
+    "TestResources",
+    "TestRestoring",
+    "TestSchedules",
     "TestSessions",
+    "TestSoftClaims",
     "TestStates",
+    "TestTickets",
+    "TestTouchingTogether",
+    "TestTurns",
     "TestWaiting",
     "TestWho",
+    "TestWhy",
 ]

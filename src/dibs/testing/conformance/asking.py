@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from dibs.board import Board
+    from dibs.model import Event
     from dibs.testing.harness import Harness
 
     E = TypeVar("E", bound=DibsError)
@@ -58,3 +59,8 @@ def ids(grants: Any) -> list[str]:
 def kinds(board: Board, item: str) -> list[str]:
     """What happened to an item, in order."""
     return [event.kind for event in board.log(item)]
+
+
+def latest(board: Board, item: str) -> Event:
+    """What happened to it last, apart from who can claim it now."""
+    return next(event for event in reversed(board.log(item)) if event.kind not in ("claimable", "offered"))

@@ -68,7 +68,7 @@ class TestClaims:
         again = harness.board().claim("x", session=me, ttl_seconds=TTL_SECONDS).claim
         assert (again.token, again.claimed_at) == (first.token, first.claimed_at)
         assert again.expires_at == first.expires_at + 100_000
-        assert kinds(board, "x") == ["added", "claimed"]
+        assert kinds(board, "x") == ["added", "claimable", "claimed"]
         assert len(board.runs(item="x")) == 1
 
     def test_a_refused_claim_is_an_activity_and_no_event(self, harness: Harness) -> None:
@@ -80,7 +80,7 @@ class TestClaims:
         (line,) = board.activity(item="x")
         assert (line.action, line.code) == ("claim_failed", "TASK_ALREADY_CLAIMED")
         assert (line.session, line.agent) == (bob, "bob")
-        assert kinds(board, "x") == ["added", "claimed"]
+        assert kinds(board, "x") == ["added", "claimable", "claimed"]
 
     def test_a_refusal_leaves_its_handle_as_good_as_any(self, harness: Harness) -> None:
         """What a refused verb had begun is over, also while somebody keeps the refusal and others go on writing."""
@@ -127,8 +127,8 @@ class TestClaims:
         expire(harness)
         grant = board.claim("x", session=session(board, "bob"))
         assert grant.claim.token == 2
-        assert kinds(board, "x") == ["added", "claimed", "expired", "claimed"]
-        assert board.log("x")[2].agent == "ann"
+        assert kinds(board, "x") == ["added", "claimable", "claimed", "expired", "claimable", "claimed"]
+        assert board.log("x")[3].agent == "ann"
 
     def test_tokens_go_up_by_one_and_never_down(self, harness: Harness) -> None:
         board = harness.board()
@@ -184,7 +184,7 @@ class TestClaims:
         board.end_session(me)
         refused(SessionNotFound, board.claim, "x", session=me)
         refused(SessionNotFound, board.next, session=me)
-        assert kinds(board, "x") == ["added"]
+        assert kinds(board, "x") == ["added", "claimable"]
 
     def test_a_session_taken_for_another_agents_is_refused(self, harness: Harness) -> None:
         board = harness.board()

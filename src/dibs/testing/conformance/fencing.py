@@ -5,7 +5,7 @@ was (expired, taken over and by whom, finished, somebody else's, never given), a
 from __future__ import annotations
 
 from dibs.errors import ClaimExpired, Invalid, ItemNotClaimed, NotClaimOwner
-from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, refused, session, whole
+from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, latest, refused, session, whole
 from dibs.testing.harness import Harness
 
 TYPE_CHECKING = False
@@ -175,7 +175,7 @@ class TestFencing:
         ended = board.force_release("x", reason="stuck", actor="boss")
         assert (ended.item.status, ended.item.token, ended.item.strikes) == ("ready", 1, 0)
         assert (ended.run.outcome, ended.run.reason, ended.run.session) == ("force_released", "stuck", me)
-        event = board.log("x")[-1]
+        event = latest(board, "x")
         assert (event.kind, event.actor, event.session, event.agent) == ("force_released", "boss", me, "ann")
         assert event.data["reason"] == "stuck"
         assert_all_refused(board, ItemNotClaimed, "x", session=me, token=1)

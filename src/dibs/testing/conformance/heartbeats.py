@@ -4,7 +4,7 @@ answered one by one, and what the session no longer lists is let go.
 
 from __future__ import annotations
 
-from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, session
+from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, latest, session
 from dibs.testing.harness import Harness
 
 
@@ -72,7 +72,7 @@ class TestHeartbeats:
         item = board.get("y").item
         assert (item.status, item.strikes) == ("ready", 0)
         assert board.get("y").runs[0].outcome == "forgotten"
-        assert board.log("y")[-1].agent == "ann"
+        assert latest(board, "y").agent == "ann"
 
     def test_an_unknown_item_in_holding_is_lost_and_harms_nothing(self, harness: Harness) -> None:
         board = harness.board()

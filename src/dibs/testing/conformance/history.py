@@ -46,6 +46,7 @@ class TestHistory:
         told_so = {(event.kind, event.status, event.actor) for event in events}
         for kind, status, actor in (
             ("added", "ready", board.actor),
+            ("claimable", "ready", "dibs"),
             ("claimed", "in_progress", "ann"),
             ("claimed", "in_progress", "bob"),
             ("edited", "in_progress", "pat"),
@@ -127,16 +128,17 @@ class TestHistory:
         after = 0
         for number in range(10):
             (board if number % 2 else other).add(f"item {number}")
-            (event,) = harness.board().events(after=after)
-            assert event.id > after
-            after = event.id
+            added, claimable = harness.board().events(after=after)
+            assert (added.kind, claimable.kind) == ("added", "claimable")
+            assert after < added.id < claimable.id
+            after = claimable.id
 
     def test_a_follower_is_told_what_happens_in_another_process(self, harness: Harness) -> None:
         board = harness.board()
         added(board, "x")
         actor = harness.actor()
         feed = board.follow(wait_seconds=30)
-        assert next(feed).kind == "added"
+        assert [next(feed).kind, next(feed).kind] == ["added", "claimable"]
         me = actor.ask("start_session", "ann").reply["id"]
         actor.send("claim", "x", session=me)
         assert next(feed).kind == "claimed"

@@ -62,7 +62,7 @@ class TestIdempotency:
         board.claim("x", session=me)
         ended = board.done("x", session=me, token=1, request_id="r")
         assert board.done("x", session=me, token=1, request_id="r") == ended
-        assert kinds(board, "x") == ["added", "claimed", "done"]
+        assert kinds(board, "x") == ["added", "claimable", "claimed", "done"]
 
     def test_other_input_under_the_same_id_is_invalid_and_does_nothing(self, harness: Harness) -> None:
         board = harness.board()

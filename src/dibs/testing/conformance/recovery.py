@@ -19,7 +19,7 @@ class TestRecovery:
                 board.sweep()
             grant = board.recover(id, session=me, token=1, ttl_seconds=TTL_SECONDS)
             assert (grant.claim.token, grant.claim.session, grant.item.status) == (2, me, "in_progress")
-            assert kinds(board, id) == ["added", "claimed", "expired", "claimed"]
+            assert kinds(board, id) == ["added", "claimable", "claimed", "expired", "claimable", "claimed"]
             refused(ClaimExpired, board.done, id, session=me, token=1)
             assert board.done(id, session=me, token=2).item.status == "done"
 
@@ -80,7 +80,7 @@ class TestRecovery:
         refused(ClaimExpired, board.done, "x", session=me, token=1)
         ended = board.done("x", session=me, token=1, recover=True)
         assert (ended.item.status, ended.run.token) == ("done", 2)
-        assert kinds(board, "x") == ["added", "claimed", "expired", "claimed", "done"]
+        assert kinds(board, "x") == ["added", "claimable", "claimed", "expired", "claimable", "claimed", "done"]
 
     def test_a_late_holder_does_not_finish_what_another_took(self, harness: Harness) -> None:
         board = harness.board()

@@ -6,8 +6,9 @@ CREATE TABLE meta (
     value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- New items start their tokens at the floor, above every token that was ever given and forgotten.
-INSERT INTO meta (name, value) VALUES ('token_floor', 0), ('conflicts', 0);
+-- New items start their tokens at the floor, above every token that was ever given and forgotten; a reader of the feed whose
+-- cursor lies below the event floor has missed something that is no longer there.
+INSERT INTO meta (name, value) VALUES ('token_floor', 0), ('event_floor', 0), ('conflicts', 0);
 
 CREATE TABLE items (
     seq             INTEGER PRIMARY KEY AUTOINCREMENT,  -- age: items are served in the order they were added
@@ -21,20 +22,43 @@ CREATE TABLE items (
     payload         TEXT NOT NULL,
     labels          TEXT NOT NULL,
     priority        INTEGER NOT NULL,
+    depends_on      TEXT NOT NULL,
+    resources       TEXT NOT NULL,
+    not_before      INTEGER,
     timeout_seconds REAL NOT NULL,
+    retries         INTEGER NOT NULL,
+    needs_approval  INTEGER NOT NULL,
+    approved        INTEGER NOT NULL,
     status          TEXT NOT NULL,
     created_by      TEXT NOT NULL,
     created_at      INTEGER NOT NULL,
     updated_at      INTEGER NOT NULL,
     attempts        INTEGER NOT NULL,
     strikes         INTEGER NOT NULL,
+    failures        INTEGER NOT NULL,
     token           INTEGER NOT NULL,
-    revision        INTEGER NOT NULL
+    revision        INTEGER NOT NULL,
+    offered_to      TEXT,
+    offer_expires_at INTEGER
 ) STRICT;
 
--- A lane is a (project, type); `next` compares the heads of the lanes it wants, whatever stands in the others.
-CREATE INDEX items_ready ON items (project, type, priority DESC, seq) WHERE status = 'ready';
+-- A lane is a (project, type, action, approved): what an agent may or may not be handed. `next` compares the heads of the lanes
+-- it wants, whatever stands in the others. What is kept for a waiter stands in none.
+CREATE INDEX items_ready ON items (project, type, action, approved, priority DESC, seq)
+    WHERE status = 'ready' AND offered_to IS NULL;
+CREATE INDEX items_due ON items (not_before) WHERE status = 'scheduled';
+CREATE INDEX items_offered ON items (offer_expires_at) WHERE offer_expires_at IS NOT NULL;
+CREATE INDEX items_holding ON items (project) WHERE status = 'in_progress' AND resources <> '[]';
 CREATE INDEX items_status ON items (status, priority DESC, seq);
+
+-- What each item waits for; the column `depends_on` of its row is the same list in the order it was given.
+CREATE TABLE dependencies (
+    item  TEXT NOT NULL,
+    needs TEXT NOT NULL,
+    PRIMARY KEY (item, needs)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX dependencies_needs ON dependencies (needs);
 
 CREATE TABLE claims (
     item            TEXT PRIMARY KEY,
@@ -50,7 +74,38 @@ CREATE TABLE claims (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX claims_session ON claims (session);
+CREATE INDEX claims_agent ON claims (agent);
 CREATE INDEX claims_expiry ON claims (expires_at);
+
+CREATE TABLE soft_claims (
+    item        TEXT NOT NULL,
+    session     TEXT NOT NULL,
+    agent       TEXT NOT NULL,
+    claimed_at  INTEGER NOT NULL,
+    expires_at  INTEGER NOT NULL,
+    ttl_seconds REAL NOT NULL,
+    PRIMARY KEY (item, session)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX soft_claims_expiry ON soft_claims (expires_at);
+
+CREATE TABLE tickets (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,  -- the order of the queue
+    item        TEXT NOT NULL,
+    session     TEXT NOT NULL,
+    agent       TEXT NOT NULL,
+    since_at    INTEGER NOT NULL,
+    expires_at  INTEGER NOT NULL,
+    ttl_seconds REAL NOT NULL,
+    closed_at   INTEGER,
+    reason      TEXT
+) STRICT;
+
+CREATE UNIQUE INDEX tickets_open ON tickets (item, session) WHERE closed_at IS NULL;
+CREATE INDEX tickets_queue ON tickets (item, id) WHERE closed_at IS NULL;
+CREATE INDEX tickets_session ON tickets (session) WHERE closed_at IS NULL;
+CREATE INDEX tickets_expiry ON tickets (expires_at) WHERE closed_at IS NULL;
+CREATE INDEX tickets_closed ON tickets (closed_at) WHERE closed_at IS NOT NULL;
 
 CREATE TABLE runs (
     seq        INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -62,6 +117,7 @@ CREATE TABLE runs (
     ended_at   INTEGER,
     outcome    TEXT,
     reason     TEXT,
+    draft      TEXT,
     links      TEXT NOT NULL,
     cost       TEXT NOT NULL,
     UNIQUE (item, token)
@@ -86,12 +142,19 @@ CREATE TABLE events (
 ) STRICT;
 
 CREATE TABLE agents (
-    name       TEXT PRIMARY KEY,
-    types      TEXT NOT NULL,
-    role       TEXT,
-    max_claims INTEGER,
-    created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL
+    name              TEXT PRIMARY KEY,
+    types             TEXT NOT NULL,
+    role              TEXT,
+    max_claims        INTEGER,
+    max_claims_total  INTEGER,
+    claims_per_minute REAL,
+    claims_burst      INTEGER NOT NULL,
+    allowed_actions   TEXT NOT NULL,
+    sensitive_actions TEXT NOT NULL,
+    created_at        INTEGER NOT NULL,
+    updated_at        INTEGER NOT NULL,
+    bucket            REAL NOT NULL DEFAULT 0,  -- what is left of the rate, as of bucket_at
+    bucket_at         INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE sessions (

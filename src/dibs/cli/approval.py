@@ -1,0 +1,135 @@
+"""Work that somebody has to say yes to: submit a draft, approve it, send it back, reject the item.
+
+A draft is submitted by the holder, as its session. Approving and sending back is done by whoever is at the board:
+`--actor`, else the agent of the environment, else the user. Rejecting is both: by the holder of an item in progress,
+else by whoever decides about one that waits for approval.
+"""
+
+from __future__ import annotations
+
+from dibs import check
+from dibs.cli import identity
+from dibs.cli.context import Cli
+from dibs.cli.items import stdin_text
+from dibs.cli.parser import Parser, UsageError
+from dibs.cli.render import clean
+from dibs.cli.telling import and_now
+from dibs.cli.work import as_holder, json_object, links_of, tell_end
+from dibs.errors import Invalid
+from dibs.model import IN_PROGRESS, Item
+
+
+def submit_options(parser: Parser) -> None:
+    parser.item()
+    parser.option("--draft", metavar="TEXT", help="what is to be approved (- is stdin)")
+    parser.option("--draft-file", metavar="FILE", help="the file it is in")
+    parser.option("--note", metavar="TEXT", help="what there is to know about it")
+    parser.links_and_cost()
+    parser.token()
+    parser.request_id()
+    parser.identity()
+
+
+def submit(cli: Cli) -> None:
+    asked = cli.args
+    draft, token = _draft(cli), identity.own_token(cli)
+    links, cost = links_of(asked.link), json_object(asked.cost, "cost")
+    ended = as_holder(
+        cli,
+        lambda session, recover: cli.board.submit(
+            asked.item,
+            session=session,
+            draft=draft,
+            token=token,
+            note=asked.note,
+            links=links,
+            cost=cost,
+            recover=recover,
+            request_id=asked.request_id,
+        ),
+        lambda ended: ended.run.token,
+    )
+    tell_end(cli, ended)
+
+
+def approve_options(parser: Parser) -> None:
+    parser.item()
+    parser.option("--done", help="the draft is all there was to do")
+    parser.option("--comment", metavar="TEXT", help="a word to whoever does it")
+    parser.request_id()
+    parser.actor()
+
+
+def approve(cli: Cli) -> None:
+    asked = cli.args
+    item = cli.board.approve(asked.item, comment=asked.comment, done=asked.done, request_id=asked.request_id)
+    _tell(cli, "approved", item)
+
+
+def send_back_options(parser: Parser) -> None:
+    parser.item()
+    parser.option("--comment", metavar="TEXT", help="what to do otherwise", required=True)
+    parser.request_id()
+    parser.actor()
+
+
+def send_back(cli: Cli) -> None:
+    asked = cli.args
+    _tell(cli, "sent back", cli.board.send_back(asked.item, comment=asked.comment, request_id=asked.request_id))
+
+
+def reject_options(parser: Parser) -> None:
+    parser.item()
+    parser.reason(required=True)
+    parser.token()
+    parser.request_id()
+    parser.identity()
+    parser.option("--actor", metavar="NAME", help="who decides, of a draft (else the agent, else you)")
+
+
+def reject(cli: Cli) -> None:
+    asked = cli.args
+    if _is_ours(cli):
+        item = _reject_as_holder(cli)
+    else:
+        item = cli.board.reject(asked.item, reason=asked.reason, request_id=asked.request_id)
+    _tell(cli, "rejected", item)
+
+
+def _is_ours(cli: Cli) -> bool:
+    """Whether to speak as the holder: a token says so, or the item is in progress and this is somebody's session."""
+    if identity.own_token(cli) is not None:
+        return True
+    return identity.known_session(cli) is not None and cli.board.get(cli.args.item).item.status == IN_PROGRESS
+
+
+def _reject_as_holder(cli: Cli) -> Item:
+    asked, token = cli.args, identity.own_token(cli)
+
+    def reject(session: str, recover: bool) -> Item:
+        held = cli.board.recover(asked.item, session=session, token=token).claim.token if recover else token
+        return cli.board.reject(
+            asked.item, reason=asked.reason, session=session, token=held, request_id=asked.request_id
+        )
+
+    return as_holder(cli, reject, lambda item: item.token)
+
+
+def _draft(cli: Cli) -> str:
+    asked = cli.args
+    if (asked.draft is None) == (asked.draft_file is None):
+        raise UsageError("the draft comes with --draft TEXT or with --draft-file FILE: one of them", field="draft")
+    if asked.draft_file is None:
+        return stdin_text() if asked.draft == "-" else str(asked.draft)
+    try:
+        with open(asked.draft_file, "rb") as file:
+            return file.read(check.TEXT_BYTES_MAX + 1).decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise Invalid(f"cannot read {asked.draft_file}: {error.strerror}", field="draft_file") from error
+
+
+def _tell(cli: Cli, what: str, item: Item) -> None:
+    if cli.json:
+        return cli.answer({"item": item})
+    line = f"{cli.paint(what, 'green')} {cli.paint(item.id, 'bold')}  {clean(item.title)}"
+    return cli.say(line if item.status == what else f"{line}  {and_now(item, cli.paint)}")

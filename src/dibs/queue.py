@@ -1,0 +1,82 @@
+"""Waiting in an item's queue until it is this session's turn, and claiming it then.
+
+Between looks nothing is polled: the store's watch wakes on every change, and the store says when time alone will
+change something. The ticket is short and renewed, so that a waiter killed without a word holds up the queue only
+briefly; it is given up as soon as the wait ends in any other way than by the claim.
+"""
+
+from __future__ import annotations
+
+import time
+
+from dibs.errors import DibsError, ItemNotClaimable
+from dibs.model import ENDED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.model import Grant, Waiting
+    from dibs.store.contract import Store
+
+#: How long the queue keeps the place of a waiter that has fallen silent.
+TICKET_SECONDS = 30.0
+RENEW_SECONDS = 10.0
+
+
+def claim_in_turn(
+    store: Store,
+    item: str,
+    session: str,
+    claim: Callable[[], Grant],
+    wait_seconds: float,
+    on_wait: Callable[[Waiting], None] | None,
+    bury_the_dead: Callable[[], bool],
+) -> Grant:
+    end = time.monotonic() + wait_seconds
+    watch = store.watch()
+    waits = True
+    try:
+        standing = store.wait(item, session=session, ttl_seconds=TICKET_SECONDS)
+        renewed = time.monotonic()
+        while True:
+            if standing.offered:
+                grant = claim()
+                waits = False
+                return grant
+            if on_wait is not None:
+                on_wait(standing)
+            left = end - time.monotonic()
+            if left <= 0:
+                return claim()
+            due = store.due_seconds(item)
+            watch.wait(min(left, RENEW_SECONDS, RENEW_SECONDS if due is None else due))
+            bury_the_dead()
+            standing = store.ticket(item, session=session)
+            if standing.status in ENDED:
+                waits = False
+                raise _over(item, standing)
+            # What time has done to the item is recorded by whoever asks for it, and a ticket asks.
+            if (
+                store.due_seconds(item) == 0
+                or standing.ticket.closed_at is not None
+                or time.monotonic() - renewed > RENEW_SECONDS
+            ):
+                standing = store.wait(item, session=session, ttl_seconds=TICKET_SECONDS)
+                renewed = time.monotonic()
+    finally:
+        watch.close()
+        if waits:
+            _leave(store, item, session)
+
+
+def _over(item: str, standing: Waiting) -> ItemNotClaimable:
+    reason = standing.ticket.reason or f"the item is {standing.status}"
+    return ItemNotClaimable(f"the queue for {item} is closed: {reason}", item=item, status=standing.status, why=reason)
+
+
+def _leave(store: Store, item: str, session: str) -> None:
+    try:
+        store.leave(item, session=session)
+    except DibsError:
+        pass  # the ticket is gone already, or lapses by itself

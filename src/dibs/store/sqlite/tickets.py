@@ -1,0 +1,131 @@
+"""Waiting on SQLite: tickets of one item, soft claims, and why an item is not mine."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from dibs.errors import ItemNotClaimed
+from dibs.model import READY, SoftClaim, Waiting
+from dibs.rules import claiming, queueing
+from dibs.rules.freshening import freshen
+from dibs.store.sqlite import choice, rows
+from dibs.store.sqlite.queries import PATH, READING, UPKEEP
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from dibs.model import Reason, Request
+    from dibs.rules.decision import State
+    from dibs.store.sqlite.transaction import Transaction
+    from dibs.value import Value
+
+    T = TypeVar("T")
+
+#: How far `why` counts what `next` would choose first.
+AHEAD_MAX = 1000
+
+
+class Tickets:
+    @abstractmethod
+    def write(
+        self, work: Callable[[Transaction], T], request: Request | None = None, kind: type[Value] | None = None
+    ) -> T: ...
+
+    @abstractmethod
+    def read(self, work: Callable[[Transaction], T]) -> T: ...
+
+    def wait(self, item: str, *, session: str, ttl_seconds: float | None = None) -> Waiting:
+        return self.write(lambda t: _wait(t, item, session, ttl_seconds))
+
+    def leave(self, item: str, *, session: str) -> Waiting:
+        def work(t: Transaction) -> Waiting:
+            t.session(session)
+            state = t.state(item)
+            leave(t, state, session, "it was given up")
+            return _latest(t, t.state(item), session)
+
+        return self.write(work)
+
+    def ticket(self, item: str, *, session: str) -> Waiting:
+        return self.read(lambda t: _latest(t, t.state(item), session))
+
+    def soft_claim(self, item: str, *, session: str, ttl_seconds: float | None = None) -> SoftClaim:
+        def soft_claim(t: Transaction) -> SoftClaim:
+            t.state(item)
+            me = t.session(session)
+            seconds = claiming.ttl(me.kind, ttl_seconds, t.settings)
+            soft = SoftClaim(
+                item=item,
+                session=session,
+                agent=me.agent,
+                claimed_at=t.now,
+                expires_at=t.now + claiming.milliseconds(seconds),
+                ttl_seconds=seconds,
+            )
+            t.run(UPKEEP["put_soft_claim"], rows.encode(soft))
+            t.see(session)
+            t.changed = True
+            return soft
+
+        return self.write(soft_claim)
+
+    def soft_release(self, item: str, *, session: str) -> SoftClaim:
+        def soft_release(t: Transaction) -> SoftClaim:
+            t.state(item)
+            row = t.one(UPKEEP["soft_claim"], item=item, session=session, now=t.now)
+            if row is None:
+                raise ItemNotClaimed(f"session {session} has no soft claim of {item}", item=item, how="never_claimed")
+            t.run(UPKEEP["drop_soft_claim"], {"item": item, "session": session})
+            t.changed = True
+            return rows.soft_claim(row)
+
+        return self.write(soft_release)
+
+    def why(self, item: str, *, session: str) -> tuple[Reason, ...]:
+        def work(t: Transaction) -> tuple[Reason, ...]:
+            from dibs.rules.why import why
+
+            # What time has done counts, though a reader does not write it down.
+            _, state = freshen(t.now, t.state(item), t.settings)
+            asker = t.asker(session, None, state.item.project)
+            return why(t.now, state, asker, choice.ahead_of(t, asker, state.item, AHEAD_MAX))
+
+        return self.read(work)
+
+
+def leave(t: Transaction, state: State, session: str, reason: str) -> None:
+    """Close the session's ticket; an offer to it goes to the next one."""
+    ticket, onward = queueing.leave(t.now, state, session, t.settings, reason)
+    t.run_one(PATH["close_ticket"], rows.encode(ticket))
+    for step in onward:
+        t.take(step)
+    t.changed = True
+
+
+def _wait(t: Transaction, item: str, session: str, ttl_seconds: float | None) -> Waiting:
+    me = t.session(session)
+    state = t.fresh(item)
+    stale = queueing.ticket_of(state, session)
+    if stale is not None and not queueing.live(stale, t.now) and state.item.offered_to != session:
+        # A place that was not kept is lost; the new ticket is at the end.
+        t.run_one(PATH["close_ticket"], rows.encode(queueing.close(stale, t.now, "it was not renewed")))
+        state = t.state(item)
+    ticket = queueing.wait(t.now, state, me, ttl_seconds, t.settings)
+    t.run(PATH["renew_ticket" if ticket.id else "insert_ticket"], rows.encode(ticket))
+    t.see(session)
+    t.changed = True
+    state = t.state(item)
+    if state.item.status == READY and state.item.offered_to is None:
+        t.take(queueing.available(t.now, state, t.settings))
+    return _latest(t, t.state(item), session)
+
+
+def _latest(t: Transaction, state: State, session: str) -> Waiting:
+    row = t.one(READING["latest_ticket"], item=state.item.id, session=session)
+    if row is None:
+        raise ItemNotClaimed(
+            f"session {session} does not wait for {state.item.id}", item=state.item.id, how="not_waiting"
+        )
+    return queueing.waiting(t.now, state, rows.ticket(row))

@@ -1,0 +1,309 @@
+"""Approvals: what needs a person's yes is handed out only after it; a draft is never approved by who wrote it; and an
+agent is given, and may finish, only what its policy lets it do.
+"""
+
+from __future__ import annotations
+
+from dibs.errors import Forbidden, Invalid, ItemNotClaimable, ItemNotClaimed, NotClaimOwner
+from dibs.testing.conformance.asking import added, ids, kinds, refused, session, whole
+from dibs.testing.harness import Harness
+from dibs.testing.invariants import assert_sound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dibs.board import Board
+
+
+def drafted(board: Board, item: str = "x", agent: str = "writer", **fields: object) -> str:
+    """An item that waits for approval with a draft; the session that wrote it."""
+    added(board, item, **fields)
+    me = session(board, agent)
+    board.claim(item, session=me)
+    board.submit(item, session=me, draft="Dear all,", note="first try", links={"pr": 7}, cost={"usd": 0.5})
+    return me
+
+
+def status(board: Board, item: str = "x") -> str:
+    return board.get(item).item.status
+
+
+class TestApprovals:
+    def test_an_item_that_needs_approval_is_not_handed_out(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", needs_approval=True, priority=10)
+        added(board, "y")
+        item = board.get("x").item
+        assert (item.status, item.needs_approval, item.approved) == ("pending_approval", True, False)
+        me = session(board)
+        assert ids(board.next(session=me, n=5)) == ["y"]
+        facts = refused(ItemNotClaimable, board.claim, "x", session=me).facts
+        assert facts["status"] == "pending_approval"
+        assert "approval" in facts["why"]
+
+    def test_what_is_approved_may_be_done(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", needs_approval=True)
+        item = board.approve("x", comment="go on", actor="boss")
+        assert (item.status, item.approved, item.needs_approval) == ("ready", True, False)
+        approved, claimable = board.log("x")[-2:]
+        assert (approved.kind, approved.actor, approved.data["comment"]) == ("approved", "boss", "go on")
+        assert claimable.kind == "claimable"
+        me = session(board)
+        assert ids(board.next(session=me)) == ["x"]
+        assert board.done("x", session=me).item.status == "done"
+
+    def test_a_draft_ends_the_run_and_waits(self, harness: Harness) -> None:
+        board = harness.board()
+        me = drafted(board)
+        detail = board.get("x")
+        assert (detail.item.status, detail.claim) == ("pending_approval", None)
+        (run,) = detail.runs
+        assert (run.outcome, run.draft, run.reason) == ("submitted", "Dear all,", "first try")
+        assert (run.links, run.cost) == ({"pr": 7}, {"usd": 0.5})
+        submitted = board.log("x")[-1]
+        assert (submitted.kind, submitted.session, submitted.data["draft"]) == ("submitted", me, "Dear all,")
+        refused(ItemNotClaimed, board.done, "x", session=me)
+
+    def test_the_draft_reaches_who_carries_it_out(self, harness: Harness) -> None:
+        board = harness.board()
+        drafted(board)
+        board.approve("x", actor="boss")
+        previous = board.claim("x", session=session(board, "doer")).previous
+        assert previous is not None
+        assert (previous.run.draft, previous.run.agent) == ("Dear all,", "writer")
+
+    def test_submitting_is_fenced(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me, other = session(board), session(board)
+        refused(ItemNotClaimed, board.submit, "x", session=me, draft="d")
+        board.claim("x", session=me)
+        before = whole(board, "x")
+        refused(NotClaimOwner, board.submit, "x", session=other, draft="d")
+        refused(Invalid, board.submit, "x", session=me, draft="d", token=2)
+        assert whole(board, "x") == before
+
+    def test_an_approved_draft_may_be_the_whole_work(self, harness: Harness) -> None:
+        board = harness.board()
+        drafted(board)
+        assert board.approve("x", done=True, actor="boss").status == "done"
+        assert kinds(board, "x")[-1] == "approved"
+        assert board.get("x").runs[0].draft == "Dear all,"
+
+    def test_a_draft_can_be_sent_back_with_a_comment(self, harness: Harness) -> None:
+        board = harness.board()
+        me = drafted(board)
+        item = board.send_back("x", comment="more politely", actor="boss")
+        assert (item.status, item.approved, item.needs_approval) == ("ready", False, False)
+        sent = board.log("x")[-2]
+        assert (sent.kind, sent.actor, sent.data["comment"]) == ("sent_back", "boss", "more politely")
+        assert board.claim("x", session=me).claim.token == 2
+        board.submit("x", session=me, draft="Dearest all,")
+        assert status(board) == "pending_approval"
+        refused(Invalid, board.send_back, "x", comment="", actor="boss")
+
+    def test_a_person_can_reject_what_waits_for_approval(self, harness: Harness) -> None:
+        board = harness.board()
+        drafted(board)
+        assert board.reject("x", reason="never", actor="boss").status == "rejected"
+        event = board.log("x")[-1]
+        assert (event.kind, event.actor, event.data["reason"]) == ("rejected", "boss", "never")
+        refused(ItemNotClaimable, board.claim, "x", session=session(board))
+
+    def test_a_holder_can_reject_what_it_holds(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me, other = session(board, "ann"), session(board, "bob")
+        board.claim("x", session=me)
+        refused(NotClaimOwner, board.reject, "x", session=other, reason="no")
+        assert board.reject("x", session=me, reason="a duplicate").status == "rejected"
+        run = board.get("x").runs[0]
+        assert (run.outcome, run.reason, board.get("x").claim) == ("rejected", "a duplicate", None)
+
+    def test_what_does_not_wait_for_approval_cannot_be_decided_on(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "ready", "held", "done")
+        me = session(board)
+        for item in ("held", "done"):
+            board.claim(item, session=me)
+        board.done("done", session=me)
+        for item in ("ready", "held", "done"):
+            before = whole(board, item)
+            refused(ItemNotClaimable, board.approve, item)
+            refused(ItemNotClaimable, board.send_back, item, comment="again")
+            refused(ItemNotClaimable, board.reject, item, reason="no")
+            assert whole(board, item) == before
+
+    def test_an_agent_never_approves_its_own_draft(self, harness: Harness) -> None:
+        board = harness.board()
+        drafted(board, agent="writer")
+        before = whole(board, "x")
+        for done in (False, True):
+            refused(Forbidden, board.approve, "x", actor="writer", done=done)
+        assert whole(board, "x") == before
+        assert board.approve("x", actor="boss").status == "ready"
+
+    def test_sending_back_does_not_make_the_next_draft_anothers(self, harness: Harness) -> None:
+        board = harness.board()
+        me = drafted(board, agent="writer")
+        board.send_back("x", comment="again", actor="boss")
+        board.claim("x", session=me)
+        board.submit("x", session=me, draft="again")
+        board.edit("x", title="otherwise")
+        board.park("x")
+        board.unpark("x")
+        refused(Forbidden, board.approve, "x", actor="writer")
+
+    def test_editing_what_was_approved_asks_for_approval_again(self, harness: Harness) -> None:
+        board = harness.board()
+        changes: tuple[dict[str, Any], ...] = (
+            {"title": "otherwise"},
+            {"body": "more"},
+            {"payload": {"to": "all"}},
+            {"type": "mail"},
+            {"action": "send"},
+            {"resources": ["src"]},
+        )
+        for number, change in enumerate(changes):
+            item = f"item-{number}"
+            added(board, item, needs_approval=True)
+            board.approve(item)
+            edited = board.edit(item, **change)
+            found = (edited.status, edited.approved, edited.needs_approval)
+            assert found == ("pending_approval", False, True), change
+            refused(ItemNotClaimable, board.claim, item, session=session(board))
+        assert_sound(board)
+
+    def test_editing_what_nobody_approved_of_asks_for_nothing(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", needs_approval=True)
+        board.approve("x")
+        edited = board.edit("x", priority=9, labels=["soon"], timeout_seconds=60)
+        assert (edited.status, edited.approved) == ("ready", True)
+        assert board.edit("x", title="do x").approved, "the same title again is no change"
+
+    def test_what_was_approved_does_not_change_under_its_holder(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", needs_approval=True)
+        board.approve("x")
+        me = session(board)
+        board.claim("x", session=me)
+        before = whole(board, "x")
+        for change in ({"title": "otherwise"}, {"body": "more"}, {"action": "send"}):
+            refused(Invalid, board.edit, "x", **change)
+        assert whole(board, "x") == before
+        board.edit("x", priority=9)
+
+    def test_setting_aside_does_not_get_around_approval(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", needs_approval=True)
+        drafted(board, "y")
+        for item in ("x", "y"):
+            board.park(item)
+            refused(ItemNotClaimable, board.claim, item, session=session(board))
+            assert board.unpark(item).status == "pending_approval"
+            refused(ItemNotClaimable, board.claim, item, session=session(board))
+
+    def test_approval_withdrawn_of_what_is_set_aside_counts_when_it_comes_back(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", needs_approval=True)
+        board.approve("x")
+        board.park("x")
+        board.edit("x", body="delete everything")
+        refused(ItemNotClaimable, board.claim, "x", session=session(board))
+        assert board.unpark("x").status == "pending_approval"
+
+    def test_an_approval_outlasts_a_lost_claim(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", needs_approval=True)
+        board.approve("x")
+        me = session(board)
+        board.claim("x", session=me)
+        board.release("x", session=me)
+        assert (status(board), board.get("x").item.approved) == ("ready", True)
+
+
+class TestPolicy:
+    def test_an_agent_is_handed_only_the_actions_of_its_policy(self, harness: Harness) -> None:
+        board = harness.board()
+        board.set_agent("cloud", allowed_actions=["draft"], sensitive_actions=["send"])
+        added(board, "pay", priority=10, action="pay")
+        added(board, "send", priority=9, action="send")
+        added(board, "draft", priority=8, action="draft")
+        added(board, "by-type", priority=7, type="draft")
+        me = session(board, "cloud")
+        assert ids(board.next(session=me, n=10)) == ["send", "draft", "by-type"]
+        before = whole(board, "pay")
+        facts = refused(Forbidden, board.claim, "pay", session=me).facts
+        assert (facts["agent"], facts["action"]) == ("cloud", "pay")
+        assert whole(board, "pay") == before
+        assert board.claim("pay", session=session(board, "anyone"))
+
+    def test_without_a_policy_everything_is_handed_out(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", action="pay")
+        me = session(board, "local")
+        board.next(session=me)
+        assert board.done("x", session=me).item.status == "done"
+
+    def test_a_sensitive_action_ends_in_a_draft_and_not_in_done(self, harness: Harness) -> None:
+        board = harness.board()
+        board.set_agent("cloud", allowed_actions=["draft"], sensitive_actions=["send"])
+        added(board, "x", action="send")
+        added(board, "y", action="draft")
+        me = session(board, "cloud")
+        board.next(session=me, n=2)
+        before = whole(board, "x")
+        facts = refused(Forbidden, board.done, "x", session=me).facts
+        assert facts["action"] == "send"
+        assert whole(board, "x") == before
+        assert board.submit("x", session=me, draft="Dear all,").item.status == "pending_approval"
+        assert board.done("y", session=me).item.status == "done"
+
+    def test_a_sensitive_action_can_still_be_let_go(self, harness: Harness) -> None:
+        board = harness.board()
+        board.set_agent("cloud", sensitive_actions=["send"])
+        added(board, "x", "y", "z", action="send")
+        me = session(board, "cloud")
+        board.next(session=me, n=3)
+        assert board.release("x", session=me).item.status == "ready"
+        assert board.fail("y", session=me).item.status == "failed"
+        assert board.reject("z", session=me, reason="spam").status == "rejected"
+
+    def test_what_is_approved_goes_only_to_agents_allowed_the_action(self, harness: Harness) -> None:
+        board = harness.board()
+        board.set_agent("cloud", allowed_actions=["draft"], sensitive_actions=["send"])
+        board.set_agent("local", allowed_actions=["send"])
+        added(board, "x", action="send")
+        cloud, local = session(board, "cloud"), session(board, "local")
+        board.claim("x", session=cloud)
+        board.submit("x", session=cloud, draft="Dear all,")
+        board.approve("x", actor="boss")
+        assert board.next(session=cloud) == ()
+        refused(Forbidden, board.claim, "x", session=cloud)
+        assert ids(board.next(session=local)) == ["x"]
+        assert board.done("x", session=local).item.status == "done"
+
+    def test_what_is_sent_back_goes_to_who_drafts(self, harness: Harness) -> None:
+        board = harness.board()
+        board.set_agent("cloud", sensitive_actions=["send"])
+        added(board, "x", action="send")
+        cloud = session(board, "cloud")
+        board.claim("x", session=cloud)
+        board.submit("x", session=cloud, draft="Dear all,")
+        board.send_back("x", comment="again", actor="boss")
+        assert ids(board.next(session=cloud)) == ["x"]
+
+    def test_a_changed_policy_counts_from_then_on(self, harness: Harness) -> None:
+        board = harness.board()
+        board.set_agent("cloud", allowed_actions=["send"])
+        added(board, "x", "y", action="send")
+        me = session(board, "cloud")
+        board.claim("x", session=me)
+        board.set_agent("cloud", sensitive_actions=["send"])
+        refused(Forbidden, board.done, "x", session=me)
+        board.set_agent("cloud", allowed_actions=["draft"])
+        assert board.next(session=me) == ()
+        refused(Forbidden, board.claim, "y", session=me)

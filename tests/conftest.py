@@ -1,0 +1,9 @@
+"""What every test may rely on."""
+
+from __future__ import annotations
+
+import signal
+
+# Started in the background of a shell, this process would ignore interrupts, and so would all it starts: tests that
+# interrupt a command would wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
