@@ -5,9 +5,7 @@ Nothing here knows a board: whether an id exists or a token is live is the store
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections.abc import Iterable
 
 from dibs import priority, when
@@ -35,8 +33,9 @@ BATCH_MAX = 1000
 LIST_MAX = 100_000
 
 #: An id is also a file name in a vault and a word in a shell.
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@#+-]*")
+_LETTERS_AND_DIGITS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
+_ID = _LETTERS_AND_DIGITS | frozenset("._-")
+_NAME = _ID | frozenset(":/@#+")
 
 
 def item_id(given: object, field: str = "id") -> str:
@@ -104,6 +103,10 @@ def json_object(given: object, field: str) -> dict[str, Any]:
     """A JSON object that comes back as it went in: no NaN, no NUL, text keys, within a size."""
     if not isinstance(given, dict):
         raise Invalid(f"{field} must be a JSON object", field=field)
+    if not given:
+        return {}
+    import json
+
     try:
         encoded = json.dumps(given, ensure_ascii=False, allow_nan=False)
         size = len(encoded.encode())
@@ -211,7 +214,8 @@ def edits(given: Mapping[str, object]) -> dict[str, Any]:
 
 def made_id(from_title: str) -> str:
     """A readable id that nobody else will have: the title's words and a random tail."""
-    words = re.sub(r"[^a-z0-9]+", "-", from_title.lower()).strip("-")[:40].rstrip("-")
+    lower = "".join(char if char in _LETTERS_AND_DIGITS else " " for char in from_title.lower())
+    words = "-".join(lower.split())[:40].rstrip("-")
     return f"{words or 'item'}-{os.urandom(3).hex()}"
 
 
@@ -230,12 +234,12 @@ def _resource(given: object) -> str:
     return normal(one)
 
 
-def _word(given: object, field: str, pattern: re.Pattern[str], length_max: int, alphabet: str) -> str:
+def _word(given: object, field: str, signs: frozenset[str], length_max: int, alphabet: str) -> str:
     if not isinstance(given, str) or not given:
         raise Invalid(f"{field} is needed", field=field)
     if len(given) > length_max:
         raise Invalid(f"{field} has {len(given)} characters; {length_max} is the most", field=field)
-    if not pattern.fullmatch(given):
+    if not signs.issuperset(given) or given[0] not in _LETTERS_AND_DIGITS:
         raise Invalid(f"{field} {given[:60]!r} may hold {alphabet}, and starts with a letter or digit", field=field)
     return given
 

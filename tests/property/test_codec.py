@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dibs import model, priority, when, wire
+from dibs import jsontext, model, priority, when, wire
 from dibs.errors import Invalid
 from dibs.value import Value
 
@@ -141,3 +141,30 @@ def test_a_priority_is_the_same_as_number_and_as_text(number: int) -> None:
 def test_any_text_is_a_priority_or_refused(text: str) -> None:
     found = parsed(lambda: priority.parse(text))
     assert found == "priority" or abs(int(found)) <= priority.LIMIT
+
+
+anything = st.text(st.characters(), max_size=20)
+any_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | anything,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(anything, inner, max_size=4),
+)
+
+
+@given(any_json)
+def test_our_json_says_what_the_librarys_does(data: Any) -> None:
+    assert json.loads(jsontext.dumps(data)) == json.loads(json.dumps(data))
+    assert jsontext.loads(jsontext.dumps(data)) == json.loads(json.dumps(data))
+
+
+@given(any_json)
+def test_a_line_of_json_is_one_printable_line_of_ascii(data: Any) -> None:
+    line = jsontext.line(data)
+    assert line.isascii()
+    assert line.isprintable()
+    assert json.loads(line) == json.loads(json.dumps(data))
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf"), {1: "x"}, {"x": object()}, b"bytes"])
+def test_what_is_no_json_is_refused(wrong: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        jsontext.dumps(wrong)

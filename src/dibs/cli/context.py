@@ -48,11 +48,9 @@ class Cli:
 
     def answer(self, value: Any) -> None:
         """Print a value as one line of JSON. Plain ASCII, so that no terminal can be steered by it."""
-        import json
+        from dibs import jsontext, wire
 
-        from dibs import wire
-
-        sys.stdout.write(json.dumps(wire.encode(value)) + "\n")
+        sys.stdout.write(jsontext.line(wire.encode(value)) + "\n")
 
     def say(self, *lines: str) -> None:
         sys.stdout.writelines(line + "\n" for line in lines)

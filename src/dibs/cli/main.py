@@ -98,11 +98,9 @@ def _of_the_system(error: OSError) -> DibsError:
 
 def _refuse(error: DibsError, as_json: bool) -> int:
     if as_json:
-        import json
+        from dibs import jsontext, wire
 
-        from dibs import wire
-
-        sys.stdout.write(json.dumps(wire.error(error)) + "\n")
+        sys.stdout.write(jsontext.line(wire.error(error)) + "\n")
         return error.exit_code
     sys.stdout.flush()
     _complain(error.message)

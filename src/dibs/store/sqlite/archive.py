@@ -10,7 +10,7 @@ import os
 
 import apsw
 
-from dibs import wire
+from dibs import jsontext, wire
 from dibs.errors import Invalid, StoreUnusable
 from dibs.model import (
     Activity,
@@ -122,7 +122,7 @@ def highest(t: Transaction) -> tuple[int, int]:
 
 def prune(t: Transaction, older_than_seconds: float, limit: int) -> Prune:
     before = t.now - round(older_than_seconds * 1000)
-    ids = rows.dumps([item for (item,) in t.all(UPKEEP["prunable"], before=before, limit=limit)])
+    ids = jsontext.dumps([item for (item,) in t.all(UPKEEP["prunable"], before=before, limit=limit)])
     row = t.one(UPKEEP["highest_pruned"], items=ids)
     assert row is not None
     token, event, events = row
@@ -134,7 +134,7 @@ def prune(t: Transaction, older_than_seconds: float, limit: int) -> Prune:
     t.run(UPKEEP["prune_sessions"], {"before": before, "limit": limit})
     floors = dict(t.all(ARCHIVE["board"]))
     return Prune(
-        items=len(rows.loads(ids)),
+        items=len(jsontext.loads(ids)),
         events=events,
         token_floor=floors["token_floor"],
         event_floor=floors["event_floor"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from dibs import jsontext
 from dibs.errors import Invalid
 from dibs.model import STATUSES, Detail, Holding, Owner, SessionView, Stats
 from dibs.rules import holding, queueing
@@ -52,10 +53,10 @@ class Reading:
         limit: int,
     ) -> tuple[Item, ...]:
         filters = {
-            "statuses": rows.dumps(list(statuses or STATUSES)),
-            "projects": rows.dumps(list(projects)),
-            "types": rows.dumps(list(types)),
-            "labels": rows.dumps(list(labels)),
+            "statuses": jsontext.dumps(list(statuses or STATUSES)),
+            "projects": jsontext.dumps(list(projects)),
+            "types": jsontext.dumps(list(types)),
+            "labels": jsontext.dumps(list(labels)),
         }
         return self._many(rows.item, "list_items", **filters, limit=limit)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
+from dibs.jsontext import dumps, loads
 from dibs.model import Activity, Agent, Claim, Event, Item, Owner, Run, Session, SoftClaim, Ticket
 from dibs.value import Value
 
@@ -21,7 +20,7 @@ def encode(value: Value) -> dict[str, Any]:
 
 def item(row: Row) -> Item:
     fields = dict(zip(Item._fields, row, strict=True))
-    fields["payload"] = _object(fields["payload"])
+    fields["payload"] = loads(fields["payload"])
     for name in ("labels", "depends_on", "resources"):
         fields[name] = names(fields[name])
     for name in ("needs_approval", "approved"):
@@ -35,8 +34,8 @@ def claim(row: Row) -> Claim:
 
 def run(row: Row) -> Run:
     fields = dict(zip(Run._fields, row, strict=True))
-    fields["links"] = _object(fields["links"])
-    fields["cost"] = _object(fields["cost"])
+    fields["links"] = loads(fields["links"])
+    fields["cost"] = loads(fields["cost"])
     return Run(**fields)
 
 
@@ -50,13 +49,13 @@ def soft_claim(row: Row) -> SoftClaim:
 
 def event(row: Row) -> Event:
     fields = dict(zip(Event._fields, row, strict=True))
-    fields["data"] = _object(fields["data"])
+    fields["data"] = loads(fields["data"])
     return Event(**fields)
 
 
 def activity(row: Row) -> Activity:
     fields = dict(zip(Activity._fields, row, strict=True))
-    fields["details"] = _object(fields["details"])
+    fields["details"] = loads(fields["details"])
     return Activity(**fields)
 
 
@@ -79,7 +78,7 @@ def session(row: Row) -> Session:
         kind=kind,
         host=host,
         owner=owner,
-        meta=_object(meta),
+        meta=loads(meta),
         started_at=started_at,
         seen_at=seen_at,
         ended_at=ended_at,
@@ -95,23 +94,11 @@ def encode_session(value: Session) -> dict[str, Any]:
     return {**fields, **(nothing if owner is None else owner.as_dict())}
 
 
-def dumps(data: Any) -> str:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-
-
-def loads(text: str) -> Any:
-    return json.loads(text)
-
-
 def _column(field: Any) -> Any:
     if isinstance(field, dict | list | tuple):
-        return dumps(field) if field else ("{}" if isinstance(field, dict) else "[]")
+        return dumps(field)
     return field
 
 
-def _object(text: str) -> dict[str, Any]:
-    return {} if text == "{}" else json.loads(text)
-
-
 def names(text: str) -> tuple[str, ...]:
-    return () if text == "[]" else tuple(json.loads(text))
+    return tuple(loads(text))

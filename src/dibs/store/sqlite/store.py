@@ -13,10 +13,9 @@ from _weakref import ref
 
 import apsw
 
-from dibs import wire
+from dibs import jsontext, wire
 from dibs.errors import DibsError, Invalid, StoreUnavailable
 from dibs.store.contract import Store
-from dibs.store.sqlite import rows
 from dibs.store.sqlite.claim_path import ClaimPath
 from dibs.store.sqlite.connection import explain, open_database
 from dibs.store.sqlite.lock import FairLock
@@ -220,10 +219,10 @@ class SqliteStore(ClaimPath, Tickets, Upkeep, Reading, Store):
             raise Invalid(
                 f"request id {request.id} was used for something else; a new request needs a new id", field="request_id"
             )
-        return rows.loads(row[1])
+        return jsontext.loads(row[1])
 
     def _keep(self, transaction: Transaction, request: Request, answer: Any) -> None:
-        kept = rows.dumps(wire.encode(answer))
+        kept = jsontext.dumps(wire.encode(answer))
         transaction.run(PATH["keep_request"], {**request.as_dict(), "answer": kept, "at": transaction.now})
 
     def _connected(self) -> apsw.Connection:

@@ -6,6 +6,7 @@ goes through here, so that each statement stands in one place.
 
 from __future__ import annotations
 
+from dibs import jsontext
 from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, ItemNotFound, SessionNotFound
 from dibs.model import DONE, ENDED, Blocker, Note, Previous
 from dibs.rules import holding, queueing, resting
@@ -211,7 +212,7 @@ class Transaction:
     def notes(self, run: Run) -> tuple[Note, ...]:
         """The latest notes of a run, oldest first."""
         found = self.all(PATH["notes_of_run"], item=run.item, token=run.token, limit=NOTES_MAX)
-        return tuple(Note(at=at, **rows.loads(data)) for at, data in reversed(found))
+        return tuple(Note(at=at, **jsontext.loads(data)) for at, data in reversed(found))
 
     # Writing
 
