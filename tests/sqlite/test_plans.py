@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.config import DEFAULTS
-from dibs.model import NewItem
+from dibs.model import NewItem, Session
 from dibs.store.sqlite.queries import PATH, load
 from dibs.store.sqlite.store import SqliteStore
 
@@ -53,7 +53,10 @@ EXPECTED = {
     "renew_ticket": ["tickets USING INTEGER PRIMARY KEY"],
     "close_ticket": ["tickets USING INTEGER PRIMARY KEY"],
     "holds": ["items USING INDEX items_holding (project=?)", "claims USING PRIMARY KEY (item=?)"],
-    "next_lane": ["items USING INDEX items_ready ((project,type,action,approved)>(?,?,?,?))"],
+    "next_project": ["items USING INDEX items_ready (project>?)"],
+    "next_type": ["items USING INDEX items_ready (project=? AND type>?)"],
+    "next_action": ["items USING INDEX items_ready (project=? AND type=? AND action>?)"],
+    "next_approved": ["items USING INDEX items_ready (project=? AND type=? AND action=? AND approved>?)"],
     "lane": ["items USING INDEX items_ready (project=? AND type=? AND action=? AND approved=?)"],
     "insert_item": [],
     "move_item": ["items USING INDEX sqlite_autoindex_items_1 (id=?)"],
@@ -126,3 +129,29 @@ def test_a_statement_without_its_index_would_be_noticed(tmp_path: Path) -> None:
     connection.execute("DROP INDEX claims_expiry")
     assert any(step.startswith("SCAN") for step in plan(connection, PATH["expired_items"]))
     store.close()
+
+
+def steps_of_a_claim(path: Path, items: int) -> int:
+    """How many instructions of SQLite's machine a `next` and a `done` take on a board with so much that is ready."""
+    path.mkdir()
+    store = board(path, items)
+    store.start_session(Session(id="s", agent="coder"))
+    store.next(session="s")
+    steps = 0
+
+    def count() -> bool:
+        nonlocal steps
+        steps += 1
+        return False
+
+    store._connected().set_progress_handler(count, 1)
+    (grant,) = store.next(session="s")
+    store.done(grant.item.id, session="s", token=grant.claim.token, links={}, cost={})
+    store._connected().set_progress_handler(None)
+    store.close()
+    return steps
+
+
+def test_a_claim_costs_the_same_however_much_is_ready(tmp_path: Path) -> None:
+    few, many = steps_of_a_claim(tmp_path / "few", 30), steps_of_a_claim(tmp_path / "many", 6000)
+    assert many <= 1.1 * few, f"{few} steps with 30 items ready, {many} with 6000"

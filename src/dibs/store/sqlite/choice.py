@@ -96,12 +96,21 @@ def _item(t: Transaction, seq: int) -> Item:
 
 
 def _ready_lanes(t: Transaction) -> Iterator[Lane]:
-    lane: Lane | None = ("", "", "", -1)
-    while lane is not None:
-        row = t.one(PATH["next_lane"], **_parameters(lane))
-        lane = None if row is None else (row[0], row[1], row[2], row[3])
-        if lane is not None:
-            yield lane
+    """Every lane with something in it, found by skipping from one to the next."""
+    for project in _each_next(t, "project", "", {}):
+        for type in _each_next(t, "type", "", {"project": project}):
+            for action in _each_next(t, "action", "", {"project": project, "type": type}):
+                place = {"project": project, "type": type, "action": action}
+                for approved in _each_next(t, "approved", -1, place):
+                    yield project, type, action, approved
+
+
+def _each_next(t: Transaction, column: str, before: str | int, place: dict[str, Any]) -> Iterator[Any]:
+    """The values of one column of the lanes' index, in order, below a place in the columns before it."""
+    row = t.one(PATH[f"next_{column}"], **place, **{column: before})
+    while row is not None:
+        yield row[0]
+        row = t.one(PATH[f"next_{column}"], **place, **{column: row[0]})
 
 
 def _parameters(lane: Lane) -> dict[str, str | int]:

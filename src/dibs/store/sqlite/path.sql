@@ -106,13 +106,29 @@ SELECT items.resources, items.id, claims.session, claims.agent
 FROM items INDEXED BY items_holding JOIN claims ON claims.item = items.id
 WHERE items.project = :project AND items.status = 'in_progress' AND items.resources <> '[]' AND claims.expires_at > :now
 
--- Lanes are found by skipping from one to the next; DISTINCT would read everything that is ready. The planner is told
--- which index, because without statistics it prefers another and sorts.
--- name: next_lane
-SELECT project, type, action, approved FROM items INDEXED BY items_ready
-WHERE status = 'ready' AND offered_to IS NULL
-  AND (project, type, action, approved) > (:project, :type, :action, :approved)
-ORDER BY project, type, action, approved LIMIT 1
+-- Lanes are found by skipping from one to the next, a column at a time: DISTINCT would read everything that is ready, and
+-- so would one comparison of all four columns, which SQLite turns into "at least" and a filter. The planner is told which
+-- index, because without statistics it prefers another and sorts.
+-- name: next_project
+SELECT project FROM items INDEXED BY items_ready
+WHERE status = 'ready' AND offered_to IS NULL AND project > :project
+ORDER BY project LIMIT 1
+
+-- name: next_type
+SELECT type FROM items INDEXED BY items_ready
+WHERE status = 'ready' AND offered_to IS NULL AND project = :project AND type > :type
+ORDER BY type LIMIT 1
+
+-- name: next_action
+SELECT action FROM items INDEXED BY items_ready
+WHERE status = 'ready' AND offered_to IS NULL AND project = :project AND type = :type AND action > :action
+ORDER BY action LIMIT 1
+
+-- name: next_approved
+SELECT approved FROM items INDEXED BY items_ready
+WHERE status = 'ready' AND offered_to IS NULL AND project = :project AND type = :type AND action = :action
+  AND approved > :approved
+ORDER BY approved LIMIT 1
 
 -- name: lane
 SELECT -priority, seq FROM items INDEXED BY items_ready
