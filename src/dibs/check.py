@@ -24,6 +24,7 @@ TITLE_LENGTH_MAX = 500
 TEXT_BYTES_MAX = 1_000_000
 NOTE_BYTES_MAX = 64_000
 JSON_BYTES_MAX = 1_000_000
+JSON_DEPTH_MAX = 100
 LABELS_MAX = 64
 RESOURCE_BYTES_MAX = 1000
 RETRIES_MAX = 1000
@@ -105,6 +106,8 @@ def json_object(given: object, field: str) -> dict[str, Any]:
         raise Invalid(f"{field} must be a JSON object", field=field)
     if not given:
         return {}
+    if _depth(given) > JSON_DEPTH_MAX:
+        raise Invalid(f"{field} is nested more than {JSON_DEPTH_MAX} deep", field=field)
     import json
 
     try:
@@ -217,6 +220,21 @@ def made_id(from_title: str) -> str:
     lower = "".join(char if char in _LETTERS_AND_DIGITS else " " for char in from_title.lower())
     words = "-".join(lower.split())[:40].rstrip("-")
     return f"{words or 'item'}-{os.urandom(3).hex()}"
+
+
+def _depth(value: object) -> int:
+    """How deep the data are nested, counted no further than matters."""
+    level, depth = [value], 0
+    while level and depth <= JSON_DEPTH_MAX:
+        level = [
+            inner
+            for outer in level
+            for inner in (
+                outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list | tuple) else ()
+            )
+        ]
+        depth += 1
+    return depth
 
 
 def _all_text(value: object) -> str:

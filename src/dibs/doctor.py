@@ -34,11 +34,15 @@ GIVING = frozenset({"added", "claimed", "restored"})
 
 
 class Finding(Value):
-    """Something that is not as it should be, and what to do about it."""
+    """Something that is not as it should be, and what to do about it.
+
+    `late` is what only waits for the next one who asks: a sound board has such things at any time.
+    """
 
     item: str | None
     what: str
     advice: str
+    late: bool = False
 
 
 def examine(board: Board) -> Iterator[Finding]:
@@ -175,7 +179,7 @@ class Examination:
             )
         elif claim.expires_at <= self.now:
             what = f"{item.id} is in progress and nobody holds it: its claim has expired"
-            yield Finding(item=item.id, what=what, advice=SWEEP)
+            yield Finding(item=item.id, what=what, advice=SWEEP, late=True)
 
     def _look_at_queue(self, item: Item) -> Iterator[Finding]:
         """Nobody queues for what has ended, and an offer goes to somebody who queues."""
@@ -191,7 +195,7 @@ class Examination:
             yield _damage(item.id, f"{item.id} is {item.status}, and offered to {item.offered_to or 'nobody'}")
         elif item.offer_expires_at <= self.now:
             what = f"{item.id} is offered to session {item.offered_to}, which did not accept it in time"
-            yield Finding(item=item.id, what=what, advice=SWEEP)
+            yield Finding(item=item.id, what=what, advice=SWEEP, late=True)
         elif item.offered_to not in [ticket.session for ticket in tickets]:
             what = f"{item.id} is offered to session {item.offered_to}, which does not wait for it"
             yield Finding(item=item.id, what=what, advice=f"{SWEEP}, once the offer has lapsed")
@@ -219,7 +223,7 @@ class Examination:
         if belongs == item.status:
             return
         if item.status == "scheduled" and belongs == READY:
-            yield Finding(item=item.id, what=f"{item.id} is scheduled, and its time has come", advice=SWEEP)
+            yield Finding(item=item.id, what=f"{item.id} is scheduled, and its time has come", advice=SWEEP, late=True)
             return
         why = f": {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not done" if missing else ""
         yield Finding(
@@ -271,7 +275,7 @@ class Examination:
         owners = [(id, process) for id in sorted(holders) if (process := self.sessions[id].owner) is not None]
         for session, process in owner.find_dead(owners):
             what = f"session {session} holds items, and the process {process.pid} that owned it is dead"
-            yield Finding(item=None, what=what, advice=SWEEP)
+            yield Finding(item=None, what=what, advice=SWEEP, late=True)
 
     def _lives(self, session: str) -> bool:
         return session in self.sessions and self.sessions[session].ended_at is None

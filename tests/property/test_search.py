@@ -32,6 +32,15 @@ RARE = (
     "retry",
     "wait",
     "wait TASK_NOT_CLAIMABLE",
+    "leave",
+    "park",
+    "unpark",
+    "submit",
+    "approve",
+    "send_back",
+    "turn_down",
+    "reject",
+    "progress",
 )
 
 

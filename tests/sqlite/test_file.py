@@ -171,3 +171,51 @@ def test_a_child_that_outlives_its_killed_parent_does_not_hold_the_lock(tmp_path
             assert store.add([NewItem(id="x", title="x")], actor="tester")[0].id == "x"
         finally:
             os.kill(child, signal.SIGKILL)
+
+
+def test_a_board_under_two_names_is_refused(tmp_path: Path) -> None:
+    make(tmp_path / "board.db").close()
+    os.link(tmp_path / "board.db", tmp_path / "other.db")
+    with pytest.raises(StoreUnusable, match="another name"):
+        make(tmp_path / "other.db")
+
+
+def test_a_link_leads_to_the_same_lock_and_bell(tmp_path: Path) -> None:
+    store = make(tmp_path / "board.db")
+    os.symlink(tmp_path / "board.db", tmp_path / "link.db")
+    linked = make(tmp_path / "link.db")
+    assert (linked._lock.path, linked._bell.path) == (store._lock.path, store._bell.path)
+
+
+def test_a_forked_child_outlives_its_parents_board(tmp_path: Path) -> None:
+    """SQLite must not take the parent's locks for the child's: its shared memory would be cut off under it."""
+    store = make(tmp_path / "board.db")
+    store.start_session(Session(id="s", agent="coder"))
+    stop, started = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.set_blocking(stop[0], False)
+            for number in range(100_000):
+                store.add([NewItem(id=f"child-{number}", title="x")], actor="child")
+                os.write(started[1], b".") if number == 0 else None
+                try:
+                    os.read(stop[0], 1)
+                    os._exit(0)
+                except BlockingIOError:
+                    pass
+        finally:
+            os._exit(1)
+    os.read(started[0], 1)
+    store.close()
+    script = (
+        "import sys; from dibs.config import DEFAULTS; from dibs.model import NewItem;"
+        "from dibs.store.sqlite.store import SqliteStore;"
+        "s = SqliteStore(sys.argv[1], DEFAULTS); s.add([NewItem(id=sys.argv[2], title='x')], actor='other'); s.close()"
+    )
+    for number in range(5):
+        command = [sys.executable, "-c", script, str(tmp_path / "board.db"), f"other-{number}"]
+        subprocess.run(command, check=True, timeout=60)
+    os.write(stop[1], b"!")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert make(tmp_path / "board.db").check() == ()

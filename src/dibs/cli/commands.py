@@ -109,7 +109,7 @@ COMMANDS = {
     "agent set": _of(
         "admin",
         "people",
-        "create or replace an agent",
+        "create or change an agent",
         "dibs agent set coder --type bug --max-claims 2",
         "dibs agent set mailer --allow read --sensitive send --claims-per-minute 6",
     ),

@@ -76,6 +76,8 @@ def _play(stage: Stage, board: Board, paint: Paint) -> None:
     stage.tell("drain", *WORKERS)
     cleos = stage.until("working", agent="cleo")
     dans = stage.until("working", agent="dan")
+    for taken in (cleos, dans):
+        stage.until("claimed", item=taken.item, agent=taken.agent)
 
     stage.heading("One is killed", "its item comes back by itself, and another finishes it")
     stage.signal("cleo", signal.SIGKILL, "kill -9, holding " + cleos.item)
@@ -138,7 +140,7 @@ def _verdict(
             and zombie.code == ClaimExpired.code
             and zombie.item == dans.item
         ),
-        "the history of every item folds to its state": not list(examine(board)),
+        "the history of every item folds to its state": not [finding for finding in examine(board) if not finding.late],
     }
     for sentence, holds in checks.items():
         stage.check(sentence, holds)

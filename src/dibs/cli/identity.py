@@ -69,7 +69,7 @@ def own_token(cli: Cli) -> int | None:
     named = os.environ.get(config.ENV_TOKEN)
     if token is not None or not named:
         return token
-    if not (named.isascii() and named.isdigit()):
+    if not (named.isascii() and named.isdigit() and len(named) < 20):
         raise UsageError(f"{config.ENV_TOKEN} is {named!r}, which is no token; a whole number is", field="token")
     return int(named)
 

@@ -243,5 +243,6 @@ def _number(text: str) -> float:
 def _nearest(name: str, known: dict[str, Option]) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]}" if near else "; a text that starts with - goes after --"
+    words = {option.lstrip("-"): option for option in known}
+    near = difflib.get_close_matches(name.lstrip("-"), words, n=1, cutoff=0.75)
+    return f"; did you mean {words[near[0]]}" if near else "; a text that starts with - goes after --"

@@ -24,25 +24,28 @@ def agent_set_options(parser: Parser) -> None:
     parser.number("--max-claims", help="how many items one of its sessions may hold")
     parser.number("--max-claims-total", help="how many all its sessions may hold")
     parser.rate("--claims-per-minute", help="how many items it may claim a minute")
-    parser.number("--burst", help="how many of these at once (1)", default=1)
+    parser.number("--burst", help="how many of these at once (1)")
     parser.option("--allow", metavar="ACTION", help="an action it may do; may be repeated", repeated=True)
     parser.option("--sensitive", metavar="ACTION", help="one it only drafts; may be repeated", repeated=True)
+    parser.option("--reset", help="forget first what was said of it before")
 
 
 def agent_set(cli: Cli) -> None:
-    """Create the agent, or replace all that was said of it."""
+    """Create the agent, or change what is named; what is not stays, above all a policy."""
     asked = cli.args
-    agent = cli.board.set_agent(
-        asked.name,
-        types=asked.type,
-        role=asked.role,
-        max_claims=asked.max_claims,
-        max_claims_total=asked.max_claims_total,
-        claims_per_minute=asked.claims_per_minute,
-        claims_burst=asked.burst,
-        allowed_actions=asked.allow,
-        sensitive_actions=asked.sensitive,
-    )
+    said = {
+        "types": asked.type,
+        "role": asked.role,
+        "max_claims": asked.max_claims,
+        "max_claims_total": asked.max_claims_total,
+        "claims_per_minute": asked.claims_per_minute,
+        "claims_burst": asked.burst,
+        "allowed_actions": asked.allow,
+        "sensitive_actions": asked.sensitive,
+    }
+    known = next((agent for agent in cli.board.agents() if agent.name == asked.name and not asked.reset), None)
+    before = {} if known is None else {field: getattr(known, field) for field in said}
+    agent = cli.board.set_agent(asked.name, **before | {field: value for field, value in said.items() if value})
     if cli.json:
         return cli.answer({"agent": agent})
     limits, policy = ", ".join(_limits(agent)), ", ".join(_policy(agent))

@@ -55,7 +55,7 @@ def decided(event: Event, paint: Paint) -> str:
 
 def kind_of(item: Item) -> str:
     """An item's type, priority, project and labels, in a few words."""
-    words = [item.type, priority.name(item.priority)]
+    words = [item.type, *([item.action] if item.action != item.type else []), priority.name(item.priority)]
     words += [item.project] if item.project != "default" else []
     return " · ".join([*words, *(f"#{label}" for label in item.labels)])
 

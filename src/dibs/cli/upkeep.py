@@ -51,26 +51,25 @@ def doctor_options(parser: Parser) -> None:
 
 
 def doctor(cli: Cli) -> int:
-    """Exit 0 if everything is sound, else 1."""
+    """Exit 0 if everything is sound, else 1. What is only overdue is told, and is no fault."""
     from dibs.doctor import examine
 
-    found = 0
+    wrong = 0
     findings = []
     for finding in examine(cli.board):
-        found += 1
+        wrong += not finding.late
         if cli.json:
             findings.append(finding)
         else:
-            cli.say(
-                f"{cli.paint('✗', 'red')} {clean(finding.what)}", cli.paint(f"  what to do: {finding.advice}", "dim")
-            )
+            mark = cli.paint("·", "yellow") if finding.late else cli.paint("✗", "red")
+            cli.say(f"{mark} {clean(finding.what)}", cli.paint(f"  what to do: {finding.advice}", "dim"))
     if cli.json:
-        cli.answer({"sound": not found, "findings": findings})
-    elif not found:
+        cli.answer({"sound": not wrong, "findings": findings})
+    elif not wrong:
         cli.say(f"{cli.paint('✓', 'green')} the board is sound")
     else:
-        cli.say(number_of(found, "finding"))
-    return FINDINGS if found else 0
+        cli.say(number_of(wrong, "finding"))
+    return FINDINGS if wrong else 0
 
 
 def _told(cli: Cli, swept: Sweep) -> list[str]:

@@ -188,7 +188,7 @@ def ttl(kind: str, asked: float | None, settings: Settings) -> float:
     low, high = settings.ttl_seconds_min, settings.person_ttl_seconds_max if person else settings.ttl_seconds_max
     if not low <= asked <= high:
         raise Invalid(
-            f"a TTL of {asked:g}s is out of bounds; between {when.span(low)} and {when.span(high)} is right",
+            f"a TTL of {when.span(asked)} is out of bounds; between {when.span(low)} and {when.span(high)} is right",
             field="ttl_seconds",
             ttl_seconds_min=low,
             ttl_seconds_max=high,

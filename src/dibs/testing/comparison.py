@@ -114,6 +114,17 @@ class Comparison:
             told=True,
         )
 
+    def draft(self, number: int) -> None:
+        """Somebody claims something that is ready and submits a draft, if that can be."""
+        id, session = self.in_status("ready", number), SESSIONS[number % len(SESSIONS)]
+        self.claim(id, session)
+        self.agree(
+            "submit",
+            lambda: self.model.submit(id, session, None),
+            lambda: self.board.submit(id, session=session, draft="so").item.status,
+            told=True,
+        )
+
     def let_pass(self, seconds: float) -> None:
         self.harness.clock.advance(seconds)
         self.model.now = self.harness.clock.now()

@@ -103,9 +103,14 @@ class Items(Driven):
         self.agree("unpark", lambda: self.model.unpark(id), lambda: self.board.unpark(id))
 
     @when(lambda self: self.both.all_in("pending_approval"))
-    @rule(item=items, actor=st.sampled_from(("pat", "pat", "ann", "bob", "cyd")), done=st.booleans())
+    @rule(item=items, actor=st.sampled_from(("pat", "pat", "bob", "its drafter")), done=st.booleans())
     def approve(self, item: int, actor: str, done: bool) -> None:
+        if actor == "its drafter" and not self.both.all_in("pending_approval"):
+            self.both.draft(item)
         id = self.both.in_status("pending_approval", item)
+        run = self.model.runs.get((id, self.model.items[id]["token"]))
+        if actor == "its drafter":
+            actor = "pat" if run is None else self.model.sessions[run["session"]]["agent"]
         self.agree(
             "approve",
             lambda: self.model.approve(id, actor, done=done),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from dibs.testing.comparison import SESSIONS
 from dibs.testing.driving import Driven, items, sessions, ttls, when
 
 ticket_ttls = st.sampled_from((None, 1.0, 20.0, 120.0))
@@ -15,6 +16,13 @@ class Queues(Driven):
     def wait(self, item: int, session: str, ttl_seconds: float | None) -> None:
         id = self.both.in_status("in_progress", item)
         self._wait(id, session, ttl_seconds)
+
+    @rule(item=items, queue=st.permutations(SESSIONS))
+    def queue_up(self, item: int, queue: list[str]) -> None:
+        """Three of them, one behind the other."""
+        id = self.both.in_status("in_progress", item)
+        for session in queue[:3]:
+            self._wait(id, session, None)
 
     @rule(item=items, session=sessions, ttl_seconds=ticket_ttls)
     def wait_for_anything(self, item: int, session: str, ttl_seconds: float | None) -> None:

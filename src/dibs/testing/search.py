@@ -4,19 +4,21 @@ The board here is the rules and a dictionary, nothing else: two sessions, two it
 the empty board every action that anybody could take is taken, zombies with old tokens included, until no new state
 turns up. Beside the states the search keeps a ledger of its own, which knows only what was granted and what was ended,
 and judges every action by it (S1 to S6, and the order of the queue). States are told apart by what can still make a
-difference; times count from now.
+difference; times count from now. Left out is what concerns more than an item and its holders: `next` (which is a claim
+of what it chose), edits, dependencies, schedules and resources.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from dibs.config import Settings
 from dibs.errors import DibsError
 from dibs.model import ENDED, FAILED, IN_PROGRESS, Agent, Claim, NewItem, Run, Session
-from dibs.rules import claiming, ending, holding, items, queueing
+from dibs.rules import approving, claiming, ending, holding, items, queueing
 from dibs.rules.decision import State, Step
 from dibs.rules.freshening import freshen
 from dibs.rules.limits import Load
@@ -27,7 +29,7 @@ TICK = 1000
 SETTINGS = Settings(ttl_seconds=2, ttl_seconds_min=1, ttl_seconds_max=10, max_strikes=2, accept_seconds=1)
 SESSIONS = ("s1", "s2")
 ITEMS = ("a", "b")
-#: Claims an item is given in all; a third shows nothing that a second does not.
+#: Claims an item is given in all, so that the states are finite; the soak goes one further.
 CLAIMS_MAX = 2
 #: Ends from which no verb leads on.
 FINAL = ENDED - {FAILED}
@@ -70,6 +72,7 @@ class World(Value):
             row.status,
             row.token,
             row.strikes,
+            row.needs_approval,
             row.offered_to,
             None if row.offer_expires_at is None else row.offer_expires_at > self.now,
             None if claim is None else (claim.token, claim.session, max(0, claim.expires_at - self.now)),
@@ -135,26 +138,30 @@ def actions(world: World, queued: tuple[str, ...]) -> Iterator[tuple[str, Callab
     """Everything that anybody could do next."""
     yield "tick", tick
     for session in SESSIONS:
-        yield f"heartbeat {session}", lambda w, s=session: heartbeat(w, s)  # type: ignore[misc]  # a default argument
+        yield f"heartbeat {session}", partial(heartbeat, session=session)
     for item in ITEMS:
         for verb, act in PLAIN.items():
-            yield f"{verb} {item}", lambda w, i=item, a=act: a(w, i)  # type: ignore[misc]
+            if verb not in APPROVALS or item not in queued:
+                yield f"{verb} {item}", partial(_on, item, act)
         for session in SESSIONS:
             if world.states[item].item.token < CLAIMS_MAX:
-                yield f"claim {item} {session}", lambda w, i=item, s=session: claim(w, i, s)  # type: ignore[misc]
+                yield f"claim {item} {session}", partial(claim, item=item, session=session)
             if item in queued:
-                yield f"wait {item} {session}", lambda w, i=item, s=session: wait(w, i, s)  # type: ignore[misc]
+                yield f"wait {item} {session}", partial(wait, item=item, session=session)
+                yield f"leave {item} {session}", partial(leave, item=item, session=session)
     for session, item, token in sorted(world.given):
         for verb, end in ENDS.items():
-            yield (
-                f"{verb} {item} {session} token {token}",
-                lambda w, i=item, s=session, t=token, e=end: fenced(w, i, s, t, e),  # type: ignore[misc]
-            )
+            if verb in APPROVALS and item in queued:
+                continue
+            name = f"{verb} {item} {session} token {token}"
+            yield name, partial(fenced, item=item, session=session, token=token, end=end)
         if world.states[item].item.token < CLAIMS_MAX or world.states[item].item.token != token:
-            yield (
-                f"recover {item} {session} token {token}",
-                lambda w, i=item, s=session, t=token: recover(w, i, s, t),  # type: ignore[misc]
-            )
+            name = f"recover {item} {session} token {token}"
+            yield name, partial(recover, item=item, session=session, token=token)
+
+
+def _on(item: str, act: Callable[[World, str], World], world: World) -> World:
+    return act(world, item)
 
 
 def tick(world: World) -> World:
@@ -215,22 +222,21 @@ def owner_died(world: World, item: str) -> World:
     return take(world, item, queueing.follow(world.now, state, ending.owner_died(world.now, state, SETTINGS), SETTINGS))
 
 
-def force_release(world: World, item: str) -> World:
+def by_a_person(decide: Callable[[int, State], Step]) -> Callable[[World, str], World]:
+    """What somebody decides about an item, whoever holds it."""
+
+    def act(world: World, item: str) -> World:
+        state = world.states[item]
+        return take(world, item, queueing.follow(world.now, state, decide(world.now, state), SETTINGS))
+
+    return act
+
+
+def leave(world: World, item: str, session: str) -> World:
     state = world.states[item]
-    step = ending.force_release(world.now, state, actor="admin", reason="now", token=None)
-    return take(world, item, queueing.follow(world.now, state, step, SETTINGS))
-
-
-def cancel(world: World, item: str) -> World:
-    state = world.states[item]
-    step = ending.cancel(world.now, state, actor="admin", reason=None)
-    return take(world, item, queueing.follow(world.now, state, step, SETTINGS))
-
-
-def retry(world: World, item: str) -> World:
-    state = world.states[item]
-    step = items.retry(world.now, state, actor="admin", reason=None)
-    return take(world, item, queueing.follow(world.now, state, step, SETTINGS))
+    ticket, onward = queueing.leave(world.now, state, session, SETTINGS, "enough")
+    left = state.replace(tickets=tuple(one for one in state.tickets if one.id != ticket.id))
+    return take(world.replace(states={**world.states, item: left}), item, onward)
 
 
 def wait(world: World, item: str, session: str) -> World:
@@ -254,6 +260,9 @@ ENDS: dict[str, Callable[..., Step]] = {
     "fail": lambda now, state, claim: ending.fail(
         now, state, claim, reason=None, links={}, cost={}, settings=SETTINGS, uniform=0.5
     ),
+    "submit": lambda now, state, claim: ending.submit(now, state, claim, draft="so", note=None, links={}, cost={}),
+    "reject": lambda now, state, claim: ending.reject(now, state, claim, reason="never"),
+    "progress": lambda now, state, claim: holding.progress(now, state, claim, note="on it", meta={}),
 }
 
 
@@ -261,10 +270,21 @@ ENDS: dict[str, Callable[..., Step]] = {
 PLAIN: dict[str, Callable[[World, str], World]] = {
     "sweep": sweep,
     "owner_died": owner_died,
-    "force_release": force_release,
-    "cancel": cancel,
-    "retry": retry,
+    "force_release": by_a_person(
+        lambda now, state: ending.force_release(now, state, actor="admin", reason="now", token=None)
+    ),
+    "cancel": by_a_person(lambda now, state: ending.cancel(now, state, actor="admin", reason=None)),
+    "retry": by_a_person(lambda now, state: items.retry(now, state, actor="admin", reason=None)),
+    "park": by_a_person(lambda now, state: items.park(now, state, actor="admin", reason=None)),
+    "unpark": by_a_person(lambda now, state: items.unpark(now, state, actor="admin", reason=None)),
+    "approve": by_a_person(lambda now, state: approving.approve(now, state, actor="admin", comment=None, done=False)),
+    "send_back": by_a_person(lambda now, state: approving.send_back(now, state, actor="admin", comment="again")),
+    "turn_down": by_a_person(lambda now, state: approving.reject(now, state, actor="admin", reason="never")),
 }
+
+
+#: What only the item without a queue goes through: both at once would make a million states of tens of thousands.
+APPROVALS = frozenset({"park", "unpark", "submit", "approve", "send_back", "turn_down", "reject", "progress"})
 
 
 def take(world: World, item: str, steps: tuple[Step, ...]) -> World:
@@ -301,9 +321,11 @@ def _judged(world: World, state: State, held: Held, step: Step) -> Held:
         if step.run.outcome == "expired" and live:
             raise Violation("S5", f"token {held.token} expired before its time")
         return held.replace(ended=True)
-    if not held.ended and step.claim is None:
+    if held.ended:
+        return held
+    if step.claim is None:
         raise Violation("S6", f"the claim under token {held.token} vanished without an end")
-    return held
+    return held.replace(expires_at=step.claim.expires_at)
 
 
 def _renew(world: World, item: str, claim: Claim) -> World:

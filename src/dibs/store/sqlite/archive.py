@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dibs.value import Value
 
 FORMAT = 1
+SQLITE_HEADER = b"SQLite format 3\0"
 #: Further than any board gets between a backup and its restore.
 RESTORE_STRIDE = 1_000_000
 
@@ -84,7 +85,7 @@ def load(t: Transaction, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
         count += 1
         try:
             _put(t, kind, data)
-        except (apsw.ConstraintError, KeyError, TypeError, ValueError) as error:
+        except (apsw.ConstraintError, AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise Invalid(f"record {count} ({kind}) does not fit: {error}", field="record") from error
     t.changed = True
     return count
@@ -171,6 +172,9 @@ def moved_on(
     path: str, half: str, settings: Settings, actor: str, given: tuple[int, int], now: int
 ) -> tuple[apsw.Connection, int]:
     """A copy of the backup in which every token anybody could still have is spent; how many items that concerned."""
+    with open(path, "rb") as file:
+        if file.read(len(SQLITE_HEADER)) != SQLITE_HEADER:
+            raise StoreUnusable(f"{path} cannot be restored: it is no backup of a board", path=path)
     source, copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY), apsw.Connection(half)
     try:
         copy_pages(source, copy)
@@ -183,7 +187,8 @@ def moved_on(
     try:
         copy = open_database(half, settings, lock, create=False)
     except StoreUnusable as error:
-        raise StoreUnusable(f"{path} cannot be restored: {error.message}", path=path) from error
+        reason = error.message.replace(half, path)
+        raise StoreUnusable(f"{path} cannot be restored: {reason}", path=path) from error
     copy.execute("BEGIN IMMEDIATE")
     t = Transaction(copy.cursor(), now, settings)
     token, event = (max(there, here) + RESTORE_STRIDE for there, here in zip(highest(t), given, strict=True))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: How much that is overdue `next` records before it looks: all there is, as far as anyone can tell, so that none of it
 #: is passed over for a lesser item.
-OVERDUE_MAX = 10_000
+OVERDUE_MAX = 2_000
 
 
 class ClaimPath:

@@ -44,6 +44,10 @@ def open_database(path: str, settings: Settings, lock: FairLock, *, create: bool
         raise StoreUnusable(f"there is no board at {path}; make one with: dibs init", path=path)
     if os.path.isdir(path):
         raise StoreUnusable(f"{path} is a directory; a board is a file", path=path)
+    if exists and os.stat(path).st_nlink > 1:
+        raise StoreUnusable(
+            f"{path} has another name (a hard link), and whoever uses that would not see our locks; keep one", path=path
+        )
     if not settings.network_filesystem:
         refuse_network_filesystem(path)
     if not exists:
@@ -52,7 +56,7 @@ def open_database(path: str, settings: Settings, lock: FairLock, *, create: bool
         connection = _configured(path, create)
         if _version(connection, path) != SCHEMA_VERSION:
             migrate(connection, path, lock, create)
-    except apsw.Error as error:
+    except (apsw.Error, UnicodeError) as error:
         raise explain(error, path) from error
     return connection
 

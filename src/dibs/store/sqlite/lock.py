@@ -69,6 +69,8 @@ class FairLock:
             with decided:
                 outcome.locked = outcome.error is None and not outcome.abandoned
                 if outcome.abandoned:
+                    # Unlocked, not only closed: a child forked meanwhile has a copy of the descriptor.
+                    _unlock(descriptor)
                     os.close(descriptor)
             finished.release()
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: Connections a forked child inherited: never used, and never closed, since SQLite must not close what another opened.
-_inherited: list[apsw.Connection] = []
 _stores: list[ref[SqliteStore]] = []
 
 
@@ -51,7 +49,8 @@ class SqliteStore(ClaimPath, Tickets, Upkeep, Reading, Store):
     def __init__(
         self, path: str, settings: Settings, *, create: bool = False, clock: Callable[[], int] = system_clock
     ) -> None:
-        self.path = os.path.abspath(path)
+        # One board, one lock and one bell, whatever links lead to it.
+        self.path = os.path.realpath(path)
         self.settings = settings
         self._clock = clock
         self._mutex = _thread.allocate_lock()
@@ -74,8 +73,10 @@ class SqliteStore(ClaimPath, Tickets, Upkeep, Reading, Store):
             except (apsw.Error, OSError) as error:
                 raise explain(error, self.path) from error
             finally:
-                self._finish(connection)
-                self._lock.release()
+                try:
+                    self._finish(connection)
+                finally:
+                    self._lock.release()
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Do `work` on one snapshot, without any lock."""
@@ -126,30 +127,38 @@ class SqliteStore(ClaimPath, Tickets, Upkeep, Reading, Store):
 
         if not os.path.isfile(path):
             raise Invalid(f"there is no backup at {path}", field="path")
-        given, now = self.read(lambda t: (archive.highest(t), t.now))
         half = f"{self.path}-restore-{os.getpid()}"
-        try:
-            restored, concerned = archive.moved_on(path, half, self.settings, actor, given, now)
-            self._overwrite(lambda live: archive.copy_pages(restored, live))
+
+        def overwrite(live: apsw.Connection) -> int:
+            # All of it while no other writer can: what was given last has to be what is moved on from.
+            t = Transaction(live.cursor(), self._clock(), self.settings)
+            given = archive.highest(t)
+            t.close()
+            restored, concerned = archive.moved_on(path, half, self.settings, actor, given, t.now)
+            archive.copy_pages(restored, live)
             restored.close()
             return concerned
+
+        try:
+            return self._exclusively(overwrite)
         finally:
             for left in (half, half + "-lock", half + "-wal", half + "-shm"):
                 if os.path.exists(left):
                     os.unlink(left)
 
-    def _overwrite(self, work: Callable[[apsw.Connection], None]) -> None:
+    def _exclusively(self, work: Callable[[apsw.Connection], T]) -> T:
         """Do `work` on the connection itself while no other writer can."""
         with _Turn(self):
             connection = self._connected()
             try:
                 self._lock.acquire()
-                work(connection)
+                answer = work(connection)
             except (apsw.Error, OSError) as error:
                 raise explain(error, self.path) from error
             finally:
                 self._lock.release()
             self._bell.ring()
+            return answer
 
     def watch(self) -> Watch:
         connection = self._open(create=False)
@@ -176,6 +185,7 @@ class SqliteStore(ClaimPath, Tickets, Upkeep, Reading, Store):
     ) -> T:
         connection.execute("BEGIN IMMEDIATE")
         transaction = self._transaction(connection)
+        transaction.writable = True
         refusal: DibsError | None = None
         answer: Any = None
         known = None if request is None else self._answered(transaction, request)
@@ -229,7 +239,8 @@ class SqliteStore(ClaimPath, Tickets, Upkeep, Reading, Store):
         if self._connection is None:
             raise StoreUnavailable(f"the board {self.path} was closed")
         if self._pid != os.getpid():
-            _inherited.append(self._connection)
+            # Closed first: SQLite would take the parent's locks for this process's own, and rely on them.
+            self._connection.close(True)
             self._connection, self._pid = self._open(create=False), os.getpid()
         return self._connection
 
@@ -255,17 +266,33 @@ class _Turn:
         self._store._mutex.release()
 
 
-def _after_fork() -> None:
-    """In a forked child: nobody's turn, and nothing open that is the parent's."""
-    for reference in _stores:
-        store = reference()
-        if store is not None:
-            store._mutex = _thread.allocate_lock()
-            store._lock.forget()
-            store._bell.close()
+def _open_stores() -> list[SqliteStore]:
+    return [store for reference in _stores if (store := reference()) is not None]
 
 
-os.register_at_fork(after_in_child=_after_fork)
+def _before_fork() -> None:
+    """No thread is in the middle of a transaction when the process splits: its half in the child would never end."""
+    for store in _open_stores():
+        if store._mutex.acquire(timeout=store.settings.lock_wait_seconds):
+            _held_for_fork.append(store)
+
+
+def _after_fork_in_parent() -> None:
+    while _held_for_fork:
+        _held_for_fork.pop()._mutex.release()
+
+
+def _after_fork_in_child() -> None:
+    """Nobody's turn, and nothing open that is the parent's."""
+    _held_for_fork.clear()
+    for store in _open_stores():
+        store._mutex = _thread.allocate_lock()
+        store._lock.forget()
+        store._bell.close()
+
+
+_held_for_fork: list[SqliteStore] = []
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
 def _revived(answer: Any, kind: type[Value]) -> Any:

@@ -45,6 +45,7 @@ class Transaction:
         self.now = now
         self.settings = settings
         self.changed = False
+        self.writable = False
         self._cursor = cursor
         self._cursors = [cursor]
 
@@ -149,6 +150,8 @@ class Transaction:
         row = (0.0, 0) if agent.claims_per_minute is None else self.one(PATH["bucket_of_agent"], name=name)
         expiry = self.one(PATH["next_expiry_of_agent"], agent=name, now=self.now) if limited else None
         assert row is not None
+        if row[1] > self.now:
+            row = self._set_clock_of_bucket(name, row[0])
         return Load(
             held=self._number("live_claim_count", session=session.id) if limited else 0,
             held_total=total,
@@ -156,6 +159,12 @@ class Transaction:
             bucket_at=row[1],
             next_expiry_at=None if expiry is None else expiry[0],
         )
+
+    def _set_clock_of_bucket(self, agent: str, bucket: float) -> tuple[float, int]:
+        """The clock was set back: what is in the bucket stays, and fills from now on, not once the clock caught up."""
+        if self.writable:
+            self.run(PATH["set_bucket"], {"name": agent, "bucket": bucket, "bucket_at": self.now})
+        return bucket, self.now
 
     def holds(self, project: str) -> tuple[Hold, ...]:
         """Every resource in use in a project."""
@@ -263,12 +272,12 @@ class Transaction:
         kind, item = step.event.kind, rows.encode(step.item)
         if kind == "added":
             self.run(PATH["insert_item"], item)
-            self._put_dependencies(step.item)
+            self._put_dependencies(step.item, "put_dependency")
         elif kind == "edited":
             self.run_one(PATH["rewrite_item"], item)
             if "depends_on" in step.event.data:
                 self.run(UPKEEP["drop_dependencies"], {"item": step.item.id})
-                self._put_dependencies(step.item)
+                self._put_dependencies(step.item, "put_dependency_if_there")
         else:
             self.run_one(PATH["move_item"], item)
         if kind == "claimed":
@@ -288,9 +297,9 @@ class Transaction:
         self.run(PATH["insert_event"], rows.encode(step.event))
         self.changed = True
 
-    def _put_dependencies(self, item: Item) -> None:
+    def _put_dependencies(self, item: Item, statement: str) -> None:
         for needs in item.depends_on:
-            self.run(UPKEEP["put_dependency"], {"item": item.id, "needs": needs})
+            self.run(UPKEEP[statement], {"item": item.id, "needs": needs})
 
     def see(self, session: str) -> None:
         self.run(PATH["see_session"], {"id": session, "now": self.now})

@@ -135,7 +135,7 @@ class Upkeep:
             moved = freshen_overdue(t, limit)
             expired, bereaved = moved["expired_items"], list[Item]()
             for session, owner in dead:
-                bereaved += _bury(t, session, owner, limit - len(expired) - len(bereaved))
+                bereaved += _bury(t, session, owner, limit - len(bereaved))
             since = t.now - round(t.settings.request_kept_seconds * 1000)
             t.run(UPKEEP["trim_requests"], {"before": since, "limit": TRIM_BATCH})
             t.run(UPKEEP["trim_activity"], {"kept": t.settings.activity_kept})

@@ -57,6 +57,10 @@ DELETE FROM soft_claims WHERE expires_at <= :now
 -- name: put_dependency
 INSERT OR IGNORE INTO dependencies (item, needs) VALUES (:item, :needs)
 
+-- One that is gone was done, and must not wait for a new item of its name.
+-- name: put_dependency_if_there
+INSERT OR IGNORE INTO dependencies (item, needs) SELECT :item, :needs WHERE EXISTS (SELECT 1 FROM items WHERE id = :needs)
+
 -- name: drop_dependencies
 DELETE FROM dependencies WHERE item = :item
 
@@ -74,7 +78,7 @@ WHERE status IN ('done', 'failed', 'rejected', 'cancelled') AND updated_at < :be
   AND (status = 'done' OR NOT EXISTS (
       SELECT 1 FROM dependencies JOIN items AS waiting ON waiting.id = dependencies.item
       WHERE dependencies.needs = items.id
-        AND waiting.status NOT IN ('done', 'failed', 'rejected', 'cancelled')
+        AND waiting.status NOT IN ('done', 'rejected', 'cancelled')  -- a failed one may be tried again
   ))
 LIMIT :limit
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 CLAIMERS, ROUNDS = 64, 200
 DRAINERS, ITEMS = 16, 2000
-#: The share of the slowest to that of the fastest below which somebody was starved.
+#: The share of the slowest to that of the fastest below which somebody was starved. What is reached is 0.8 and more, as
+#: `bench drain` shows; a test that shares two cores with others asserts only that nobody is shut out.
 SHARE_MIN = 0.5
 
 
