@@ -203,3 +203,9 @@ def test_limits_say_when_to_try_again(dibs: Dibs, other: Dibs) -> None:
 def test_a_limit_that_cannot_be_is_refused(dibs: Dibs, words: tuple[str, ...], code: int) -> None:
     assert dibs.refused("agent", "set", "coder", *words)[0] == code
     assert dibs.json("agent", "list") == {"agents": []}
+
+
+def test_setting_a_limit_does_not_drop_a_policy(dibs: Dibs) -> None:
+    dibs.ok("agent", "set", "mailer", "--allow", "read", "--sensitive", "send")
+    agent = dibs.json("agent", "set", "mailer", "--max-claims", "3")["agent"]
+    assert (agent["allowed_actions"], agent["sensitive_actions"], agent["max_claims"]) == (["read"], ["send"], 3)

@@ -45,7 +45,8 @@ def agent_set(cli: Cli) -> None:
     }
     known = next((agent for agent in cli.board.agents() if agent.name == asked.name and not asked.reset), None)
     before = {} if known is None else {field: getattr(known, field) for field in said}
-    agent = cli.board.set_agent(asked.name, **before | {field: value for field, value in said.items() if value})
+    named = {field: value for field, value in said.items() if value not in (None, [])}
+    agent = cli.board.set_agent(asked.name, **before | named)
     if cli.json:
         return cli.answer({"agent": agent})
     limits, policy = ", ".join(_limits(agent)), ", ".join(_policy(agent))
