@@ -107,16 +107,10 @@ def import_options(parser: Parser) -> None:
 
 
 def import_(cli: Cli) -> None:
-    path = cli.args.file
-    if path == "-":
-        count = _read(cli, sys.stdin.buffer)
-    else:
-        try:
-            file = open(path, "rb")  # noqa: SIM115 - the error of opening is told, those of reading are not this file's
-        except OSError as error:
-            raise Invalid(f"cannot read {path}: {error.strerror}", field="file") from error
-        with file:
-            count = _read(cli, file)
+    from dibs.cli.intake import opened
+
+    with opened(cli.args.file) as file:
+        count = _read(cli, file)
     if cli.json:
         return cli.answer({"imported": count})
     return cli.say(f"{cli.paint('imported', 'green')} {number_of(count, 'record')}")

@@ -18,17 +18,20 @@ if TYPE_CHECKING:
     Batch = list[tuple[int, dict[str, Any]]]
 
 
+def opened(path: str) -> BinaryIO:
+    """The file that a command was told to read, or stdin for `-`."""
+    if path == "-":
+        return sys.stdin.buffer
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise Invalid(f"cannot read {path}: {error.strerror}", field="file") from error
+
+
 def add_file(cli: Cli, path: str) -> None:
     """Add the file's items; a refusal names the line and says what is on the board already."""
-    if path == "-":
-        ids = _add_all(cli, sys.stdin.buffer)
-    else:
-        try:
-            file = open(path, "rb")  # noqa: SIM115 - the error of opening is told, those of reading are not this file's
-        except OSError as error:
-            raise Invalid(f"cannot read {path}: {error.strerror}", field="file") from error
-        with file:
-            ids = _add_all(cli, file)
+    with opened(path) as file:
+        ids = _add_all(cli, file)
     if cli.json:
         return cli.answer({"added": len(ids), "ids": ids})
     return cli.say(f"{cli.paint('added', 'green')} {number_of(len(ids), 'item')}")
