@@ -16,7 +16,7 @@ from dibs.errors import DibsError
 from dibs.rules import approving, claiming, ending, limits, queueing, resting
 from dibs.rules.decision import State, Step
 from dibs.store.sqlite import claim_path
-from dibs.store.sqlite.transaction import Transaction
+from dibs.store.tables.transaction import Transaction
 from dibs.testing import sizes, sqlite
 from dibs.testing.harness import Harness
 from dibs.testing.machine import ANSWERS, BoardMachine, machine_over

@@ -13,8 +13,8 @@ import pytest
 
 from dibs.config import DEFAULTS
 from dibs.model import NewItem, Session
-from dibs.store.sqlite.queries import PATH, load
 from dibs.store.sqlite.store import SqliteStore
+from dibs.store.sqlite.transaction import STATEMENTS
 
 if TYPE_CHECKING:
     import apsw
@@ -80,6 +80,7 @@ EXPECTED = {
     ],
     "due_of_item": ["claims USING PRIMARY KEY (item=?)", "items USING INDEX sqlite_autoindex_items_1 (id=?)"],
     "meta": ["meta USING PRIMARY KEY"],
+    "conflicts": ["meta USING PRIMARY KEY"],
 }
 
 
@@ -110,7 +111,7 @@ def test_every_statement_of_the_claim_path_uses_its_index(tmp_path: Path, size: 
         connection.execute("UPDATE sqlite_stat1 SET stat = replace(stat, '200', '1000000')")
         connection.execute("ANALYZE sqlite_schema")
     for name, expected in EXPECTED.items():
-        steps = plan(connection, PATH[name])
+        steps = plan(connection, STATEMENTS[name])
         for part in expected:
             assert any(part in step for step in steps), (name, size, steps)
         scans = {step for step in steps if step.startswith("SCAN") and "CONSTANT ROW" not in step}
@@ -120,14 +121,14 @@ def test_every_statement_of_the_claim_path_uses_its_index(tmp_path: Path, size: 
 
 
 def test_no_statement_of_the_claim_path_goes_unexplained() -> None:
-    assert set(EXPECTED) == set(load("path.sql"))
+    assert set(EXPECTED) == set(STATEMENTS.of_file("path.sql"))
 
 
 def test_a_statement_without_its_index_would_be_noticed(tmp_path: Path) -> None:
     store = board(tmp_path, 10)
     connection = store._connected()
     connection.execute("DROP INDEX claims_expiry")
-    assert any(step.startswith("SCAN") for step in plan(connection, PATH["expired_items"]))
+    assert any(step.startswith("SCAN") for step in plan(connection, STATEMENTS["expired_items"]))
     store.close()
 
 

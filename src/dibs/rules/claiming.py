@@ -72,7 +72,7 @@ def claim(
         return Decision(steps=(*steps, grant(now, state, session, ttl_seconds, closed)))
     if state.item.offered_to == session.id:
         # An offer that its session cannot accept goes to the next one.
-        ticket, onward = queueing.leave(now, state, session.id, settings, refusal.message)
+        ticket, onward = queueing.leave(now, state, session.id, settings, f"its session could not accept: {refusal.code}")
         steps += [one.replace(closed=(*one.closed, ticket)) for one in onward]
     return Decision(steps=tuple(steps), refusal=refusal, activity=refused(now, state.item, session, refusal))
 
@@ -209,10 +209,14 @@ def already_claimed(now: int, claim: Claim) -> ItemAlreadyClaimed:
 
 
 def refused(now: int, item: Item, session: Session, refusal: DibsError) -> Activity:
-    code = refusal.code
-    details = {"message": refusal.message, "holder": refusal.facts.get("holder")}
     return Activity(
-        at=now, item=item.id, session=session.id, agent=session.agent, action="claim_failed", code=code, details=details
+        at=now,
+        item=item.id,
+        session=session.id,
+        agent=session.agent,
+        action="claim_failed",
+        code=refusal.code,
+        details={"status": item.status, "holder": refusal.facts.get("holder")},
     )
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dibs.rules import limits
 from dibs.rules.claiming import wanted_types
 from dibs.rules.resources import conflict
-from dibs.store.sqlite import rows
-from dibs.store.sqlite.queries import PATH
+from dibs.store.tables import rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from dibs.model import Item
     from dibs.rules.claiming import Asker
     from dibs.rules.resources import Hold
-    from dibs.store.sqlite.transaction import Transaction
+    from dibs.store.tables.transaction import Transaction
 
     Lane = tuple[str, str, str, int]
 
@@ -43,7 +42,7 @@ def best(t: Transaction, asker: Asker, types: Sequence[str], projects: Sequence[
 
 def ahead_of(t: Transaction, asker: Asker, item: Item, most: int) -> int:
     """How many items, counted up to `most`, this asker would be given before this one."""
-    row = t.one(PATH["seq_of_item"], id=item.id)
+    row = t.one("seq_of_item", id=item.id)
     assert row is not None
     place, count = (-item.priority, row[0]), 0
     in_use = InUse(t, asker)
@@ -86,11 +85,11 @@ def _ranked(t: Transaction, wanted: Iterable[Lane]) -> Iterator[tuple[Any, ...]]
     """(priority turned round, age) of everything in these lanes, best first."""
     from heapq import merge
 
-    return merge(*(t.each(PATH["lane"], **_parameters(lane)) for lane in wanted))
+    return merge(*(t.each("lane", **_parameters(lane)) for lane in wanted))
 
 
 def _item(t: Transaction, seq: int) -> Item:
-    row = t.one(PATH["item_by_seq"], seq=seq)
+    row = t.one("item_by_seq", seq=seq)
     assert row is not None, "what is in the index is in the table"
     return rows.item(row)
 
@@ -107,10 +106,10 @@ def _ready_lanes(t: Transaction) -> Iterator[Lane]:
 
 def _each_next(t: Transaction, column: str, before: str | int, place: dict[str, Any]) -> Iterator[Any]:
     """The values of one column of the lanes' index, in order, below a place in the columns before it."""
-    row = t.one(PATH[f"next_{column}"], **place, **{column: before})
+    row = t.one(f"next_{column}", **place, **{column: before})
     while row is not None:
         yield row[0]
-        row = t.one(PATH[f"next_{column}"], **place, **{column: row[0]})
+        row = t.one(f"next_{column}", **place, **{column: row[0]})
 
 
 def _parameters(lane: Lane) -> dict[str, str | int]:

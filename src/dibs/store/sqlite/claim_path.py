@@ -8,9 +8,10 @@ from abc import abstractmethod
 from dibs.errors import ClaimExpired, DibsError
 from dibs.model import Ended, Grant, Heartbeat, Lost, Renewal
 from dibs.rules import claiming, ending, holding, limits
-from dibs.rules.freshening import freshen
-from dibs.store.sqlite import choice, rows
-from dibs.store.sqlite.queries import PATH, UPKEEP
+from dibs.store.sqlite import choice
+from dibs.store.sqlite.sweeping import freshen_overdue
+from dibs.store.tables import rows
+from dibs.store.tables.upkeep import ended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from dibs.model import Claim, Item, Request, Run
     from dibs.rules.decision import State, Step
-    from dibs.store.sqlite.transaction import Transaction
+    from dibs.store.tables.transaction import Transaction
     from dibs.value import Value
 
     T = TypeVar("T")
@@ -99,7 +100,7 @@ class ClaimPath:
             kind = t.session(session).kind
             ttl = None if ttl_seconds is None else claiming.ttl(kind, ttl_seconds, t.settings)
             renewed = holding.renew(claim, t.now, ttl)
-            t.run_one(PATH["renew_claim"], rows.encode(renewed))
+            t.run_one("renew_claim", rows.encode(renewed))
             t.see(session)
             return holding.renewal(renewed, t.now, t.settings)
 
@@ -219,24 +220,6 @@ class ClaimPath:
         return self.write(work, request, Ended)
 
 
-def ended(step: Step, last: Step) -> Ended:
-    assert step.run is not None, "an end closes a run"
-    return Ended(item=last.item, run=step.run)
-
-
-def freshen_overdue(t: Transaction, limit: int) -> dict[str, list[Item]]:
-    """Record what time has done, oldest first, at most `limit` of each: expired claims, schedules, offers."""
-    moved: dict[str, list[Item]] = {}
-    for what in ("expired_items", "due_items", "lapsed_offers"):
-        moved[what] = []
-        for (item,) in t.all(PATH[what], now=t.now, limit=limit):
-            steps, state = freshen(t.now, t.state(item), t.settings)
-            for step in steps:
-                t.take(step)
-            moved[what].append(state.item)
-    return moved
-
-
 def _uniform() -> float:
     """A draw from 0 to 1; the module `random` would cost a third of a claim to import."""
     return int.from_bytes(os.urandom(7), "big") / 2**56
@@ -285,14 +268,14 @@ def _heartbeat(t: Transaction, session: str, believed: Mapping[str, int | None] 
     t.session(session)
     forgotten = []
     if believed is not None:
-        for row in t.all(PATH["live_claims_of_session"], session=session, now=t.now):
+        for row in t.all("live_claims_of_session", session=session, now=t.now):
             claim = rows.claim(row)
             if claim.item not in believed:
                 state = t.state(claim.item)
                 t.carry_out(state, ending.forget(t.now, state, claim))
                 forgotten.append(claim.item)
-    kept = [rows.claim(row) for row in t.all(PATH["renew_session"], session=session, now=t.now)]
-    t.run(UPKEEP["renew_soft_claims"], {"session": session, "now": t.now})
+    kept = [rows.claim(row) for row in t.all("renew_session", session=session, now=t.now)]
+    t.run("renew_soft_claims", {"session": session, "now": t.now})
     lost = _lapsed(t, session) if believed is None else _lost(t, session, believed)
     t.see(session)
     return Heartbeat(
@@ -307,7 +290,7 @@ def _heartbeat(t: Transaction, session: str, believed: Mapping[str, int | None] 
 
 
 def _lapsed(t: Transaction, session: str) -> list[Lost]:
-    lapsed = t.all(PATH["lapsed_claims_of_session"], session=session, now=t.now)
+    lapsed = t.all("lapsed_claims_of_session", session=session, now=t.now)
     return _lost(t, session, {claim.item: claim.token for claim in map(rows.claim, lapsed)})
 
 

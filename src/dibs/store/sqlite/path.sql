@@ -215,3 +215,6 @@ SELECT min(at) FROM (
 
 -- name: meta
 SELECT value FROM meta WHERE name = :name
+
+-- name: conflicts
+SELECT value FROM meta WHERE name = 'conflicts'

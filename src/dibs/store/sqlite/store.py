@@ -13,18 +13,19 @@ from _weakref import ref
 
 import apsw
 
-from dibs import jsontext, wire
 from dibs.errors import DibsError, Invalid, StoreUnavailable
 from dibs.store.contract import Store
 from dibs.store.sqlite.claim_path import ClaimPath
 from dibs.store.sqlite.connection import explain, open_database
 from dibs.store.sqlite.lock import FairLock
-from dibs.store.sqlite.queries import PATH
-from dibs.store.sqlite.reading import Reading
-from dibs.store.sqlite.tickets import Tickets
-from dibs.store.sqlite.transaction import Refused, Transaction
-from dibs.store.sqlite.upkeep import Upkeep
+from dibs.store.sqlite.sweeping import Sweeping
+from dibs.store.sqlite.transaction import SqliteTransaction
 from dibs.store.sqlite.wakeup import Bell, BellWatch
+from dibs.store.tables import requests
+from dibs.store.tables.reading import Reading
+from dibs.store.tables.tickets import Tickets
+from dibs.store.tables.transaction import Refused
+from dibs.store.tables.upkeep import Upkeep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from dibs.config import Settings
     from dibs.model import Prune, Request
     from dibs.store.contract import Watch
+    from dibs.store.tables.transaction import Transaction
     from dibs.value import Value
 
     T = TypeVar("T")
@@ -45,7 +47,7 @@ def system_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class SqliteStore(ClaimPath, Tickets, Upkeep, Reading, Store):
+class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Store):
     def __init__(
         self, path: str, settings: Settings, *, create: bool = False, clock: Callable[[], int] = system_clock
     ) -> None:
@@ -57,7 +59,7 @@ class SqliteStore(ClaimPath, Tickets, Upkeep, Reading, Store):
         self._lock = FairLock(self.path + "-lock", settings.lock_wait_seconds)
         self._bell = Bell(self.path + "-bell")
         self._pid = os.getpid()
-        self._current: Transaction | None = None
+        self._current: SqliteTransaction | None = None
         self._connection: apsw.Connection | None = self._open(create)
         _stores.append(ref(self, _stores.remove))
 
@@ -93,37 +95,38 @@ class SqliteStore(ClaimPath, Tickets, Upkeep, Reading, Store):
     # Whole boards; what they take is imported where it is wanted, not by every claim.
 
     def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
-        from dibs.store.sqlite import archive
+        from dibs.store.tables import archive
 
         return self.write(lambda t: archive.prune(t, older_than_seconds, limit))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        from dibs.store.sqlite import archive
+        from dibs.store.tables import archive
 
         # A connection of its own, to be read at leisure while everybody else goes on.
         connection = self._open(create=False)
         try:
             connection.execute("BEGIN")
-            yield from archive.export(Transaction(connection.cursor(), self._clock(), self.settings))
+            yield from archive.export(SqliteTransaction(connection.cursor(), self._clock(), self.settings))
         finally:
             connection.close(True)
 
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
-        from dibs.store.sqlite import archive
+        from dibs.store.tables import archive
 
         return self.write(lambda t: archive.load(t, records))
 
     def backup(self, path: str) -> None:
-        from dibs.store.sqlite import archive
+        from dibs.store.sqlite import backups
 
         source = self._open(create=False)
         try:
-            archive.backup(source, path)
+            backups.backup(source, path)
         finally:
             source.close()
 
     def restore(self, path: str, *, actor: str) -> int:
-        from dibs.store.sqlite import archive
+        from dibs.store.sqlite import backups
+        from dibs.store.tables import archive
 
         if not os.path.isfile(path):
             raise Invalid(f"there is no backup at {path}", field="path")
@@ -131,11 +134,11 @@ class SqliteStore(ClaimPath, Tickets, Upkeep, Reading, Store):
 
         def overwrite(live: apsw.Connection) -> int:
             # All of it while no other writer can: what was given last has to be what is moved on from.
-            t = Transaction(live.cursor(), self._clock(), self.settings)
+            t = SqliteTransaction(live.cursor(), self._clock(), self.settings)
             given = archive.highest(t)
             t.close()
-            restored, concerned = archive.moved_on(path, half, self.settings, actor, given, t.now)
-            archive.copy_pages(restored, live)
+            restored, concerned = backups.moved_on(path, half, self.settings, actor, given, t.now)
+            backups.copy_pages(restored, live)
             restored.close()
             return concerned
 
@@ -159,6 +162,19 @@ class SqliteStore(ClaimPath, Tickets, Upkeep, Reading, Store):
                 self._lock.release()
             self._bell.ring()
             return answer
+
+    def check(self) -> tuple[str, ...]:
+        with _Turn(self):
+            connection = self._connected()
+            try:
+                damage = [row[0] for row in connection.execute("PRAGMA integrity_check").fetchall() if row[0] != "ok"]
+                mode = connection.pragma("journal_mode")
+            except apsw.Error as error:
+                raise explain(error, self.path) from error
+        found = [f"the database is damaged: {finding}" for finding in damage]
+        if mode != "wal":
+            found.append(f"the journal mode is {mode}; it should be wal: open the board once with dibs init")
+        return tuple(found)
 
     def watch(self) -> Watch:
         connection = self._open(create=False)
@@ -184,21 +200,18 @@ class SqliteStore(ClaimPath, Tickets, Upkeep, Reading, Store):
         kind: type[Value] | None,
     ) -> T:
         connection.execute("BEGIN IMMEDIATE")
-        transaction = self._transaction(connection)
-        transaction.writable = True
+        transaction = self._transaction(connection, writable=True)
         refusal: DibsError | None = None
         answer: Any = None
-        known = None if request is None else self._answered(transaction, request)
+        known: T | None = None if request is None else requests.answered(transaction, request, kind)
         if known is not None:
-            assert kind is not None, "a verb with requests says what it answers with"
-            repeated: T = _revived(known, kind)
-            return repeated
+            return known
         try:
             answer = work(transaction)
         except Refused as refused:
             refusal = refused.refusal
         if request is not None and refusal is None and answer != ():
-            self._keep(transaction, request, answer)
+            requests.keep(transaction, request, answer)
         transaction.close()
         connection.execute("COMMIT")
         if transaction.changed:
@@ -208,8 +221,8 @@ class SqliteStore(ClaimPath, Tickets, Upkeep, Reading, Store):
         result: T = answer
         return result
 
-    def _transaction(self, connection: apsw.Connection) -> Transaction:
-        self._current = Transaction(connection.cursor(), self._clock(), self.settings)
+    def _transaction(self, connection: apsw.Connection, *, writable: bool = False) -> SqliteTransaction:
+        self._current = SqliteTransaction(connection.cursor(), self._clock(), self.settings, writable=writable)
         return self._current
 
     def _finish(self, connection: apsw.Connection) -> None:
@@ -219,21 +232,6 @@ class SqliteStore(ClaimPath, Tickets, Upkeep, Reading, Store):
             self._current = None
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-
-    def _answered(self, transaction: Transaction, request: Request) -> Any:
-        since = transaction.now - round(self.settings.request_kept_seconds * 1000)
-        row = transaction.one(PATH["request"], actor=request.actor, id=request.id, since=since)
-        if row is None:
-            return None
-        if row[0] != request.fingerprint:
-            raise Invalid(
-                f"request id {request.id} was used for something else; a new request needs a new id", field="request_id"
-            )
-        return jsontext.loads(row[1])
-
-    def _keep(self, transaction: Transaction, request: Request, answer: Any) -> None:
-        kept = jsontext.dumps(wire.encode(answer))
-        transaction.run(PATH["keep_request"], {**request.as_dict(), "answer": kept, "at": transaction.now})
 
     def _connected(self) -> apsw.Connection:
         if self._connection is None:
@@ -293,9 +291,3 @@ def _after_fork_in_child() -> None:
 
 _held_for_fork: list[SqliteStore] = []
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
-
-
-def _revived(answer: Any, kind: type[Value]) -> Any:
-    if isinstance(answer, list):
-        return tuple(wire.decode(kind, one) for one in answer)
-    return wire.decode(kind, answer)

@@ -1,69 +1,49 @@
-"""One write transaction: the rows a decision needs, and the writing of what was decided.
-
-The clock is read once, after the lock is held; that instant is the decision's `now`. Everything a verb reads and writes
-goes through here, so that each statement stands in one place.
-"""
+"""A transaction on SQLite. The clock is read once, after the one lock is held; nobody else writes meanwhile."""
 
 from __future__ import annotations
 
-from dibs import jsontext
-from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, ItemNotFound, SessionNotFound
-from dibs.model import DONE, ENDED, Blocker, Note, Previous
-from dibs.rules import holding, queueing, resting
-from dibs.rules.claiming import Asker
-from dibs.rules.decision import Decision, State, Step
-from dibs.rules.freshening import freshen
-from dibs.rules.limits import Load, filled
-from dibs.rules.resources import Hold
-from dibs.store.sqlite import rows
-from dibs.store.sqlite.queries import PATH, UPKEEP
+import os
+
+import apsw
+
+from dibs.store.tables.queries import Statements
+from dibs.store.tables.transaction import Transaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any, NoReturn
-
-    import apsw
+    from collections.abc import Iterable, Iterator
+    from typing import Any
 
     from dibs.config import Settings
-    from dibs.model import Agent, Claim, Item, Run, Session
+    from dibs.model import Item
+    from dibs.rules.claiming import Asker
 
-#: How many notes of the previous run a claim's answer carries.
-NOTES_MAX = 20
-
-
-class Refused(Exception):
-    """A refusal that comes with something to write: commit, then raise what it carries."""
-
-    def __init__(self, refusal: DibsError) -> None:
-        super().__init__(refusal)
-        self.refusal = refusal
+STATEMENTS = Statements(os.path.dirname(__file__))
 
 
-class Transaction:
-    def __init__(self, cursor: apsw.Cursor, now: int, settings: Settings) -> None:
+class SqliteTransaction(Transaction):
+    misfits = (apsw.ConstraintError,)
+
+    def __init__(self, cursor: apsw.Cursor, now: int, settings: Settings, *, writable: bool = False) -> None:
         self.now = now
         self.settings = settings
-        self.changed = False
-        self.writable = False
+        self.writable = writable
         self._cursor = cursor
         self._cursors = [cursor]
 
-    # Statements
-
-    def one(self, sql: str, **parameters: Any) -> tuple[Any, ...] | None:
-        row: tuple[Any, ...] | None = self._cursor.execute(sql, parameters).fetchone()
+    def one(self, statement: str, /, **parameters: Any) -> tuple[Any, ...] | None:
+        row: tuple[Any, ...] | None = self._cursor.execute(STATEMENTS[statement], parameters).fetchone()
         return row
 
-    def all(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
-        found: list[tuple[Any, ...]] = self._cursor.execute(sql, parameters).fetchall()
+    def all(self, statement: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = self._cursor.execute(STATEMENTS[statement], parameters).fetchall()
         return found
 
-    def each(self, sql: str, **parameters: Any) -> Iterator[tuple[Any, ...]]:
-        """Rows one by one, on a cursor of their own: what is not asked for is not read."""
+    def each(self, statement: str, /, **parameters: Any) -> Iterator[tuple[Any, ...]]:
+        # On a cursor of their own, since others are asked for in between.
         cursor = self._cursor.connection.cursor()
         self._cursors.append(cursor)
-        return iter(cursor.execute(sql, parameters))
+        return iter(cursor.execute(STATEMENTS[statement], parameters))
 
     def close(self) -> None:
         """Let go of every answer that was not read to its end; it would pin the snapshot it was read from."""
@@ -71,235 +51,33 @@ class Transaction:
             cursor.close(True)
         self._cursors.clear()
 
-    def run(self, sql: str, parameters: dict[str, Any]) -> None:
-        self._cursor.execute(sql, parameters)
+    def run(self, statement: str, parameters: dict[str, Any]) -> None:
+        self._cursor.execute(STATEMENTS[statement], parameters)
 
-    def run_one(self, sql: str, parameters: dict[str, Any]) -> None:
-        """Run a statement that must hit exactly one row, else the rows are not those that were decided on."""
-        self._cursor.execute(sql, parameters)
+    def run_one(self, statement: str, parameters: dict[str, Any]) -> None:
+        self._cursor.execute(STATEMENTS[statement], parameters)
         hit = self._cursor.connection.changes()
         if hit != 1:
-            raise AssertionError(f"hit {hit} rows instead of one: {sql}")
+            raise AssertionError(f"{statement} hit {hit} rows instead of one")
 
-    # Loading
+    # The one lock is held already.
 
-    def state(self, item: str) -> State:
-        row = self.one(PATH["item_by_id"], id=item)
-        if row is None:
-            raise ItemNotFound(f"there is no item {item}", item=item)
-        return self.state_of(rows.item(row))
+    def lock_items(self, items: Iterable[str]) -> None:
+        pass
 
-    def fresh(self, item: str) -> State:
-        """The item as it is once what time has done to it is written down."""
-        steps, state = freshen(self.now, self.state(item), self.settings)
-        for step in steps:
-            self.take(step)
-        return state
+    def lock_session(self, session: str) -> None:
+        pass
 
-    def state_of(self, item: Item) -> State:
-        return State(
-            item=item,
-            claim=self.claim_of(item.id),
-            run=self.latest_run(item.id),
-            blockers=self.blockers_of(item.id) if item.depends_on else (),
-            tickets=tuple(rows.ticket(row) for row in self.all(PATH["open_tickets"], item=item.id)),
-        )
+    def lock_item(self, item: str) -> None:
+        pass
 
-    def blockers_of(self, item: str) -> tuple[Blocker, ...]:
-        """The dependencies that are not done. One that is gone was done when it was pruned."""
-        return tuple(
-            Blocker(item=needs, status=status, will_move=status not in ENDED)
-            for needs, status in self.all(PATH["blockers"], item=item)
-        )
+    def ahead_of(self, asker: Asker, item: Item, most: int) -> int:
+        from dibs.store.sqlite import choice
 
-    def claim_of(self, item: str) -> Claim | None:
-        row = self.one(PATH["claim_of_item"], item=item)
-        return None if row is None else rows.claim(row)
+        return choice.ahead_of(self, asker, item, most)
 
-    def latest_run(self, item: str) -> Run | None:
-        row = self.one(PATH["latest_run"], item=item)
-        return None if row is None else rows.run(row)
-
-    def run_of(self, item: str, token: int) -> Run | None:
-        row = self.one(PATH["run_by_token"], item=item, token=token)
-        return None if row is None else rows.run(row)
-
-    def session(self, session: str) -> Session:
-        """A session that is known and has not ended."""
-        row = self.one(PATH["session_by_id"], id=session)
-        found = None if row is None else rows.session(row)
-        if found is None or found.ended_at is not None:
-            how = "is not known" if found is None else f"has ended ({found.end_reason or 'no reason given'})"
-            raise SessionNotFound(f"the session {session} {how}", session=session, ended=found is not None)
-        return found
-
-    def asker(self, session: str, agent: str | None, project: str | None = None) -> Asker:
-        """Who asks, with what its limits count and, if a project is named, what others hold there."""
-        me, my_agent = self.session_and_agent(session, agent)
-        return Asker(
-            session=me,
-            agent=my_agent,
-            load=self.load(me, my_agent),
-            holds=() if project is None else self.holds(project),
-        )
-
-    def load(self, session: Session, agent: Agent) -> Load:
-        """What the agent's limits count; what they do not ask for is not counted."""
-        name, limited = agent.name, agent.max_claims is not None or agent.max_claims_total is not None
-        total = 0 if agent.max_claims_total is None else self._number("live_claim_count_of_agent", agent=name)
-        row = (0.0, 0) if agent.claims_per_minute is None else self.one(PATH["bucket_of_agent"], name=name)
-        expiry = self.one(PATH["next_expiry_of_agent"], agent=name, now=self.now) if limited else None
-        assert row is not None
-        if row[1] > self.now:
-            row = self._set_clock_of_bucket(name, row[0])
-        return Load(
-            held=self._number("live_claim_count", session=session.id) if limited else 0,
-            held_total=total,
-            bucket=row[0],
-            bucket_at=row[1],
-            next_expiry_at=None if expiry is None else expiry[0],
-        )
-
-    def _set_clock_of_bucket(self, agent: str, bucket: float) -> tuple[float, int]:
-        """The clock was set back: what is in the bucket stays, and fills from now on, not once the clock caught up."""
-        if self.writable:
-            self.run(PATH["set_bucket"], {"name": agent, "bucket": bucket, "bucket_at": self.now})
-        return bucket, self.now
-
-    def holds(self, project: str) -> tuple[Hold, ...]:
-        """Every resource in use in a project."""
-        return tuple(
-            Hold(resource=resource, item=item, session=session, agent=agent)
-            for resources, item, session, agent in self.all(PATH["holds"], project=project, now=self.now)
-            for resource in rows.names(resources)
-        )
-
-    def session_and_agent(self, session: str, agent: str | None) -> tuple[Session, Agent]:
-        found = self.session(session)
-        if agent is not None and agent != found.agent:
-            raise Invalid(
-                f"session {session} is {found.agent}'s, not {agent}'s; start another session for {agent}",
-                field="agent",
-                session=session,
-                agent=found.agent,
-            )
-        return found, self.agent(found.agent)
-
-    def agent(self, name: str) -> Agent:
-        row = self.one(PATH["agent_by_name"], name=name)
-        assert row is not None, "a session's agent is created with it"
-        return rows.agent(row)
-
-    def held(self, session: str) -> int:
-        return self._number("live_claim_count", session=session)
-
-    def _number(self, name: str, **parameters: Any) -> int:
-        row = self.one(PATH[name], **parameters, now=self.now)
-        return 0 if row is None else int(row[0])
-
-    def fenced(self, item: str, session: str, token: int | None) -> tuple[State, Claim]:
-        """The item and the live claim that this session holds of it, or the refusal that says why not."""
-        state = self.state(item)
-        if token is None:
-            row = self.one(PATH["last_run_of_session"], item=item, session=session)
-            asked = None if row is None else rows.run(row)
-        elif state.run is not None and state.run.token == token:
-            asked = state.run
-        else:
-            asked = self.run_of(item, token)
-        if asked is None or asked.session != session:
-            self.session(session)
-        return state, holding.fence(self.now, state, session=session, token=token, asked=asked)
-
-    def previous(self, run: Run | None) -> Previous | None:
-        """Where an earlier holder stopped."""
-        if run is None:
-            return None
-        row = self.one(PATH["comment_on_run"], item=run.item, token=run.token) if run.draft is not None else None
-        return Previous(run=run, notes=self.notes(run), comment=None if row is None else row[0])
-
-    def notes(self, run: Run) -> tuple[Note, ...]:
-        """The latest notes of a run, oldest first."""
-        found = self.all(PATH["notes_of_run"], item=run.item, token=run.token, limit=NOTES_MAX)
-        return tuple(Note(at=at, **jsontext.loads(data)) for at, data in reversed(found))
-
-    # Writing
-
-    def write(self, decision: Decision) -> None:
-        """Write what was decided; if that was a refusal, end the verb with it."""
-        for step in decision.steps:
-            self.take(step)
-        if decision.renewed is not None:
-            self.run_one(PATH["renew_claim"], rows.encode(decision.renewed))
-        if decision.activity is not None:
-            self.run(PATH["insert_activity"], rows.encode(decision.activity))
-            if isinstance(decision.refusal, ItemAlreadyClaimed):
-                self.run(PATH["count_conflict"], {})
-        if decision.refusal is not None:
-            self.refuse(decision.refusal)
-
-    def carry_out(self, state: State, move: Step) -> Step:
-        """Write a step and all that follows from it: offers to who waits, and the freedom of who depended on it.
-
-        The answer is the last step of the item itself.
-        """
-        for step in queueing.follow(self.now, state, move, self.settings):
-            self.take(step)
-            move = step
-        if move.item.status == DONE:
-            self._free_dependents(move.item.id)
-        return move
-
-    def _free_dependents(self, item: str) -> None:
-        for (dependent,) in self.all(PATH["blocked_by"], needs=item):
-            state = self.state(dependent)
-            step = resting.settle(self.now, state)
-            if step is not None:
-                self.carry_out(state, step)
-
-    def spend(self, asker: Asker, claims: int) -> None:
-        """Take so many claims from the agent's bucket, if its rate is limited."""
-        agent, load = asker.agent, asker.load
-        if agent.claims_per_minute is not None and claims:
-            left = filled(self.now, agent, load) - claims
-            self.run(PATH["set_bucket"], {"name": agent.name, "bucket": left, "bucket_at": self.now})
-
-    def refuse(self, refusal: DibsError) -> NoReturn:
-        raise Refused(refusal)
-
-    def take(self, step: Step) -> None:
-        """Write one step: the item, its claim, its run, and the event that tells it."""
-        kind, item = step.event.kind, rows.encode(step.item)
-        if kind == "added":
-            self.run(PATH["insert_item"], item)
-            self._put_dependencies(step.item, "put_dependency")
-        elif kind == "edited":
-            self.run_one(PATH["rewrite_item"], item)
-            if "depends_on" in step.event.data:
-                self.run(UPKEEP["drop_dependencies"], {"item": step.item.id})
-                self._put_dependencies(step.item, "put_dependency_if_there")
-        else:
-            self.run_one(PATH["move_item"], item)
-        if kind == "claimed":
-            assert step.claim is not None
-            assert step.run is not None, "a claim opens a run"
-            self.run(PATH["insert_claim"], rows.encode(step.claim))
-            self.run(PATH["insert_run"], rows.encode(step.run))
-        elif kind == "progress":
-            assert step.claim is not None, "progress renews"
-            self.run_one(PATH["renew_claim"], rows.encode(step.claim))
-        elif step.run is not None and step.claim is None:
-            ended = rows.encode(step.run)
-            self.run_one(PATH["delete_claim"], {"item": ended["item"], "token": ended["token"]})
-            self.run_one(PATH["end_run"], ended)
-        for ticket in step.closed:
-            self.run_one(PATH["close_ticket"], rows.encode(ticket))
-        self.run(PATH["insert_event"], rows.encode(step.event))
-        self.changed = True
-
-    def _put_dependencies(self, item: Item, statement: str) -> None:
-        for needs in item.depends_on:
-            self.run(UPKEEP[statement], {"item": item.id, "needs": needs})
-
-    def see(self, session: str) -> None:
-        self.run(PATH["see_session"], {"id": session, "now": self.now})
+    def number_events_past(self, number: int) -> None:
+        # SQLite remembers the highest number there ever was.
+        if number:
+            self.run("number_events_from", {"id": number})
+            self.run("forget_that_event", {"id": number})

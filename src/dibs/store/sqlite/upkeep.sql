@@ -16,6 +16,10 @@ INSERT OR REPLACE INTO sessions (@session) VALUES (:@session)
 -- name: items_of_session
 SELECT item FROM claims WHERE session = :session ORDER BY claimed_at, item LIMIT :limit
 
+-- name: items_around_session
+SELECT item FROM claims WHERE session = :session
+UNION SELECT item FROM tickets WHERE session = :session AND closed_at IS NULL
+
 -- name: trim_requests
 DELETE FROM requests WHERE (actor, id) IN (SELECT actor, id FROM requests WHERE at <= :before ORDER BY at LIMIT :limit)
 

@@ -1,12 +1,12 @@
-"""Adding and editing items on SQLite, with what they depend on."""
+"""Adding and editing items, with what they depend on."""
 
 from __future__ import annotations
 
 from dibs.errors import Invalid
 from dibs.model import DONE, ENDED, READY, Blocker
 from dibs.rules import items, queueing
-from dibs.store.sqlite import rows
-from dibs.store.sqlite.queries import PATH, UPKEEP
+from dibs.rules.decision import State
+from dibs.store.tables import rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,21 +14,27 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Item, NewItem
-    from dibs.store.sqlite.transaction import Transaction
+    from dibs.store.tables.transaction import Transaction
 
 
 def add(t: Transaction, new: Sequence[NewItem], actor: str) -> tuple[Item, ...]:
     """All of them or none. They may depend on each other in any order, so dependencies are checked at the end."""
-    added = [_insert(t, one, actor) for one in new]
+    t.lock_items({needs for one in new for needs in one.depends_on} - {one.id for one in new})
+    row = t.one("meta", name="token_floor")
+    assert row is not None
+    added = [_insert(t, one, actor, row[0]) for one in new]
     for item, is_new in added:
-        if is_new:
+        if is_new and item.depends_on:
             _check_dependencies(t, item, item.depends_on)
     return tuple(_free(t, item) if is_new else item for item, is_new in added)
 
 
 def edit(t: Transaction, item: str, changes: dict[str, Any], actor: str) -> Item:
-    state = t.fresh(item)
     needs = changes.get("depends_on")
+    if needs is not None:
+        # What it waits for before itself: the order in which a finish goes from an item to those that wait for it.
+        t.lock_items(needs)
+    state = t.fresh(item)
     blockers = None if needs is None else _blockers(t, needs, before=state.item.depends_on)
     step = items.edit(t.now, state, changes, actor=actor, blockers=blockers)
     if step is None:
@@ -39,18 +45,17 @@ def edit(t: Transaction, item: str, changes: dict[str, Any], actor: str) -> Item
     return last.item
 
 
-def _insert(t: Transaction, new: NewItem, actor: str) -> tuple[Item, bool]:
+def _insert(t: Transaction, new: NewItem, actor: str, token_floor: int) -> tuple[Item, bool]:
     """The item's row, and whether it is new: the same item again is no change."""
-    row = t.one(PATH["item_by_id"], id=new.id)
+    row = t.one("item_by_id", id=new.id)
     if row is not None:
-        old, first = rows.item(row), t.one(PATH["first_event"], item=new.id)
+        old, first = rows.item(row), t.one("first_event", item=new.id)
         assert first is not None, "history begins with the item"
         if not items.same(new, old, rows.event(first)):
             raise items.taken(new)
         return old, False
-    floor = t.one(PATH["meta"], name="token_floor")
-    assert floor is not None
-    step = items.add(t.now, new, actor=actor, token_floor=floor[0], blockers=_blockers(t, new.depends_on))
+    blockers = _blockers(t, new.depends_on) if new.depends_on else ()
+    step = items.add(t.now, new, actor=actor, token_floor=token_floor, blockers=blockers)
     t.take(step)
     return step.item, True
 
@@ -58,7 +63,8 @@ def _insert(t: Transaction, new: NewItem, actor: str) -> tuple[Item, bool]:
 def _free(t: Transaction, item: Item) -> Item:
     if item.status != READY:
         return item
-    step = queueing.available(t.now, t.state_of(item), t.settings)
+    # Nobody can have waited for what was not there.
+    step = queueing.available(t.now, State(item=item), t.settings)
     t.take(step)
     return step.item
 
@@ -68,7 +74,7 @@ def _blockers(t: Transaction, needs: Iterable[str], before: Sequence[str] = ()) 
     is gone, but was a dependency `before`, was done when it was pruned."""
     found = []
     for one in needs:
-        row = t.one(PATH["item_by_id"], id=one)
+        row = t.one("item_by_id", id=one)
         if row is None and one in before:
             continue
         status = READY if row is None else rows.item(row).status
@@ -80,9 +86,9 @@ def _blockers(t: Transaction, needs: Iterable[str], before: Sequence[str] = ()) 
 def _check_dependencies(t: Transaction, item: Item, named: Iterable[str]) -> None:
     """Refuse a dependency that nobody knows, and a circle of them."""
     for one in named:
-        if t.one(PATH["item_by_id"], id=one) is None:
+        if t.one("item_by_id", id=one) is None:
             raise Invalid(f"{item.id} depends on {one}, which does not exist", field="depends_on", item=item.id)
-    if item.depends_on and t.one(UPKEEP["in_a_cycle"], item=item.id) is not None:
+    if item.depends_on and t.one("in_a_cycle", item=item.id) is not None:
         raise Invalid(
             f"{item.id} would depend on itself through {', '.join(item.depends_on)}", field="depends_on", item=item.id
         )

@@ -1,4 +1,4 @@
-"""Reading a board on SQLite: each verb one snapshot, no lock, nobody waits for a reader."""
+"""Reading a board: each verb one snapshot, no lock, nobody waits for a reader."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dibs import jsontext
 from dibs.errors import Invalid
 from dibs.model import STATUSES, Detail, Holding, Owner, SessionView, Stats
 from dibs.rules import holding, queueing
-from dibs.store.sqlite import rows
-from dibs.store.sqlite.queries import PATH, READING
+from dibs.store.tables import rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from dibs.model import Activity, Agent, Event, Item, Run, SoftClaim
-    from dibs.store.sqlite.transaction import Transaction
+    from dibs.store.tables.transaction import Transaction
 
     T = TypeVar("T")
 
@@ -33,7 +32,7 @@ class Reading:
         def get(t: Transaction) -> Detail:
             state = t.state(item)
             live = state.claim if state.claim is not None and holding.live(state.claim, t.now) else None
-            found = t.all(READING["runs_of_item"], item=item, limit=RUNS_IN_DETAIL)
+            found = t.all("runs_of_item", item=item, limit=RUNS_IN_DETAIL)
             latest = tuple(rows.run(row) for row in found)
             notes = () if state.run is None else t.notes(state.run)
             waiters = tuple(ticket for ticket in state.tickets if queueing.live(ticket, t.now))
@@ -67,7 +66,7 @@ class Reading:
             cursor = _cursor(t, after)
             name = ("feed" if item is None else "feed_of_item") + ("_newest" if newest else "")
             parameters = {} if item is None else {"item": item}
-            found = [rows.event(row) for row in t.all(READING[name], **parameters, after=cursor, limit=limit)]
+            found = [rows.event(row) for row in t.all(name, **parameters, after=cursor, limit=limit)]
             return tuple(reversed(found) if newest else found)
 
         return self.read(events)
@@ -86,9 +85,9 @@ class Reading:
     def sessions(self, *, ended: bool = False, limit: int) -> tuple[SessionView, ...]:
         def sessions(t: Transaction) -> tuple[SessionView, ...]:
             views = []
-            for row in t.all(READING["list_sessions"], ended=ended, limit=limit):
+            for row in t.all("list_sessions", ended=ended, limit=limit):
                 session = rows.session(row)
-                recent = t.all(READING["runs_of_session"], session=session.id, limit=RECENT_RUNS)
+                recent = t.all("runs_of_session", session=session.id, limit=RECENT_RUNS)
                 last = tuple(rows.run(run) for run in recent)
                 views.append(SessionView(session=session, claims=t.held(session.id), recent=last))
             return tuple(views)
@@ -97,15 +96,15 @@ class Reading:
 
     def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
         def owners(t: Transaction) -> tuple[tuple[str, Owner], ...]:
-            found = t.all(READING["owned_sessions"], boot_id=boot_id, pid_namespace=pid_namespace)
+            found = t.all("owned_sessions", boot_id=boot_id, pid_namespace=pid_namespace)
             return tuple((id, Owner(**dict(zip(Owner._fields, owner, strict=True)))) for id, *owner in found)
 
         return self.read(owners)
 
     def who(self) -> tuple[Holding, ...]:
         def who(t: Transaction) -> tuple[Holding, ...]:
-            hard = [_holding(t, item, kind) for item, _, kind in t.all(READING["in_progress"], now=t.now)]
-            soft = [_soft_holding(t, rows.soft_claim(row)) for row in t.all(READING["live_soft_claims"], now=t.now)]
+            hard = [_holding(t, item, kind) for item, _, kind in t.all("in_progress", now=t.now)]
+            soft = [_soft_holding(t, rows.soft_claim(row)) for row in t.all("live_soft_claims", now=t.now)]
             return (*hard, *soft)
 
         return self.read(who)
@@ -115,23 +114,13 @@ class Reading:
 
     def due_seconds(self, item: str | None = None) -> float | None:
         def due(t: Transaction) -> float | None:
-            row = t.one(PATH["due"]) if item is None else t.one(PATH["due_of_item"], item=item)
+            row = t.one("due") if item is None else t.one("due_of_item", item=item)
             return None if row is None or row[0] is None else max(0, row[0] - t.now) / 1000
 
         return self.read(due)
 
-    def check(self) -> tuple[str, ...]:
-        def check(t: Transaction) -> tuple[str, ...]:
-            damage = [f"the database is damaged: {row[0]}" for row in t.all("PRAGMA integrity_check") if row[0] != "ok"]
-            mode = t.one("PRAGMA journal_mode")
-            if mode is not None and mode[0] != "wal":
-                damage.append(f"the journal mode is {mode[0]}; it should be wal: open the board once with dibs init")
-            return tuple(damage)
-
-        return self.read(check)
-
-    def _many(self, make: Callable[[tuple[Any, ...]], T], name: str, **parameters: Any) -> tuple[T, ...]:
-        return self.read(lambda t: tuple(make(row) for row in t.all(READING[name], **parameters)))
+    def _many(self, make: Callable[[tuple[Any, ...]], T], statement: str, /, **parameters: Any) -> tuple[T, ...]:
+        return self.read(lambda t: tuple(make(row) for row in t.all(statement, **parameters)))
 
 
 def _holding(t: Transaction, item: str, kind: str | None) -> Holding:
@@ -153,7 +142,7 @@ def _holding(t: Transaction, item: str, kind: str | None) -> Holding:
 
 
 def _soft_holding(t: Transaction, soft: SoftClaim) -> Holding:
-    row = t.one(PATH["session_by_id"], id=soft.session)
+    row = t.one("session_by_id", id=soft.session)
     return Holding(
         item=t.state(soft.item).item,
         claim=None,
@@ -167,7 +156,7 @@ def _soft_holding(t: Transaction, soft: SoftClaim) -> Holding:
 
 def _cursor(t: Transaction, after: int | None) -> int:
     """Where to read on from; a cursor from before what was pruned would skip something, and is refused."""
-    floor = int(_figure(t, PATH["meta"], name="event_floor") or 0)
+    floor = int(_figure(t, "meta", name="event_floor") or 0)
     if after is None:
         return 0
     if after < floor:
@@ -180,29 +169,27 @@ def _cursor(t: Transaction, after: int | None) -> int:
 
 
 def _stats(t: Transaction) -> Stats:
-    statuses = dict.fromkeys(STATUSES, 0) | dict(t.all(READING["count_by_status"]))
-    outcomes = dict(t.all(READING["count_by_outcome"]))
-    depth = [
-        dict(zip(("project", "type", "priority", "count"), row, strict=True)) for row in t.all(READING["ready_depth"])
-    ]
+    statuses = dict.fromkeys(STATUSES, 0) | dict(t.all("count_by_status"))
+    outcomes = dict(t.all("count_by_outcome"))
+    depth = [dict(zip(("project", "type", "priority", "count"), row, strict=True)) for row in t.all("ready_depth")]
     claims, ended = sum(outcomes.values()), outcomes.get("done", 0) + outcomes.get("failed", 0)
-    conflicts = _figure(t, PATH["meta"], name="conflicts") or 0
+    conflicts = _figure(t, "conflicts") or 0
     return Stats(
         items=statuses,
         ready=depth,
-        active_claims=int(_figure(t, READING["count_live_claims"], now=t.now) or 0),
-        waiters=int(_figure(t, READING["count_waiters"], now=t.now) or 0),
-        live_sessions=int(_figure(t, READING["count_live_sessions"]) or 0),
+        active_claims=int(_figure(t, "count_live_claims", now=t.now) or 0),
+        waiters=int(_figure(t, "count_waiters", now=t.now) or 0),
+        live_sessions=int(_figure(t, "count_live_sessions") or 0),
         total_claims=claims,
         outcomes=outcomes,
         conflicts_avoided=int(conflicts),
         claim_success_rate=claims / (claims + conflicts) if claims + conflicts else None,
         failure_rate=outcomes.get("failed", 0) / ended if ended else None,
-        time_to_claim_seconds=_figure(t, READING["mean_time_to_claim"]),
-        claim_duration_seconds=_figure(t, READING["mean_claim_duration"]),
+        time_to_claim_seconds=_figure(t, "mean_time_to_claim"),
+        claim_duration_seconds=_figure(t, "mean_claim_duration"),
     )
 
 
-def _figure(t: Transaction, sql: str, **parameters: Any) -> float | None:
-    row = t.one(sql, **parameters)
+def _figure(t: Transaction, statement: str, /, **parameters: Any) -> float | None:
+    row = t.one(statement, **parameters)
     return None if row is None else row[0]

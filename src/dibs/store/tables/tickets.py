@@ -1,4 +1,4 @@
-"""Waiting on SQLite: tickets of one item, soft claims, and why an item is not mine."""
+"""Waiting: tickets of one item, soft claims, and why an item is not mine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dibs.errors import ItemNotClaimed
 from dibs.model import READY, SoftClaim, Waiting
 from dibs.rules import claiming, queueing
 from dibs.rules.freshening import freshen
-from dibs.store.sqlite import choice, rows
-from dibs.store.sqlite.queries import PATH, READING, UPKEEP
+from dibs.store.tables import rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from dibs.model import Reason, Request
     from dibs.rules.decision import State
-    from dibs.store.sqlite.transaction import Transaction
+    from dibs.store.tables.transaction import Transaction
     from dibs.value import Value
 
     T = TypeVar("T")
@@ -53,6 +52,7 @@ class Tickets:
 
     def soft_claim(self, item: str, *, session: str, ttl_seconds: float | None = None) -> SoftClaim:
         def soft_claim(t: Transaction) -> SoftClaim:
+            t.lock_session(session)
             t.state(item)
             me = t.session(session)
             seconds = claiming.ttl(me.kind, ttl_seconds, t.settings)
@@ -64,7 +64,7 @@ class Tickets:
                 expires_at=t.now + claiming.milliseconds(seconds),
                 ttl_seconds=seconds,
             )
-            t.run(UPKEEP["put_soft_claim"], rows.encode(soft))
+            t.run("put_soft_claim", rows.encode(soft))
             t.see(session)
             t.changed = True
             return soft
@@ -74,10 +74,10 @@ class Tickets:
     def soft_release(self, item: str, *, session: str) -> SoftClaim:
         def soft_release(t: Transaction) -> SoftClaim:
             t.state(item)
-            row = t.one(UPKEEP["soft_claim"], item=item, session=session, now=t.now)
+            row = t.one("soft_claim", item=item, session=session, now=t.now)
             if row is None:
                 raise ItemNotClaimed(f"session {session} has no soft claim of {item}", item=item, how="never_claimed")
-            t.run(UPKEEP["drop_soft_claim"], {"item": item, "session": session})
+            t.run("drop_soft_claim", {"item": item, "session": session})
             t.changed = True
             return rows.soft_claim(row)
 
@@ -88,9 +88,10 @@ class Tickets:
             from dibs.rules.why import why
 
             # What time has done counts, though a reader does not write it down.
-            _, state = freshen(t.now, t.state(item), t.settings)
+            state = t.state(item)
+            _, state = freshen(t.now, state, t.settings)
             asker = t.asker(session, None, state.item.project)
-            return why(t.now, state, asker, choice.ahead_of(t, asker, state.item, AHEAD_MAX))
+            return why(t.now, state, asker, t.ahead_of(asker, state.item, AHEAD_MAX))
 
         return self.read(work)
 
@@ -98,7 +99,7 @@ class Tickets:
 def leave(t: Transaction, state: State, session: str, reason: str) -> None:
     """Close the session's ticket; an offer to it goes to the next one."""
     ticket, onward = queueing.leave(t.now, state, session, t.settings, reason)
-    t.run_one(PATH["close_ticket"], rows.encode(ticket))
+    t.run_one("close_ticket", rows.encode(ticket))
     for step in onward:
         t.take(step)
     t.changed = True
@@ -110,10 +111,10 @@ def _wait(t: Transaction, item: str, session: str, ttl_seconds: float | None) ->
     stale = queueing.ticket_of(state, session)
     if stale is not None and not queueing.live(stale, t.now) and state.item.offered_to != session:
         # A place that was not kept is lost; the new ticket is at the end.
-        t.run_one(PATH["close_ticket"], rows.encode(queueing.close(stale, t.now, "it was not renewed")))
+        t.run_one("close_ticket", rows.encode(queueing.close(stale, t.now, "it was not renewed")))
         state = t.state(item)
     ticket = queueing.wait(t.now, state, me, ttl_seconds, t.settings)
-    t.run(PATH["renew_ticket" if ticket.id else "insert_ticket"], rows.encode(ticket))
+    t.run("renew_ticket" if ticket.id else "insert_ticket", rows.encode(ticket))
     t.see(session)
     t.changed = True
     state = t.state(item)
@@ -123,7 +124,7 @@ def _wait(t: Transaction, item: str, session: str, ttl_seconds: float | None) ->
 
 
 def _latest(t: Transaction, state: State, session: str) -> Waiting:
-    row = t.one(READING["latest_ticket"], item=state.item.id, session=session)
+    row = t.one("latest_ticket", item=state.item.id, session=session)
     if row is None:
         raise ItemNotClaimed(
             f"session {session} does not wait for {state.item.id}", item=state.item.id, how="not_waiting"

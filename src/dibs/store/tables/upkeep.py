@@ -1,32 +1,33 @@
-"""What people and the board itself do on SQLite: items, agents, sessions, force-release, the sweep."""
+"""What people do: items, agents, sessions, force-release."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 
 from dibs.errors import Invalid
-from dibs.model import FAILED, Agent, Ended, Item, Session, SessionEnd, Sweep
+from dibs.model import Agent, Ended, Item, Session, SessionEnd
 from dibs.rules import approving, ending, holding, items
-from dibs.store.sqlite import adding, rows
-from dibs.store.sqlite.claim_path import ended, freshen_overdue
-from dibs.store.sqlite.queries import PATH, UPKEEP
-from dibs.store.sqlite.tickets import leave
+from dibs.store.tables import adding, rows
+from dibs.store.tables.tickets import leave
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeVar
 
-    from dibs.model import NewItem, Owner, Request
+    from dibs.model import NewItem, Request
     from dibs.rules.decision import State, Step
-    from dibs.store.sqlite.transaction import Transaction
+    from dibs.store.tables.transaction import Transaction
     from dibs.value import Value
 
     T = TypeVar("T")
 
-#: How many outdated requests one sweep forgets.
-TRIM_BATCH = 1000
 EVERY_CLAIM = -1
+
+
+def ended(step: Step, last: Step) -> Ended:
+    assert step.run is not None, "an end closes a run"
+    return Ended(item=last.item, run=step.run)
 
 
 class Upkeep:
@@ -110,10 +111,10 @@ class Upkeep:
 
     def set_agent(self, agent: Agent) -> Agent:
         def set_agent(t: Transaction) -> Agent:
-            t.run(UPKEEP["put_agent"], rows.encode(agent.replace(created_at=t.now, updated_at=t.now)))
+            t.run("put_agent", rows.encode(agent.replace(created_at=t.now, updated_at=t.now)))
             # A new rate starts with a full bucket.
             full = {"name": agent.name, "bucket": float(agent.claims_burst), "bucket_at": t.now}
-            t.run(PATH["set_bucket"], full)
+            t.run("set_bucket", full)
             return t.agent(agent.name)
 
         return self.write(set_agent)
@@ -124,34 +125,12 @@ class Upkeep:
     def end_session(self, session: str, *, reason: str | None = None) -> SessionEnd:
         def end_session(t: Transaction) -> SessionEnd:
             found = t.session(session)
-            released = _let_go(t, found, _release, EVERY_CLAIM)
-            over = _close(t, found, reason or "ended by its owner")
+            t.lock_items(item for (item,) in t.all("items_around_session", session=session))
+            released = let_go(t, found, _release, EVERY_CLAIM)
+            over = close(t, found, reason or "ended by its owner")
             return SessionEnd(session=over, released=tuple(item.id for item in released))
 
         return self.write(end_session)
-
-    def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
-        def sweep(t: Transaction) -> Sweep:
-            moved = freshen_overdue(t, limit)
-            expired, bereaved = moved["expired_items"], list[Item]()
-            for session, owner in dead:
-                bereaved += _bury(t, session, owner, limit - len(bereaved))
-            since = t.now - round(t.settings.request_kept_seconds * 1000)
-            t.run(UPKEEP["trim_requests"], {"before": since, "limit": TRIM_BATCH})
-            t.run(UPKEEP["trim_activity"], {"kept": t.settings.activity_kept})
-            t.run(UPKEEP["close_dead_tickets"], {"now": t.now, "limit": limit})
-            t.run(UPKEEP["trim_tickets"], {"before": since})
-            t.run(UPKEEP["trim_soft_claims"], {"now": t.now})
-            return Sweep(
-                expired=tuple(item.id for item in expired),
-                owner_died=tuple(item.id for item in bereaved),
-                failed=tuple(item.id for item in [*expired, *bereaved] if item.status == FAILED),
-                due=tuple(item.id for item in moved["due_items"]),
-                offers=tuple(item.id for item in moved["lapsed_offers"]),
-                more=len(bereaved) >= limit or any(len(found) >= limit for found in moved.values()),
-            )
-
-        return self.write(sweep)
 
     def _move(self, move: Callable[[int, State], Step], item: str, request: Request | None) -> Item:
         def work(t: Transaction) -> Item:
@@ -162,7 +141,7 @@ class Upkeep:
 
 
 def _start_session(t: Transaction, session: Session) -> Session:
-    row = t.one(PATH["session_by_id"], id=session.id)
+    row = t.one("session_by_id", id=session.id)
     known = None if row is None else rows.session(row)
     if known is not None and known.ended_at is None:
         if known.agent == session.agent:
@@ -174,9 +153,9 @@ def _start_session(t: Transaction, session: Session) -> Session:
             agent=known.agent,
         )
     nobody_yet = Agent(name=session.agent, created_at=t.now, updated_at=t.now)
-    t.run(UPKEEP["create_agent"], rows.encode(nobody_yet))
+    t.run("create_agent", rows.encode(nobody_yet))
     started = session.replace(started_at=t.now, seen_at=t.now, ended_at=None, end_reason=None)
-    t.run(UPKEEP["put_session"], rows.encode_session(started))
+    t.run("put_session", rows.encode_session(started))
     return started
 
 
@@ -185,29 +164,14 @@ def _taken_up(t: Transaction, known: Session, again: Session) -> Session:
     if again.owner is None or again.owner == known.owner:
         return known
     taken = known.replace(owner=again.owner, host=again.host, seen_at=t.now)
-    t.run(UPKEEP["put_session"], rows.encode_session(taken))
+    t.run("put_session", rows.encode_session(taken))
     return taken
 
 
-def _bury(t: Transaction, session: str, owner: Owner, limit: int) -> list[Item]:
-    """Give back what a session holds whose owner was found dead, unless it has ended or has another owner by now.
-
-    With nothing left to give back, the session ends.
-    """
-    row = t.one(PATH["session_by_id"], id=session)
-    found = None if row is None else rows.session(row)
-    if found is None or found.ended_at is not None or found.owner != owner:
-        return []
-    lost = _let_go(t, found, _lose, limit)
-    if len(lost) < limit:
-        _close(t, found, "its owner process died")
-    return lost
-
-
-def _let_go(t: Transaction, session: Session, end: Callable[[Transaction, State], Step], limit: int) -> list[Item]:
+def let_go(t: Transaction, session: Session, end: Callable[[Transaction, State], Step], limit: int) -> list[Item]:
     """End what the session holds, at most `limit` claims: live ones by `end`, lapsed ones as expired."""
     given_back = []
-    for (item,) in t.all(UPKEEP["items_of_session"], session=session.id, limit=limit):
+    for (item,) in t.all("items_of_session", session=session.id, limit=limit):
         state = t.state(item)
         assert state.claim is not None
         live = holding.live(state.claim, t.now)
@@ -218,20 +182,16 @@ def _let_go(t: Transaction, session: Session, end: Callable[[Transaction, State]
     return given_back
 
 
-def _close(t: Transaction, session: Session, reason: str) -> Session:
+def close(t: Transaction, session: Session, reason: str) -> Session:
     """End the session itself, with its places in queues and its soft claims."""
-    for (item,) in t.all(UPKEEP["tickets_of_session"], session=session.id):
+    for (item,) in t.all("tickets_of_session", session=session.id):
         leave(t, t.state(item), session.id, "its session ended")
-    t.run(UPKEEP["drop_soft_claims_of_session"], {"session": session.id})
+    t.run("drop_soft_claims_of_session", {"session": session.id})
     over = session.replace(ended_at=t.now, end_reason=reason)
-    t.run(UPKEEP["put_session"], rows.encode_session(over))
+    t.run("put_session", rows.encode_session(over))
     return over
 
 
 def _release(t: Transaction, state: State) -> Step:
     assert state.claim is not None
     return ending.release(t.now, state, state.claim, reason="session ended")
-
-
-def _lose(t: Transaction, state: State) -> Step:
-    return ending.owner_died(t.now, state, t.settings)

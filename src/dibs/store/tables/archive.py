@@ -1,0 +1,138 @@
+"""Whole boards as records: export and import, and pruning.
+
+A token is never given twice, so whatever forgets one raises a floor: a prune to the highest it forgot, a restore by a
+million above everything seen, since claims given after the backup are not in it.
+"""
+
+from __future__ import annotations
+
+from dibs import jsontext, wire
+from dibs.errors import Invalid
+from dibs.model import Activity, Agent, Claim, Event, Item, Prune, Run, Session, SoftClaim, Ticket
+from dibs.rules import ending
+from dibs.store.tables import rows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from dibs.store.tables.transaction import Transaction
+    from dibs.value import Value
+
+FORMAT = 1
+#: Further than any board gets between a backup and its restore.
+RESTORE_STRIDE = 1_000_000
+
+#: What a board is made of, in the order in which it can be put together again.
+KINDS: dict[str, tuple[str, type[Value], Callable[[Any], Value], str]] = {
+    "agent": ("agents", Agent, rows.agent, "replace_agent"),
+    "session": ("sessions", Session, rows.session, "put_session"),
+    "item": ("items", Item, rows.item, "insert_item"),
+    "claim": ("claims", Claim, rows.claim, "insert_claim"),
+    "soft_claim": ("soft_claims", SoftClaim, rows.soft_claim, "put_soft_claim"),
+    "ticket": ("tickets", Ticket, rows.ticket, "put_ticket"),
+    "run": ("runs", Run, rows.run, "insert_run"),
+    "event": ("events", Event, rows.event, "put_event"),
+    "activity": ("activity", Activity, rows.activity, "put_activity"),
+}
+#: Rows that are no values of the model: kept so that nothing is lost, of no use to anyone else.
+PLAIN = {
+    "dependency": ("dependencies", ("item", "needs"), "put_dependency"),
+    "bucket": ("buckets", ("name", "bucket", "bucket_at"), "set_bucket"),
+    "request": ("requests", ("actor", "id", "fingerprint", "answer", "at"), "keep_request"),
+}
+
+
+def export(transaction: Transaction) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every row there is, as a record."""
+    floors = dict(transaction.all("board"))
+    yield "board", {"format": FORMAT, **floors}
+    for kind, (name, _, make, _) in KINDS.items():
+        for row in transaction.each(name):
+            yield kind, wire.encode(make(row))
+    for kind, (name, columns, _) in PLAIN.items():
+        for row in transaction.each(name):
+            yield kind, dict(zip(columns, row, strict=True))
+
+
+def load(t: Transaction, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
+    row = t.one("anything")
+    if row is None or row[0]:
+        raise Invalid("a board is imported into an empty one; this one has something on it", field="store")
+    count = 0
+    wrong: tuple[type[Exception], ...] = (*t.misfits, AttributeError, KeyError, OverflowError, TypeError, ValueError)
+    for kind, data in records:
+        count += 1
+        try:
+            _put(t, kind, data)
+        except wrong as error:
+            raise Invalid(f"record {count} ({kind}) does not fit: {error}", field="record") from error
+    t.changed = True
+    return count
+
+
+def highest(t: Transaction) -> tuple[int, int]:
+    """The highest token and event that this board ever gave."""
+    row = t.one("highest")
+    assert row is not None
+    return row[0], row[1]
+
+
+def move_on(t: Transaction, given: tuple[int, int], actor: str) -> int:
+    """Spend every token that anybody could still have of a board that came back from a backup.
+
+    `given` are the highest token and event of the board it replaces: claims given after the backup are not in it. The
+    answer is how many items that concerned.
+    """
+    token, event = (max(there, here) + RESTORE_STRIDE for there, here in zip(highest(t), given, strict=True))
+    t.number_events_past(event)
+    t.run("raise_floor", {"name": "token_floor", "value": token})
+    for statement in ("forget_requests", "forget_soft_claims"):
+        t.run(statement, {})
+    t.run("close_all_tickets", {"now": t.now})
+    concerned = [item for (item,) in t.all("claimable_again")]
+    for item in concerned:
+        state = t.state(item)
+        t.carry_out(state, ending.restored(t.now, state, actor=actor, token=token))
+    return len(concerned)
+
+
+def prune(t: Transaction, older_than_seconds: float, limit: int) -> Prune:
+    before = t.now - round(older_than_seconds * 1000)
+    ids = jsontext.dumps([item for (item,) in t.all("prunable", before=before, limit=limit)])
+    row = t.one("highest_pruned", items=ids)
+    assert row is not None
+    token, event, events = row
+    if events:
+        t.run("raise_floor", {"name": "token_floor", "value": token})
+        t.run("raise_floor", {"name": "event_floor", "value": event})
+        for table in ("items", "events", "runs", "dependencies", "tickets", "soft_claims"):
+            t.run(f"prune_{table}", {"items": ids})
+    t.run("prune_sessions", {"before": before, "limit": limit})
+    floors = dict(t.all("board"))
+    return Prune(
+        items=len(jsontext.loads(ids)),
+        events=events,
+        token_floor=floors["token_floor"],
+        event_floor=floors["event_floor"],
+    )
+
+
+def _put(t: Transaction, kind: str, data: dict[str, Any]) -> None:
+    if kind == "board":
+        if data.get("format") != FORMAT:
+            raise Invalid(f"export format {data.get('format')} is not known; {FORMAT} is", field="format")
+        for name in ("token_floor", "event_floor", "conflicts"):
+            t.run("set_meta", {"name": name, "value": int(data[name])})
+        t.number_events_past(int(data["event_floor"]))
+    elif kind in PLAIN:
+        _, columns, statement = PLAIN[kind]
+        t.run(statement, {name: data[name] for name in columns})
+    elif kind in KINDS:
+        _, value_kind, _, statement = KINDS[kind]
+        value = wire.decode(value_kind, data)
+        parameters = rows.encode_session(value) if isinstance(value, Session) else rows.encode(value)
+        t.run(statement, parameters)
+    else:
+        raise Invalid(f"{kind!r} is no kind of record", field="record")
