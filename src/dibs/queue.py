@@ -34,7 +34,7 @@ def claim_in_turn(
     bury_the_dead: Callable[[], bool],
 ) -> Grant:
     end = time.monotonic() + wait_seconds
-    watch = store.watch()
+    watch = store.watch(session=session)
     waits = True
     try:
         standing = store.wait(item, session=session, ttl_seconds=TICKET_SECONDS)

@@ -336,6 +336,8 @@ LINES = {
     "prune": ("dibs prune --older-than 0s --yes", 0),
     "export": ("dibs export board.jsonl", 0),
     "import": ("dibs init --store new.db >/dev/null; dibs import board.jsonl --store new.db", 0),
+    "copy": ("dibs copy . copy.db", 0),
+    "migrate": ("dibs migrate", 0),
     "completion": ("dibs completion bash", 0),
 }
 #: How a line of the above is named where its command gives more than one shape.

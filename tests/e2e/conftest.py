@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -175,6 +176,41 @@ def other(dibs: Dibs) -> Dibs:
     return Dibs(dibs.folder, dibs.environment | {"DIBS_SESSION": "s2", "DIBS_AGENT": "reviewer"})
 
 
+@pytest.fixture(scope="module")
+def template(shared: Dibs) -> Dibs:
+    """A board with something of everything on it."""
+    dibs, other = shared, Dibs(shared.folder, shared.environment | {"DIBS_SESSION": "s2", "DIBS_AGENT": "reviewer"})
+    dibs.ok("agent", "set", "coder", "--type", "task", "--claims-per-minute", "600", "--burst", "9", "--allow", "task")
+    given = [
+        {"id": "a", "title": "A — ünïcode \u202e", "body": "b\n\n\tc", "payload": {"deep": [1, 2.5, {"at": "x"}]}},
+        {"id": "b", "title": "t", "resources": ["src/x"], "labels": ["l"], "not_before": "2001-01-01T00:00:00.123Z"},
+        {"id": "c", "title": "t", "depends_on": ["b"], "timeout_seconds": 0.5 * 3600, "priority": -3},
+        {"id": "d", "title": "t", "needs_approval": True, "phase": "1"},
+        {"id": "e", "title": "t", "retries": 1},
+    ]
+    dibs.ok("add", "--file", "-", input="".join(json.dumps(one) + "\n" for one in given))
+    dibs.ok("claim", "a", "--request-id", "r1")
+    dibs.ok("progress", "a", "half way", "--meta", '{"done_at": 5, "percent": 0.1}')
+    dibs.ok("done", "a", "--link", "pr=https://example.org/1", "--cost", '{"at": 12}')
+    dibs.ok("claim", "b")
+    dibs.ok("edit", "b", "--title", "u", "--label", "")
+    other("claim", "b")
+    other.ok("wait", "b")
+    dibs.ok("approve", "d", "--actor", "alice")
+    dibs.ok("claim", "d", "--soft")
+    dibs.ok("claim", "e")
+    dibs.ok("fail", "e", "--reason", "why not")
+    dibs.ok("edit", "e", "--not-before", "2099-01-01")
+    return dibs
+
+
+@pytest.fixture
+def worked(template: Dibs, dibs: Dibs) -> Dibs:
+    """The same board, for one test alone."""
+    shutil.copytree(template.folder, dibs.folder, dirs_exist_ok=True)
+    return dibs
+
+
 @pytest.fixture
 def settings(bare: Dibs) -> Callable[..., None]:
     """Writes the folder's `dibs.toml`."""
@@ -217,6 +253,11 @@ def busy(dibs: Dibs, ended: Callable[[subprocess.Popen[str]], subprocess.Popen[s
 
     until(lambda: len(dibs.json("list", "--all")["items"]) > 20)
     return stop
+
+
+def exported(dibs: Dibs, store: str | None = None) -> str:
+    """Everything on the folder's board, or on another one, as `dibs export` prints it."""
+    return dibs.ok("export", *(() if store is None else ("--store", store)))
 
 
 def until(condition: Callable[[], Any], *, seconds: float = 10) -> Any:

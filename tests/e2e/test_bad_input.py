@@ -134,6 +134,7 @@ BAD_LINES = {
     "no age to prune by": ("prune", "--yes"),
     "no file to back up to": ("backup",),
     "no file to import": ("import",),
+    "nowhere to copy to": ("copy", "."),
     "a rejection without a reason": ("reject", "x"),
     "no draft to submit": ("submit", "x"),
     "an unknown kind of event": ("events", "--kind", "nonsense"),

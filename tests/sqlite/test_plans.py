@@ -81,6 +81,7 @@ EXPECTED = {
     "due_of_item": ["claims USING PRIMARY KEY (item=?)", "items USING INDEX sqlite_autoindex_items_1 (id=?)"],
     "meta": ["meta USING PRIMARY KEY"],
     "conflicts": ["meta USING PRIMARY KEY"],
+    "token_floor": ["meta USING PRIMARY KEY"],
 }
 
 

@@ -86,3 +86,43 @@ def test_a_git_file_that_says_nothing_is_passed_over(tmp_path: Path) -> None:
     assert location.home(str(tmp_path)) == str(tmp_path / ".dibs" / "board.db")
     (tmp_path / ".git").write_bytes(b"\xff\xfe")
     assert location.home(str(tmp_path)) == str(tmp_path / ".dibs" / "board.db")
+
+
+SHOWN = {
+    "postgresql://host/work": "postgresql://host/work",
+    "postgresql://me@host:5432/work": "postgresql://me@host:5432/work",
+    "postgresql://me:secret@host/work": "postgresql://me:***@host/work",
+    "postgres://me:secret@a:5432,b:5432/work?target_session_attrs=read-write": (
+        "postgres://me:***@a:5432,b:5432/work?target_session_attrs=read-write"
+    ),
+    "postgresql:///work?host=/run/pg&password=secret": "postgresql:///work?host=/run/pg&password=***",
+    "postgresql://host/work?pass%77ord=secret&sslpassword=secret": "postgresql://host/work?pass%77ord=***&sslpassword=***",
+    "postgresql://host/work?password=se@cret": "postgresql://host/work?password=***",
+    "postgresql://me:se@cr/e?t@host/work": "postgresql://me:***@host/work",
+}
+
+
+@pytest.mark.parametrize(("url", "shown"), SHOWN.items())
+def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert location.shown(url) == shown
+    assert location.without_password(f"there is no {url} here") == f"there is no {shown} here"
+
+
+def test_a_file_is_shown_with_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert location.shown("board.db") == location.shown("sqlite:board.db") == str(tmp_path / "board.db")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("a.db", "sqlite:./a.db", True),
+        ("a.db", "b.db", False),
+        ("postgresql://me:x@host/work", "postgres://you@host/work", True),
+        ("postgresql://host/work", "postgresql://host/play", False),
+        ("postgresql:///work?host=/a&user=me@x", "postgresql:///work?host=/b&user=me@x", False),
+        ("postgresql://host/work", "host/work", False),
+    ],
+)
+def test_two_urls_of_one_board_are_known(one: str, other: str, same: bool) -> None:
+    assert location.same(one, other) is same

@@ -53,7 +53,7 @@ def backup_options(parser: Parser) -> None:
 
 
 def backup(cli: Cli) -> None:
-    path = os.path.abspath(cli.args.file)
+    path = _backup_file(cli)
     cli.board.backup(path)
     size = os.path.getsize(path)
     if cli.json:
@@ -68,7 +68,7 @@ def restore_options(parser: Parser) -> None:
 
 
 def restore(cli: Cli) -> int:
-    path = os.path.abspath(cli.args.file)
+    path = _backup_file(cli)
     if not _confirmed(cli, lambda: f"make this board what {path} says, losing all that came after"):
         return NOT_DONE
     concerned = cli.board.restore(path)
@@ -116,6 +116,13 @@ def import_(cli: Cli) -> None:
     return cli.say(f"{cli.paint('imported', 'green')} {number_of(count, 'record')}")
 
 
+def _backup_file(cli: Cli) -> str:
+    path: str = cli.args.file
+    if "://" in path:
+        raise Invalid("a backup is a file; to another kind of board leads: dibs copy FROM TO", field="file")
+    return os.path.abspath(path)
+
+
 def _confirmed(cli: Cli, what: Callable[[], str]) -> bool:
     """Whether to go on with what cannot be taken back: told with `--yes`, or asked for and given on a terminal."""
     if cli.args.yes:
@@ -137,7 +144,7 @@ def _old(cli: Cli, older_than_seconds: float) -> str:
 
 
 def _write(cli: Cli, out: TextIO) -> int:
-    progress = _Progress("exported")
+    progress = Progress("exported")
     for kind, value in cli.board.export():
         out.write(json.dumps({"record": kind, "value": value}) + "\n")
         progress.one_more()
@@ -147,7 +154,7 @@ def _write(cli: Cli, out: TextIO) -> int:
 
 def _read(cli: Cli, file: BinaryIO) -> int:
     """Everything or nothing; a refusal names the line it is about."""
-    progress = _Progress("read")
+    progress = Progress("read")
     lines = _Lines(file, progress)
     try:
         return cli.board.load(lines.records())
@@ -165,7 +172,7 @@ def _read(cli: Cli, file: BinaryIO) -> int:
 class _Lines:
     """The records of an export, and the number of the line that is being read."""
 
-    def __init__(self, file: BinaryIO, progress: _Progress) -> None:
+    def __init__(self, file: BinaryIO, progress: Progress) -> None:
         self.number = 0
         self._file = file
         self._progress = progress
@@ -178,7 +185,7 @@ class _Lines:
                 yield _record(line)
 
 
-class _Progress:
+class Progress:
     """How far it is, on a terminal's stderr."""
 
     def __init__(self, what: str) -> None:

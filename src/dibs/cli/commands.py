@@ -106,6 +106,7 @@ COMMANDS = {
     "runs": _of("history", "history", "list runs: who held what, and how it ended", "dibs runs --item fix-login"),
     "stats": _of("history", "figures", "show the board in figures", "dibs stats"),
     "init": _of("admin", "upkeep", "make a board for this repository or folder", "dibs init"),
+    "migrate": _of("admin", "upkeep", "bring the board's schema up to date", "dibs migrate"),
     "agent set": _of(
         "admin",
         "people",
@@ -129,6 +130,7 @@ COMMANDS = {
     "restore": _of("admin", "archive", "bring a backup back", "dibs restore backup.db --yes"),
     "export": _of("admin", "archive", "write everything as JSON lines", "dibs export", "dibs export board.jsonl"),
     "import": _of("admin", "archive", "fill an empty board from an export", "dibs import export.jsonl"),
+    "copy": _of("admin", "copying", "copy a board to another place, checked", "dibs copy . copy.db"),
     "demo": _of("admin", "demo", "watch a fleet share a temporary board", "dibs demo"),
     "completion": _of("admin", "completion", "print completions for a shell", "dibs completion bash"),
 }

@@ -97,6 +97,7 @@ def _of_the_system(error: OSError) -> DibsError:
 
 
 def _refuse(error: DibsError, as_json: bool) -> int:
+    _hide_passwords(error)
     if as_json:
         from dibs import jsontext, wire
 
@@ -107,6 +108,18 @@ def _refuse(error: DibsError, as_json: bool) -> int:
     if "usage" in error.facts:
         sys.stderr.write(f"{error.facts['usage']}\n")
     return error.exit_code
+
+
+def _hide_passwords(error: DibsError) -> None:
+    """What is said about a wrong line may repeat a word of it, and that word may be the URL of a database."""
+    texts = [error.message, *error.facts.values()]
+    if any(isinstance(text, str) and "://" in text for text in texts):
+        from dibs.location import without_password
+
+        error.message = without_password(error.message)
+        error.facts = {
+            name: without_password(fact) if isinstance(fact, str) else fact for name, fact in error.facts.items()
+        }
 
 
 def _complain(message: str) -> None:

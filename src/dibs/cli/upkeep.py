@@ -1,11 +1,12 @@
-"""Setting a board up and looking after it: init, sweep, doctor."""
+"""Setting a board up and looking after it: init, migrate, sweep, doctor."""
 
 from __future__ import annotations
 
 import os
 
 from dibs import config, location
-from dibs.board import connect
+from dibs.board import default_url, make
+from dibs.board import migrate as migrate_board
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import clean, number_of
@@ -26,15 +27,30 @@ def init(cli: Cli) -> None:
     asked = cli.args
     named = asked.store or (None if asked.path else os.environ.get(config.ENV_STORE))
     url = named or location.home(asked.path or ".")
-    path = os.path.abspath(url.removeprefix("sqlite:"))
-    existed = os.path.exists(path)
-    connect(url, folder=asked.path or ".", create=True).close()
+    made = make(url, folder=asked.path or ".")
+    place = location.shown(url)
     if cli.json:
-        return cli.answer({"store": path, "created": not existed})
-    if existed:
-        return cli.say(f"the board is there already: {clean(path)}")
-    cli.say(f"{cli.paint('made a board', 'green')}: {clean(path)}")
+        return cli.answer({"store": place, "created": made})
+    if not made:
+        return cli.say(f"the board is there already: {clean(place)}")
+    cli.say(f"{cli.paint('made a board', 'green')}: {clean(place)}")
     return cli.say(cli.paint('now: dibs add "Fix login" --type bug', "dim"))
+
+
+def migrate_options(parser: Parser) -> None:
+    """It takes what every command takes."""
+
+
+def migrate(cli: Cli) -> None:
+    """Bring the board's schema up to date. A file has done so when it was last opened; a database waits to be told."""
+    url = cli.args.store or default_url(".")
+    before, after = migrate_board(url)
+    place = location.shown(url)
+    if cli.json:
+        return cli.answer({"store": place, "before": before, "after": after})
+    if before == after:
+        return cli.say(f"nothing to migrate: {clean(place)} has schema {after}")
+    return cli.say(f"{cli.paint('migrated', 'green')} {clean(place)} from schema {before} to {after}")
 
 
 def sweep_options(parser: Parser) -> None:

@@ -72,7 +72,9 @@ def claim(
         return Decision(steps=(*steps, grant(now, state, session, ttl_seconds, closed)))
     if state.item.offered_to == session.id:
         # An offer that its session cannot accept goes to the next one.
-        ticket, onward = queueing.leave(now, state, session.id, settings, f"its session could not accept: {refusal.code}")
+        ticket, onward = queueing.leave(
+            now, state, session.id, settings, f"its session could not accept: {refusal.code}"
+        )
         steps += [one.replace(closed=(*one.closed, ticket)) for one in onward]
     return Decision(steps=tuple(steps), refusal=refusal, activity=refused(now, state.item, session, refusal))
 

@@ -370,8 +370,9 @@ class Store(ABC):
     # Waiting
 
     @abstractmethod
-    def watch(self) -> Watch:
-        """A place to wait until anything on the board changes."""
+    def watch(self, *, session: str | None = None) -> Watch:
+        """A place to wait until anything on the board changes. With a session, what does not concern its tickets need
+        not wake it."""
 
     @abstractmethod
     def due_seconds(self, item: str | None = None) -> float | None:

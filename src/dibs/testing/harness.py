@@ -1,7 +1,8 @@
 """How a suite opens one set of data: any number of handles here, and the same in other processes, by a recipe.
 
-A recipe is a dotted function and its arguments, plain enough to be JSON; called, it gives a board. A store that can
-say how it is opened so can be run through the whole suite.
+A recipe is a dotted function and its arguments, plain enough to be JSON; called, it gives a board. One of the arguments
+is `settings`, a dict of what differs from the defaults. A store that can say how it is opened so can be run through the
+whole suite, by a harness that also makes a board `elsewhere`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Harness:
     def __init__(self, call: str, kwargs: dict[str, Any], clock: Clock, folder: str | os.PathLike[str]) -> None:
         self.clock = clock
         self.folder = os.fspath(folder)
-        self._recipe = {"call": call, "kwargs": kwargs}
+        self._recipe: dict[str, Any] = {"call": call, "kwargs": kwargs}
         self._boards: list[Board] = []
         self._actors: list[Actor] = []
 
@@ -45,6 +46,16 @@ class Harness:
         board = open_recipe(self._recipe)
         self._boards.append(board)
         return board
+
+    def with_settings(self, **settings: Any) -> Harness:
+        """The same data, its rules under other settings; to be closed by whoever asked for it."""
+        kwargs = self._recipe["kwargs"]
+        changed = {**kwargs, "settings": {**(kwargs.get("settings") or {}), **settings}}
+        return Harness(self._recipe["call"], changed, self.clock, self.folder)
+
+    def elsewhere(self) -> Harness:
+        """An empty board of the same kind, under the same clock; to be closed by whoever asked for it."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how another board is made")
 
     def actor(self) -> Actor:
         """A new process with a handle of its own, ended with the harness."""

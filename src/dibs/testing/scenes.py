@@ -30,8 +30,8 @@ class Counting(Delegate):
         self.looks += 1
         return self.inner.next(**kwargs)
 
-    def watch(self) -> TellingWatch:
-        return TellingWatch(self.inner.watch())
+    def watch(self, *, session: str | None = None) -> TellingWatch:
+        return TellingWatch(self.inner.watch(session=session))
 
 
 class TellingWatch:

@@ -14,6 +14,7 @@ from dibs.testing.harness import Harness
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dibs.store.contract import Store
+    from dibs.store.sqlite.transaction import SqliteTransaction
 
 
 def open_board(
@@ -27,11 +28,27 @@ def open_board(
         return Board(store, chosen, actor="tester")
     from dibs.testing.broken import BROKEN
 
-    return Board(cast("Store", BROKEN[broken](store)), chosen, actor="tester")
+    mistaken = BROKEN[broken](store, lambda sql, parameters: _behind_its_back(store, sql, parameters))
+    return Board(cast("Store", mistaken), chosen, actor="tester")
 
 
-def harness(folder: str | os.PathLike[str], broken: str | None = None, **settings: Any) -> Harness:
+class SqliteHarness(Harness):
+    def __init__(self, kwargs: dict[str, Any], clock: FileClock, folder: str | os.PathLike[str]) -> None:
+        super().__init__("dibs.testing.sqlite:open_board", kwargs, clock, folder)
+        self._kwargs, self._clock = kwargs, clock
+
+    def elsewhere(self) -> SqliteHarness:
+        path = os.path.join(self.folder, f"other-{os.urandom(4).hex()}.db")
+        return SqliteHarness({**self._kwargs, "path": path}, self._clock, self.folder)
+
+
+def harness(folder: str | os.PathLike[str], broken: str | None = None, **settings: Any) -> SqliteHarness:
     """A new SQLite board in this folder, under a clock of its own."""
     clock = FileClock(os.path.join(folder, "clock"))
     kwargs = {"path": os.path.join(folder, "board.db"), "clock": clock.path, "broken": broken, "settings": settings}
-    return Harness("dibs.testing.sqlite:open_board", kwargs, clock, folder)
+    return SqliteHarness(kwargs, clock, folder)
+
+
+def _behind_its_back(store: SqliteStore, sql: str, parameters: dict[str, Any]) -> None:
+    """Change rows past the rules, in a transaction of the store's own."""
+    store.write(lambda transaction: cast("SqliteTransaction", transaction)._cursor.execute(sql, parameters))

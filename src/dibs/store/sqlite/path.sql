@@ -218,3 +218,6 @@ SELECT value FROM meta WHERE name = :name
 
 -- name: conflicts
 SELECT value FROM meta WHERE name = 'conflicts'
+
+-- name: token_floor
+SELECT value FROM meta WHERE name = 'token_floor'

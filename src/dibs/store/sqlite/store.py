@@ -176,7 +176,8 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Store):
             found.append(f"the journal mode is {mode}; it should be wal: open the board once with dibs init")
         return tuple(found)
 
-    def watch(self) -> Watch:
+    def watch(self, *, session: str | None = None) -> Watch:
+        # One bell for all: whoever it does not concern looks in vain, which is cheap here.
         connection = self._open(create=False)
         return BellWatch(
             self._bell.path,

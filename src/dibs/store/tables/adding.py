@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def add(t: Transaction, new: Sequence[NewItem], actor: str) -> tuple[Item, ...]:
     """All of them or none. They may depend on each other in any order, so dependencies are checked at the end."""
     t.lock_items({needs for one in new for needs in one.depends_on} - {one.id for one in new})
-    row = t.one("meta", name="token_floor")
+    row = t.one("token_floor")
     assert row is not None
     added = [_insert(t, one, actor, row[0]) for one in new]
     for item, is_new in added:

@@ -22,11 +22,16 @@ if TYPE_CHECKING:
 
 RUNS_IN_DETAIL = 20
 RECENT_RUNS = 10
+EVER = 2**63 - 1
 
 
 class Reading:
     @abstractmethod
     def read(self, work: Callable[[Transaction], T]) -> T: ...
+
+    def feed_end(self) -> int:
+        """The event up to which nothing can appear in the feed any more; looked up before the snapshot is taken."""
+        return EVER
 
     def get(self, item: str) -> Detail:
         def get(t: Transaction) -> Detail:
@@ -62,11 +67,13 @@ class Reading:
     def events(
         self, *, after: int | None = None, item: str | None = None, newest: bool = False, limit: int
     ) -> tuple[Event, ...]:
+        until = self.feed_end() if item is None else EVER
+
         def events(t: Transaction) -> tuple[Event, ...]:
             cursor = _cursor(t, after)
             name = ("feed" if item is None else "feed_of_item") + ("_newest" if newest else "")
             parameters = {} if item is None else {"item": item}
-            found = [rows.event(row) for row in t.all(name, **parameters, after=cursor, limit=limit)]
+            found = [rows.event(row) for row in t.all(name, **parameters, after=cursor, until=until, limit=limit)]
             return tuple(reversed(found) if newest else found)
 
         return self.read(events)

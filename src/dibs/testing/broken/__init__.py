@@ -1,7 +1,7 @@
-"""Stores with one mistake each, to show that the suite finds it: `BROKEN[name](a sound store)`.
+"""Stores with one mistake each, to show that the suite finds it: `BROKEN[name](a sound store, how to write SQL to it)`.
 
 Each mistake is one that real systems have made. Most are told at the contract, so they can be made with any store; a
-few write rows behind the rules' back, through the `write` of the SQLite store.
+few write rows behind the rules' back.
 """
 
 from __future__ import annotations

@@ -157,14 +157,16 @@ class ApprovesWhateverItBecomes(Mistake):
         approved = self.inner.get(item).item.approved
         self.inner.edit(item, changes, **asked)
         if approved:
-            self.raw("UPDATE items SET approved = 1, needs_approval = 0, status = 'ready' WHERE id = :item", item=item)
+            self.raw(
+                "UPDATE items SET approved = TRUE, needs_approval = FALSE, status = 'ready' WHERE id = :item", item=item
+            )
         return self.inner.get(item).item
 
 
 @caught_by("approvals", "test_setting_aside_does_not_get_around_approval")
 class ParkingGetsAroundApproval(Mistake):
     def park(self, item: str, **asked: Any) -> Item:
-        self.raw("UPDATE items SET needs_approval = 0 WHERE id = :item", item=item)
+        self.raw("UPDATE items SET needs_approval = FALSE WHERE id = :item", item=item)
         return self.inner.park(item, **asked)
 
 
@@ -208,7 +210,7 @@ class NextKnowsNoPolicy(Lenient):
 @caught_by("approvals", "test_what_is_approved_goes_only_to_agents_allowed_the_action")
 class ApprovedToAnybody(Mistake):
     def next(self, **asked: Any) -> tuple[Grant, ...]:
-        self.raw("UPDATE items SET approved = 0")
+        self.raw("UPDATE items SET approved = FALSE")
         return self.inner.next(**asked)
 
 

@@ -103,13 +103,13 @@ class Nervous(Deaf):
 
 @caught_by("waiting", "test_a_waiter_is_woken_by_an_add")
 class NeverWakes(Mistake):
-    def watch(self) -> Deaf:
+    def watch(self, *, session: str | None = None) -> Deaf:
         return Deaf()
 
 
 @caught_by("waiting", "test_a_waiter_does_not_ask_over_and_over")
 class AsksOverAndOver(Mistake):
-    def watch(self) -> Nervous:
+    def watch(self, *, session: str | None = None) -> Nervous:
         return Nervous()
 
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
+    from dibs.store.contract import Store
+
     M = TypeVar("M", bound="type[Mistake]")
 
 #: Every broken store, by the name of its mistake.
@@ -23,9 +25,13 @@ class Mistake(Delegate):
     group = ""
     test: str | None = None
 
+    def __init__(self, inner: Store, raw: Callable[[str, dict[str, Any]], None]) -> None:
+        super().__init__(inner)
+        self._raw = raw
+
     def raw(self, sql: str, **parameters: Any) -> None:
-        """Change rows behind the rules' back, on stores that can (`write` with a transaction that runs SQL)."""
-        self.inner.write(lambda transaction: transaction.run(sql, parameters))  # type: ignore[attr-defined]
+        """Change rows behind the rules' back. Most of this can be said to any SQL database."""
+        self._raw(sql, parameters)
 
 
 def caught_by(group: str, test: str | None = None) -> Callable[[M], M]:

@@ -215,7 +215,7 @@ class SoftClaimsNeverExpire(Mistake):
 class HeartbeatForgetsSoftClaims(Mistake):
     def heartbeat(self, *, session: str, **asked: Any) -> Heartbeat:
         beat = self.inner.heartbeat(session=session, **asked)
-        self.raw("UPDATE soft_claims SET expires_at = claimed_at + CAST(ttl_seconds * 1000 AS INTEGER)")
+        self.raw("UPDATE soft_claims SET expires_at = claimed_at + CAST(ttl_seconds * 1000 AS BIGINT)")
         return beat
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from dibs.errors import DibsError
 
 TYPE_CHECKING = False
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     E = TypeVar("E", bound=DibsError)
 
 TTL_SECONDS = 600.0
+PATIENCE_SECONDS = 60.0
 
 
 def session(board: Board, agent: str = "coder", **kwargs: Any) -> str:
@@ -49,6 +52,18 @@ def whole(board: Board, item: str) -> dict[str, Any]:
 def expire(harness: Harness, seconds: float = TTL_SECONDS) -> None:
     """Let a claim of that TTL run out, and not much more."""
     harness.clock.advance(seconds + 1)
+
+
+def until(board: Board, true: Callable[[], bool], what: str) -> None:
+    """Wait for the board to be so, woken by its changes."""
+    watch = board.watch()
+    end = time.monotonic() + PATIENCE_SECONDS
+    try:
+        while not true():
+            assert time.monotonic() < end, f"not within {PATIENCE_SECONDS:g} s: {what}"
+            watch.wait(0.5)
+    finally:
+        watch.close()
 
 
 def ids(grants: Any) -> list[str]:

@@ -18,9 +18,8 @@ from dibs.errors import (
     ItemNotClaimed,
 )
 from dibs.testing import sizes
-from dibs.testing.conformance.asking import TTL_SECONDS, added, refused, session
+from dibs.testing.conformance.asking import TTL_SECONDS, added, refused, session, until
 from dibs.testing.conformance.tickets import closed_because, held, offered_to
-from dibs.testing.conformance.variants import until, with_settings
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
 
@@ -164,7 +163,7 @@ class TestQueues:
     def test_twenty_waiters_are_served_in_order_however_their_holders_leave(self, harness: Harness) -> None:
         # Short leases, and no strikes to speak of: it is the order that is looked at.
         brief = {"ttl_seconds_min": 0.05, "max_strikes": 100, "retry_backoff_seconds": 0.05}
-        with with_settings(harness, **brief) as quick:
+        with harness.with_settings(**brief) as quick:
             board = quick.board()
             added(board, "x", retries=100)
             holder = session(board, "holder")
@@ -205,7 +204,7 @@ class TestQueues:
     def test_a_waiter_killed_between_its_offer_and_its_acceptance_costs_the_next_accept_seconds(
         self, harness: Harness
     ) -> None:
-        with with_settings(harness, accept_seconds=1) as quick:
+        with harness.with_settings(accept_seconds=1) as quick:
             board = quick.board()
             holder = held(board)
             actors = quick.actors(2)

@@ -11,7 +11,6 @@ from dibs.errors import (
     SessionNotFound,
 )
 from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, ids, kinds, refused, session, whole
-from dibs.testing.conformance.variants import with_settings
 from dibs.testing.harness import Harness
 
 TYPE_CHECKING = False
@@ -269,7 +268,7 @@ class TestTickets:
             assert board.ticket(item, session=me).offered, item
 
     def test_a_queue_is_full_at_its_limit(self, harness: Harness) -> None:
-        with with_settings(harness, waiters_max=3) as small:
+        with harness.with_settings(waiters_max=3) as small:
             board = small.board()
             held(board)
             first, *_ = queued(board, "x", 3, ttl_seconds=60)

@@ -11,7 +11,6 @@ import time
 from dibs.errors import DibsError, Forbidden, Invalid, ItemNotFound, SessionNotFound
 from dibs.testing import sizes
 from dibs.testing.conformance.asking import TTL_SECONDS, added, ids, refused, session, whole
-from dibs.testing.conformance.variants import elsewhere
 from dibs.testing.harness import Harness
 from dibs.testing.history import read_feed
 from dibs.testing.invariants import assert_sound
@@ -238,7 +237,7 @@ class TestExport:
         kinds = {kind for kind, _ in taken}
         assert kinds >= {"board", "agent", "session", "item", "claim", "soft_claim", "ticket", "run", "event"}, kinds
         assert kinds >= {"activity", "request", "bucket"}, kinds
-        with elsewhere(harness) as other:
+        with harness.elsewhere() as other:
             copy = other.board()
             assert copy.load(taken) == len(taken)
             assert records(copy) == taken
@@ -248,7 +247,7 @@ class TestExport:
         board = harness.board()
         used(harness, board)
         taken = records(board)
-        with elsewhere(harness) as other:
+        with harness.elsewhere() as other:
             copy = other.board()
             copy.load(taken)
             assert copy.list() == board.list()
@@ -269,7 +268,7 @@ class TestExport:
         finished(board, "x")
         harness.clock.advance(DAY_SECONDS)
         pruned = board.prune(older_than_seconds=1)
-        with elsewhere(harness) as other:
+        with harness.elsewhere() as other:
             copy = other.board()
             copy.load(records(board))
             added(copy, "x")
@@ -296,7 +295,7 @@ class TestExport:
         taken = records(board)
         refused(Invalid, board.load, taken)
         assert records(board) == taken
-        with elsewhere(harness) as other:
+        with harness.elsewhere() as other:
             copy = other.board()
             session(copy, "somebody")
             refused(Invalid, copy.load, taken)
@@ -307,7 +306,7 @@ class TestExport:
         board = harness.board()
         board.set_agent("coder", types=["task"], max_claims=3)
         harness.clock.advance(60)
-        with elsewhere(harness) as other:
+        with harness.elsewhere() as other:
             copy = other.board()
             copy.set_agent("coder", role="other", max_claims=9)
             copy.load(records(board))
@@ -330,7 +329,7 @@ class TestExport:
             taken[place - 1],
             ("board", {**taken[0][1], "format": 99}),
         ]
-        with elsewhere(harness) as other:
+        with harness.elsewhere() as other:
             copy = other.board()
             before = records(copy)
             for record in wrong:

@@ -1,0 +1,1 @@
+"""The PostgreSQL store: one board for many machines."""

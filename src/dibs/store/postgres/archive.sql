@@ -1,0 +1,112 @@
+-- Whole boards: every row out, every row in, and what a restored board needs.
+
+-- name: board
+SELECT name, value FROM dibs.meta UNION ALL SELECT 'conflicts', sum(count)::bigint FROM dibs.conflicts ORDER BY 1
+
+-- name: agents
+SELECT @agent FROM dibs.agents ORDER BY name
+
+-- name: buckets
+SELECT name, bucket, bucket_at FROM dibs.agents ORDER BY name
+
+-- name: sessions
+SELECT @session FROM dibs.sessions ORDER BY started_at, id
+
+-- name: items
+SELECT @item FROM dibs.items ORDER BY seq
+
+-- name: claims
+SELECT @claim FROM dibs.claims ORDER BY item
+
+-- name: soft_claims
+SELECT @soft FROM dibs.soft_claims ORDER BY item, session
+
+-- name: tickets
+SELECT @ticket FROM dibs.tickets ORDER BY id
+
+-- name: runs
+SELECT @run FROM dibs.runs ORDER BY seq
+
+-- name: events
+SELECT @event FROM dibs.events ORDER BY id
+
+-- name: activity
+SELECT @activity FROM dibs.activity ORDER BY id
+
+-- name: requests
+SELECT actor, id, fingerprint, answer, at, shape FROM dibs.requests ORDER BY actor, id
+
+-- name: dependencies
+SELECT item, needs FROM dibs.dependencies ORDER BY item, needs
+
+-- name: set_meta
+WITH counted AS (UPDATE dibs.conflicts SET count = :value WHERE slot = 0 AND :name = 'conflicts')
+INSERT INTO dibs.meta (name, value) SELECT :name, :value WHERE :name <> 'conflicts'
+ON CONFLICT (name) DO UPDATE SET value = excluded.value
+
+-- name: replace_agent
+INSERT INTO dibs.agents (@columns_of_agent) VALUES (:@agent)
+ON CONFLICT (name) DO UPDATE SET types = excluded.types, role = excluded.role, max_claims = excluded.max_claims,
+    max_claims_total = excluded.max_claims_total, claims_per_minute = excluded.claims_per_minute,
+    claims_burst = excluded.claims_burst, allowed_actions = excluded.allowed_actions,
+    sensitive_actions = excluded.sensitive_actions, created_at = excluded.created_at, updated_at = excluded.updated_at
+
+-- name: put_event
+INSERT INTO dibs.events (@columns_of_event) VALUES (:@event)
+
+-- name: put_activity
+INSERT INTO dibs.activity (@columns_of_activity) VALUES (:@activity)
+
+-- name: put_ticket
+INSERT INTO dibs.tickets (@columns_of_ticket) VALUES (:@ticket)
+
+-- name: anything
+SELECT EXISTS (SELECT 1 FROM dibs.items) OR EXISTS (SELECT 1 FROM dibs.sessions)
+
+-- name: highest
+SELECT greatest((SELECT max(token) FROM dibs.items), (SELECT value FROM dibs.meta WHERE name = 'token_floor')),
+       greatest((SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM dibs.events_id_seq),
+                (SELECT value FROM dibs.meta WHERE name = 'event_floor'))
+
+-- name: claimable_again
+SELECT id FROM dibs.items WHERE status NOT IN ('done', 'rejected', 'cancelled') ORDER BY seq
+
+-- name: close_all_tickets
+UPDATE dibs.tickets SET closed_at = :now, reason = 'the board was restored from a backup' WHERE closed_at IS NULL
+
+-- name: forget_requests
+DELETE FROM dibs.requests
+
+-- name: forget_soft_claims
+DELETE FROM dibs.soft_claims
+
+-- name: number_events_past
+SELECT setval('dibs.events_id_seq', greatest(:number, last_value)) FROM dibs.events_id_seq
+
+-- Numbers that came with a loaded board are taken.
+-- name: number_on
+SELECT setval('dibs.events_id_seq', greatest((SELECT max(id) FROM dibs.events), s.last_value, 1)),
+       setval('dibs.tickets_id_seq', greatest((SELECT max(id) FROM dibs.tickets), 1)),
+       setval('dibs.activity_id_seq', greatest((SELECT max(id) FROM dibs.activity), 1))
+FROM dibs.events_id_seq s
+
+-- name: empty
+TRUNCATE dibs.items, dibs.claims, dibs.runs, dibs.events, dibs.tickets, dibs.soft_claims, dibs.dependencies, dibs.agents,
+         dibs.sessions, dibs.activity, dibs.requests
+
+-- name: zero
+UPDATE dibs.conflicts SET count = 0
+
+-- name: lock_tables
+LOCK TABLE dibs.items, dibs.claims, dibs.runs, dibs.events, dibs.tickets, dibs.soft_claims, dibs.dependencies, dibs.agents,
+           dibs.sessions, dibs.activity, dibs.requests IN ACCESS EXCLUSIVE MODE
+
+-- name: without_claim
+SELECT i.id FROM dibs.items i
+WHERE i.status = 'in_progress' AND NOT EXISTS (SELECT 1 FROM dibs.claims c WHERE c.item = i.id) LIMIT 100
+
+-- name: with_stray_claim
+SELECT i.id, i.status FROM dibs.claims c JOIN dibs.items i ON i.id = c.item WHERE i.status <> 'in_progress' LIMIT 100
+
+-- name: durability
+SELECT current_setting('synchronous_commit')

@@ -1,0 +1,357 @@
+"""The claim path on PostgreSQL: each verb is one call of a function, with the facts of a refusal in its answer."""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import abstractmethod
+
+from dibs import jsontext
+from dibs.errors import ClaimExpired
+from dibs.model import READY, Ended, Grant, Renewal
+from dibs.rules import claiming
+from dibs.store.postgres import answers
+from dibs.store.tables.requests import reused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, TypeVar
+
+    from dibs.config import Settings
+    from dibs.model import Heartbeat, Owner, Request, Sweep
+    from dibs.store.postgres.lanes import Lanes
+    from dibs.store.tables.transaction import Transaction
+
+    T = TypeVar("T")
+
+CLAIM = (
+    "SELECT dibs.claim(%s::text, %s::text, %s::text, %s::double precision, %s::bigint, %s::dibs.settings, %s::text[])"
+)
+NEXT = (
+    "SELECT dibs.next(%s::text, %s::text, %s::text[], %s::text[], %s::bigint, %s::double precision,"
+    " %s::integer[], %s::bigint[], %s::boolean, %s::dibs.settings, %s::text[])"
+)
+HEARTBEAT = "SELECT dibs.heartbeat(%s::text, %s::text[], %s::bigint[], %s::dibs.settings)"
+RENEW = "SELECT dibs.renew(%s::text, %s::text, %s::bigint, %s::double precision, %s::dibs.settings)"
+PROGRESS = "SELECT dibs.progress(%s::text, %s::text, %s::bigint, %s::text, %s::text, %s::dibs.settings, %s::text[])"
+FINISH = (
+    "SELECT dibs.finish(%s::text, %s::text, %s::text, %s::bigint, %s::text, %s::boolean, %s::text, %s::text, %s::text,"
+    " %s::double precision, %s::dibs.settings, %s::text[])"
+)
+FORCE_RELEASE = "SELECT dibs.force_release(%s::text, %s::text, %s::text, %s::bigint, %s::dibs.settings, %s::text[])"
+SWEEP = "SELECT dibs.sweep(%s::json, %s::bigint, %s::dibs.settings)"
+
+#: Which outcome of its run each end leaves: what is found after an end whose answer was lost.
+OUTCOMES = {"release": "released", "done": "done", "fail": "failed", "submit": "submitted"}
+
+
+class ClaimPath:
+    settings: Settings
+    _lanes: Lanes
+    _settings_row: str
+
+    @abstractmethod
+    def call(self, function: str, *parameters: Any, repeatable: bool) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def read(self, work: Callable[[Transaction], T]) -> T: ...
+
+    @abstractmethod
+    def tell(self) -> None:
+        """Wake whoever waits: something changed."""
+
+    def claim(
+        self,
+        item: str,
+        *,
+        session: str,
+        agent: str | None = None,
+        ttl_seconds: float | None = None,
+        request: Request | None = None,
+    ) -> Grant:
+        return self._claim(item, session, agent, ttl_seconds, request, None)
+
+    def recover(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        ttl_seconds: float | None = None,
+        request: Request | None = None,
+    ) -> Grant:
+        def lost(t: Transaction) -> int:
+            try:
+                _, claim = t.fenced(item, session, token)
+                return claim.token
+            except ClaimExpired as error:
+                if not claiming.recoverable(error):
+                    raise
+                given: int = error.facts["token"]
+                return given
+
+        # Looked up before, decided after: the claim is given only if this is still the latest token.
+        return self._claim(item, session, None, ttl_seconds, request, self.read(lost))
+
+    def _claim(
+        self,
+        item: str,
+        session: str,
+        agent: str | None,
+        ttl_seconds: float | None,
+        request: Request | None,
+        unless_after: int | None,
+    ) -> Grant:
+        # Asked again, a session is given its own claim again.
+        answer = self.call(
+            CLAIM,
+            item,
+            session,
+            agent,
+            ttl_seconds,
+            unless_after,
+            self._settings_row,
+            _request(request),
+            repeatable=True,
+        )
+        if "wire" in answer:
+            kept: Grant = answers.kept(answer, Grant)
+            return kept
+        self._refuse(
+            answer,
+            request,
+            session=session,
+            agent=agent,
+            ttl_seconds=ttl_seconds,
+            unless_after=unless_after,
+            item_id=item,
+        )
+        self.tell()
+        return answers.grant(answer)
+
+    def next(
+        self,
+        *,
+        session: str,
+        agent: str | None = None,
+        types: Sequence[str] = (),
+        projects: Sequence[str] = (),
+        n: int = 1,
+        ttl_seconds: float | None = None,
+        request: Request | None = None,
+    ) -> tuple[Grant, ...]:
+        thorough, lanes, lows = self._lanes.hints()
+        began = time.monotonic()
+        answer = self.call(
+            NEXT,
+            session,
+            agent,
+            list(types),
+            list(projects),
+            n,
+            ttl_seconds,
+            lanes,
+            lows,
+            thorough,
+            self._settings_row,
+            _request(request),
+            repeatable=request is not None,
+        )
+        if "wire" in answer:
+            kept: tuple[Grant, ...] = answers.kept(answer, Grant)
+            return kept
+        self._refuse(answer, request, session=session, agent=agent, ttl_seconds=ttl_seconds)
+        self._lanes.learn(answer, time.monotonic() - began)
+        if answer["grants"]:
+            self.tell()
+        return answers.grants(answer)
+
+    def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:
+        items = None if holding is None else list(holding)
+        tokens = None if holding is None else list(holding.values())
+        answer = self.call(HEARTBEAT, session, items, tokens, self._settings_row, repeatable=True)
+        self._refuse(answer, None, session=session)
+        if answer["forgotten"]:
+            self.tell()
+        return answers.heartbeat(answer, session, self.settings)
+
+    def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
+        answer = self.call(RENEW, item, session, token, ttl_seconds, self._settings_row, repeatable=True)
+        self._refuse(answer, None, session=session, token=token, ttl_seconds=ttl_seconds, item_id=item)
+        return answers.renewal(answer, self.settings)
+
+    def progress(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        note: str,
+        meta: Mapping[str, Any],
+        request: Request | None = None,
+    ) -> Renewal:
+        answer = self.call(
+            PROGRESS,
+            item,
+            session,
+            token,
+            note,
+            jsontext.dumps(dict(meta)),
+            self._settings_row,
+            _request(request),
+            repeatable=request is not None,
+        )
+        if "wire" in answer:
+            kept: Renewal = answers.kept(answer, Renewal)
+            return kept
+        self._refuse(answer, request, session=session, token=token, item_id=item)
+        self.tell()
+        return answers.renewal(answer, self.settings)
+
+    def release(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        reason: str | None = None,
+        park: bool = False,
+        request: Request | None = None,
+    ) -> Ended:
+        return self._finish("release", item, session, token, reason, request, park=park)
+
+    def done(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        note: str | None = None,
+        links: Mapping[str, Any],
+        cost: Mapping[str, Any],
+        request: Request | None = None,
+    ) -> Ended:
+        return self._finish("done", item, session, token, note, request, links=links, cost=cost)
+
+    def fail(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        reason: str | None = None,
+        links: Mapping[str, Any],
+        cost: Mapping[str, Any],
+        request: Request | None = None,
+    ) -> Ended:
+        return self._finish("fail", item, session, token, reason, request, links=links, cost=cost)
+
+    def submit(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        draft: str,
+        note: str | None = None,
+        links: Mapping[str, Any],
+        cost: Mapping[str, Any],
+        request: Request | None = None,
+    ) -> Ended:
+        return self._finish("submit", item, session, token, note, request, draft=draft, links=links, cost=cost)
+
+    def force_release(
+        self, item: str, *, actor: str, reason: str, token: int | None = None, request: Request | None = None
+    ) -> Ended:
+        answer = self.call(
+            FORCE_RELEASE,
+            item,
+            actor,
+            reason,
+            token,
+            self._settings_row,
+            _request(request),
+            repeatable=request is not None,
+        )
+        if "wire" in answer:
+            kept: Ended = answers.kept(answer, Ended)
+            return kept
+        if answer.get("no") == "REQUEST_REUSED" and request is not None:
+            raise reused(request)
+        if "no" in answer:
+            raise answers.forced(answer, actor=actor, reason=reason, token=token, item_id=item)
+        return self._ended(answer)
+
+    def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
+        told = jsontext.dumps([[session, owner.as_dict()] for session, owner in dead])
+        swept = answers.sweep(self.call(SWEEP, told, limit, self._settings_row, repeatable=True))
+        if swept.expired or swept.owner_died or swept.due or swept.offers:
+            self.tell()
+        return swept
+
+    def _finish(
+        self,
+        verb: str,
+        item: str,
+        session: str,
+        token: int | None,
+        reason: str | None,
+        request: Request | None,
+        *,
+        park: bool = False,
+        draft: str | None = None,
+        links: Mapping[str, Any] | None = None,
+        cost: Mapping[str, Any] | None = None,
+    ) -> Ended:
+        answer = self.call(
+            FINISH,
+            verb,
+            item,
+            session,
+            token,
+            reason,
+            park,
+            draft,
+            jsontext.dumps(dict(links)) if links else None,
+            jsontext.dumps(dict(cost)) if cost else None,
+            uniform(),
+            self._settings_row,
+            _request(request),
+            repeatable=True,
+        )
+        if "wire" in answer:
+            kept: Ended = answers.kept(answer, Ended)
+            return kept
+        if "again" in answer and answer.get("no") == "FENCED" and _was_ours(answer, session, OUTCOMES[verb]):
+            return self._ended({"item": answer["item"], "run": answer["asked"]})
+        self._refuse(answer, request, session=session, token=token, item_id=item)
+        return self._ended(answer)
+
+    def _ended(self, answer: dict[str, Any]) -> Ended:
+        if answer["item"]["status"] == READY:
+            self._lanes.came_back(answer["item"])
+        self.tell()
+        return answers.ended(answer)
+
+    def _refuse(self, answer: dict[str, Any], request: Request | None, **asked: Any) -> None:
+        if "no" not in answer:
+            return
+        if answer["no"] == "REQUEST_REUSED" and request is not None:
+            raise reused(request)
+        raise answers.refusal(answer, settings=self.settings, **asked)
+
+
+def _request(request: Request | None) -> list[str] | None:
+    return None if request is None else [request.actor, request.id, request.fingerprint]
+
+
+def _was_ours(answer: dict[str, Any], session: str, outcome: str) -> bool:
+    """Whether the run that is over was ended by the first of two attempts: nobody else could have ended it so."""
+    asked = answer["asked"]
+    return asked is not None and asked["session"] == session and asked["outcome"] == outcome
+
+
+def uniform() -> float:
+    """A draw from 0 to 1, for the jitter of a retry."""
+    return int.from_bytes(os.urandom(7), "big") / 2**56

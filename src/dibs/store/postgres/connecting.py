@@ -1,0 +1,199 @@
+"""Connections: how one is made, what kind of server it leads to, how they are kept, and what their errors mean.
+
+A connection goes to one thread at a time and comes back clean. One that the server has closed meanwhile is noticed
+before it is used: a closed socket is readable, which costs a system call to see and no round trip. After a fork the
+child starts with none, and leaves its parent's alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+import time
+import weakref
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.conninfo import conninfo_to_dict
+
+from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
+
+#: Errors after which the work has certainly not been done, and may well succeed when it is done again.
+AGAIN = (pg.DeadlockDetected, pg.SerializationFailure)
+#: The server is not, or no longer, one that can be written to; another may be.
+ELSEWHERE = (
+    pg.ReadOnlySqlTransaction,
+    pg.AdminShutdown,
+    pg.CrashShutdown,
+    pg.CannotConnectNow,
+    pg.TooManyConnections,
+    pg.IdleInTransactionSessionTimeout,
+)
+CONNECTIONS_MAX = 32
+CONNECT_SECONDS = 5
+RETRY_SECONDS = 1.0
+
+
+def connect(url: str, *, prepares: bool = True) -> Connection:
+    """A new connection: to the server that can be written to, where the URL names several."""
+    given = conninfo_to_dict(url)
+    defaults: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "application_name": "dibs"}
+    # A peer that vanished without a word is noticed within seconds, not hours.
+    defaults |= {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000}
+    if "," in str(given.get("host", "")):
+        defaults["target_session_attrs"] = "read-write"
+    chosen = {name: value for name, value in defaults.items() if name not in given}
+    return psycopg.connect(url, autocommit=True, prepare_threshold=5 if prepares else None, **chosen)
+
+
+class Pool:
+    """Connections at rest, the latest used first, so that a quiet board keeps only a few."""
+
+    def __init__(self, url: str, wait_seconds: float) -> None:
+        self.url = url
+        self.behind_pooler: bool | None = None
+        self._wait_seconds = wait_seconds
+        self._idle: list[Connection] = []
+        self._pid = os.getpid()
+        self._closed = False
+        self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        _pools.add(self)
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """A connection for one piece of work; one that did not come out of it clean is not used again."""
+        if self._closed:
+            raise StoreUnavailable("the board was closed")
+        if not self._places.acquire(timeout=self._wait_seconds):
+            raise StoreUnavailable(
+                f"all {CONNECTIONS_MAX} connections have been in use for over {self._wait_seconds:g}s",
+                retry_after_seconds=RETRY_SECONDS,
+            )
+        try:
+            connection = self._take()
+            try:
+                yield connection
+            except BaseException:
+                if connection.closed or connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                    connection.close()
+                raise
+            finally:
+                self._put(connection)
+        finally:
+            self._places.release()
+
+    def close(self) -> None:
+        self._closed = True
+        for connection in self._drained():
+            connection.close()
+
+    def forget(self) -> None:
+        """Close nothing, keep nothing: what there is belongs to the parent process."""
+        _inherited.extend(self._drained())
+        self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        self._pid = os.getpid()
+
+    def _drained(self) -> list[Connection]:
+        found, self._idle = self._idle, []
+        return found
+
+    def _take(self) -> Connection:
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                break  # another thread was faster
+            if _is_alive(connection):
+                return connection
+            connection.close()
+        return self._greeted(connect(self.url, prepares=not self.behind_pooler))
+
+    def _put(self, connection: Connection) -> None:
+        if self._closed or self._pid != os.getpid():
+            connection.close()
+        elif not connection.closed:
+            self._idle.append(connection)
+
+    def _greeted(self, connection: Connection) -> Connection:
+        """What a new connection leads to: a board of a version this client knows, directly or through a pooler.
+
+        A pooler that hands each transaction to another server process gives away a process id that is not the server's.
+        Statements prepared there would be gone the next time, and nothing can be listened to.
+        """
+        from dibs.store.postgres.migrating import refuse_unless_fit, version
+
+        try:
+            row = connection.execute(
+                "SELECT pg_backend_pid(), current_setting('default_transaction_isolation')", prepare=False
+            ).fetchone()
+            assert row is not None
+            self.behind_pooler = row[0] != connection.info.backend_pid
+            if self.behind_pooler:
+                connection.prepare_threshold = None
+            if row[1] != "read committed":
+                raise StoreUnusable(
+                    f"transactions of this database are {row[1]} by default and must be read committed:"
+                    " ALTER ROLE ... SET default_transaction_isolation = 'read committed'"
+                )
+            refuse_unless_fit(version(connection))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _is_alive(connection: Connection) -> bool:
+    """Whether nothing has come from the server since: an idle connection hears only bad news."""
+    if connection.closed:
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return not poll.poll(0)
+
+
+def explain(error: psycopg.Error) -> DibsError:
+    """What the database's error means to whoever called a verb."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, pg.InsufficientPrivilege):
+        return StoreUnusable(f"the database refuses: {text}")
+    if isinstance(error, pg.InvalidPassword | pg.InvalidAuthorizationSpecification | pg.InvalidCatalogName):
+        return StoreUnusable(f"the database refuses: {text}")
+    if isinstance(error, pg.DiskFull | pg.OutOfMemory):
+        return StoreUnavailable(f"the database is out of room: {text}", retry_after_seconds=60)
+    if is_away(error) or isinstance(error, AGAIN):
+        return StoreUnavailable(f"the database is away: {text}", retry_after_seconds=RETRY_SECONDS)
+    return StoreUnusable(f"the database failed: {text}")
+
+
+def is_away(error: psycopg.Error) -> bool:
+    """Whether the connection, or the server, is gone: perhaps for a moment only."""
+    if isinstance(error, ELSEWHERE):
+        return True
+    # libpq's own errors, of a connection that could not be made or broke, have no SQLSTATE.
+    return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+
+
+def pause(attempt: int) -> None:
+    """Before trying again: longer each time, drawn so that a crowd spreads out."""
+    time.sleep(int.from_bytes(os.urandom(2), "big") / 2**16 * min(0.5, 0.01 * 2**attempt))
+
+
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+_inherited: list[Connection] = []
+
+
+def _after_fork() -> None:
+    for pool in list(_pools):
+        pool.forget()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,434 @@
+-- What the verbs have in common. These restate `dibs.rules` for the verbs that have to be one round trip; the same inputs are
+-- run through both, and agree. An item's row `i` is worked on in a variable and saved once; events are written as they come.
+
+-- The board's clock. A lease is never compared with the start of a transaction, nor with a client's clock.
+CREATE OR REPLACE FUNCTION dibs.clock() RETURNS bigint LANGUAGE sql VOLATILE AS
+$$ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint $$;
+
+CREATE OR REPLACE FUNCTION dibs.milliseconds(p_seconds double precision) RETURNS bigint LANGUAGE sql IMMUTABLE AS
+$$ SELECT round(p_seconds * 1000)::bigint $$;
+
+-- The feed. A number is drawn late in a transaction and seen only once that commits, so a reader could pass one over. Whoever
+-- is about to draw numbers therefore holds a shared lock that names the highest number drawn by then; below the lowest of
+-- these, nothing can appear any more. (An order by transaction ids needs no locks, but any long transaction anywhere in the
+-- cluster would hold up the whole feed.)
+CREATE OR REPLACE FUNCTION dibs.feed_enter() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'dibs needs transactions that are read committed: each of its statements looks anew, once a lock is held'
+            USING ERRCODE = 'invalid_transaction_state';
+    END IF;
+    PERFORM pg_advisory_xact_lock_shared((25698::bigint << 48) | (CASE WHEN is_called THEN last_value ELSE 0 END))
+    FROM dibs.events_id_seq;
+END $$;
+
+CREATE OR REPLACE FUNCTION dibs.feed_end() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    newest bigint;
+    open_from bigint;
+BEGIN
+    SELECT CASE WHEN is_called THEN last_value ELSE 0 END INTO newest FROM dibs.events_id_seq;
+    SELECT min(((l.classid::bigint & 65535) << 32) | l.objid::bigint) INTO open_from
+    FROM pg_locks l
+    WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.classid::bigint >> 16 = 25698
+      AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database());
+    RETURN least(newest, open_from);
+END $$;
+
+-- Have an item to oneself, and its claim, which a heartbeat changes without asking for the item; then the time.
+CREATE OR REPLACE FUNCTION dibs.lock_item(p_item text) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM dibs.items WHERE id = p_item FOR NO KEY UPDATE;
+    PERFORM 1 FROM dibs.claims WHERE item = p_item FOR UPDATE;
+    RETURN dibs.clock();
+END $$;
+
+-- A waiter listens on a channel of its own: what concerns its ticket wakes nobody else.
+CREATE OR REPLACE FUNCTION dibs.tell_session(p_session text) RETURNS void LANGUAGE sql AS
+$$ SELECT pg_notify('dibs_' || md5(p_session), '') $$;
+
+-- Lanes
+
+CREATE OR REPLACE FUNCTION dibs.put_in_lane() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    touching boolean := NEW.resources <> '{}';
+BEGIN
+    SELECT l.id INTO NEW.lane FROM dibs.lanes l
+    WHERE l.project = NEW.project AND l.type = NEW.type AND l.action = NEW.action AND l.approved = NEW.approved
+      AND l.touches = touching AND l.priority = NEW.priority;
+    IF NOT FOUND THEN
+        INSERT INTO dibs.lanes (project, type, action, approved, touches, priority)
+        VALUES (NEW.project, NEW.type, NEW.action, NEW.approved, touching, NEW.priority)
+        ON CONFLICT DO NOTHING RETURNING id INTO NEW.lane;
+        IF NOT FOUND THEN
+            SELECT l.id INTO STRICT NEW.lane FROM dibs.lanes l
+            WHERE l.project = NEW.project AND l.type = NEW.type AND l.action = NEW.action AND l.approved = NEW.approved
+              AND l.touches = touching AND l.priority = NEW.priority;
+        END IF;
+    END IF;
+    RETURN NEW;
+END $$;
+
+DROP TRIGGER IF EXISTS lane_of_new ON dibs.items;
+CREATE TRIGGER lane_of_new BEFORE INSERT ON dibs.items FOR EACH ROW EXECUTE FUNCTION dibs.put_in_lane();
+DROP TRIGGER IF EXISTS lane_of_changed ON dibs.items;
+CREATE TRIGGER lane_of_changed BEFORE UPDATE ON dibs.items FOR EACH ROW
+    WHEN ((OLD.project, OLD.type, OLD.action, OLD.approved, OLD.resources, OLD.priority)
+          IS DISTINCT FROM (NEW.project, NEW.type, NEW.action, NEW.approved, NEW.resources, NEW.priority))
+    EXECUTE FUNCTION dibs.put_in_lane();
+
+-- Requests: the lock makes a concurrent duplicate wait for the first one's answer.
+
+CREATE OR REPLACE FUNCTION dibs.request_known(p_request text[], s dibs.settings) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE
+    r dibs.requests;
+BEGIN
+    PERFORM pg_advisory_xact_lock(25699, hashtext(p_request[1] || chr(31) || p_request[2]));
+    SELECT * INTO r FROM dibs.requests
+    WHERE actor = p_request[1] AND id = p_request[2]
+      AND at > dibs.clock() - dibs.milliseconds(s.request_kept_seconds);
+    IF NOT FOUND THEN
+        RETURN NULL;
+    ELSIF r.fingerprint <> p_request[3] THEN
+        RETURN json_build_object('no', 'REQUEST_REUSED');
+    ELSIF r.shape IS NULL THEN
+        RETURN json_build_object('wire', r.answer::json);
+    END IF;
+    RETURN r.answer::json;
+END $$;
+
+CREATE OR REPLACE FUNCTION dibs.request_kept(p_request text[], p_shape text, p_answer json, p_now bigint) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO dibs.requests (actor, id, fingerprint, answer, at, shape)
+    VALUES (p_request[1], p_request[2], p_request[3], p_answer::text, p_now, p_shape)
+    ON CONFLICT (actor, id) DO UPDATE
+    SET fingerprint = excluded.fingerprint, answer = excluded.answer, at = excluded.at, shape = excluded.shape
+$$;
+
+-- Where an item stays while nobody holds it. In a statement of its own, after the item is locked: of two dependencies that end
+-- at once, the second to look sees both.
+CREATE OR REPLACE FUNCTION dibs.rest(i dibs.items, p_now bigint) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    IF i.needs_approval THEN
+        RETURN 'pending_approval';
+    ELSIF i.depends_on <> '{}' AND EXISTS (
+        SELECT 1 FROM dibs.dependencies d JOIN dibs.items n ON n.id = d.needs WHERE d.item = i.id AND n.status <> 'done'
+    ) THEN
+        RETURN 'blocked';
+    ELSIF i.not_before > p_now THEN
+        RETURN 'scheduled';
+    END IF;
+    RETURN 'ready';
+END $$;
+
+-- A free item goes to its first live ticket, or to anyone.
+CREATE OR REPLACE FUNCTION dibs.available(INOUT i dibs.items, p_now bigint, s dibs.settings) LANGUAGE plpgsql AS $$
+DECLARE
+    first record;
+BEGIN
+    UPDATE dibs.tickets SET closed_at = p_now, reason = 'it was not renewed'
+    WHERE item = i.id AND closed_at IS NULL AND expires_at <= p_now;
+    SELECT session, agent INTO first FROM dibs.tickets WHERE item = i.id AND closed_at IS NULL ORDER BY id LIMIT 1;
+    i.updated_at := p_now;
+    i.revision := i.revision + 1;
+    i.offered_to := first.session;
+    i.offer_expires_at := CASE WHEN first.session IS NOT NULL THEN p_now + dibs.milliseconds(s.accept_seconds) END;
+    IF first.session IS NOT NULL THEN
+        PERFORM dibs.tell_session(first.session);
+    END IF;
+    INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
+    VALUES (i.id, i.revision, CASE WHEN first.session IS NULL THEN 'claimable' ELSE 'offered' END, p_now, 'ready', i.token,
+            'dibs', first.session, first.agent,
+            json_build_object('offered_to', i.offered_to, 'offer_expires_at', i.offer_expires_at));
+END $$;
+
+-- After a step: an ended item closes its queue, one that became free is offered.
+CREATE OR REPLACE FUNCTION dibs.follow(INOUT i dibs.items, p_now bigint, s dibs.settings) LANGUAGE plpgsql AS $$
+DECLARE
+    told bigint;
+BEGIN
+    IF i.status IN ('done', 'failed', 'rejected', 'cancelled') THEN
+        WITH closed AS (
+            UPDATE dibs.tickets SET closed_at = p_now, reason = 'the item is ' || i.status
+            WHERE item = i.id AND closed_at IS NULL RETURNING session
+        )
+        SELECT count(dibs.tell_session(session)) INTO told FROM closed;
+    ELSIF i.status = 'ready' THEN
+        i := dibs.available(i, p_now, s);
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION dibs.save(i dibs.items) RETURNS void LANGUAGE sql AS $$
+    UPDATE dibs.items
+    SET status = i.status, updated_at = i.updated_at, attempts = i.attempts, strikes = i.strikes, failures = i.failures,
+        token = i.token, revision = i.revision, not_before = i.not_before, needs_approval = i.needs_approval,
+        approved = i.approved, offered_to = i.offered_to, offer_expires_at = i.offer_expires_at
+    WHERE id = i.id
+$$;
+
+-- The end of a run, whoever ended it: the claim goes, the run is closed, the event names the holder, read before it is gone.
+-- `p_told` is what else of the item changed, as the text of JSON members.
+CREATE OR REPLACE FUNCTION dibs.end_run(
+    INOUT i dibs.items, c dibs.claims, p_outcome text, p_status text, p_now bigint, p_actor text, p_reason text,
+    p_draft text DEFAULT NULL, p_links text DEFAULT NULL, p_cost text DEFAULT NULL, p_told text DEFAULT NULL
+) LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM dibs.claims WHERE item = c.item AND token = c.token;
+    UPDATE dibs.runs
+    SET ended_at = p_now, outcome = p_outcome, reason = p_reason, draft = p_draft,
+        links = coalesce(p_links, '{}')::json, cost = coalesce(p_cost, '{}')::json
+    WHERE item = c.item AND token = c.token AND outcome IS NULL;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the run % of % is not open', c.token, c.item USING ERRCODE = 'data_corrupted';
+    END IF;
+    i.status := p_status;
+    i.updated_at := p_now;
+    i.revision := i.revision + 1;
+    INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
+    VALUES (i.id, i.revision, p_outcome, p_now, p_status, i.token, coalesce(p_actor, c.agent), c.session, c.agent,
+            ('{"reason": ' || coalesce(to_json(p_reason)::text, 'null')
+             || coalesce(', "draft": ' || to_json(p_draft)::text, '')
+             || coalesce(', "links": ' || p_links, '') || coalesce(', "cost": ' || p_cost, '')
+             || coalesce(', ' || p_told, '') || '}')::json);
+END $$;
+
+-- A claim that was lost, by time or by the death of its owner: a strike, and at the last one the item has failed.
+CREATE OR REPLACE FUNCTION dibs.strike(INOUT i dibs.items, c dibs.claims, p_outcome text, p_now bigint, s dibs.settings)
+LANGUAGE plpgsql AS $$
+BEGIN
+    i.strikes := i.strikes + 1;
+    IF i.strikes >= s.max_strikes THEN
+        i := dibs.end_run(i, c, p_outcome, 'failed', p_now, 'dibs', i.strikes || ' of ' || s.max_strikes || ' strikes',
+                          p_told => '"strikes": ' || i.strikes);
+    ELSE
+        i := dibs.end_run(i, c, p_outcome, dibs.rest(i, p_now), p_now, 'dibs', NULL, p_told => '"strikes": ' || i.strikes);
+    END IF;
+    i := dibs.follow(i, p_now, s);
+END $$;
+
+-- Bring a locked item up to date with the clock: an expired claim, an offer nobody accepted, a time that has come.
+CREATE OR REPLACE FUNCTION dibs.freshen(INOUT i dibs.items, p_now bigint, s dibs.settings) LANGUAGE plpgsql AS $$
+DECLARE
+    c dibs.claims;
+    rests text;
+    waited_in text;
+BEGIN
+    FOR again IN 1..10000 LOOP
+        SELECT * INTO c FROM dibs.claims WHERE item = i.id FOR UPDATE;
+        IF FOUND THEN
+            EXIT WHEN c.expires_at > p_now;
+            i := dibs.strike(i, c, 'expired', p_now, s);
+        ELSIF i.offer_expires_at <= p_now THEN
+            UPDATE dibs.tickets SET closed_at = p_now, reason = 'its offer was not accepted in time'
+            WHERE item = i.id AND session = i.offered_to AND closed_at IS NULL RETURNING agent INTO waited_in;
+            i.updated_at := p_now;
+            i.revision := i.revision + 1;
+            INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
+            VALUES (i.id, i.revision, 'offer_lapsed', p_now, 'ready', i.token, 'dibs', i.offered_to, waited_in,
+                    '{"offered_to": null, "offer_expires_at": null}');
+            i := dibs.available(i, p_now, s);
+        ELSIF i.status IN ('blocked', 'scheduled') THEN
+            rests := dibs.rest(i, p_now);
+            EXIT WHEN rests = i.status;
+            i.revision := i.revision + 1;
+            i.updated_at := p_now;
+            INSERT INTO dibs.events (item, number, kind, at, status, token, actor, data)
+            VALUES (i.id, i.revision, CASE i.status WHEN 'blocked' THEN 'unblocked' ELSE 'due' END, p_now, rests, i.token,
+                    'dibs', '{}');
+            i.status := rests;
+            i := dibs.follow(i, p_now, s);
+        ELSE
+            EXIT;
+        END IF;
+    END LOOP;
+END $$;
+
+-- What waited for this item alone moves on.
+CREATE OR REPLACE FUNCTION dibs.free_dependents(p_item text, p_now bigint, s dibs.settings) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    dependent text;
+    i dibs.items;
+    before bigint;
+BEGIN
+    FOR dependent IN
+        SELECT d.item FROM dibs.dependencies d JOIN dibs.items x ON x.id = d.item
+        WHERE d.needs = p_item AND x.status = 'blocked' ORDER BY d.item
+    LOOP
+        SELECT * INTO i FROM dibs.items WHERE id = dependent FOR NO KEY UPDATE;
+        before := i.revision;
+        IF i.status = 'blocked' THEN
+            i := dibs.freshen(i, p_now, s);
+            IF i.revision > before THEN
+                PERFORM dibs.save(i);
+            END IF;
+        END IF;
+    END LOOP;
+END $$;
+
+-- Record what time has done, oldest first, at most so much of each, passing by what others are at.
+CREATE OR REPLACE FUNCTION dibs.freshen_overdue(
+    p_now bigint, p_limit bigint, s dibs.settings,
+    OUT expired text[], OUT due text[], OUT offers text[], OUT failed text[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    overdue text;
+    i dibs.items;
+BEGIN
+    expired := '{}';
+    due := '{}';
+    offers := '{}';
+    failed := '{}';
+    FOR overdue IN SELECT item FROM dibs.claims WHERE expires_at <= p_now ORDER BY expires_at LIMIT p_limit LOOP
+        SELECT * INTO i FROM dibs.items WHERE id = overdue FOR NO KEY UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
+        PERFORM 1 FROM dibs.claims WHERE item = overdue AND expires_at <= p_now FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
+        i := dibs.freshen(i, p_now, s);
+        PERFORM dibs.save(i);
+        expired := expired || overdue;
+        IF i.status = 'failed' THEN
+            failed := failed || overdue;
+        END IF;
+    END LOOP;
+    FOR overdue IN
+        SELECT id FROM dibs.items WHERE status = 'scheduled' AND not_before <= p_now ORDER BY not_before LIMIT p_limit
+    LOOP
+        SELECT * INTO i FROM dibs.items WHERE id = overdue FOR NO KEY UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND OR i.status <> 'scheduled' OR i.not_before > p_now;
+        i := dibs.freshen(i, p_now, s);
+        PERFORM dibs.save(i);
+        due := due || overdue;
+    END LOOP;
+    FOR overdue IN
+        SELECT id FROM dibs.items WHERE offer_expires_at <= p_now ORDER BY offer_expires_at LIMIT p_limit
+    LOOP
+        SELECT * INTO i FROM dibs.items WHERE id = overdue FOR NO KEY UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND OR i.offer_expires_at IS NULL OR i.offer_expires_at > p_now;
+        i := dibs.freshen(i, p_now, s);
+        PERFORM dibs.save(i);
+        offers := offers || overdue;
+    END LOOP;
+END $$;
+
+-- Limits and policy
+
+CREATE OR REPLACE FUNCTION dibs.may_take(a dibs.agents, p_action text, p_approved boolean) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT (a.allowed_actions = '{}' AND a.sensitive_actions = '{}') OR p_action = ANY (a.allowed_actions)
+        OR (p_action = ANY (a.sensitive_actions) AND NOT p_approved)
+$$;
+
+CREATE OR REPLACE FUNCTION dibs.limited(a dibs.agents) RETURNS boolean LANGUAGE sql IMMUTABLE AS
+$$ SELECT a.max_claims_total IS NOT NULL OR a.claims_per_minute IS NOT NULL $$;
+
+-- The agent, its row locked if what all its sessions do together is limited.
+CREATE OR REPLACE FUNCTION dibs.agent_of(p_name text) RETURNS dibs.agents LANGUAGE plpgsql AS $$
+DECLARE
+    a dibs.agents;
+BEGIN
+    SELECT * INTO STRICT a FROM dibs.agents WHERE name = p_name;
+    IF a.max_claims_total IS NOT NULL OR a.claims_per_minute IS NOT NULL THEN
+        SELECT * INTO STRICT a FROM dibs.agents WHERE name = p_name FOR NO KEY UPDATE;
+    END IF;
+    RETURN a;
+END $$;
+
+CREATE OR REPLACE FUNCTION dibs.filled(a dibs.agents, p_now bigint) RETURNS double precision LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN a.claims_per_minute IS NULL THEN a.claims_burst::double precision
+                ELSE least(a.claims_burst::double precision,
+                           a.bucket + greatest(0, p_now - a.bucket_at)::double precision / 60000 * a.claims_per_minute) END
+$$;
+
+-- How many more items the limits leave room for; none is explained by `code`. What is not limited is not counted.
+CREATE OR REPLACE FUNCTION dibs.room(
+    INOUT a dibs.agents, p_session text, p_now bigint, p_n bigint,
+    OUT n bigint, OUT code text, OUT held bigint, OUT held_total bigint, OUT next_expiry_at bigint
+) LANGUAGE plpgsql AS $$
+BEGIN
+    n := p_n;
+    held := 0;
+    held_total := 0;
+    IF a.bucket_at > p_now AND a.claims_per_minute IS NOT NULL THEN
+        -- The clock was set back: what is in the bucket stays, and fills from now on.
+        a.bucket_at := p_now;
+        UPDATE dibs.agents SET bucket_at = p_now WHERE name = a.name;
+    END IF;
+    IF a.max_claims IS NOT NULL OR a.max_claims_total IS NOT NULL THEN
+        SELECT count(*) INTO held FROM dibs.claims WHERE session = p_session AND expires_at > p_now;
+        SELECT min(expires_at) INTO next_expiry_at FROM dibs.claims WHERE agent = a.name AND expires_at > p_now;
+        n := least(n, a.max_claims - held);
+    END IF;
+    IF n <= 0 THEN
+        code := 'AGENT_AT_CAPACITY';
+    END IF;
+    IF a.max_claims_total IS NOT NULL THEN
+        SELECT count(*) INTO held_total FROM dibs.claims WHERE agent = a.name AND expires_at > p_now;
+        n := least(n, a.max_claims_total - held_total);
+        IF n <= 0 THEN
+            code := 'AGENT_AT_CAPACITY';
+        END IF;
+    END IF;
+    IF a.claims_per_minute IS NOT NULL THEN
+        n := least(n, floor(dibs.filled(a, p_now))::bigint);
+        IF n <= 0 AND code IS NULL THEN
+            code := 'RATE_LIMITED';
+        END IF;
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION dibs.spend(a dibs.agents, p_now bigint, p_claims bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF a.claims_per_minute IS NOT NULL THEN
+        UPDATE dibs.agents SET bucket = dibs.filled(a, p_now) - p_claims, bucket_at = p_now WHERE name = a.name;
+    END IF;
+END $$;
+
+-- The TTL a session of this kind gets; NULL if what it asks for is out of bounds.
+CREATE OR REPLACE FUNCTION dibs.ttl(p_kind text, p_asked double precision, s dibs.settings) RETURNS double precision
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_asked IS NULL THEN CASE p_kind WHEN 'person' THEN s.person_ttl_seconds ELSE s.ttl_seconds END
+                WHEN p_asked BETWEEN s.ttl_seconds_min
+                     AND CASE p_kind WHEN 'person' THEN s.person_ttl_seconds_max ELSE s.ttl_seconds_max END THEN p_asked END
+$$;
+
+-- Resources
+
+CREATE OR REPLACE FUNCTION dibs.overlap(p_one text, p_other text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT p_one = p_other OR (
+        strpos(split_part(p_one, '/', 1), ':') = 0 AND strpos(split_part(p_other, '/', 1), ':') = 0
+        AND (p_one = '.' OR p_other = '.' OR starts_with(p_one, p_other || '/') OR starts_with(p_other, p_one || '/')))
+$$;
+
+-- Whoever takes something in a project that touches resources takes turns, so that of two claims the second sees the first.
+CREATE OR REPLACE FUNCTION dibs.lock_resources(p_project text) RETURNS void LANGUAGE sql AS
+$$ SELECT pg_advisory_xact_lock(25700, hashtext(p_project)) $$;
+
+CREATE OR REPLACE FUNCTION dibs.in_use(p_item text, p_project text, p_resources text[], p_session text, p_now bigint)
+RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (
+        SELECT 1 FROM dibs.items h JOIN dibs.claims c ON c.item = h.id,
+                      unnest(h.resources) AS held, unnest(p_resources) AS wanted
+        WHERE h.project = p_project AND h.status = 'in_progress' AND h.resources <> '{}' AND h.id <> p_item
+          AND c.session <> p_session AND c.expires_at > p_now AND dibs.overlap(held, wanted))
+$$;
+
+-- Where an earlier holder stopped: its run, its latest notes, what a person said to its draft.
+CREATE OR REPLACE FUNCTION dibs.previous(p_item text, p_before bigint) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE
+    r dibs.runs;
+    notes json;
+    said text;
+BEGIN
+    SELECT * INTO r FROM dibs.runs WHERE item = p_item AND token < p_before ORDER BY token DESC LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    SELECT json_agg(json_build_object('at', n.at, 'note', n.data -> 'note', 'meta', n.data -> 'meta') ORDER BY n.number) INTO notes
+    FROM (SELECT number, at, data FROM dibs.events
+          WHERE item = p_item AND token = r.token AND kind = 'progress' ORDER BY number DESC LIMIT 20) n;
+    IF r.draft IS NOT NULL THEN
+        SELECT data ->> 'comment' INTO said FROM dibs.events
+        WHERE item = p_item AND token = r.token AND kind IN ('approved', 'sent_back') ORDER BY number DESC LIMIT 1;
+    END IF;
+    RETURN json_build_object('run', row_to_json(r), 'notes', coalesce(notes, '[]'), 'comment', said);
+END $$;

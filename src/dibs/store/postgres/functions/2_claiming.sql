@@ -1,0 +1,332 @@
+-- Taking an item. A refusal is an answer like any other, since it may come with something to write; it brings the facts, and the
+-- client's rules put them into words. Locks are taken in this order: request, session, agent, resources, items, claims.
+
+-- Everything a refusal of the claim path can be about.
+CREATE OR REPLACE FUNCTION dibs.facts(p_no text, p_now bigint, p_item text, p_session text, p_token bigint DEFAULT NULL)
+RETURNS json LANGUAGE plpgsql AS $$
+DECLARE
+    i dibs.items;
+    latest dibs.runs;
+    asked dibs.runs;
+BEGIN
+    SELECT * INTO i FROM dibs.items WHERE id = p_item;
+    SELECT * INTO latest FROM dibs.runs WHERE item = p_item ORDER BY token DESC LIMIT 1;
+    IF p_token IS NULL THEN
+        SELECT * INTO asked FROM dibs.runs WHERE item = p_item AND session = p_session ORDER BY token DESC LIMIT 1;
+    ELSE
+        SELECT * INTO asked FROM dibs.runs WHERE item = p_item AND token = p_token;
+    END IF;
+    RETURN json_build_object(
+        'no', p_no, 'now', p_now,
+        'item', CASE WHEN i.id IS NOT NULL THEN row_to_json(i) END,
+        'claim', (SELECT row_to_json(c) FROM dibs.claims c WHERE c.item = p_item),
+        'run', CASE WHEN latest.item IS NOT NULL THEN row_to_json(latest) END,
+        'asked', CASE WHEN asked.item IS NOT NULL THEN row_to_json(asked) END,
+        'session', (SELECT row_to_json(x) FROM dibs.sessions x WHERE x.id = p_session),
+        'agent', (SELECT row_to_json(a) FROM dibs.sessions x JOIN dibs.agents a ON a.name = x.agent WHERE x.id = p_session),
+        'blockers', (SELECT coalesce(json_agg(json_build_array(n.id, n.status) ORDER BY n.id), '[]')
+                     FROM dibs.dependencies d JOIN dibs.items n ON n.id = d.needs
+                     WHERE d.item = p_item AND n.status <> 'done'),
+        'holds', (SELECT coalesce(json_agg(json_build_array(r, h.id, c.session, c.agent)), '[]')
+                  FROM dibs.items h JOIN dibs.claims c ON c.item = h.id, unnest(h.resources) AS r
+                  WHERE i.resources <> '{}' AND h.project = i.project AND h.status = 'in_progress' AND h.resources <> '{}'
+                    AND c.expires_at > p_now));
+END $$;
+
+CREATE OR REPLACE FUNCTION dibs.claim(
+    p_item text, p_session text, p_agent text, p_ttl double precision, p_unless_after bigint, s dibs.settings,
+    p_request text[] DEFAULT NULL
+) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE
+    known json;
+    me dibs.sessions;
+    a dibs.agents;
+    i dibs.items;
+    c dibs.claims;
+    peek record;
+    limits record;
+    seconds double precision;
+    at bigint;
+    before bigint;
+    no text;
+    told text;
+    deadline bigint;
+BEGIN
+    IF p_request IS NOT NULL THEN
+        known := dibs.request_known(p_request, s);
+        IF known IS NOT NULL THEN
+            RETURN known;
+        END IF;
+    END IF;
+    SELECT project, resources INTO peek FROM dibs.items WHERE id = p_item;
+    IF NOT FOUND THEN
+        RETURN json_build_object('no', 'TASK_NOT_FOUND');
+    END IF;
+    SELECT * INTO me FROM dibs.sessions WHERE id = p_session FOR NO KEY UPDATE;
+    IF NOT FOUND OR me.ended_at IS NOT NULL THEN
+        RETURN dibs.facts('SESSION_NOT_FOUND', dibs.clock(), p_item, p_session);
+    ELSIF p_agent <> me.agent THEN
+        RETURN dibs.facts('WRONG_AGENT', dibs.clock(), p_item, p_session);
+    END IF;
+    a := dibs.agent_of(me.agent);
+    IF peek.resources <> '{}' THEN
+        PERFORM dibs.lock_resources(peek.project);
+    END IF;
+    SELECT * INTO i FROM dibs.items WHERE id = p_item FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN json_build_object('no', 'TASK_NOT_FOUND');
+    ELSIF (i.project, i.resources) IS DISTINCT FROM (peek.project, peek.resources) THEN
+        -- It was edited since: the wrong lock is held, and the right one cannot be taken any more.
+        RAISE EXCEPTION 'the item % changed under a claim', p_item USING ERRCODE = 'serialization_failure';
+    END IF;
+    SELECT * INTO c FROM dibs.claims WHERE item = p_item FOR UPDATE;
+    at := dibs.clock();
+    seconds := dibs.ttl(me.kind, p_ttl, s);
+    IF seconds IS NULL THEN
+        RETURN dibs.facts('TTL', at, p_item, p_session);
+    END IF;
+    PERFORM dibs.feed_enter();
+    before := i.revision;
+    IF c.expires_at <= at OR i.offer_expires_at <= at OR i.status IN ('blocked', 'scheduled') THEN
+        i := dibs.freshen(i, at, s);
+        IF c.expires_at <= at THEN
+            c := NULL;
+        END IF;
+    END IF;
+    IF c.session = p_session THEN
+        UPDATE dibs.claims
+        SET renewed_at = at, expires_at = least(at + dibs.milliseconds(seconds), c.deadline_at), ttl_seconds = seconds
+        WHERE item = p_item RETURNING * INTO c;
+        UPDATE dibs.sessions SET seen_at = at WHERE id = p_session;
+        known := json_build_object('item', row_to_json(i), 'claim', row_to_json(c), 'previous', dibs.previous(i.id, c.token));
+        IF p_request IS NOT NULL THEN
+            PERFORM dibs.request_kept(p_request, 'claim', known, at);
+        END IF;
+        RETURN known;
+    END IF;
+    limits := dibs.room(a, p_session, at, 1);
+    a := limits.a;
+    no := CASE
+        WHEN p_unless_after IS NOT NULL AND i.token <> p_unless_after THEN 'CLAIM_EXPIRED'
+        WHEN c.item IS NOT NULL THEN 'TASK_ALREADY_CLAIMED'
+        WHEN i.status NOT IN ('ready', 'parked') OR dibs.rest(i, at) <> 'ready' THEN 'TASK_NOT_CLAIMABLE'
+        WHEN i.offered_to <> p_session THEN 'TASK_NOT_CLAIMABLE'
+        WHEN NOT dibs.may_take(a, i.action, i.approved) THEN 'FORBIDDEN'
+        WHEN limits.code IS NOT NULL THEN limits.code
+        WHEN i.resources <> '{}' AND dibs.in_use(i.id, i.project, i.resources, p_session, at) THEN 'RESOURCE_BUSY'
+    END;
+    IF no IS NOT NULL THEN
+        IF i.offered_to = p_session THEN
+            -- An offer that its session cannot accept goes to the next one.
+            UPDATE dibs.tickets SET closed_at = at, reason = 'its session could not accept: ' || no
+            WHERE item = p_item AND session = p_session AND closed_at IS NULL;
+            i := dibs.available(i, at, s);
+        END IF;
+        IF i.revision > before THEN
+            PERFORM dibs.save(i);
+        END IF;
+        INSERT INTO dibs.activity (at, item, session, agent, action, code, details)
+        VALUES (at, p_item, p_session, me.agent, 'claim_failed', no, json_build_object(
+            'status', i.status, 'holder', CASE no
+                WHEN 'TASK_ALREADY_CLAIMED' THEN json_build_object('session', c.session, 'agent', c.agent, 'token', c.token)
+                WHEN 'RESOURCE_BUSY' THEN (
+                    SELECT json_build_object('session', h.session, 'agent', h.agent)
+                    FROM dibs.items x JOIN dibs.claims h ON h.item = x.id, unnest(x.resources) AS r, unnest(i.resources) AS w
+                    WHERE x.project = i.project AND x.status = 'in_progress' AND x.resources <> '{}' AND x.id <> p_item
+                      AND h.session <> p_session AND h.expires_at > at AND dibs.overlap(r, w) LIMIT 1) END));
+        IF no = 'TASK_ALREADY_CLAIMED' THEN
+            UPDATE dibs.conflicts SET count = count + 1 WHERE slot = pg_backend_pid() & 15;
+        END IF;
+        RETURN json_build_object('no', no, 'held', limits.held, 'held_total', limits.held_total, 'bucket', a.bucket,
+                                 'bucket_at', a.bucket_at, 'next_expiry_at', limits.next_expiry_at,
+                                 'facts', dibs.facts(no, at, p_item, p_session));
+    END IF;
+    UPDATE dibs.tickets SET closed_at = at, reason = 'it was served'
+    WHERE item = p_item AND session = p_session AND closed_at IS NULL;
+    deadline := at + dibs.milliseconds(i.timeout_seconds);
+    told := CASE WHEN i.offered_to IS NOT NULL THEN ', "offered_to": null, "offer_expires_at": null' ELSE '' END;
+    i.status := 'in_progress';
+    i.updated_at := at;
+    i.token := i.token + 1;
+    i.attempts := i.attempts + 1;
+    i.revision := i.revision + 1;
+    i.offered_to := NULL;
+    i.offer_expires_at := NULL;
+    PERFORM dibs.save(i);
+    INSERT INTO dibs.claims (item, token, session, agent, claimed_at, renewed_at, expires_at, deadline_at, ttl_seconds,
+                             heartbeat_count)
+    VALUES (i.id, i.token, p_session, me.agent, at, at, least(at + dibs.milliseconds(seconds), deadline), deadline, seconds, 0)
+    RETURNING * INTO c;
+    known := json_build_object('item', row_to_json(i), 'claim', row_to_json(c), 'previous', dibs.previous(i.id, i.token));
+    INSERT INTO dibs.runs (item, token, session, agent, started_at, links, cost)
+    VALUES (i.id, i.token, p_session, me.agent, at, '{}', '{}');
+    INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
+    VALUES (i.id, i.revision, 'claimed', at, 'in_progress', i.token, me.agent, p_session, me.agent,
+            ('{"ttl_seconds": ' || seconds || ', "deadline_at": ' || deadline || told || '}')::json);
+    UPDATE dibs.sessions SET seen_at = at WHERE id = p_session;
+    PERFORM dibs.spend(a, at, 1);
+    IF p_request IS NOT NULL THEN
+        PERFORM dibs.request_kept(p_request, 'claim', known, at);
+    END IF;
+    RETURN known;
+END $$;
+
+-- Which items `next` gives: over the wanted lanes, the highest priority first, then the oldest. `p_lanes` and `p_lows` are the
+-- caller's hints: below its low bound it lately saw nothing in a lane. The items come back locked; `lows` are new hints.
+CREATE OR REPLACE FUNCTION dibs.choose(
+    a dibs.agents, p_session text, p_types text[], p_projects text[], p_n bigint, p_lanes integer[], p_lows bigint[],
+    p_now bigint, OUT chosen text[], OUT lanes integer[], OUT lows bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    nothing_beyond CONSTANT bigint := 9223372036854775806;
+    level record;
+    heads bigint[];
+    best integer;
+    upto bigint;
+    taken text[];
+    last_seq bigint;
+BEGIN
+    chosen := '{}';
+    lanes := '{}';
+    lows := '{}';
+    FOR level IN
+        SELECT l.priority, array_agg(l.id) AS ids, array_agg(l.touches) AS touches, array_agg(l.project) AS projects,
+               array_agg(coalesce(p_lows[array_position(p_lanes, l.id)], 0)) AS lows
+        FROM dibs.lanes l
+        WHERE (p_projects = '{}' OR l.project = ANY (p_projects))
+          AND (a.types = '{}' OR l.type = ANY (a.types)) AND (p_types = '{}' OR l.type = ANY (p_types))
+          AND dibs.may_take(a, l.action, l.approved)
+        GROUP BY l.priority ORDER BY l.priority DESC
+    LOOP
+        LOOP
+            best := 1;
+            upto := nothing_beyond;
+            IF cardinality(level.ids) > 1 THEN
+                -- The lane with the oldest head, up to where another one's begins.
+                SELECT array_agg((
+                    SELECT x.seq FROM dibs.items x
+                    WHERE x.status = 'ready' AND x.offered_to IS NULL AND x.lane = level.ids[k] AND x.seq >= level.lows[k]
+                    ORDER BY x.seq LIMIT 1) ORDER BY k) INTO heads
+                FROM generate_subscripts(level.ids, 1) AS k;
+                SELECT k INTO best FROM generate_subscripts(heads, 1) AS k WHERE heads[k] IS NOT NULL ORDER BY heads[k] LIMIT 1;
+                EXIT WHEN NOT FOUND;
+                SELECT coalesce(min(heads[k]), nothing_beyond) INTO upto
+                FROM generate_subscripts(heads, 1) AS k WHERE k <> best AND heads[k] IS NOT NULL;
+            END IF;
+            IF level.touches[best] THEN
+                PERFORM dibs.lock_resources(level.projects[best]);
+                SELECT array_agg(x.id), max(x.seq) INTO taken, last_seq FROM (
+                    SELECT y.id, y.seq FROM dibs.items y
+                    WHERE y.status = 'ready' AND y.offered_to IS NULL AND y.lane = level.ids[best]
+                      AND y.seq >= level.lows[best] AND y.seq <= upto
+                      AND NOT dibs.in_use(y.id, y.project, y.resources, p_session, p_now)
+                    ORDER BY y.seq LIMIT p_n - cardinality(chosen) FOR NO KEY UPDATE SKIP LOCKED) x;
+            ELSE
+                SELECT array_agg(x.id), max(x.seq) INTO taken, last_seq FROM (
+                    SELECT y.id, y.seq FROM dibs.items y
+                    WHERE y.status = 'ready' AND y.offered_to IS NULL AND y.lane = level.ids[best]
+                      AND y.seq >= level.lows[best] AND y.seq <= upto
+                    ORDER BY y.seq LIMIT p_n - cardinality(chosen) FOR NO KEY UPDATE SKIP LOCKED) x;
+                IF last_seq IS NOT NULL THEN
+                    lanes := lanes || level.ids[best];
+                    lows := lows || last_seq + 1;
+                END IF;
+            END IF;
+            chosen := chosen || coalesce(taken, '{}');
+            IF cardinality(chosen) >= p_n THEN
+                RETURN;
+            END IF;
+            level.lows[best] := upto + 1;
+            EXIT WHEN cardinality(level.ids) = 1;
+        END LOOP;
+    END LOOP;
+END $$;
+
+CREATE OR REPLACE FUNCTION dibs.next(
+    p_session text, p_agent text, p_types text[], p_projects text[], p_n bigint, p_ttl double precision,
+    p_lanes integer[], p_lows bigint[], p_thorough boolean, s dibs.settings, p_request text[] DEFAULT NULL
+) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE
+    known json;
+    me dibs.sessions;
+    a dibs.agents;
+    limits record;
+    picked record;
+    seconds double precision;
+    at bigint;
+    grants json;
+BEGIN
+    IF p_request IS NOT NULL THEN
+        known := dibs.request_known(p_request, s);
+        IF known IS NOT NULL THEN
+            RETURN known;
+        END IF;
+    END IF;
+    SELECT * INTO me FROM dibs.sessions WHERE id = p_session FOR NO KEY UPDATE;
+    IF NOT FOUND OR me.ended_at IS NOT NULL THEN
+        RETURN dibs.facts('SESSION_NOT_FOUND', dibs.clock(), NULL, p_session);
+    ELSIF p_agent <> me.agent THEN
+        RETURN dibs.facts('WRONG_AGENT', dibs.clock(), NULL, p_session);
+    END IF;
+    seconds := dibs.ttl(me.kind, p_ttl, s);
+    IF seconds IS NULL THEN
+        RETURN dibs.facts('TTL', dibs.clock(), NULL, p_session);
+    END IF;
+    a := dibs.agent_of(me.agent);
+    PERFORM dibs.feed_enter();
+    FOR look IN 1..2 LOOP
+        at := dibs.clock();
+        IF p_thorough THEN
+            PERFORM dibs.freshen_overdue(at, 2000, s);
+        END IF;
+        limits := dibs.room(a, p_session, at, p_n);
+        a := limits.a;
+        IF limits.code IS NOT NULL THEN
+            RETURN json_build_object('no', limits.code, 'held', limits.held, 'held_total', limits.held_total,
+                                     'bucket', a.bucket, 'bucket_at', a.bucket_at, 'next_expiry_at', limits.next_expiry_at,
+                                     'facts', dibs.facts(limits.code, at, NULL, p_session));
+        END IF;
+        picked := dibs.choose(a, p_session, p_types, p_projects, limits.n, p_lanes, p_lows, at);
+        EXIT WHEN picked.chosen <> '{}' OR p_thorough;
+        -- "Nothing" is said only after a full look.
+        p_thorough := true;
+        p_lanes := '{}';
+        p_lows := '{}';
+    END LOOP;
+    IF picked.chosen = '{}' THEN
+        RETURN json_build_object('grants', '[]'::json);
+    END IF;
+    at := dibs.clock();
+    WITH taken AS (
+        UPDATE dibs.items x
+        SET status = 'in_progress', updated_at = at, token = x.token + 1, attempts = x.attempts + 1, revision = x.revision + 1
+        WHERE x.id = ANY (picked.chosen) RETURNING x.*
+    ), claimed AS (
+        INSERT INTO dibs.claims (item, token, session, agent, claimed_at, renewed_at, expires_at, deadline_at, ttl_seconds,
+                                 heartbeat_count)
+        SELECT t.id, t.token, p_session, me.agent, at, at,
+               at + least(dibs.milliseconds(seconds), dibs.milliseconds(t.timeout_seconds)),
+               at + dibs.milliseconds(t.timeout_seconds), seconds, 0 FROM taken t
+        RETURNING *
+    ), begun AS (
+        INSERT INTO dibs.runs (item, token, session, agent, started_at, links, cost)
+        SELECT t.id, t.token, p_session, me.agent, at, '{}', '{}' FROM taken t
+    ), told AS (
+        INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
+        SELECT t.id, t.revision, 'claimed', at, 'in_progress', t.token, me.agent, p_session, me.agent,
+               ('{"ttl_seconds": ' || seconds || ', "deadline_at": ' || at + dibs.milliseconds(t.timeout_seconds) || '}')::json
+        FROM taken t
+    )
+    SELECT json_agg(json_build_object(
+               'item', row_to_json(t), 'claim', row_to_json(c),
+               'previous', CASE WHEN t.attempts > 1 THEN dibs.previous(t.id, t.token) END)
+           ORDER BY t.priority DESC, t.seq) INTO grants
+    FROM taken t JOIN claimed c ON c.item = t.id;
+    UPDATE dibs.sessions SET seen_at = at WHERE id = p_session;
+    PERFORM dibs.spend(a, at, cardinality(picked.chosen));
+    IF p_request IS NOT NULL THEN
+        PERFORM dibs.request_kept(p_request, 'next', json_build_object('grants', grants), at);
+    END IF;
+    RETURN json_build_object('grants', grants, 'lanes', to_json(picked.lanes), 'lows', to_json(picked.lows),
+                             'thorough', p_thorough);
+END $$;

@@ -1,0 +1,255 @@
+-- Keeping an item and letting go of it. Every one of these takes effect iff (item, token, session) is the live claim once the
+-- locks are held; otherwise it changes nothing and brings the facts.
+
+-- The fence: the item and the live claim that this session holds of it, both locked, or `no`.
+CREATE OR REPLACE FUNCTION dibs.held(
+    p_item text, p_session text, p_token bigint, OUT i dibs.items, OUT c dibs.claims, OUT at bigint, OUT no json
+) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM dibs.sessions WHERE id = p_session FOR NO KEY UPDATE;
+    SELECT * INTO i FROM dibs.items WHERE id = p_item FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        no := json_build_object('no', 'TASK_NOT_FOUND');
+        RETURN;
+    END IF;
+    SELECT * INTO c FROM dibs.claims WHERE item = p_item FOR UPDATE;
+    at := dibs.clock();
+    IF c.expires_at > at AND c.session = p_session AND (p_token IS NULL OR p_token = c.token) THEN
+        RETURN;
+    END IF;
+    no := dibs.facts('FENCED', at, p_item, p_session, p_token);
+END $$;
+
+CREATE OR REPLACE FUNCTION dibs.renew(
+    p_item text, p_session text, p_token bigint, p_ttl double precision, s dibs.settings
+) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE
+    h record;
+    c dibs.claims;
+    kind text;
+    seconds double precision;
+BEGIN
+    h := dibs.held(p_item, p_session, p_token);
+    IF h.no IS NOT NULL THEN
+        RETURN h.no;
+    END IF;
+    SELECT x.kind INTO kind FROM dibs.sessions x WHERE x.id = p_session AND x.ended_at IS NULL;
+    IF NOT FOUND THEN
+        RETURN dibs.facts('SESSION_NOT_FOUND', h.at, p_item, p_session);
+    END IF;
+    c := h.c;
+    seconds := CASE WHEN p_ttl IS NULL THEN c.ttl_seconds ELSE dibs.ttl(kind, p_ttl, s) END;
+    IF seconds IS NULL THEN
+        RETURN dibs.facts('TTL', h.at, p_item, p_session);
+    END IF;
+    UPDATE dibs.claims
+    SET renewed_at = h.at, expires_at = least(h.at + dibs.milliseconds(seconds), deadline_at), ttl_seconds = seconds,
+        heartbeat_count = heartbeat_count + 1
+    WHERE item = p_item RETURNING * INTO c;
+    UPDATE dibs.sessions SET seen_at = h.at WHERE id = p_session;
+    RETURN json_build_object('now', h.at, 'claim', row_to_json(c));
+END $$;
+
+CREATE OR REPLACE FUNCTION dibs.progress(
+    p_item text, p_session text, p_token bigint, p_note text, p_meta text, s dibs.settings, p_request text[] DEFAULT NULL
+) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE
+    h record;
+    c dibs.claims;
+    answer json;
+BEGIN
+    IF p_request IS NOT NULL THEN
+        answer := dibs.request_known(p_request, s);
+        IF answer IS NOT NULL THEN
+            RETURN answer;
+        END IF;
+    END IF;
+    h := dibs.held(p_item, p_session, p_token);
+    IF h.no IS NOT NULL THEN
+        RETURN h.no;
+    END IF;
+    PERFORM dibs.feed_enter();
+    UPDATE dibs.claims
+    SET renewed_at = h.at, expires_at = least(h.at + dibs.milliseconds(ttl_seconds), deadline_at),
+        heartbeat_count = heartbeat_count + 1
+    WHERE item = p_item RETURNING * INTO c;
+    UPDATE dibs.items SET updated_at = h.at, revision = revision + 1 WHERE id = p_item;
+    INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
+    VALUES (p_item, (h.i).revision + 1, 'progress', h.at, (h.i).status, (h.i).token, c.agent, c.session, c.agent,
+            ('{"note": ' || to_json(p_note)::text || ', "meta": ' || p_meta || '}')::json);
+    UPDATE dibs.sessions SET seen_at = h.at WHERE id = p_session;
+    answer := json_build_object('now', h.at, 'claim', row_to_json(c));
+    IF p_request IS NOT NULL THEN
+        PERFORM dibs.request_kept(p_request, 'progress', answer, h.at);
+    END IF;
+    RETURN answer;
+END $$;
+
+-- release, done, fail and submit: the ends of a run that its holder chooses.
+CREATE OR REPLACE FUNCTION dibs.finish(
+    p_verb text, p_item text, p_session text, p_token bigint, p_reason text, p_park boolean, p_draft text, p_links text,
+    p_cost text, p_uniform double precision, s dibs.settings, p_request text[] DEFAULT NULL
+) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE
+    h record;
+    i dibs.items;
+    c dibs.claims;
+    a dibs.agents;
+    r dibs.runs;
+    answer json;
+BEGIN
+    IF p_request IS NOT NULL THEN
+        answer := dibs.request_known(p_request, s);
+        IF answer IS NOT NULL THEN
+            RETURN answer;
+        END IF;
+    END IF;
+    h := dibs.held(p_item, p_session, p_token);
+    IF h.no IS NOT NULL THEN
+        RETURN h.no;
+    END IF;
+    i := h.i;
+    c := h.c;
+    IF p_verb = 'done' THEN
+        SELECT * INTO a FROM dibs.agents WHERE name = c.agent;
+        IF NOT (i.action = ANY (a.allowed_actions) OR (a.allowed_actions = '{}' AND a.sensitive_actions = '{}')) THEN
+            RETURN dibs.facts('MUST_SUBMIT', h.at, p_item, p_session, p_token);
+        END IF;
+    END IF;
+    PERFORM dibs.feed_enter();
+    CASE p_verb
+    WHEN 'done' THEN
+        i := dibs.end_run(i, c, 'done', 'done', h.at, NULL, p_reason, NULL, p_links, p_cost);
+    WHEN 'release' THEN
+        i := dibs.end_run(i, c, 'released', CASE WHEN p_park THEN 'parked' ELSE dibs.rest(i, h.at) END, h.at, NULL, p_reason);
+    WHEN 'fail' THEN
+        i.failures := i.failures + 1;
+        IF i.failures <= i.retries THEN
+            i.not_before := h.at + dibs.milliseconds(p_uniform * least(
+                s.retry_backoff_seconds_max, s.retry_backoff_seconds * power(2.0::double precision, least(i.failures - 1, 62))));
+            i := dibs.end_run(i, c, 'failed', dibs.rest(i, h.at), h.at, NULL, p_reason, NULL, p_links, p_cost,
+                              '"failures": ' || i.failures || ', "not_before": ' || i.not_before);
+        ELSE
+            i := dibs.end_run(i, c, 'failed', 'failed', h.at, NULL, p_reason, NULL, p_links, p_cost,
+                              '"failures": ' || i.failures);
+        END IF;
+    WHEN 'submit' THEN
+        i.needs_approval := true;
+        i.approved := false;
+        i := dibs.end_run(i, c, 'submitted', 'pending_approval', h.at, NULL, p_reason, p_draft, p_links, p_cost,
+                          '"needs_approval": true, "approved": false');
+    END CASE;
+    i := dibs.follow(i, h.at, s);
+    PERFORM dibs.save(i);
+    IF i.status = 'done' THEN
+        PERFORM dibs.free_dependents(i.id, h.at, s);
+    END IF;
+    UPDATE dibs.sessions SET seen_at = h.at WHERE id = p_session;
+    SELECT * INTO r FROM dibs.runs WHERE item = c.item AND token = c.token;
+    answer := json_build_object('item', row_to_json(i), 'run', row_to_json(r));
+    IF p_request IS NOT NULL THEN
+        PERFORM dibs.request_kept(p_request, 'finish', answer, h.at);
+    END IF;
+    RETURN answer;
+END $$;
+
+-- Renew every live claim of the session. `p_items` (NULL: not said) is what it believes to hold: live claims not among them are
+-- let go as forgotten, and what is among them and not held is answered as lost.
+CREATE OR REPLACE FUNCTION dibs.heartbeat(p_session text, p_items text[], p_tokens bigint[], s dibs.settings) RETURNS json
+LANGUAGE plpgsql AS $$
+DECLARE
+    me dibs.sessions;
+    at bigint;
+    each text;
+    i dibs.items;
+    c dibs.claims;
+    forgotten text[] := '{}';
+    renewed json;
+    kept text[];
+    lost json[] := '{}';
+    k integer;
+BEGIN
+    SELECT * INTO me FROM dibs.sessions WHERE id = p_session FOR NO KEY UPDATE;
+    IF NOT FOUND OR me.ended_at IS NOT NULL THEN
+        RETURN dibs.facts('SESSION_NOT_FOUND', dibs.clock(), NULL, p_session);
+    END IF;
+    IF p_items IS NOT NULL AND EXISTS (
+        SELECT 1 FROM dibs.claims x WHERE x.session = p_session AND x.item <> ALL (p_items)
+    ) THEN
+        PERFORM dibs.feed_enter();
+        FOR each IN
+            SELECT x.item FROM dibs.claims x WHERE x.session = p_session AND x.item <> ALL (p_items) ORDER BY x.item
+        LOOP
+            SELECT * INTO i FROM dibs.items WHERE id = each FOR NO KEY UPDATE;
+            SELECT * INTO c FROM dibs.claims WHERE item = each FOR UPDATE;
+            at := dibs.clock();
+            CONTINUE WHEN c.session IS DISTINCT FROM p_session OR c.expires_at <= at;
+            i := dibs.end_run(i, c, 'forgotten', dibs.rest(i, at), at, NULL, 'not among what the session says it holds');
+            i := dibs.follow(i, at, s);
+            PERFORM dibs.save(i);
+            forgotten := forgotten || each;
+        END LOOP;
+    END IF;
+    PERFORM 1 FROM dibs.claims x WHERE x.session = p_session ORDER BY x.item FOR UPDATE;
+    at := dibs.clock();
+    WITH updated AS (
+        UPDATE dibs.claims x
+        SET renewed_at = at, expires_at = least(at + dibs.milliseconds(x.ttl_seconds), x.deadline_at),
+            heartbeat_count = x.heartbeat_count + 1
+        WHERE x.session = p_session AND x.expires_at > at RETURNING x.*
+    )
+    SELECT json_agg(row_to_json(u) ORDER BY u.item), array_agg(u.item || ' ' || u.token) INTO renewed, kept FROM updated u;
+    UPDATE dibs.soft_claims x SET expires_at = at + dibs.milliseconds(x.ttl_seconds)
+    WHERE x.session = p_session AND x.expires_at > at;
+    UPDATE dibs.sessions SET seen_at = at WHERE id = p_session;
+    IF p_items IS NULL THEN
+        SELECT array_agg(x.item), array_agg(x.token) INTO p_items, p_tokens
+        FROM dibs.claims x WHERE x.session = p_session AND x.expires_at <= at;
+    END IF;
+    FOR k IN 1..coalesce(cardinality(p_items), 0) LOOP
+        CONTINUE WHEN p_items[k] || ' ' || p_tokens[k] = ANY (kept)
+            OR (p_tokens[k] IS NULL AND EXISTS (
+                SELECT 1 FROM dibs.claims x WHERE x.item = p_items[k] AND x.session = p_session AND x.expires_at > at));
+        lost := lost || json_build_object('item', p_items[k], 'token', p_tokens[k],
+                                          'facts', dibs.facts('FENCED', at, p_items[k], p_session, p_tokens[k]));
+    END LOOP;
+    RETURN json_build_object('now', at, 'renewed', coalesce(renewed, '[]'), 'lost', to_json(lost),
+                             'forgotten', to_json(forgotten));
+END $$;
+
+CREATE OR REPLACE FUNCTION dibs.force_release(
+    p_item text, p_actor text, p_reason text, p_token bigint, s dibs.settings, p_request text[] DEFAULT NULL
+) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE
+    i dibs.items;
+    c dibs.claims;
+    r dibs.runs;
+    at bigint;
+    answer json;
+BEGIN
+    IF p_request IS NOT NULL THEN
+        answer := dibs.request_known(p_request, s);
+        IF answer IS NOT NULL THEN
+            RETURN answer;
+        END IF;
+    END IF;
+    SELECT * INTO i FROM dibs.items WHERE id = p_item FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN json_build_object('no', 'TASK_NOT_FOUND');
+    END IF;
+    SELECT * INTO c FROM dibs.claims WHERE item = p_item FOR UPDATE;
+    at := dibs.clock();
+    IF NOT FOUND OR p_token <> c.token THEN
+        RETURN dibs.facts('FORCE', at, p_item, NULL);
+    END IF;
+    PERFORM dibs.feed_enter();
+    i := dibs.end_run(i, c, 'force_released', dibs.rest(i, at), at, p_actor, p_reason);
+    i := dibs.follow(i, at, s);
+    PERFORM dibs.save(i);
+    SELECT * INTO r FROM dibs.runs WHERE item = c.item AND token = c.token;
+    answer := json_build_object('item', row_to_json(i), 'run', row_to_json(r));
+    IF p_request IS NOT NULL THEN
+        PERFORM dibs.request_kept(p_request, 'finish', answer, at);
+    END IF;
+    RETURN answer;
+END $$;

@@ -1,0 +1,73 @@
+"""The schema: numbered migrations, each once, and the functions, anew each time.
+
+Only `dibs migrate` changes it, and `dibs init` on a database without one, under a lock so that two of them take
+turns. Schema N serves clients N and N-1: a migration may add what an older client does not know, and takes nothing
+from it.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+
+import psycopg
+
+from dibs.errors import StoreUnusable
+from dibs.store.postgres.connecting import connect, explain
+
+SCHEMA_VERSION = 1
+_HERE = os.path.dirname(__file__)
+_LOCK = 25697
+
+
+def migrate(url: str) -> tuple[int, int]:
+    """Bring the schema up to this version; the versions before and after. A newer one is left alone."""
+    try:
+        with connect(url) as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (_LOCK,))
+            before = version(connection)
+            if before > SCHEMA_VERSION:
+                raise too_new(before)
+            for number in range(before + 1, SCHEMA_VERSION + 1):
+                if number == 1:
+                    connection.execute("CREATE SCHEMA IF NOT EXISTS dibs")
+                    connection.execute("CREATE TABLE dibs.schema_version (version integer NOT NULL)")
+                    connection.execute("INSERT INTO dibs.schema_version (version) VALUES (0)")
+                _run(connection, os.path.join(_HERE, "migrations", f"{number:04}.sql"))
+                connection.execute("UPDATE dibs.schema_version SET version = %s", (number,))
+            for path in sorted(glob.glob(os.path.join(_HERE, "functions", "*.sql"))):
+                _run(connection, path)
+            return before, SCHEMA_VERSION
+    except psycopg.Error as error:
+        raise explain(error) from error
+
+
+def version(connection: psycopg.Connection[tuple[object, ...]]) -> int:
+    """The schema's version; 0 for a database without one."""
+    row = connection.execute("SELECT to_regclass('dibs.schema_version') IS NOT NULL").fetchone()
+    if row is None or not row[0]:
+        return 0
+    row = connection.execute("SELECT version FROM dibs.schema_version").fetchone()
+    return 0 if row is None else int(str(row[0]))
+
+
+def refuse_unless_fit(found: int) -> None:
+    """A client works with its own version of the schema, and with the next."""
+    if found == 0:
+        raise StoreUnusable("the database has no board yet; make one with: dibs init", schema=0)
+    if found < SCHEMA_VERSION:
+        raise StoreUnusable(
+            f"the board has schema {found}, this dibs needs {SCHEMA_VERSION}; bring it up to date with: dibs migrate",
+            schema=found,
+        )
+    if found > SCHEMA_VERSION + 1:
+        raise too_new(found)
+
+
+def too_new(found: int) -> StoreUnusable:
+    return StoreUnusable(f"the board has schema {found}, newer than this dibs knows; upgrade dibs", schema=found)
+
+
+def _run(connection: psycopg.Connection[tuple[object, ...]], path: str) -> None:
+    with open(path, "rb") as file:
+        connection.execute(file.read())

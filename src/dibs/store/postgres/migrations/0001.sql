@@ -1,0 +1,235 @@
+-- The board as tables. An item is one row; its live claim, if any, another in `claims`; each claim it ever had is a row of
+-- `runs`; each transition a row of `events`. Instants are integer milliseconds by `dibs.clock()`.
+
+CREATE TABLE dibs.meta (
+    name  text COLLATE "C" PRIMARY KEY,
+    value bigint NOT NULL
+);
+
+-- New items start their tokens at the floor, above every token that was ever given and forgotten; a reader of the feed whose
+-- cursor lies below the event floor has missed something that is no longer there.
+INSERT INTO dibs.meta (name, value) VALUES ('token_floor', 0), ('event_floor', 0);
+
+-- Refused claims are counted in several rows, since one row that everybody updates would make everybody wait.
+CREATE TABLE dibs.conflicts (
+    slot  integer PRIMARY KEY,
+    count bigint NOT NULL
+) WITH (fillfactor = 50);
+
+INSERT INTO dibs.conflicts (slot, count) SELECT slot, 0 FROM generate_series(0, 15) AS slot;
+
+-- A lane is what `next` may look through as one: nothing in it differs in what decides who may have it. Lanes are only ever
+-- added, so that whoever knows some of them finds the new ones.
+CREATE TABLE dibs.lanes (
+    id       integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    project  text COLLATE "C" NOT NULL,
+    type     text COLLATE "C" NOT NULL,
+    action   text COLLATE "C" NOT NULL,
+    approved boolean NOT NULL,
+    touches  boolean NOT NULL,
+    priority bigint NOT NULL,
+    UNIQUE (project, type, action, approved, touches, priority)
+);
+
+CREATE TABLE dibs.items (
+    id               text COLLATE "C" PRIMARY KEY,
+    project          text COLLATE "C" NOT NULL,
+    type             text COLLATE "C" NOT NULL,
+    action           text COLLATE "C" NOT NULL,
+    phase            text,
+    title            text NOT NULL,
+    body             text NOT NULL,
+    payload          json NOT NULL,
+    labels           text[] NOT NULL,
+    priority         bigint NOT NULL,
+    depends_on       text[] NOT NULL,
+    resources        text[] NOT NULL,
+    not_before       bigint,
+    timeout_seconds  double precision NOT NULL,
+    retries          bigint NOT NULL,
+    needs_approval   boolean NOT NULL,
+    approved         boolean NOT NULL,
+    status           text NOT NULL,
+    created_by       text NOT NULL,
+    created_at       bigint NOT NULL,
+    updated_at       bigint NOT NULL,
+    attempts         bigint NOT NULL,
+    strikes          bigint NOT NULL,
+    failures         bigint NOT NULL,
+    token            bigint NOT NULL,
+    revision         bigint NOT NULL,
+    offered_to       text,
+    offer_expires_at bigint,
+    seq              bigint GENERATED ALWAYS AS IDENTITY,  -- age: items are served in the order they were added
+    lane             integer NOT NULL
+) WITH (fillfactor = 80);
+
+-- What is kept for a waiter stands in no lane. The other statuses that people ask for and that hold few items have an index;
+-- what is in progress is found through `claims`, so that a claim and its end change no index but the key's.
+CREATE INDEX items_ready ON dibs.items (lane, seq) WHERE status = 'ready' AND offered_to IS NULL;
+CREATE INDEX items_due ON dibs.items (not_before) WHERE status = 'scheduled';
+CREATE INDEX items_offered ON dibs.items (offer_expires_at) WHERE offer_expires_at IS NOT NULL;
+CREATE INDEX items_waiting ON dibs.items (status) WHERE status IN ('pending_approval', 'blocked', 'parked');
+CREATE INDEX items_holding ON dibs.items (project) WHERE status = 'in_progress' AND resources <> '{}';
+
+-- What each item waits for; the column `depends_on` of its row is the same list in the order it was given.
+CREATE TABLE dibs.dependencies (
+    item  text COLLATE "C" NOT NULL,
+    needs text COLLATE "C" NOT NULL,
+    PRIMARY KEY (item, needs)
+);
+
+CREATE INDEX dependencies_needs ON dibs.dependencies (needs);
+
+-- Narrow, and no index on what a heartbeat changes: a renewal stays on its page.
+CREATE TABLE dibs.claims (
+    item            text COLLATE "C" PRIMARY KEY,
+    token           bigint NOT NULL,
+    session         text COLLATE "C" NOT NULL,
+    agent           text COLLATE "C" NOT NULL,
+    claimed_at      bigint NOT NULL,
+    renewed_at      bigint NOT NULL,
+    expires_at      bigint NOT NULL,
+    deadline_at     bigint NOT NULL,
+    ttl_seconds     double precision NOT NULL,
+    heartbeat_count bigint NOT NULL
+) WITH (fillfactor = 50);
+
+CREATE INDEX claims_session ON dibs.claims (session);
+CREATE INDEX claims_agent ON dibs.claims (agent);
+
+CREATE TABLE dibs.soft_claims (
+    item        text COLLATE "C" NOT NULL,
+    session     text COLLATE "C" NOT NULL,
+    agent       text COLLATE "C" NOT NULL,
+    claimed_at  bigint NOT NULL,
+    expires_at  bigint NOT NULL,
+    ttl_seconds double precision NOT NULL,
+    PRIMARY KEY (item, session)
+) WITH (fillfactor = 50);
+
+CREATE INDEX soft_claims_session ON dibs.soft_claims (session);
+
+CREATE TABLE dibs.tickets (
+    id          bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,  -- the order of the queue
+    item        text COLLATE "C" NOT NULL,
+    session     text COLLATE "C" NOT NULL,
+    agent       text COLLATE "C" NOT NULL,
+    since_at    bigint NOT NULL,
+    expires_at  bigint NOT NULL,
+    ttl_seconds double precision NOT NULL,
+    closed_at   bigint,
+    reason      text
+) WITH (fillfactor = 70);
+
+CREATE UNIQUE INDEX tickets_open ON dibs.tickets (item, session) WHERE closed_at IS NULL;
+CREATE INDEX tickets_session ON dibs.tickets (session) WHERE closed_at IS NULL;
+CREATE INDEX tickets_latest ON dibs.tickets (item, session, id);
+CREATE INDEX tickets_closed ON dibs.tickets (closed_at) WHERE closed_at IS NOT NULL;
+
+CREATE TABLE dibs.runs (
+    item       text COLLATE "C" NOT NULL,
+    token      bigint NOT NULL,
+    session    text COLLATE "C" NOT NULL,
+    agent      text COLLATE "C" NOT NULL,
+    started_at bigint NOT NULL,
+    ended_at   bigint,
+    outcome    text,
+    reason     text,
+    draft      text,
+    links      json NOT NULL,
+    cost       json NOT NULL,
+    seq        bigint GENERATED ALWAYS AS IDENTITY,
+    PRIMARY KEY (item, token)
+) WITH (fillfactor = 80);
+
+CREATE INDEX runs_seq ON dibs.runs (seq);
+CREATE INDEX runs_session ON dibs.runs (session, seq);
+
+-- Numbers of the feed are drawn with the item locked, so an item's events are in order; that none is passed over which commits
+-- late is the business of `dibs.feed_enter` and `dibs.feed_end`.
+CREATE TABLE dibs.events (
+    id      bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
+    item    text COLLATE "C" NOT NULL,
+    number  bigint NOT NULL,
+    kind    text NOT NULL,
+    at      bigint NOT NULL,
+    status  text NOT NULL,
+    token   bigint NOT NULL,
+    actor   text COLLATE "C" NOT NULL,
+    session text COLLATE "C",
+    agent   text COLLATE "C",
+    data    json NOT NULL,
+    UNIQUE (item, number)
+);
+
+CREATE TABLE dibs.agents (
+    name              text COLLATE "C" PRIMARY KEY,
+    types             text[] NOT NULL,
+    role              text,
+    max_claims        bigint,
+    max_claims_total  bigint,
+    claims_per_minute double precision,
+    claims_burst      bigint NOT NULL,
+    allowed_actions   text[] NOT NULL,
+    sensitive_actions text[] NOT NULL,
+    created_at        bigint NOT NULL,
+    updated_at        bigint NOT NULL,
+    bucket            double precision NOT NULL DEFAULT 0,  -- what is left of the rate, as of bucket_at
+    bucket_at         bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+
+CREATE TABLE dibs.sessions (
+    id            text COLLATE "C" PRIMARY KEY,
+    agent         text COLLATE "C" NOT NULL,
+    kind          text NOT NULL,
+    host          text NOT NULL,
+    boot_id       text,
+    pid_namespace bigint,
+    pid           bigint,
+    start_time    bigint,
+    meta          json NOT NULL,
+    started_at    bigint NOT NULL,
+    seen_at       bigint NOT NULL,
+    ended_at      bigint,
+    end_reason    text
+) WITH (fillfactor = 50);
+
+CREATE TABLE dibs.activity (
+    id      bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
+    at      bigint NOT NULL,
+    item    text COLLATE "C" NOT NULL,
+    session text COLLATE "C" NOT NULL,
+    agent   text COLLATE "C" NOT NULL,
+    action  text COLLATE "C" NOT NULL,
+    code    text NOT NULL,
+    details json NOT NULL
+);
+
+-- `shape` names the function whose answer was kept as it was; without one, the answer is as the wire has it.
+CREATE TABLE dibs.requests (
+    actor       text COLLATE "C" NOT NULL,
+    id          text COLLATE "C" NOT NULL,
+    fingerprint text NOT NULL,
+    answer      text NOT NULL,
+    at          bigint NOT NULL,
+    shape       text,
+    PRIMARY KEY (actor, id)
+);
+
+CREATE INDEX requests_at ON dibs.requests (at);
+
+-- What a board can be told, as far as the functions ask: see `Settings` in the client.
+CREATE TYPE dibs.settings AS (
+    ttl_seconds            double precision,
+    ttl_seconds_min        double precision,
+    ttl_seconds_max        double precision,
+    person_ttl_seconds     double precision,
+    person_ttl_seconds_max double precision,
+    max_strikes            bigint,
+    accept_seconds         double precision,
+    retry_backoff_seconds     double precision,
+    retry_backoff_seconds_max double precision,
+    request_kept_seconds   double precision,
+    activity_kept          bigint
+);

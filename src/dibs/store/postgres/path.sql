@@ -1,0 +1,190 @@
+-- What the verbs that the client's rules decide read and write. The hot verbs are functions: see functions/.
+
+-- name: clock
+SELECT dibs.clock()
+
+-- name: enter
+SELECT dibs.feed_enter(), dibs.clock()
+
+-- name: lock_request
+SELECT pg_advisory_xact_lock(25699, hashtext(:actor || chr(31) || :id))
+
+-- name: lock_session
+SELECT 1 FROM dibs.sessions WHERE id = :id FOR NO KEY UPDATE
+
+-- name: lock_items
+SELECT id FROM dibs.items WHERE id = ANY (:ids) ORDER BY id FOR NO KEY UPDATE
+
+-- name: lock_item
+SELECT dibs.lock_item(:id)
+
+-- name: tell_session
+SELECT pg_notify('dibs_' || md5(:session), '')
+
+-- name: item_by_id
+SELECT @item FROM dibs.items WHERE id = :id
+
+-- name: first_event
+SELECT @event FROM dibs.events WHERE item = :item AND number = 1
+
+-- name: claim_of_item
+SELECT @claim FROM dibs.claims WHERE item = :item
+
+-- name: run_by_token
+SELECT @run FROM dibs.runs WHERE item = :item AND token = :token
+
+-- name: latest_run
+SELECT @run FROM dibs.runs WHERE item = :item ORDER BY token DESC LIMIT 1
+
+-- name: last_run_of_session
+SELECT @run FROM dibs.runs WHERE item = :item AND session = :session ORDER BY token DESC LIMIT 1
+
+-- name: notes_of_run
+SELECT at, data::text FROM dibs.events
+WHERE item = :item AND token = :token AND kind = 'progress' ORDER BY number DESC LIMIT :limit
+
+-- name: comment_on_run
+SELECT data ->> 'comment' FROM dibs.events
+WHERE item = :item AND token = :token AND kind IN ('approved', 'sent_back') ORDER BY number DESC LIMIT 1
+
+-- name: session_by_id
+SELECT @session FROM dibs.sessions WHERE id = :id
+
+-- name: agent_by_name
+SELECT @agent FROM dibs.agents WHERE name = :name
+
+-- name: live_claim_count
+SELECT count(*) FROM dibs.claims WHERE session = :session AND expires_at > :now
+
+-- name: live_claim_count_of_agent
+SELECT count(*) FROM dibs.claims WHERE agent = :agent AND expires_at > :now
+
+-- name: next_expiry_of_agent
+SELECT min(expires_at) FROM dibs.claims WHERE agent = :agent AND expires_at > :now
+
+-- name: bucket_of_agent
+SELECT bucket, bucket_at FROM dibs.agents WHERE name = :name
+
+-- name: set_bucket
+UPDATE dibs.agents SET bucket = :bucket, bucket_at = :bucket_at WHERE name = :name
+
+-- name: blockers
+SELECT d.needs, n.status FROM dibs.dependencies d JOIN dibs.items n ON n.id = d.needs
+WHERE d.item = :item AND n.status <> 'done' ORDER BY d.needs
+
+-- name: blocked_by
+SELECT x.id FROM dibs.dependencies d JOIN dibs.items x ON x.id = d.item
+WHERE d.needs = :needs AND x.status = 'blocked' ORDER BY x.id
+
+-- name: open_tickets
+SELECT @ticket FROM dibs.tickets WHERE item = :item AND closed_at IS NULL ORDER BY id
+
+-- name: insert_ticket
+INSERT INTO dibs.tickets (item, session, agent, since_at, expires_at, ttl_seconds)
+VALUES (:item, :session, :agent, :since_at, :expires_at, :ttl_seconds)
+
+-- name: renew_ticket
+UPDATE dibs.tickets SET expires_at = :expires_at, ttl_seconds = :ttl_seconds WHERE id = :id AND closed_at IS NULL
+
+-- name: close_ticket
+UPDATE dibs.tickets SET closed_at = :closed_at, reason = :reason WHERE id = :id AND closed_at IS NULL
+
+-- name: holds
+SELECT to_json(x.resources)::text, x.id, c.session, c.agent
+FROM dibs.items x JOIN dibs.claims c ON c.item = x.id
+WHERE x.project = :project AND x.status = 'in_progress' AND x.resources <> '{}' AND c.expires_at > :now
+
+-- name: insert_item
+INSERT INTO dibs.items (@columns_of_item) VALUES (:@item)
+
+-- name: move_item
+UPDATE dibs.items
+SET status = :status, updated_at = :updated_at, attempts = :attempts, strikes = :strikes, failures = :failures,
+    token = :token, revision = :revision, not_before = :not_before, needs_approval = :needs_approval,
+    approved = :approved, offered_to = :offered_to, offer_expires_at = :offer_expires_at
+WHERE id = :id AND revision = :revision - 1
+
+-- name: rewrite_item
+UPDATE dibs.items
+SET (project, type, action, phase, title, body, payload, labels, priority, depends_on, resources, not_before,
+     timeout_seconds, retries, needs_approval, approved, status, offered_to, offer_expires_at, updated_at, revision)
+  = (:project, :type, :action, :phase, :title, :body, :payload::json,
+     ARRAY(SELECT json_array_elements_text(:labels::json)), :priority,
+     ARRAY(SELECT json_array_elements_text(:depends_on::json)), ARRAY(SELECT json_array_elements_text(:resources::json)),
+     :not_before, :timeout_seconds, :retries, :needs_approval, :approved, :status, :offered_to, :offer_expires_at,
+     :updated_at, :revision)
+WHERE id = :id AND revision = :revision - 1
+
+-- name: insert_claim
+INSERT INTO dibs.claims (@columns_of_claim) VALUES (:@claim)
+
+-- name: renew_claim
+UPDATE dibs.claims SET renewed_at = :renewed_at, expires_at = :expires_at, ttl_seconds = :ttl_seconds,
+                       heartbeat_count = :heartbeat_count
+WHERE item = :item AND token = :token
+
+-- name: delete_claim
+DELETE FROM dibs.claims WHERE item = :item AND token = :token
+
+-- name: insert_run
+INSERT INTO dibs.runs (@columns_of_run) VALUES (:@run)
+
+-- name: end_run
+UPDATE dibs.runs SET ended_at = :ended_at, outcome = :outcome, reason = :reason, draft = :draft, links = :links::json,
+                     cost = :cost::json
+WHERE item = :item AND token = :token AND outcome IS NULL
+
+-- name: insert_event
+INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
+VALUES (:item, :number, :kind, :at, :status, :token, :actor, :session, :agent, :data::json)
+
+-- name: see_session
+UPDATE dibs.sessions SET seen_at = :now WHERE id = :id
+
+-- name: insert_activity
+INSERT INTO dibs.activity (at, item, session, agent, action, code, details)
+VALUES (:at, :item, :session, :agent, :action, :code, :details::json)
+
+-- name: count_conflict
+UPDATE dibs.conflicts SET count = count + 1 WHERE slot = pg_backend_pid() & 15
+
+-- name: conflicts
+SELECT sum(count)::bigint FROM dibs.conflicts
+
+-- name: request
+SELECT fingerprint, answer FROM dibs.requests WHERE actor = :actor AND id = :id AND at > :since
+
+-- name: keep_request
+INSERT INTO dibs.requests (actor, id, fingerprint, answer, at) VALUES (:actor, :id, :fingerprint, :answer, :at)
+ON CONFLICT (actor, id) DO UPDATE
+SET fingerprint = excluded.fingerprint, answer = excluded.answer, at = excluded.at, shape = NULL
+
+-- name: due
+SELECT least((SELECT min(expires_at) FROM dibs.claims),
+             (SELECT min(not_before) FROM dibs.items WHERE status = 'scheduled'),
+             (SELECT min(offer_expires_at) FROM dibs.items WHERE offer_expires_at IS NOT NULL))
+
+-- name: due_of_item
+SELECT least((SELECT expires_at FROM dibs.claims WHERE item = :item),
+             (SELECT CASE status WHEN 'scheduled' THEN not_before END FROM dibs.items WHERE id = :item),
+             (SELECT offer_expires_at FROM dibs.items WHERE id = :item))
+
+-- name: meta
+SELECT value FROM dibs.meta WHERE name = :name
+
+-- Shared with other adders, not with a prune: what it forgets must be below the floor that a new item of its name starts at.
+-- name: token_floor
+SELECT value FROM dibs.meta WHERE name = 'token_floor' FOR SHARE
+
+-- name: feed_end
+SELECT dibs.feed_end()
+
+-- name: ahead
+SELECT count(*) FROM (
+    SELECT 1 FROM dibs.items x, dibs.agents a
+    WHERE a.name = :agent AND x.status = 'ready' AND x.offered_to IS NULL
+      AND (x.priority > :priority
+           OR (x.priority = :priority AND x.seq < (SELECT y.seq FROM dibs.items y WHERE y.id = :item)))
+      AND (a.types = '{}' OR x.type = ANY (a.types)) AND dibs.may_take(a, x.action, x.approved)
+      AND (x.resources = '{}' OR NOT dibs.in_use(x.id, x.project, x.resources, :session, :now))
+    LIMIT :most) AS before

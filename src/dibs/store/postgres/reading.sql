@@ -1,0 +1,88 @@
+-- What people and dashboards read. None of it takes a lock.
+
+-- name: list_items
+SELECT @item FROM dibs.items
+WHERE status = ANY (ARRAY(SELECT json_array_elements_text(:statuses::json)))
+  AND (:projects::text = '[]' OR project = ANY (ARRAY(SELECT json_array_elements_text(:projects::json))))
+  AND (:types::text = '[]' OR type = ANY (ARRAY(SELECT json_array_elements_text(:types::json))))
+  AND labels @> ARRAY(SELECT json_array_elements_text(:labels::json))
+ORDER BY priority DESC, seq LIMIT :limit
+
+-- name: runs_of_item
+SELECT @run FROM dibs.runs WHERE item = :item ORDER BY token DESC LIMIT :limit
+
+-- name: list_runs
+SELECT @run FROM dibs.runs
+WHERE (:item::text IS NULL OR item = :item) AND (:session::text IS NULL OR session = :session)
+  AND (:agent::text IS NULL OR agent = :agent)
+ORDER BY seq DESC LIMIT :limit
+
+-- name: runs_of_session
+SELECT @run FROM dibs.runs WHERE session = :session ORDER BY seq DESC LIMIT :limit
+
+-- name: feed
+SELECT @event FROM dibs.events WHERE id > :after AND id <= :until ORDER BY id LIMIT :limit
+
+-- name: feed_of_item
+SELECT @event FROM dibs.events WHERE item = :item AND id > :after ORDER BY number LIMIT :limit
+
+-- name: feed_newest
+SELECT @event FROM dibs.events WHERE id > :after AND id <= :until ORDER BY id DESC LIMIT :limit
+
+-- name: feed_of_item_newest
+SELECT @event FROM dibs.events WHERE item = :item AND id > :after ORDER BY number DESC LIMIT :limit
+
+-- name: list_activity
+SELECT @activity FROM dibs.activity
+WHERE (:item::text IS NULL OR item = :item) AND (:agent::text IS NULL OR agent = :agent)
+ORDER BY id DESC LIMIT :limit
+
+-- What is in progress has a claim, live or lapsed.
+-- name: in_progress
+SELECT c.item, c.session, s.kind
+FROM dibs.claims c JOIN dibs.items i ON i.id = c.item LEFT JOIN dibs.sessions s ON s.id = c.session
+ORDER BY c.expires_at <= :now, c.agent, c.claimed_at, i.seq
+
+-- name: live_soft_claims
+SELECT @soft FROM dibs.soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item
+
+-- name: count_waiters
+SELECT count(*) FROM dibs.tickets WHERE closed_at IS NULL AND expires_at > :now
+
+-- name: latest_ticket
+SELECT @ticket FROM dibs.tickets WHERE item = :item AND session = :session ORDER BY id DESC LIMIT 1
+
+-- name: list_agents
+SELECT @agent FROM dibs.agents ORDER BY name
+
+-- name: list_sessions
+SELECT @session FROM dibs.sessions WHERE :ended OR ended_at IS NULL ORDER BY seen_at DESC, id LIMIT :limit
+
+-- name: owned_sessions
+SELECT id, boot_id, pid_namespace, pid, start_time
+FROM dibs.sessions s
+WHERE ended_at IS NULL AND boot_id = :boot_id AND pid_namespace = :pid_namespace
+  AND EXISTS (SELECT 1 FROM dibs.claims c WHERE c.session = s.id)
+
+-- name: count_by_status
+SELECT status, count(*) FROM dibs.items GROUP BY status
+
+-- name: ready_depth
+SELECT project, type, priority, count(*) FROM dibs.items WHERE status = 'ready'
+GROUP BY project, type, priority ORDER BY priority DESC, project, type
+
+-- name: count_live_claims
+SELECT count(*) FROM dibs.claims WHERE expires_at > :now
+
+-- name: count_live_sessions
+SELECT count(*) FROM dibs.sessions WHERE ended_at IS NULL
+
+-- name: count_by_outcome
+SELECT coalesce(outcome, 'running'), count(*) FROM dibs.runs GROUP BY outcome
+
+-- name: mean_time_to_claim
+SELECT avg(first.at - i.created_at)::double precision / 1000
+FROM (SELECT item, min(started_at) AS at FROM dibs.runs GROUP BY item) AS first JOIN dibs.items i ON i.id = first.item
+
+-- name: mean_claim_duration
+SELECT avg(ended_at - started_at)::double precision / 1000 FROM dibs.runs WHERE ended_at IS NOT NULL

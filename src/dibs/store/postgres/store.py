@@ -1,0 +1,283 @@
+"""The PostgreSQL store: many machines, many writers at a time, each row locked by who decides about it.
+
+The claim path is one function call, one round trip, one transaction a verb: `claim_path` and functions/. What people
+do is loaded, decided by the rules and written, as on SQLite: `dibs.store.tables`. Here is what carries both:
+connections, trying again, and telling those who wait.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import psycopg
+
+from dibs.errors import DibsError, Invalid, StoreUnavailable, StoreUnusable
+from dibs.store.contract import Store
+from dibs.store.postgres.claim_path import ClaimPath
+from dibs.store.postgres.connecting import AGAIN, RETRY_SECONDS, Pool, explain, is_away, pause
+from dibs.store.postgres.lanes import Lanes
+from dibs.store.postgres.migrating import migrate
+from dibs.store.postgres.queries import STATEMENTS
+from dibs.store.postgres.transaction import PostgresTransaction
+from dibs.store.postgres.wakeup import ListeningWatch, PollingWatch, Teller
+from dibs.store.tables import archive, requests
+from dibs.store.tables.reading import Reading
+from dibs.store.tables.tickets import Tickets
+from dibs.store.tables.transaction import Refused
+from dibs.store.tables.upkeep import Upkeep
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, TypeVar
+
+    from dibs.config import Settings
+    from dibs.model import Prune, Request
+    from dibs.store.contract import Watch
+    from dibs.store.postgres.connecting import Connection
+    from dibs.store.tables.transaction import Transaction
+    from dibs.value import Value
+
+    T = TypeVar("T")
+
+#: A conflict with others that comes back this often is no coincidence.
+AGAIN_MAX = 30
+
+
+class Attempt:
+    """One attempt at a piece of work: from `unsure` on, a broken connection leaves it unknown whether it was done."""
+
+    unsure = False
+
+
+class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Store):
+    def __init__(self, url: str, settings: Settings, *, create: bool = False, look_seconds: float = 1.0) -> None:
+        """`look_seconds`: how long `next` may go by what it remembers of the lanes before it looks at everything."""
+        self.url = url
+        self.settings = settings
+        #: How often work was done again because of others (a deadlock, say), and because a connection was lost.
+        self.conflicts = self.reconnects = 0
+        self._pool = Pool(url, settings.lock_wait_seconds)
+        self._teller = Teller(self._pool)
+        self._lanes = Lanes(look_seconds)
+        self._settings_row = _settings_row(settings)
+        try:
+            self._hello()
+        except StoreUnusable as error:
+            if not create or error.facts.get("schema") != 0:
+                raise
+            migrate(url)
+            self._hello()
+
+    def call(self, function: str, *parameters: Any, repeatable: bool) -> dict[str, Any]:
+        """Call a function of the board: one round trip, one transaction.
+
+        `again` in its answer says that an earlier attempt may have been done as well.
+        """
+        attempts = 0
+
+        def work(connection: Connection, attempt: Attempt) -> dict[str, Any]:
+            nonlocal attempts
+            attempt.unsure = True
+            attempts += 1
+            row = connection.execute(function, parameters).fetchone()
+            assert row is not None
+            answer: dict[str, Any] = row[0]
+            if attempts > 1:
+                answer["again"] = True
+            return answer
+
+        return self._done(work, repeatable)
+
+    def write(
+        self, work: Callable[[Transaction], T], request: Request | None = None, kind: type[Value] | None = None
+    ) -> T:
+        """Do `work` in one durable transaction. With a request, once: its answer, of values of `kind`, is kept."""
+        refusal: DibsError | None = None
+        changed = False
+
+        def transact(connection: Connection, attempt: Attempt) -> T:
+            nonlocal refusal, changed
+            refusal = None
+            connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+            try:
+                if request is not None:
+                    connection.execute(STATEMENTS["lock_request"], {"actor": request.actor, "id": request.id})
+                t = PostgresTransaction(connection, self.settings, writable=True)
+                known: T | None = None if request is None else requests.answered(t, request, kind)
+                if known is not None:
+                    return known
+                answer: Any = None
+                try:
+                    answer = work(t)
+                except Refused as refused:
+                    refusal = refused.refusal
+                if request is not None and refusal is None and answer != ():
+                    requests.keep(t, request, answer)
+                attempt.unsure = True
+                connection.execute("COMMIT")
+                changed = t.changed
+                result: T = answer
+                return result
+            finally:
+                if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                    connection.execute("ROLLBACK")
+
+        answer = self._done(transact, repeatable=request is not None)
+        if changed:
+            self._teller.tell()
+        if refusal is not None:
+            raise refusal
+        return answer
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        """Do `work` on one snapshot, without any lock."""
+
+        def look(connection: Connection, attempt: Attempt) -> T:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            try:
+                return work(PostgresTransaction(connection, self.settings, writable=False))
+            finally:
+                if not connection.closed:
+                    connection.execute("ROLLBACK")
+
+        return self._done(look, repeatable=True)
+
+    def feed_end(self) -> int:
+        def look(connection: Connection, attempt: Attempt) -> int:
+            row = connection.execute(STATEMENTS["feed_end"]).fetchone()
+            assert row is not None
+            return int(row[0])
+
+        return self._done(look, repeatable=True)
+
+    # Waiting
+
+    def tell(self) -> None:
+        self._teller.tell()
+
+    def watch(self, *, session: str | None = None) -> Watch:
+        if self._pool.behind_pooler:
+            return PollingWatch(self.feed_end)
+        return ListeningWatch(self.url, session, self.feed_end)
+
+    # Whole boards
+
+    def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
+        return self.write(lambda t: archive.prune(t, older_than_seconds, limit))
+
+    def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        try:
+            with self._pool.connection() as connection:
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                try:
+                    yield from archive.export(PostgresTransaction(connection, self.settings, writable=False))
+                finally:
+                    if not connection.closed:
+                        connection.execute("ROLLBACK")
+        except psycopg.Error as error:
+            raise explain(error) from error
+
+    def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
+        def load(t: Transaction) -> int:
+            count = archive.load(t, records)
+            t.one("number_on")
+            return count
+
+        return self.write(load)
+
+    def backup(self, path: str) -> None:
+        from dibs.store.postgres import backups
+
+        backups.write(path, self.export())
+
+    def restore(self, path: str, *, actor: str) -> int:
+        from dibs.store.postgres import backups
+
+        if not os.path.isfile(path):
+            raise Invalid(f"there is no backup at {path}", field="path")
+        backups.refuse_foreign(path)
+
+        def restore(t: Transaction) -> int:
+            # Emptied under a lock on every table: what was given last has to be what is moved on from.
+            t.run("lock_tables", {})
+            given = archive.highest(t)
+            t.run("empty", {})
+            t.run("zero", {})
+            archive.load(t, backups.read(path))
+            t.one("number_on")
+            return archive.move_on(t, given, actor)
+
+        return self.write(restore)
+
+    def check(self) -> tuple[str, ...]:
+        def check(t: Transaction) -> tuple[str, ...]:
+            found = [f"{item} is in progress and has no claim" for (item,) in t.all("without_claim")]
+            found += [f"{item} is {status} and has a claim" for item, status in t.all("with_stray_claim")]
+            row = t.one("durability")
+            if row is not None and row[0] == "off":
+                found.append("synchronous_commit is off: what was acknowledged may be lost in a crash; turn it on")
+            return tuple(found)
+
+        return self.read(check)
+
+    def close(self) -> None:
+        self._teller.close()
+        self._pool.close()
+
+    def _hello(self) -> None:
+        """A first connection, so that a wrong URL or schema is told here and not by the first verb."""
+        self._done(lambda connection, attempt: None, repeatable=True)
+
+    def _done(self, work: Callable[[Connection, Attempt], T], repeatable: bool) -> T:
+        """Do it; again after a conflict, and after a lost connection if that cannot do it twice."""
+        end = time.monotonic() + self.settings.lock_wait_seconds
+        tries = 0
+        while True:
+            attempt = Attempt()
+            try:
+                with self._pool.connection() as connection:
+                    return work(connection, attempt)
+            except psycopg.Error as error:
+                conflict = isinstance(error, (*AGAIN, psycopg.errors.UniqueViolation))
+                if conflict:
+                    self.conflicts += 1
+                elif not is_away(error):
+                    raise explain(error) from error
+                elif attempt.unsure and not repeatable:
+                    raise _unknown(error) from error
+                else:
+                    self.reconnects += 1
+                if time.monotonic() >= end or (conflict and tries >= AGAIN_MAX):
+                    raise explain(error) from error
+            tries += 1
+            pause(tries)
+
+
+def _unknown(error: psycopg.Error) -> StoreUnavailable:
+    text = " ".join(str(error).split())
+    return StoreUnavailable(
+        f"the connection broke before the answer came, so it is not known whether this was done ({text});"
+        " look, or ask with a request id, which makes asking again safe",
+        outcome="unknown",
+        retry_after_seconds=RETRY_SECONDS,
+    )
+
+
+def _settings_row(settings: Settings) -> str:
+    """The settings as the functions take them: a row of type `dibs.settings`."""
+    names = (
+        "ttl_seconds",
+        "ttl_seconds_min",
+        "ttl_seconds_max",
+        "person_ttl_seconds",
+        "person_ttl_seconds_max",
+        "max_strikes",
+        "accept_seconds",
+        "retry_backoff_seconds",
+        "retry_backoff_seconds_max",
+        "request_kept_seconds",
+        "activity_kept",
+    )
+    return f"({','.join(str(getattr(settings, name)) for name in names)})"

@@ -1,0 +1,108 @@
+"""A transaction on PostgreSQL, for the verbs that the client's rules decide.
+
+Rows are locked in one order: the session, items by id (what an item waits for before itself), claims. The clock is
+read again whenever an item is locked, so that what was decided on could not change since.
+"""
+
+from __future__ import annotations
+
+import psycopg
+
+from dibs import jsontext, wire
+from dibs.store.postgres import answers
+from dibs.store.postgres.queries import STATEMENTS
+from dibs.store.tables.transaction import Transaction
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from dibs.config import Settings
+    from dibs.model import Item
+    from dibs.rules.claiming import Asker
+    from dibs.rules.decision import Step
+    from dibs.store.postgres.connecting import Connection
+
+#: Rows that a reader of a whole table has at a time.
+BATCH = 2000
+
+
+class PostgresTransaction(Transaction):
+    misfits = (psycopg.IntegrityError, psycopg.DataError)
+
+    def __init__(self, connection: Connection, settings: Settings, *, writable: bool) -> None:
+        self.settings = settings
+        self.writable = writable
+        self._connection = connection
+        row = self.one("enter" if writable else "clock")
+        assert row is not None
+        self.now = row[-1]
+
+    def one(self, statement: str, /, **parameters: Any) -> tuple[Any, ...] | None:
+        return self._connection.execute(STATEMENTS[statement], parameters).fetchone()
+
+    def all(self, statement: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
+        return self._connection.execute(STATEMENTS[statement], parameters).fetchall()
+
+    def each(self, statement: str, /, **parameters: Any) -> Iterator[tuple[Any, ...]]:
+        with self._connection.cursor(name=f"each_{statement}") as cursor:
+            cursor.itersize = BATCH
+            for row in cursor.execute(STATEMENTS[statement], parameters):
+                yield _as_on_the_wire(row) if statement == "requests" else row
+
+    def run(self, statement: str, parameters: dict[str, Any]) -> None:
+        self._connection.execute(STATEMENTS[statement], parameters)
+
+    def run_one(self, statement: str, parameters: dict[str, Any]) -> None:
+        hit = self._connection.execute(STATEMENTS[statement], parameters).rowcount
+        if hit != 1:
+            raise AssertionError(f"{statement} hit {hit} rows instead of one")
+
+    def take(self, step: Step) -> None:
+        super().take(step)
+        # Who waits is told by the commit itself: nobody else would.
+        waiting = {ticket.session for ticket in step.closed}
+        if step.event.kind == "offered" and step.event.session is not None:
+            waiting.add(step.event.session)
+        for session in sorted(waiting):
+            self.run("tell_session", {"session": session})
+
+    def lock_items(self, items: Iterable[str]) -> None:
+        ids = list(items)
+        if ids and self.writable:
+            self.all("lock_items", ids=ids)
+
+    def lock_session(self, session: str) -> None:
+        if self.writable:
+            self.one("lock_session", id=session)
+
+    def lock_item(self, item: str) -> None:
+        if self.writable:
+            row = self.one("lock_item", id=item)
+            assert row is not None
+            self.now = row[0]
+
+    def ahead_of(self, asker: Asker, item: Item, most: int) -> int:
+        row = self.one(
+            "ahead",
+            agent=asker.agent.name,
+            session=asker.session.id,
+            item=item.id,
+            priority=item.priority,
+            most=most,
+            now=self.now,
+        )
+        return 0 if row is None else int(row[0])
+
+    def number_events_past(self, number: int) -> None:
+        if number:
+            self.run("number_events_past", {"number": number})
+
+
+def _as_on_the_wire(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A kept answer as every store understands it; those of the functions are kept as they were."""
+    *columns, answer, at, shape = row
+    if shape is not None:
+        answer = jsontext.dumps(wire.encode(answers.SHAPES[shape](jsontext.loads(answer))))
+    return (*columns, answer, at)

@@ -1,0 +1,104 @@
+-- Agents, sessions, dependencies, and what a prune forgets.
+
+-- name: put_agent
+INSERT INTO dibs.agents (@columns_of_agent) VALUES (:@agent)
+ON CONFLICT (name) DO UPDATE SET types = excluded.types, role = excluded.role, max_claims = excluded.max_claims,
+    max_claims_total = excluded.max_claims_total, claims_per_minute = excluded.claims_per_minute,
+    claims_burst = excluded.claims_burst, allowed_actions = excluded.allowed_actions,
+    sensitive_actions = excluded.sensitive_actions, updated_at = excluded.updated_at
+
+-- name: create_agent
+INSERT INTO dibs.agents (@columns_of_agent) VALUES (:@agent) ON CONFLICT (name) DO NOTHING
+
+-- name: put_session
+INSERT INTO dibs.sessions (@columns_of_session) VALUES (:@session)
+ON CONFLICT (id) DO UPDATE SET agent = excluded.agent, kind = excluded.kind, host = excluded.host,
+    boot_id = excluded.boot_id, pid_namespace = excluded.pid_namespace, pid = excluded.pid,
+    start_time = excluded.start_time, meta = excluded.meta, started_at = excluded.started_at,
+    seen_at = excluded.seen_at, ended_at = excluded.ended_at, end_reason = excluded.end_reason
+
+-- name: items_of_session
+SELECT item FROM dibs.claims WHERE session = :session ORDER BY claimed_at, item
+LIMIT CASE WHEN :limit < 0 THEN NULL ELSE :limit END
+
+-- name: items_around_session
+SELECT item FROM dibs.claims WHERE session = :session
+UNION SELECT item FROM dibs.tickets WHERE session = :session AND closed_at IS NULL
+
+-- name: tickets_of_session
+SELECT item FROM dibs.tickets WHERE session = :session AND closed_at IS NULL ORDER BY item
+
+-- name: put_soft_claim
+INSERT INTO dibs.soft_claims (@columns_of_soft) VALUES (:@soft)
+ON CONFLICT (item, session) DO UPDATE SET agent = excluded.agent, claimed_at = excluded.claimed_at,
+    expires_at = excluded.expires_at, ttl_seconds = excluded.ttl_seconds
+
+-- name: soft_claim
+SELECT @soft FROM dibs.soft_claims WHERE item = :item AND session = :session AND expires_at > :now
+
+-- name: drop_soft_claim
+DELETE FROM dibs.soft_claims WHERE item = :item AND session = :session
+
+-- name: drop_soft_claims_of_session
+DELETE FROM dibs.soft_claims WHERE session = :session
+
+-- name: put_dependency
+INSERT INTO dibs.dependencies (item, needs) VALUES (:item, :needs) ON CONFLICT DO NOTHING
+
+-- One that is gone was done, and must not wait for a new item of its name.
+-- name: put_dependency_if_there
+INSERT INTO dibs.dependencies (item, needs)
+SELECT :item, :needs WHERE EXISTS (SELECT 1 FROM dibs.items WHERE id = :needs) ON CONFLICT DO NOTHING
+
+-- name: drop_dependencies
+DELETE FROM dibs.dependencies WHERE item = :item
+
+-- name: in_a_cycle
+WITH RECURSIVE reach (id) AS (
+    SELECT needs FROM dibs.dependencies WHERE item = :item
+    UNION SELECT d.needs FROM reach JOIN dibs.dependencies d ON d.item = reach.id
+)
+SELECT 1 FROM reach WHERE id = :item LIMIT 1
+
+-- Prunable: ended long ago, and no item that has yet to end waits for it in vain (a done one keeps nobody waiting).
+-- name: prunable
+SELECT i.id FROM dibs.items i
+WHERE i.status IN ('done', 'failed', 'rejected', 'cancelled') AND i.updated_at < :before
+  AND (i.status = 'done' OR NOT EXISTS (
+      SELECT 1 FROM dibs.dependencies d JOIN dibs.items waiting ON waiting.id = d.item
+      WHERE d.needs = i.id AND waiting.status NOT IN ('done', 'rejected', 'cancelled')  -- a failed one may be tried again
+  ))
+LIMIT :limit FOR UPDATE SKIP LOCKED
+
+-- name: highest_pruned
+SELECT max(i.token), max(e.id), count(e.id)
+FROM dibs.items i JOIN dibs.events e ON e.item = i.id
+WHERE i.id = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
+
+-- name: raise_floor
+UPDATE dibs.meta SET value = greatest(value, :value) WHERE name = :name
+
+-- name: prune_items
+DELETE FROM dibs.items WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
+
+-- name: prune_events
+DELETE FROM dibs.events WHERE item = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
+
+-- name: prune_runs
+DELETE FROM dibs.runs WHERE item = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
+
+-- name: prune_dependencies
+DELETE FROM dibs.dependencies
+WHERE item = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
+   OR needs = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
+
+-- name: prune_tickets
+DELETE FROM dibs.tickets WHERE item = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
+
+-- name: prune_soft_claims
+DELETE FROM dibs.soft_claims WHERE item = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
+
+-- name: prune_sessions
+DELETE FROM dibs.sessions WHERE id IN (
+    SELECT s.id FROM dibs.sessions s WHERE s.ended_at < :before
+    AND NOT EXISTS (SELECT 1 FROM dibs.runs r WHERE r.session = s.id) LIMIT :limit FOR UPDATE SKIP LOCKED)

@@ -1,0 +1,158 @@
+"""Being woken: NOTIFY tells, outside the transactions it tells of, and LISTEN hears, while somebody waits.
+
+A NOTIFY inside a claim's transaction would make all commits take turns, so it is sent afterwards: the first change at
+once, further ones together, ten times a second at most. What concerns one waiter's ticket is told by the transaction
+itself, to that waiter alone. Behind a pooler nothing can be heard; there, a waiter looks, less and less often.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+import time
+
+import psycopg
+
+from dibs.errors import DibsError, StoreUnavailable
+from dibs.store.contract import Watch
+from dibs.store.postgres.connecting import connect, explain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.store.postgres.connecting import Connection, Pool
+
+CHANNEL = "dibs"
+TOGETHER_SECONDS = 0.1
+#: A change whose teller died before it told is found after this long.
+LOST_WORD_SECONDS = 1.0
+POLL_SECONDS_MIN = 0.02
+POLL_SECONDS_MAX = 0.1
+
+
+class Teller:
+    """Tells that something changed. A hint: whoever cannot tell has not failed in what it did."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._lock = threading.Lock()
+        self._told = 0.0
+        self._later: threading.Timer | None = None
+        self._pid = os.getpid()
+
+    def tell(self) -> None:
+        if self._pid != os.getpid():
+            self._lock, self._later, self._pid = threading.Lock(), None, os.getpid()
+        with self._lock:
+            if self._later is not None:
+                return
+            left = self._told + TOGETHER_SECONDS - time.monotonic()
+            if left > 0:
+                self._later = threading.Timer(left, self._tell_now)
+                self._later.daemon = True
+                self._later.start()
+                return
+            self._told = time.monotonic()
+        self._notify()
+
+    def close(self) -> None:
+        """Nothing is left untold."""
+        with self._lock:
+            later, self._later = self._later, None
+        if later is not None and self._pid == os.getpid():
+            later.cancel()
+            self._notify()
+
+    def _tell_now(self) -> None:
+        with self._lock:
+            self._later = None
+            self._told = time.monotonic()
+        self._notify()
+
+    def _notify(self) -> None:
+        with contextlib.suppress(psycopg.Error, DibsError), self._pool.connection() as connection:
+            connection.execute("SELECT pg_notify(%s, '')", (CHANNEL,))
+
+
+class ListeningWatch(Watch):
+    """Hears of every change, or with a session only of what concerns its tickets."""
+
+    def __init__(self, url: str, session: str | None, feed_end: Callable[[], int]) -> None:
+        self._url = url
+        self._channel = CHANNEL if session is None else channel_of(session)
+        self._look = feed_end if session is None else None
+        self._connection: Connection | None = self._listening()
+        self._seen = 0 if self._look is None else self._look()
+
+    def wait(self, timeout_seconds: float) -> bool:
+        end = time.monotonic() + timeout_seconds
+        while True:
+            left = max(0.0, end - time.monotonic())
+            if self._heard(left if self._look is None else min(left, LOST_WORD_SECONDS)):
+                if self._look is not None:
+                    self._seen = self._look()
+                return True
+            if self._look is not None:
+                seen = self._look()
+                if seen != self._seen:
+                    self._seen = seen
+                    return True
+            if time.monotonic() >= end:
+                return False
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _heard(self, timeout_seconds: float) -> bool:
+        try:
+            if self._connection is None:
+                self._connection = self._listening()
+                return True  # nobody knows what was missed
+            # One look answers all that have come by then.
+            return bool(list(self._connection.notifies(timeout=timeout_seconds, stop_after=1)))
+        except psycopg.Error:
+            self.close()
+            time.sleep(min(timeout_seconds, POLL_SECONDS_MAX))
+            return True
+
+    def _listening(self) -> Connection:
+        try:
+            connection = connect(self._url)
+            connection.execute(f'LISTEN "{self._channel}"')
+            return connection
+        except psycopg.Error as error:
+            raise explain(error) from error
+
+
+class PollingWatch(Watch):
+    def __init__(self, feed_end: Callable[[], int]) -> None:
+        self._look = feed_end
+        self._seen = feed_end()
+
+    def wait(self, timeout_seconds: float) -> bool:
+        end = time.monotonic() + timeout_seconds
+        pause = POLL_SECONDS_MIN
+        while True:
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            jitter = 0.5 + os.urandom(1)[0] / 256
+            time.sleep(min(left, pause * jitter))
+            pause = min(2 * pause, POLL_SECONDS_MAX)
+            with contextlib.suppress(StoreUnavailable):
+                seen = self._look()
+                if seen != self._seen:
+                    self._seen = seen
+                    return True
+
+    def close(self) -> None:
+        pass
+
+
+def channel_of(session: str) -> str:
+    return f"{CHANNEL}_{hashlib.md5(session.encode(), usedforsecurity=False).hexdigest()}"

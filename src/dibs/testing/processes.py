@@ -1,0 +1,60 @@
+"""Other processes' children: found, and waited for although they are not ours."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+
+POLL_SECONDS = 0.005
+KILLED_SECONDS_MAX = 10.0
+
+
+def children(parent: int) -> list[int]:
+    return [pid for pid, of, state in _all() if of == parent and state != "Z"]
+
+
+def alive(pids: list[int]) -> list[int]:
+    """Those that are still at work. One that nobody has buried holds nothing any more."""
+    working = {pid for pid, _, state in _all() if state != "Z"}
+    return [pid for pid in pids if pid in working]
+
+
+def await_gone(pids: list[int], patience_seconds: float) -> None:
+    """Wait for them to end by themselves, then kill those that have not."""
+    left = _left(pids, patience_seconds)
+    for pid in left:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    stuck = _left(left, KILLED_SECONDS_MAX)
+    assert not stuck, f"killed and still there: {stuck}"
+
+
+def _left(pids: list[int], patience_seconds: float) -> list[int]:
+    end = time.monotonic() + patience_seconds
+    while pids and time.monotonic() < end:
+        time.sleep(POLL_SECONDS)  # bounded polling: only a parent can wait for a process
+        pids = alive(pids)
+    return pids
+
+
+def _all() -> list[tuple[int, int, str]]:
+    """Pid, parent and state of every process."""
+    if not os.path.exists("/proc/self/stat"):
+        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,state="], capture_output=True, text=True, check=True)
+        return [(int(pid), int(of), state[0]) for pid, of, state in map(str.split, listed.stdout.splitlines())]
+    found = (_stat(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return [one for one in found if one is not None]
+
+
+def _stat(pid: int) -> tuple[int, int, str] | None:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            # The name before it may hold anything but ends with the last bracket.
+            state, of = file.read().rpartition(")")[2].split()[:2]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return pid, int(of), state
