@@ -286,7 +286,10 @@ class Board:
             return claim()
         from dibs import queue
 
-        return queue.claim_in_turn(self.store, item, session, claim, wait_seconds, on_wait, self._bury_the_dead)
+        accept_seconds = self.settings.accept_seconds
+        return queue.claim_in_turn(
+            self.store, item, session, claim, wait_seconds, accept_seconds, on_wait, self._bury_the_dead
+        )
 
     def recover(
         self,

@@ -30,6 +30,7 @@ def claim_in_turn(
     session: str,
     claim: Callable[[], Grant],
     wait_seconds: float,
+    accept_seconds: float,
     on_wait: Callable[[Waiting], None] | None,
     bury_the_dead: Callable[[], bool],
 ) -> Grant:
@@ -50,7 +51,8 @@ def claim_in_turn(
             if left <= 0:
                 return claim()
             due = store.due_seconds(item)
-            watch.wait(min(left, RENEW_SECONDS, RENEW_SECONDS if due is None else due))
+            # An offer to somebody else may wake only them: one look within its time tells when it lapses.
+            watch.wait(min(left, RENEW_SECONDS, accept_seconds, RENEW_SECONDS if due is None else due))
             bury_the_dead()
             standing = store.ticket(item, session=session)
             if standing.status in ENDED:

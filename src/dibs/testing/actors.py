@@ -181,6 +181,15 @@ class Actor:
             raise AssertionError(f"actor {self.pid} said {found} where {expected!r} was due\n{found.get('crash', '')}")
         return found
 
+    def read_past(self, passed: str, expected: str) -> dict[str, Any]:
+        """The first line with the key `expected`, after however many with the key `passed`."""
+        while True:
+            found: dict[str, Any] = json.loads(self._line(PATIENCE_SECONDS))
+            if passed not in found:
+                if expected not in found:
+                    raise AssertionError(f"actor {self.pid} said {found} where {expected!r} was due\n{self.errors()}")
+                return found
+
     def _line(self, patience_seconds: float) -> bytes:
         end = time.monotonic() + patience_seconds
         poll = select.poll()

@@ -65,7 +65,7 @@ class Recorder:
         try:
             answer = getattr(self.board, verb)(*([] if item is None else [item]), **kwargs)
         except DibsError as refusal:
-            facts = {name: refusal.facts.get(name) for name in ("holder", "taken_over_by", "how", "status")}
+            facts = {name: refusal.facts.get(name) for name in ("holder", "taken_over_by", "how", "status", "outcome")}
             self._write(end_ns=time.monotonic_ns(), code=refusal.code, facts=facts)
             raise
         self._write(end_ns=time.monotonic_ns(), **summary(answer))

@@ -110,7 +110,12 @@ def sweep(answer: Answer) -> Sweep:
 
 
 #: How a kept answer is read again, by the name it was kept under.
-SHAPES: dict[str, Callable[[Answer], object]] = {"claim": grant, "next": grants, "finish": ended}
+SHAPES: dict[str, Callable[[Answer, Settings], object]] = {
+    "claim": lambda answer, _: grant(answer),
+    "next": lambda answer, _: grants(answer),
+    "finish": lambda answer, _: ended(answer),
+    "progress": renewal,
+}
 
 
 def kept(answer: Answer, kind: type[Value]) -> Any:
@@ -131,7 +136,6 @@ def refusal(
     token: int | None = None,
     ttl_seconds: float | None = None,
     agent: str | None = None,
-    unless_after: int | None = None,
     item_id: str | None = None,
     settings: Settings,
 ) -> DibsError:
@@ -149,7 +153,7 @@ def refusal(
         return fenced(facts, session, token)
     if no == "MUST_SUBMIT":
         return limits.must_submit(_agent(facts), item(facts["item"]))
-    return _not_given(answer, facts, unless_after)
+    return _not_given(answer, facts)
 
 
 def forced(answer: Answer, *, actor: str, reason: str, token: int | None, item_id: str) -> DibsError:
@@ -184,7 +188,7 @@ def wrong_agent(session: str, its: str, agent: str | None) -> Invalid:
     )
 
 
-def _not_given(answer: Answer, facts: Answer, unless_after: int | None) -> DibsError:
+def _not_given(answer: Answer, facts: Answer) -> DibsError:
     load = Load(
         held=answer["held"],
         held_total=answer["held_total"],
@@ -198,7 +202,7 @@ def _not_given(answer: Answer, facts: Answer, unless_after: int | None) -> DibsE
     else:
         holds = tuple(Hold(resource=r, item=i, session=s, agent=a) for r, i, s, a in facts["holds"])
         asker = claiming.Asker(session=session(facts["session"]), agent=agent, load=load, holds=holds)
-        reasons = claiming.reasons(now, _state(facts), asker, unless_after)
+        reasons = claiming.reasons(now, _state(facts), asker)
         found = next((one for one in reasons if one.code == answer["no"]), None)
     if found is None:
         raise AssertionError(f"the database says {answer['no']} and the rules see no reason: {answer}")

@@ -7,26 +7,22 @@ import time
 from abc import abstractmethod
 
 from dibs import jsontext
-from dibs.errors import ClaimExpired
 from dibs.model import READY, Ended, Grant, Renewal
-from dibs.rules import claiming
 from dibs.store.postgres import answers
 from dibs.store.tables.requests import reused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, TypeVar
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from dibs.config import Settings
     from dibs.model import Heartbeat, Owner, Request, Sweep
     from dibs.store.postgres.lanes import Lanes
-    from dibs.store.tables.transaction import Transaction
-
-    T = TypeVar("T")
 
 CLAIM = (
-    "SELECT dibs.claim(%s::text, %s::text, %s::text, %s::double precision, %s::bigint, %s::dibs.settings, %s::text[])"
+    "SELECT dibs.claim(%s::text, %s::text, %s::text, %s::double precision, %s::boolean, %s::bigint, %s::dibs.settings,"
+    " %s::text[])"
 )
 NEXT = (
     "SELECT dibs.next(%s::text, %s::text, %s::text[], %s::text[], %s::bigint, %s::double precision,"
@@ -55,9 +51,6 @@ class ClaimPath:
     def call(self, function: str, *parameters: Any, repeatable: bool) -> dict[str, Any]: ...
 
     @abstractmethod
-    def read(self, work: Callable[[Transaction], T]) -> T: ...
-
-    @abstractmethod
     def tell(self) -> None:
         """Wake whoever waits: something changed."""
 
@@ -70,7 +63,7 @@ class ClaimPath:
         ttl_seconds: float | None = None,
         request: Request | None = None,
     ) -> Grant:
-        return self._claim(item, session, agent, ttl_seconds, request, None)
+        return self._claim(item, session, agent, ttl_seconds, request)
 
     def recover(
         self,
@@ -81,18 +74,7 @@ class ClaimPath:
         ttl_seconds: float | None = None,
         request: Request | None = None,
     ) -> Grant:
-        def lost(t: Transaction) -> int:
-            try:
-                _, claim = t.fenced(item, session, token)
-                return claim.token
-            except ClaimExpired as error:
-                if not claiming.recoverable(error):
-                    raise
-                given: int = error.facts["token"]
-                return given
-
-        # Looked up before, decided after: the claim is given only if this is still the latest token.
-        return self._claim(item, session, None, ttl_seconds, request, self.read(lost))
+        return self._claim(item, session, None, ttl_seconds, request, recover=True, token=token)
 
     def _claim(
         self,
@@ -101,7 +83,9 @@ class ClaimPath:
         agent: str | None,
         ttl_seconds: float | None,
         request: Request | None,
-        unless_after: int | None,
+        *,
+        recover: bool = False,
+        token: int | None = None,
     ) -> Grant:
         # Asked again, a session is given its own claim again.
         answer = self.call(
@@ -110,7 +94,8 @@ class ClaimPath:
             session,
             agent,
             ttl_seconds,
-            unless_after,
+            recover,
+            token,
             self._settings_row,
             _request(request),
             repeatable=True,
@@ -124,7 +109,7 @@ class ClaimPath:
             session=session,
             agent=agent,
             ttl_seconds=ttl_seconds,
-            unless_after=unless_after,
+            token=token,
             item_id=item,
         )
         self.tell()

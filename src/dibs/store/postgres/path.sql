@@ -1,11 +1,5 @@
 -- What the verbs that the client's rules decide read and write. The hot verbs are functions: see functions/.
 
--- name: clock
-SELECT dibs.clock()
-
--- name: enter
-SELECT dibs.feed_enter(), dibs.clock()
-
 -- name: lock_request
 SELECT pg_advisory_xact_lock(25699, hashtext(:actor || chr(31) || :id))
 

@@ -44,7 +44,7 @@ FROM dibs.claims c JOIN dibs.items i ON i.id = c.item LEFT JOIN dibs.sessions s 
 ORDER BY c.expires_at <= :now, c.agent, c.claimed_at, i.seq
 
 -- name: live_soft_claims
-SELECT @soft FROM dibs.soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item
+SELECT @soft FROM dibs.soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session
 
 -- name: count_waiters
 SELECT count(*) FROM dibs.tickets WHERE closed_at IS NULL AND expires_at > :now

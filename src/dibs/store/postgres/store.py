@@ -100,11 +100,10 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Store):
         def transact(connection: Connection, attempt: Attempt) -> T:
             nonlocal refusal, changed
             refusal = None
-            connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
             try:
-                if request is not None:
-                    connection.execute(STATEMENTS["lock_request"], {"actor": request.actor, "id": request.id})
                 t = PostgresTransaction(connection, self.settings, writable=True)
+                if request is not None:
+                    t.one("lock_request", actor=request.actor, id=request.id)
                 known: T | None = None if request is None else requests.answered(t, request, kind)
                 if known is not None:
                     return known
@@ -135,7 +134,6 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Store):
         """Do `work` on one snapshot, without any lock."""
 
         def look(connection: Connection, attempt: Attempt) -> T:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
                 return work(PostgresTransaction(connection, self.settings, writable=False))
             finally:
@@ -170,7 +168,6 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Store):
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
         try:
             with self._pool.connection() as connection:
-                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 try:
                     yield from archive.export(PostgresTransaction(connection, self.settings, writable=False))
                 finally:

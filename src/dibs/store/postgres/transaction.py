@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dibs.rules.decision import Step
     from dibs.store.postgres.connecting import Connection
 
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT dibs.clock() FROM dibs.feed_enter()"
+BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT dibs.clock()"
 #: Rows that a reader of a whole table has at a time.
 BATCH = 2000
 
@@ -32,12 +34,15 @@ class PostgresTransaction(Transaction):
     misfits = (psycopg.IntegrityError, psycopg.DataError)
 
     def __init__(self, connection: Connection, settings: Settings, *, writable: bool) -> None:
+        """Begins it, and reads the clock, in one round trip."""
         self.settings = settings
         self.writable = writable
         self._connection = connection
-        row = self.one("enter" if writable else "clock")
+        begun = connection.execute(BEGIN if writable else BEGIN_READING)
+        begun.nextset()
+        row = begun.fetchone()
         assert row is not None
-        self.now = row[-1]
+        self.now = row[0]
 
     def one(self, statement: str, /, **parameters: Any) -> tuple[Any, ...] | None:
         return self._connection.execute(STATEMENTS[statement], parameters).fetchone()
@@ -49,7 +54,7 @@ class PostgresTransaction(Transaction):
         with self._connection.cursor(name=f"each_{statement}") as cursor:
             cursor.itersize = BATCH
             for row in cursor.execute(STATEMENTS[statement], parameters):
-                yield _as_on_the_wire(row) if statement == "requests" else row
+                yield self._as_on_the_wire(row) if statement == "requests" else row
 
     def run(self, statement: str, parameters: dict[str, Any]) -> None:
         self._connection.execute(STATEMENTS[statement], parameters)
@@ -99,10 +104,10 @@ class PostgresTransaction(Transaction):
         if number:
             self.run("number_events_past", {"number": number})
 
-
-def _as_on_the_wire(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A kept answer as every store understands it; those of the functions are kept as they were."""
-    *columns, answer, at, shape = row
-    if shape is not None:
-        answer = jsontext.dumps(wire.encode(answers.SHAPES[shape](jsontext.loads(answer))))
-    return (*columns, answer, at)
+    def _as_on_the_wire(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A kept answer as every store understands it; those of the functions are kept as they were."""
+        *columns, answer, at, shape = row
+        if shape is not None:
+            value = answers.SHAPES[shape](jsontext.loads(answer), self.settings)
+            answer = jsontext.dumps(wire.encode(value))
+        return (*columns, answer, at)

@@ -54,7 +54,7 @@ WHERE items.status = 'in_progress'
 ORDER BY claims.expires_at IS NULL OR claims.expires_at <= :now, claims.agent, claims.claimed_at, items.seq
 
 -- name: live_soft_claims
-SELECT @soft FROM soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item
+SELECT @soft FROM soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session
 
 -- name: count_waiters
 SELECT count(*) FROM tickets WHERE closed_at IS NULL AND expires_at > :now

@@ -33,8 +33,10 @@ BEGIN
                     AND c.expires_at > p_now));
 END $$;
 
+-- With `p_recover`, the claim of a holder that comes back: of what it lost under `p_token` (NULL: by its latest run), given only
+-- if nobody was given the item since.
 CREATE OR REPLACE FUNCTION dibs.claim(
-    p_item text, p_session text, p_agent text, p_ttl double precision, p_unless_after bigint, s dibs.settings,
+    p_item text, p_session text, p_agent text, p_ttl double precision, p_recover boolean, p_token bigint, s dibs.settings,
     p_request text[] DEFAULT NULL
 ) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE
@@ -43,6 +45,7 @@ DECLARE
     a dibs.agents;
     i dibs.items;
     c dibs.claims;
+    asked dibs.runs;
     peek record;
     limits record;
     seconds double precision;
@@ -85,6 +88,17 @@ BEGIN
     IF seconds IS NULL THEN
         RETURN dibs.facts('TTL', at, p_item, p_session);
     END IF;
+    IF p_recover AND NOT (c.expires_at > at AND c.session = p_session AND (p_token IS NULL OR p_token = c.token)) IS TRUE THEN
+        IF p_token IS NULL THEN
+            SELECT * INTO asked FROM dibs.runs WHERE item = p_item AND session = p_session ORDER BY token DESC LIMIT 1;
+        ELSE
+            SELECT * INTO asked FROM dibs.runs WHERE item = p_item AND token = p_token;
+        END IF;
+        IF NOT (asked.session = p_session AND asked.token = i.token
+                AND coalesce(asked.outcome, 'expired') IN ('expired', 'owner_died')) IS TRUE THEN
+            RETURN dibs.facts('FENCED', at, p_item, p_session, p_token);
+        END IF;
+    END IF;
     PERFORM dibs.feed_enter();
     before := i.revision;
     IF c.expires_at <= at OR i.offer_expires_at <= at OR i.status IN ('blocked', 'scheduled') THEN
@@ -107,7 +121,6 @@ BEGIN
     limits := dibs.room(a, p_session, at, 1);
     a := limits.a;
     no := CASE
-        WHEN p_unless_after IS NOT NULL AND i.token <> p_unless_after THEN 'CLAIM_EXPIRED'
         WHEN c.item IS NOT NULL THEN 'TASK_ALREADY_CLAIMED'
         WHEN i.status NOT IN ('ready', 'parked') OR dibs.rest(i, at) <> 'ready' THEN 'TASK_NOT_CLAIMABLE'
         WHEN i.offered_to <> p_session THEN 'TASK_NOT_CLAIMABLE'
@@ -310,12 +323,12 @@ BEGIN
         RETURNING *
     ), begun AS (
         INSERT INTO dibs.runs (item, token, session, agent, started_at, links, cost)
-        SELECT t.id, t.token, p_session, me.agent, at, '{}', '{}' FROM taken t
+        SELECT t.id, t.token, p_session, me.agent, at, '{}', '{}' FROM taken t ORDER BY t.priority DESC, t.seq
     ), told AS (
         INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
         SELECT t.id, t.revision, 'claimed', at, 'in_progress', t.token, me.agent, p_session, me.agent,
                ('{"ttl_seconds": ' || seconds || ', "deadline_at": ' || at + dibs.milliseconds(t.timeout_seconds) || '}')::json
-        FROM taken t
+        FROM taken t ORDER BY t.priority DESC, t.seq
     )
     SELECT json_agg(json_build_object(
                'item', row_to_json(t), 'claim', row_to_json(c),

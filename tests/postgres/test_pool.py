@@ -1,0 +1,327 @@
+"""Connections: lost ones are noticed, nothing is done twice, there are as few as can be, and errors are one line."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from dibs.board import Board
+from dibs.errors import ItemNotClaimed, NotClaimOwner, StoreUnavailable
+from dibs.store.postgres.connecting import CONNECTIONS_MAX
+from dibs.store.postgres.store import PostgresStore
+from dibs.testing import postgres
+from dibs.testing.conformance.asking import added, kinds, refused, session
+from dibs.testing.invariants import assert_sound
+from dibs.testing.postgres import PostgresHarness
+from dibs.testing.postgres_server import POLL_SECONDS, PostgresServer
+from dibs.testing.proxy import CuttingProxy
+
+PATIENCE_SECONDS = 30.0
+LOCK_WAIT_SECONDS = 1.0
+#: What a client that fell silent in the middle of something may cost the others.
+HELD_UP_SECONDS_MAX = 10.0
+MINE = "FROM pg_stat_activity WHERE datname = %s AND application_name = 'dibs'"
+
+
+@pytest.fixture
+def harness(postgres_server: PostgresServer, folder: Path) -> Iterator[PostgresHarness]:
+    with postgres.harness(postgres_server, folder, lock_wait_seconds=LOCK_WAIT_SECONDS) as harness:
+        yield harness
+
+
+@pytest.fixture
+def proxy(postgres_server: PostgresServer) -> Iterator[CuttingProxy]:
+    with CuttingProxy(postgres_server.url()) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def board(postgres_server: PostgresServer, harness: PostgresHarness) -> Board:
+    """A board that comes to its database directly, with an item that a session holds, and two that nobody does."""
+    board = harness.board()
+    added(board, "x", "y", "z")
+    board.start_session("ann", id="s")
+    board.claim("x", session="s")
+    return board
+
+
+@pytest.fixture
+def far(harness: PostgresHarness, proxy: CuttingProxy, board: Board) -> Iterator[Board]:
+    """The same board, by way of the proxy."""
+    settings = {"lock_wait_seconds": LOCK_WAIT_SECONDS}
+    with postgres.open_board(url=proxy.url(harness.database), settings=settings) as far:
+        yield far
+
+
+def store_of(board: Board) -> PostgresStore:
+    assert isinstance(board.store, PostgresStore)
+    return board.store
+
+
+def asked(server: PostgresServer, words: str, *parameters: Any) -> list[Any]:
+    with server.connect() as connection:
+        return [row[0] for row in connection.execute(words.encode(), parameters)]
+
+
+def connected(server: PostgresServer, harness: PostgresHarness) -> set[int]:
+    """The server's processes that serve boards of this database."""
+    return set(asked(server, f"SELECT pid {MINE}", harness.database))
+
+
+def cut_all(server: PostgresServer, harness: PostgresHarness) -> None:
+    """End every connection to the board, from the server's side."""
+    gone = connected(server, harness)
+    assert gone, "nobody was connected"
+    asked(server, "SELECT pg_terminate_backend(pid) FROM unnest(%s::integer[]) AS pid", list(gone))
+    until(lambda: gone.isdisjoint(connected(server, harness)), "they are gone")
+
+
+def until(true: Callable[[], object], what: str) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not true():
+        assert time.monotonic() < end, f"not within {PATIENCE_SECONDS:g} s: {what}"
+        time.sleep(POLL_SECONDS)  # bounded polling: the server tells nobody who is connected
+
+
+# Cut while idle
+
+
+def test_a_connection_that_was_closed_while_idle_is_noticed_before_it_is_used(
+    postgres_server: PostgresServer, harness: PostgresHarness, board: Board
+) -> None:
+    """Also by a verb that could not be done again, had it been sent."""
+    for verb in (
+        lambda: board.force_release("x", reason="cut"),
+        lambda: board.next(session="s"),
+        lambda: board.progress("x", "half", session="s"),
+        lambda: board.add("more"),
+        lambda: board.end_session("s"),
+    ):
+        cut_all(postgres_server, harness)
+        verb()
+    assert store_of(board).reconnects == 0, "a dead connection was used"
+    assert_sound(board)
+
+
+def test_a_forked_child_has_connections_of_its_own(harness: PostgresHarness) -> None:
+    actor = harness.actor()
+    actor.play("dibs.testing.forking:fork_and_compare")
+    told = actor.result()
+    assert told["status"] == 0, actor.errors()
+    assert told["child"] != told["before"], "the child used its parent's connection"
+    assert told["after"] == told["before"], "the parent lost its connection to its child"
+    assert told["reconnects"] == 0
+    assert len(harness.board().list()) == 3
+
+
+# Cut in the middle
+
+#: (what the request says, the verb, how often its event is there once it was done, what would be a second time)
+UNREPEATABLE: list[tuple[bytes, Callable[..., object], str, str]] = [
+    (b"dibs.force_release", lambda board, **k: board.force_release("x", reason="cut", **k), "x", "force_released"),
+    (b"dibs.next", lambda board, **k: board.next(session="s", **k), "y", "claimed"),
+    (b"dibs.progress", lambda board, **k: board.progress("x", "half", session="s", **k), "x", "progress"),
+    (b"COMMIT\0", lambda board, **k: board.cancel("y", **k), "y", "cancelled"),
+    (b"COMMIT\0", lambda board, **k: board.edit("y", title="other", **k), "y", "edited"),
+    (b"COMMIT\0", lambda board, **k: board.park("y", **k), "y", "parked"),
+]
+NAMES = ["force_release", "next", "progress", "cancel", "edit", "park"]
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["done", "not_done"])
+@pytest.mark.parametrize(("marker", "verb", "item", "kind"), UNREPEATABLE, ids=NAMES)
+def test_without_a_request_id_a_lost_answer_is_told_as_unknown(
+    proxy: CuttingProxy, board: Board, far: Board, marker: bytes, verb: Any, item: str, kind: str, done: bool
+) -> None:
+    proxy.cut(marker, done=done)
+    refusal = refused(StoreUnavailable, verb, far)
+    assert proxy.cuts == 1
+    assert refusal.facts["outcome"] == "unknown"
+    assert refusal.facts["retry_after_seconds"] > 0
+    assert "\n" not in refusal.message
+    assert kinds(board, item).count(kind) == done, "it is there as a whole or not at all"
+    assert_sound(board)
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["done", "not_done"])
+@pytest.mark.parametrize(("marker", "verb", "item", "kind"), UNREPEATABLE, ids=NAMES)
+def test_with_a_request_id_a_lost_answer_is_asked_for_again(
+    proxy: CuttingProxy, board: Board, far: Board, marker: bytes, verb: Any, item: str, kind: str, done: bool
+) -> None:
+    proxy.cut(marker, done=done)
+    answer = verb(far, request_id="r")
+    assert proxy.cuts == 1
+    assert store_of(far).reconnects == 1
+    assert kinds(board, item).count(kind) == 1
+    assert verb(far, request_id="r") == answer
+    assert_sound(board)
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["done", "not_done"])
+@pytest.mark.parametrize("verb", ["claim", "renew", "heartbeat", "release", "done", "fail", "submit"])
+def test_verbs_that_can_be_repeated_are_answered_also_without_one(
+    proxy: CuttingProxy, board: Board, far: Board, verb: str, done: bool
+) -> None:
+    proxy.cut(b"dibs." + {"claim": b"claim", "renew": b"renew", "heartbeat": b"heartbeat"}.get(verb, b"finish"), done=done)
+    known = {"session": "s", "token": 1}
+    match verb:
+        case "claim":
+            assert far.claim("y", session="s").claim.token == 1
+        case "renew":
+            assert far.renew("x", **known).token == 1
+        case "heartbeat":
+            assert [one.item for one in far.heartbeat(session="s").renewed] == ["x"]
+        case "submit":
+            assert far.submit("x", draft="so", **known).run.outcome == "submitted"
+        case _:
+            assert getattr(far, verb)("x", **known).run.token == 1
+    assert proxy.cuts == 1
+    assert store_of(far).reconnects == 1
+    assert [run.token for run in board.runs(item="x")] == [1]
+    assert_sound(board)
+
+
+def test_a_repeated_end_is_not_answered_by_an_earlier_one(proxy: CuttingProxy, board: Board, far: Board) -> None:
+    """The session gave it back long ago, and another has it: what was asked for now was not done, and cannot be."""
+    board.release("x", session="s")
+    board.claim("x", session=session(board, "bob"))
+    proxy.cut(b"dibs.finish", done=False)
+    with pytest.raises((NotClaimOwner, ItemNotClaimed)):
+        far.release("x", session="s")
+    assert proxy.cuts == 1
+
+
+def test_what_may_have_been_done_is_unknown_also_when_asking_again_was_in_vain(
+    proxy: CuttingProxy, board: Board, far: Board
+) -> None:
+    proxy.cut(b"dibs.finish")
+    proxy.away = True
+    refusal = refused(StoreUnavailable, far.done, "x", session="s", token=1)
+    assert proxy.cuts == 1
+    assert board.get("x").item.status == "done"
+    assert refusal.facts.get("outcome") == "unknown", "the caller was told that nothing was done"
+
+
+def test_who_waits_goes_on_when_its_connections_are_cut(
+    postgres_server: PostgresServer, harness: PostgresHarness, board: Board
+) -> None:
+    board.park("y")
+    board.park("z")
+    waiter = harness.actor()
+    waiter.play("dibs.testing.scenes:wait_for_next", wait_seconds=60)
+    waiter.read("waiting")
+    assert len(connected(postgres_server, harness)) == 3, "the board's, the waiter's, and that which it listens on"
+    cut_all(postgres_server, harness)
+    board.unpark("y")
+    assert waiter.result()["items"] == ["y"]
+
+
+# As few as can be
+
+
+def test_a_worker_has_one_connection_and_listens_only_while_it_waits(
+    postgres_server: PostgresServer, harness: PostgresHarness, board: Board
+) -> None:
+    def listening() -> int:
+        return len(asked(postgres_server, f"SELECT pid {MINE} AND query LIKE 'LISTEN%%'", harness.database))
+
+    worker = harness.actor()
+    board.close()
+    for name in ("y", "z"):
+        worker.ask("claim", name, session="s")
+    most = 0
+    for number in range(200):
+        assert worker.ask("progress", "y", f"note {number}", session="s").code is None
+        if number % 5 == 0:
+            most = max(most, len(connected(postgres_server, harness)))
+    assert listening() == 0
+    assert most == 1, f"a worker that waits for nothing had {most} connections"
+    worker.play("dibs.testing.scenes:wait_for_next", wait_seconds=0.5, types=["nothing"])
+    worker.read("waiting")
+    assert listening() == 1
+    assert worker.result()["items"] == []
+    until(lambda: listening() == 0, "nobody listens any more")
+
+
+def test_more_threads_than_connections_wait_their_turn(
+    postgres_server: PostgresServer, harness: PostgresHarness, board: Board
+) -> None:
+    crowd = 2 * CONNECTIONS_MAX
+    added(board, *(f"item-{number}" for number in range(crowd)))
+    names = [f"session-{number}" for number in range(crowd)]
+    together = threading.Barrier(crowd)
+
+    def work(name: str) -> int:
+        board.start_session("crowd", id=name)
+        together.wait(PATIENCE_SECONDS)
+        (grant,) = board.next(session=name)
+        board.done(grant.item.id, session=name, token=grant.claim.token)
+        return len(connected(postgres_server, harness)) if name == names[0] else 0
+
+    with ThreadPoolExecutor(crowd) as threads:
+        connections = max(threads.map(work, names))
+    assert 1 < connections <= CONNECTIONS_MAX
+    assert board.stats().outcomes["done"] == crowd
+    assert_sound(board)
+
+
+def test_who_waits_too_long_for_a_connection_is_told(
+    postgres_server: PostgresServer, harness: PostgresHarness, board: Board
+) -> None:
+    with (
+        closing(psycopg.connect(postgres_server.url(harness.database))) as somebody,
+        ThreadPoolExecutor(CONNECTIONS_MAX) as threads,
+    ):
+        somebody.execute("SELECT 1 FROM dibs.items WHERE id = 'y' FOR UPDATE")
+        calls = [threads.submit(board.park, "y") for _ in range(CONNECTIONS_MAX)]
+        waiting = f"SELECT pid {MINE} AND wait_event_type = 'Lock'"
+        until(lambda: len(asked(postgres_server, waiting, harness.database)) == CONNECTIONS_MAX, "all wait")
+        refusal = refused(StoreUnavailable, board.get, "z")
+        assert str(CONNECTIONS_MAX) in refusal.message
+        assert refusal.facts["retry_after_seconds"] > 0
+        somebody.rollback()
+        answers = [call.exception() for call in calls]
+    assert sum(answer is None for answer in answers) == 1
+    assert board.get("z").item.status == "ready"
+
+
+# Held up by others
+
+
+def test_a_client_that_stops_in_the_middle_of_a_verb_holds_up_others_for_a_bounded_time_only(
+    postgres_server: PostgresServer, harness: PostgresHarness, board: Board
+) -> None:
+    """Its transaction is open on the server, with the item locked and the feed held up behind it."""
+    stopped = harness.actor()
+    with closing(psycopg.connect(postgres_server.url(harness.database))) as somebody:
+        somebody.execute("SELECT 1 FROM dibs.items WHERE id = 'y' FOR UPDATE")
+        stopped.send("park", "y")
+        until(lambda: asked(postgres_server, f"SELECT pid {MINE} AND wait_event_type = 'Lock'", harness.database), "it waits")
+        stopped.stop()
+        somebody.rollback()
+    until(lambda: asked(postgres_server, f"SELECT pid {MINE} AND state = 'idle in transaction'", harness.database), "it has it")
+    cursor = board.events()[-1].id
+    try:
+        begun = time.monotonic()
+        with ThreadPoolExecutor(1) as threads:
+            call = threads.submit(board.claim, "y", session="s")
+            try:
+                call.result(HELD_UP_SECONDS_MAX)
+            except (TimeoutError, StoreUnavailable):
+                stopped.resume()
+                raise
+        print(f"held up for {time.monotonic() - begun:.1f} s")
+        assert board.events(after=cursor), "the feed is held up"
+    finally:
+        stopped.resume()
+    answer = stopped.answer()
+    assert answer.code in (None, "STORE_UNAVAILABLE"), answer
+    assert_sound(board)
