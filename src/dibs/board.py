@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Detail,
         Ended,
         Event,
+        Finished,
         Grant,
         Heartbeat,
         Holding,
@@ -408,6 +409,14 @@ class Board:
             )
 
         return self._fenced(done, item, session, token, recover)
+
+    def done_many(self, holding: Mapping[str, int | None], *, session: str, request_id: str | None = None) -> Finished:
+        """`done` for each item, given with its token (None: not known), in one step. What cannot be done is answered
+        as lost; a claim that has expired is not recovered here."""
+        holding = {check.item_id(item, "holding"): check.token(token) for item, token in holding.items()}
+        session = check.session_id(session)
+        request = _request(request_id, session, "done_many", holding)
+        return self.store.done_many(holding, session=session, request=request)
 
     def fail(
         self,

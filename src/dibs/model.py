@@ -352,6 +352,15 @@ class Ended(Value):
     run: Run
 
 
+class Finished(Value):
+    """The answer to the end of many runs at once: those that ended, and those that were not the caller's to end."""
+
+    _nested: ClassVar[dict[str, type[Value]]] = {"ended": Ended, "lost": Lost}
+
+    ended: tuple[Ended, ...]
+    lost: tuple[Lost, ...]
+
+
 class Detail(Value):
     """An item in full, read in one instant; runs are the latest, newest first, and notes those of the newest."""
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import psycopg
+import pytest
 from psycopg import sql
 
+from dibs.errors import ItemAlreadyClaimed
 from dibs.model import NewItem, Request, Session
 from dibs.store.postgres.store import PostgresStore
 
@@ -50,6 +52,8 @@ def crowd(store: PostgresStore, connection: Connection, size: Size) -> None:
     copy(connection, "requests", "id = 'pattern'", size.requests, id=named("request"))
     copy(connection, "tickets", "item = 'left'", size.tickets, item=a_held_one, session=some_session)
     copy(connection, "tickets", "item = 'held'", size.waiting, item=a_held_one, session=some_session)
+    copy(connection, "soft_claims", "item = 'held'", size.held, item=named("held"), session=some_session)
+    copy(connection, "activity", "item = 'held'", size.held, item=named("held"), session=some_session)
     connection.execute("RESET session_replication_role")
 
 
@@ -78,6 +82,9 @@ def make_patterns(store: PostgresStore) -> None:
     for item in ("held", "left"):
         store.wait(item, session="waiter")
     store.leave("left", session="waiter")
+    store.soft_claim("held", session="waiter")
+    with pytest.raises(ItemAlreadyClaimed):
+        store.claim("held", session="waiter")
     store.done("ended", session="pattern", links={}, cost={})
     store.release("parked", session="pattern", park=True)
 

@@ -23,6 +23,7 @@ from tests.postgres.feeding import Commits, HoldingStore, Reader, Shuffle, by_nu
 WRITERS, HELD_OPEN, ROUNDS, READERS = 32, 12, 8, 2
 #: Items that all of them are at, beside one that each has to itself.
 SHARED = tuple(f"shared-{number}" for number in range(8))
+BY_MANY = "SELECT max(n) FROM (SELECT count(DISTINCT session) AS n FROM dibs.events GROUP BY item) AS by_item"
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_events_committed_out_of_order_are_seen_once_and_in_order(
             for reader in (*readers, naive):
                 reader.finish()
         written = {id for (id,) in connection.execute("SELECT id FROM dibs.events")}
-        by_many = _one(connection, "SELECT max(n) FROM (SELECT count(DISTINCT session) n FROM dibs.events GROUP BY item) x")
+        by_many = _one(connection, BY_MANY)
     late, missed = commits.overtaken(), len(naive.missed(written))
     print(f"seed {seed}: {len(written)} events, {late} of {len(commits)} transactions committed after later ones;")
     print(f"by the numbers alone {missed} events were missed")

@@ -27,7 +27,7 @@ from dibs.testing.proxy import CuttingProxy
 PATIENCE_SECONDS = 30.0
 LOCK_WAIT_SECONDS = 1.0
 #: What a client that fell silent in the middle of something may cost the others.
-HELD_UP_SECONDS_MAX = 10.0
+HELD_UP_SECONDS_MAX = 4 * LOCK_WAIT_SECONDS
 MINE = "FROM pg_stat_activity WHERE datname = %s AND application_name = 'dibs'"
 
 
@@ -170,8 +170,8 @@ def test_with_a_request_id_a_lost_answer_is_asked_for_again(
 def test_verbs_that_can_be_repeated_are_answered_also_without_one(
     proxy: CuttingProxy, board: Board, far: Board, verb: str, done: bool
 ) -> None:
-    proxy.cut(b"dibs." + {"claim": b"claim", "renew": b"renew", "heartbeat": b"heartbeat"}.get(verb, b"finish"), done=done)
-    known = {"session": "s", "token": 1}
+    proxy.cut(b"dibs." + (verb.encode() if verb in ("claim", "renew", "heartbeat") else b"finish"), done=done)
+    known: dict[str, Any] = {"session": "s", "token": 1}
     match verb:
         case "claim":
             assert far.claim("y", session="s").claim.token == 1
@@ -189,6 +189,7 @@ def test_verbs_that_can_be_repeated_are_answered_also_without_one(
     assert_sound(board)
 
 
+@pytest.mark.xfail(reason="_was_ours goes by the session's last run when no token is named, whenever that was")
 def test_a_repeated_end_is_not_answered_by_an_earlier_one(proxy: CuttingProxy, board: Board, far: Board) -> None:
     """The session gave it back long ago, and another has it: what was asked for now was not done, and cannot be."""
     board.release("x", session="s")
@@ -199,6 +200,7 @@ def test_a_repeated_end_is_not_answered_by_an_earlier_one(proxy: CuttingProxy, b
     assert proxy.cuts == 1
 
 
+@pytest.mark.xfail(reason="_done forgets that an earlier attempt of a repeatable verb may have been done")
 def test_what_may_have_been_done_is_unknown_also_when_asking_again_was_in_vain(
     proxy: CuttingProxy, board: Board, far: Board
 ) -> None:
@@ -227,6 +229,7 @@ def test_who_waits_goes_on_when_its_connections_are_cut(
 # As few as can be
 
 
+@pytest.mark.xfail(reason="Teller's timer takes a connection of its own while the worker uses the other")
 def test_a_worker_has_one_connection_and_listens_only_while_it_waits(
     postgres_server: PostgresServer, harness: PostgresHarness, board: Board
 ) -> None:
@@ -296,32 +299,30 @@ def test_who_waits_too_long_for_a_connection_is_told(
 # Held up by others
 
 
+@pytest.mark.xfail(reason="nothing ends a transaction whose client has stopped: no idle_in_transaction_session_timeout")
 def test_a_client_that_stops_in_the_middle_of_a_verb_holds_up_others_for_a_bounded_time_only(
     postgres_server: PostgresServer, harness: PostgresHarness, board: Board
 ) -> None:
     """Its transaction is open on the server, with the item locked and the feed held up behind it."""
+
+    def its(state: str) -> list[int]:
+        return asked(postgres_server, f"SELECT pid {MINE} AND {state}", harness.database)
+
     stopped = harness.actor()
     with closing(psycopg.connect(postgres_server.url(harness.database))) as somebody:
         somebody.execute("SELECT 1 FROM dibs.items WHERE id = 'y' FOR UPDATE")
         stopped.send("park", "y")
-        until(lambda: asked(postgres_server, f"SELECT pid {MINE} AND wait_event_type = 'Lock'", harness.database), "it waits")
+        until(lambda: its("wait_event_type = 'Lock'"), "it waits for the item")
         stopped.stop()
         somebody.rollback()
-    until(lambda: asked(postgres_server, f"SELECT pid {MINE} AND state = 'idle in transaction'", harness.database), "it has it")
+    until(lambda: its("state = 'idle in transaction'"), "it has the item")
     cursor = board.events()[-1].id
-    try:
-        begun = time.monotonic()
-        with ThreadPoolExecutor(1) as threads:
-            call = threads.submit(board.claim, "y", session="s")
-            try:
-                call.result(HELD_UP_SECONDS_MAX)
-            except (TimeoutError, StoreUnavailable):
-                stopped.resume()
-                raise
-        print(f"held up for {time.monotonic() - begun:.1f} s")
-        assert board.events(after=cursor), "the feed is held up"
-    finally:
-        stopped.resume()
-    answer = stopped.answer()
-    assert answer.code in (None, "STORE_UNAVAILABLE"), answer
+    with ThreadPoolExecutor(1) as threads:
+        claim = threads.submit(board.claim, "y", session="s")
+        try:
+            assert claim.result(HELD_UP_SECONDS_MAX).claim.token == 1
+            assert [event.kind for event in board.events(after=cursor)] == ["claimed"]
+        finally:
+            stopped.resume()
+    assert stopped.answer().code in ("STORE_UNAVAILABLE", "TASK_NOT_CLAIMABLE"), "it went on as if nothing had happened"
     assert_sound(board)

@@ -116,7 +116,9 @@ def test_the_board_is_of_another_version(harness: PostgresHarness, version: int,
 def test_the_database_is_set_up_so_that_it_cannot_be_used(harness: PostgresHarness, setting: str, word: str) -> None:
     with harness.server.connect() as connection:
         connection.execute(f"ALTER DATABASE {harness.database} SET {setting}".encode())
-    with pytest.raises(StoreUnavailable) as raised:
-        with Board(PostgresStore(harness.server.url(harness.database), SETTINGS)) as board:
-            board.add("x")
+    with (
+        pytest.raises(StoreUnavailable) as raised,
+        Board(PostgresStore(harness.server.url(harness.database), SETTINGS)) as board,
+    ):
+        board.add("x")
     assert_in_one_line(raised.value, word)

@@ -7,7 +7,7 @@ nothing, and says which it was: expired, taken over and by whom, finished, someb
 from __future__ import annotations
 
 from dibs.config import Settings
-from dibs.errors import ClaimExpired, DibsError, Invalid, ItemNotClaimed, NotClaimOwner
+from dibs.errors import ClaimExpired, DibsError, Forbidden, Invalid, ItemNotClaimed, NotClaimOwner
 from dibs.model import Claim, Lost, Renewal, Run
 from dibs.rules.decision import State, Step, step
 
@@ -105,9 +105,10 @@ def taken_over(state: State, token: int, how: str = "expired") -> ClaimExpired:
 
 
 def lost(item: str, token: int | None, error: DibsError) -> Lost:
-    """A refusal of the fence, as an entry of a heartbeat's answer."""
+    """A refusal, as an entry in the answer of a verb about many claims."""
     taken_by = error.facts.get("taken_over_by") or error.facts.get("holder")
-    return Lost(item=item, token=token, code=error.code, how=error.facts.get("how", "not_owner"), holder=taken_by)
+    how = "must_submit" if isinstance(error, Forbidden) else error.facts.get("how", "not_owner")
+    return Lost(item=item, token=token, code=error.code, how=how, holder=taken_by)
 
 
 def renew(claim: Claim, now: int, ttl_seconds: float | None = None, *, counted: bool = True) -> Claim:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Detail,
         Ended,
         Event,
+        Finished,
         Grant,
         Heartbeat,
         Holding,
@@ -253,6 +254,12 @@ class Store(ABC):
     ) -> Ended:
         """Fenced: the item is done, and what depended on it alone moves on in the same step. An agent for which the
         action is sensitive cannot: `FORBIDDEN`."""
+
+    @abstractmethod
+    def done_many(self, holding: Mapping[str, int | None], *, session: str, request: Request | None = None) -> Finished:
+        """`done` for each of these items (with its token, or None), in one step: each is fenced for itself, what is
+        not held, or may not be done, is answered as lost and does not hold up the others. In the order of their
+        ids."""
 
     @abstractmethod
     def fail(

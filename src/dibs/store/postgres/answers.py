@@ -15,6 +15,7 @@ from dibs.model import (
     Blocker,
     Claim,
     Ended,
+    Finished,
     Grant,
     Heartbeat,
     Item,
@@ -89,6 +90,16 @@ def ended(answer: Answer) -> Ended:
     return Ended(item=item(answer["item"]), run=run(answer["run"]))
 
 
+def finished(answer: Answer) -> Finished:
+    ends, lost = [], []
+    for one in answer["each"]:
+        if "no" in one["answer"]:
+            lost.append(_lost({**one, "facts": one["answer"]}, answer["session"]))
+        else:
+            ends.append(ended(one["answer"]))
+    return Finished(ended=tuple(ends), lost=tuple(lost))
+
+
 def renewal(answer: Answer, settings: Settings) -> Renewal:
     return holding.renewal(claim(answer["claim"]), answer["now"], settings)
 
@@ -114,6 +125,7 @@ SHAPES: dict[str, Callable[[Answer, Settings], object]] = {
     "claim": lambda answer, _: grant(answer),
     "next": lambda answer, _: grants(answer),
     "finish": lambda answer, _: ended(answer),
+    "finish_many": lambda answer, _: finished(answer),
     "progress": renewal,
 }
 
@@ -211,8 +223,10 @@ def _not_given(answer: Answer, facts: Answer) -> DibsError:
 
 def _lost(lost: Answer, session: str) -> Lost:
     facts = lost["facts"]
-    if facts["item"] is None:
-        error: DibsError = ItemNotFound(f"there is no item {lost['item']}", item=lost["item"])
+    if facts["no"] == "MUST_SUBMIT":
+        error: DibsError = limits.must_submit(_agent(facts), item(facts["item"]))
+    elif facts.get("item") is None:
+        error = ItemNotFound(f"there is no item {lost['item']}", item=lost["item"])
     else:
         error = fenced(facts, session, lost["token"])
     return holding.lost(lost["item"], lost["token"], error)

@@ -7,7 +7,7 @@ import time
 from abc import abstractmethod
 
 from dibs import jsontext
-from dibs.model import READY, Ended, Grant, Renewal
+from dibs.model import READY, Ended, Finished, Grant, Renewal
 from dibs.store.postgres import answers
 from dibs.store.tables.requests import reused
 
@@ -35,6 +35,7 @@ FINISH = (
     "SELECT dibs.finish(%s::text, %s::text, %s::text, %s::bigint, %s::text, %s::boolean, %s::text, %s::text, %s::text,"
     " %s::double precision, %s::dibs.settings, %s::text[])"
 )
+FINISH_MANY = "SELECT dibs.finish_many(%s::text[], %s::bigint[], %s::text, %s::dibs.settings, %s::text[])"
 FORCE_RELEASE = "SELECT dibs.force_release(%s::text, %s::text, %s::text, %s::bigint, %s::dibs.settings, %s::text[])"
 SWEEP = "SELECT dibs.sweep(%s::json, %s::bigint, %s::dibs.settings)"
 
@@ -219,6 +220,26 @@ class ClaimPath:
     ) -> Ended:
         return self._finish("done", item, session, token, note, request, links=links, cost=cost)
 
+    def done_many(self, holding: Mapping[str, int | None], *, session: str, request: Request | None = None) -> Finished:
+        answer = self.call(
+            FINISH_MANY,
+            list(holding),
+            list(holding.values()),
+            session,
+            self._settings_row,
+            _request(request),
+            repeatable=True,
+        )
+        if "wire" in answer:
+            kept: Finished = answers.kept(answer, Finished)
+            return kept
+        self._refuse(answer, request, session=session)
+        if "again" in answer:
+            for one in answer["each"]:
+                one["answer"] = _ended_before(one["answer"], session, "done")
+        self.tell()
+        return answers.finished(answer)
+
     def fail(
         self,
         item: str,
@@ -308,8 +329,8 @@ class ClaimPath:
         if "wire" in answer:
             kept: Ended = answers.kept(answer, Ended)
             return kept
-        if "again" in answer and answer.get("no") == "FENCED" and _was_ours(answer, session, OUTCOMES[verb]):
-            return self._ended({"item": answer["item"], "run": answer["asked"]})
+        if "again" in answer:
+            answer = _ended_before(answer, session, OUTCOMES[verb])
         self._refuse(answer, request, session=session, token=token, item_id=item)
         return self._ended(answer)
 
@@ -331,10 +352,12 @@ def _request(request: Request | None) -> list[str] | None:
     return None if request is None else [request.actor, request.id, request.fingerprint]
 
 
-def _was_ours(answer: dict[str, Any], session: str, outcome: str) -> bool:
-    """Whether the run that is over was ended by the first of two attempts: nobody else could have ended it so."""
-    asked = answer["asked"]
-    return asked is not None and asked["session"] == session and asked["outcome"] == outcome
+def _ended_before(answer: dict[str, Any], session: str, outcome: str) -> dict[str, Any]:
+    """A run that the first of two attempts ended: nobody else could have ended it so."""
+    asked = answer.get("asked")
+    if answer.get("no") == "FENCED" and asked and asked["session"] == session and asked["outcome"] == outcome:
+        return {"item": answer["item"], "run": asked}
+    return answer
 
 
 def uniform() -> float:

@@ -38,6 +38,18 @@ ELSEWHERE = (
     pg.TooManyConnections,
     pg.IdleInTransactionSessionTimeout,
 )
+#: What a server says of a connection that it will not take tomorrow either; libpq gives no code for these, only words.
+REFUSED = (
+    "password authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "does not exist",
+    "permission denied",
+    "not permitted to log in",
+    "could not translate host name",
+    "invalid connection option",
+    "certificate",
+)
 CONNECTIONS_MAX = 32
 CONNECT_SECONDS = 5
 RETRY_SECONDS = 1.0
@@ -165,8 +177,8 @@ def explain(error: psycopg.Error) -> DibsError:
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, pg.InsufficientPrivilege):
         return StoreUnusable(f"the database refuses: {text}")
-    if isinstance(error, pg.InvalidPassword | pg.InvalidAuthorizationSpecification | pg.InvalidCatalogName):
-        return StoreUnusable(f"the database refuses: {text}")
+    if _is_refused(error):
+        return StoreUnusable(f"the database refuses the connection: {text}")
     if isinstance(error, pg.DiskFull | pg.OutOfMemory):
         return StoreUnavailable(f"the database is out of room: {text}", retry_after_seconds=60)
     if is_away(error) or isinstance(error, AGAIN):
@@ -179,7 +191,11 @@ def is_away(error: psycopg.Error) -> bool:
     if isinstance(error, ELSEWHERE):
         return True
     # libpq's own errors, of a connection that could not be made or broke, have no SQLSTATE.
-    return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+    return isinstance(error, psycopg.OperationalError) and error.sqlstate is None and not _is_refused(error)
+
+
+def _is_refused(error: psycopg.Error) -> bool:
+    return error.sqlstate is None and any(words in str(error) for words in REFUSED)
 
 
 def pause(attempt: int) -> None:

@@ -6,7 +6,7 @@ import os
 from abc import abstractmethod
 
 from dibs.errors import ClaimExpired, DibsError
-from dibs.model import Ended, Grant, Heartbeat, Lost, Renewal
+from dibs.model import Ended, Finished, Grant, Heartbeat, Lost, Renewal
 from dibs.rules import claiming, ending, holding, limits
 from dibs.store.sqlite import choice
 from dibs.store.sqlite.sweeping import freshen_overdue
@@ -153,12 +153,12 @@ class ClaimPath:
         request: Request | None = None,
     ) -> Ended:
         def done(t: Transaction, state: State, claim: Claim) -> Step:
-            agent = t.agent(claim.agent)
-            if not limits.may_finish(agent, state.item):
-                raise limits.must_submit(agent, state.item)
-            return ending.done(t.now, state, claim, note=note, links=dict(links), cost=dict(cost))
+            return _done(t, state, claim, note, dict(links), dict(cost))
 
         return self._end(done, item, session, token, request)
+
+    def done_many(self, holding: Mapping[str, int | None], *, session: str, request: Request | None = None) -> Finished:
+        return self.write(lambda t: _done_many(t, holding, session), request, Finished)
 
     def fail(
         self,
@@ -257,6 +257,30 @@ def _recover(t: Transaction, item: str, session: str, token: int | None, ttl_sec
             raise
         token = error.facts["token"]
     return _claim(t, item, session, None, ttl_seconds, unless_after=token)
+
+
+def _done(
+    t: Transaction, state: State, claim: Claim, note: str | None, links: dict[str, Any], cost: dict[str, Any]
+) -> Step:
+    agent = t.agent(claim.agent)
+    if not limits.may_finish(agent, state.item):
+        raise limits.must_submit(agent, state.item)
+    return ending.done(t.now, state, claim, note=note, links=links, cost=cost)
+
+
+def _done_many(t: Transaction, believed: Mapping[str, int | None], session: str) -> Finished:
+    finished, lost = [], []
+    for item, token in sorted(believed.items()):
+        try:
+            state, claim = t.fenced(item, session, token)
+            step = _done(t, state, claim, None, {}, {})
+        except DibsError as error:
+            lost.append(holding.lost(item, token, error))
+        else:
+            finished.append(ended(step, t.carry_out(state, step)))
+    if finished:
+        t.see(session)
+    return Finished(ended=tuple(finished), lost=tuple(lost))
 
 
 def _granted(t: Transaction, item: Item, claim: Claim | None, before: Run | None) -> Grant:

@@ -107,6 +107,8 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Store):
         try:
             connection.execute("BEGIN")
             yield from archive.export(SqliteTransaction(connection.cursor(), self._clock(), self.settings))
+        except apsw.Error as error:
+            raise explain(error, self.path) from error
         finally:
             connection.close(True)
 

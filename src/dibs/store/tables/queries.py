@@ -44,12 +44,17 @@ class Statements:
     def __init__(self, folder: str, written_out: Callable[[str], str] = plain) -> None:
         self._folder = folder
         self._written_out = written_out
-        self._unread = list(FILES)
+        self._read: set[str] = set()
         self._known: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
-        while name not in self._known and self._unread:
-            self._known |= self.of_file(self._unread.pop(0))
+        for file_name in FILES:
+            if name in self._known:
+                break
+            if file_name not in self._read:
+                # Read by two threads at once it is the same; passed over by one of them, it would be missing.
+                self._known |= self.of_file(file_name)
+                self._read.add(file_name)
         return self._known[name]
 
     def of_file(self, file_name: str) -> dict[str, str]:

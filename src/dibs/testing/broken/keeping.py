@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from dibs.model import Claim, Grant, Sweep
+    from dibs.model import Claim, Finished, Grant, Sweep
 
 
 @caught_by("fencing")
@@ -20,6 +20,12 @@ class IgnoresTheToken(Mistake):
 
     def done(self, item: str, **asked: Any) -> Ended:
         return self.inner.done(item, **{**asked, "token": None})
+
+
+@caught_by("fencing", "test_a_token_that_is_over_ends_nothing")
+class ManyWithoutTheirTokens(Mistake):
+    def done_many(self, holding: dict[str, int | None], **asked: Any) -> Finished:
+        return self.inner.done_many(dict.fromkeys(holding), **asked)
 
 
 class IgnoresTheSession(Mistake):

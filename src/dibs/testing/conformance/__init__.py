@@ -46,7 +46,7 @@ from dibs.testing.conformance.approvals import TestApprovals, TestPolicy  # noqa
 from dibs.testing.conformance.claims import TestClaims  # noqa: E402
 from dibs.testing.conformance.crash import TestCrash  # noqa: E402
 from dibs.testing.conformance.dependencies import TestDependencies, TestFinishingTogether  # noqa: E402
-from dibs.testing.conformance.fencing import TestFencing  # noqa: E402
+from dibs.testing.conformance.fencing import TestFencing, TestManyAtOnce  # noqa: E402
 from dibs.testing.conformance.heartbeats import TestHeartbeats  # noqa: E402
 from dibs.testing.conformance.history import TestHistory  # noqa: E402
 from dibs.testing.conformance.idempotency import TestIdempotency  # noqa: E402
@@ -90,6 +90,7 @@ __all__ = [
     "TestLeases",
     "TestLimits",
     "TestLists",
+    "TestManyAtOnce",
     "TestOffers",
     "TestOrdering",
     "TestOwners",

@@ -226,3 +226,60 @@ class TestFencing:
         assert (beat["lost"][0]["code"], beat["lost"][0]["holder"]) == ("CLAIM_EXPIRED", taken_over_by)
         assert whole(board, "x") == before
         assert board.done("x", session=bob, token=2).item.status == "done"
+
+
+class TestManyAtOnce:
+    def test_what_is_held_is_done_and_the_rest_is_told(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "a", "b", "late", "other", "free")
+        board.add("behind both", id="behind", depends_on=["a", "b"])
+        me, bob = session(board), session(board, "bob")
+        for id in ("a", "b", "late"):
+            board.claim(id, session=me, ttl_seconds=TTL_SECONDS if id == "late" else 7200)
+        board.claim("other", session=bob, ttl_seconds=7200)
+        expire(harness)
+        untouched = {id: whole(board, id) for id in ("late", "other", "free")}
+        finished = board.done_many(
+            {"b": None, "a": 1, "late": 1, "other": None, "free": None, "nothing": 1}, session=me
+        )
+        assert [(end.item.id, end.item.status, end.run.outcome) for end in finished.ended] == [
+            ("a", "done", "done"),
+            ("b", "done", "done"),
+        ]
+        assert [(lost.item, lost.code) for lost in finished.lost] == [
+            ("free", "TASK_NOT_CLAIMED"),
+            ("late", "CLAIM_EXPIRED"),
+            ("nothing", "TASK_NOT_FOUND"),
+            ("other", "NOT_CLAIM_OWNER"),
+        ]
+        assert {id: whole(board, id) for id in untouched} == untouched
+        assert board.get("behind").item.status == "ready"
+
+    def test_a_token_that_is_over_ends_nothing(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me = session(board)
+        board.claim("x", session=me)
+        board.release("x", session=me)
+        board.claim("x", session=me)
+        assert [lost.code for lost in board.done_many({"x": 1}, session=me).lost] == ["NOT_CLAIM_OWNER"]
+        assert board.get("x").item.status == "in_progress"
+
+    def test_asked_again_it_answers_the_same(self, harness: Harness) -> None:
+        board, other = harness.board(), harness.board()
+        added(board, "a", "b")
+        me = session(board)
+        board.claim("a", session=me)
+        first = board.done_many({"a": 1, "b": None}, session=me, request_id="r-1")
+        assert other.done_many({"a": 1, "b": None}, session=me, request_id="r-1") == first
+        assert [event.kind for event in board.log("a")].count("done") == 1
+
+    def test_what_has_to_be_approved_is_not_done_so(self, harness: Harness) -> None:
+        board = harness.board()
+        board.set_agent("careful", sensitive_actions=["mail"])
+        board.add("a letter", id="letter", action="mail")
+        me = session(board, "careful")
+        board.claim("letter", session=me)
+        (lost,) = board.done_many({"letter": None}, session=me).lost
+        assert (lost.code, lost.how) == ("FORBIDDEN", "must_submit")
+        assert board.get("letter").item.status == "in_progress"

@@ -153,6 +153,32 @@ BEGIN
     RETURN answer;
 END $$;
 
+-- `done` for each of these items, in the order of their ids; the answers in that order.
+CREATE OR REPLACE FUNCTION dibs.finish_many(
+    p_items text[], p_tokens bigint[], p_session text, s dibs.settings, p_request text[] DEFAULT NULL
+) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE
+    one record;
+    answers json[] := '{}';
+    answer json;
+BEGIN
+    IF p_request IS NOT NULL THEN
+        answer := dibs.request_known(p_request, s);
+        IF answer IS NOT NULL THEN
+            RETURN answer;
+        END IF;
+    END IF;
+    FOR one IN SELECT * FROM unnest(p_items, p_tokens) AS t (item, token) ORDER BY t.item COLLATE "C" LOOP
+        answer := dibs.finish('done', one.item, p_session, one.token, NULL, false, NULL, NULL, NULL, 0, s);
+        answers := answers || json_build_object('item', one.item, 'token', one.token, 'answer', answer);
+    END LOOP;
+    answer := json_build_object('session', p_session, 'each', to_json(answers));
+    IF p_request IS NOT NULL THEN
+        PERFORM dibs.request_kept(p_request, 'finish_many', answer, dibs.clock());
+    END IF;
+    RETURN answer;
+END $$;
+
 -- Renew every live claim of the session. `p_items` (NULL: not said) is what it believes to hold: live claims not among them are
 -- let go as forgotten, and what is among them and not held is answered as lost.
 CREATE OR REPLACE FUNCTION dibs.heartbeat(p_session text, p_items text[], p_tokens bigint[], s dibs.settings) RETURNS json
