@@ -2,44 +2,59 @@
 
 from __future__ import annotations
 
-import os
 import statistics
-import tempfile
 import time
+from collections.abc import Callable
 
 import apsw
 
 import dibs
+from bench import boards
+from bench.contest import rows as postgres_rows
 from dibs.board import Board
 
 CLAIMS = 300
-SIZES = {"1,000 ready": (0, 1_000), "100,000 ready, 1,000,000 ended": (1_000_000, 100_000)}
+SMALL = "1,000 ready"
+#: Ended and ready items.
+SIZES = {SMALL: (0, 1_000), "100,000 ready, 1,000,000 ended": (1_000_000, 100_000)}
 
 
 def measure() -> tuple[str, list[dict[str, object]]]:
-    with tempfile.TemporaryDirectory() as folder:
-        boards = {size: _board(os.path.join(folder, f"{n}.db"), *SIZES[size]) for n, size in enumerate(SIZES)}
-        times: dict[str, list[float]] = {size: [] for size in SIZES}
-        sessions = {size: board.start_session("bench").id for size, board in boards.items()}
-        for _ in range(CLAIMS):
-            for size, board in boards.items():
-                start = time.perf_counter()
-                (grant,) = board.next(session=sessions[size])
-                board.done(grant.item.id, session=sessions[size], token=grant.claim.token)
-                times[size].append((time.perf_counter() - start) * 1000)
-    small = statistics.median(times["1,000 ready"])
-    rows: list[dict[str, object]] = [
-        {"board": size, "claim + done": statistics.median(took), "ratio": statistics.median(took) / small}
-        for size, took in times.items()
-    ]
-    return "Growth on SQLite (ms, median, interleaved)", rows
+    rows: list[dict[str, object]] = []
+    with boards.stores() as stores:
+        for store, make in stores.items():
+            times = _times({size: _grown(FILL[store], make(), *SIZES[size]) for size in SIZES})
+            small = statistics.median(times[SMALL])
+            for size, took in times.items():
+                middle = statistics.median(took)
+                rows.append({"store": store, "board": size, "claim + done": middle, "ratio": middle / small})
+    return "Growth (ms, median, interleaved)", rows
 
 
-def _board(path: str, ended: int, ready: int) -> Board:
-    """A board with so many items, the ended ones copied in bulk behind its back."""
-    board = dibs.connect(path, create=True)
-    for start in range(0, ready, 1000):
-        board.add_many([{"title": "an item", "id": f"ready-{n}"} for n in range(start, start + 1000)])
+def _times(grown: dict[str, Board]) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {size: [] for size in grown}
+    sessions = {size: board.start_session("bench").id for size, board in grown.items()}
+    for _ in range(CLAIMS):
+        for size, board in grown.items():
+            start = time.perf_counter()
+            (grant,) = board.next(session=sessions[size])
+            board.done(grant.item.id, session=sessions[size], token=grant.claim.token)
+            times[size].append((time.perf_counter() - start) * 1000)
+    for board in grown.values():
+        board.close()
+    return times
+
+
+def _grown(fill: Callable[[str, int, int], None], url: str, ended: int, ready: int) -> Board:
+    fill(url, ended, ready)
+    return dibs.connect(url)
+
+
+def _fill_sqlite(path: str, ended: int, ready: int) -> None:
+    """The ended ones copied in bulk behind the board's back."""
+    with dibs.connect(path) as board:
+        for start in range(0, ready, 1000):
+            board.add_many([{"title": "an item", "id": f"ready-{n}"} for n in range(start, start + 1000)])
     if ended:
         database = apsw.Connection(path)
         columns = [name for _, name, *_ in database.execute("PRAGMA table_info(items)") if name not in ("seq", "id")]
@@ -50,4 +65,10 @@ def _board(path: str, ended: int, ready: int) -> Board:
             " WHERE items.id = 'ready-0'"
         )
         database.close()
-    return board
+
+
+def _fill_postgres(url: str, ended: int, ready: int) -> None:
+    postgres_rows.refill(url, ready, ended)
+
+
+FILL = {"SQLite": _fill_sqlite, "PostgreSQL": _fill_postgres}

@@ -43,10 +43,9 @@ def main(url: str) -> None:
         for batch, gate in fleet.runs():
             # The last run's session went with its items.
             me = board.start_session(rows.AGENT).id
+            end(board, me, board.next(session=me))
             window = gate()
             while window.seconds_left > 0:
                 grants = board.next(session=me, n=batch)
-                if not grants:
-                    break
                 end(board, me, grants)
                 window.got_on(len(grants))

@@ -15,6 +15,7 @@ from pgqueuer import AsyncpgDriver, Job, Queries, QueueManager
 from bench.contest import fleet
 from bench.contest.contestant import Contestant
 from bench.contest.result import Result
+from bench.contest.window import Window
 
 ENTRYPOINT = "bench"
 AT_ONCE = 10_000
@@ -64,15 +65,19 @@ async def _enqueue(url: str, count: int) -> None:
 
 
 async def _work(url: str, batch: int, gate: fleet.Gate) -> None:
+    """Work until the time is up. The first job is where it stops until all are ready."""
     connection = await asyncpg.connect(url)
     manager = QueueManager(Queries(AsyncpgDriver(connection)))
-    window = gate()
+    loop = asyncio.get_running_loop()
+    started: asyncio.Future[Window] = loop.create_future()
 
-    @manager.entrypoint(ENTRYPOINT)
     async def nothing(job: Job) -> None:
-        window.got_on(1)
+        if not started.done():
+            started.set_result(gate())
+            loop.call_later(started.result().seconds_left, manager.shutdown.set)
+        started.result().got_on(1)
 
-    asyncio.get_running_loop().call_later(window.seconds_left, manager.shutdown.set)
+    manager.entrypoint(ENTRYPOINT)(nothing)
     await manager.run(batch_size=batch)
     await connection.close()
 

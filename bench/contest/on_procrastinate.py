@@ -14,6 +14,7 @@ from procrastinate import App, PsycopgConnector
 from bench.contest import fleet
 from bench.contest.contestant import Contestant
 from bench.contest.result import Result
+from bench.contest.window import Window
 
 TASK = "bench"
 AT_ONCE = 1_000
@@ -60,18 +61,19 @@ async def _defer(url: str, count: int) -> None:
 
 
 async def _work(url: str, batch: int, gate: fleet.Gate) -> None:
+    """Work until the time is up. The first job is where it stops until all are ready."""
     app = _app(url)
-    window = None
+    started: asyncio.Future[Window] = asyncio.get_running_loop().create_future()
 
-    @app.task(name=TASK)
     async def nothing() -> None:
-        if window is not None:
-            window.got_on(1)
+        if not started.done():
+            started.set_result(gate())
+        started.result().got_on(1)
 
+    app.task(name=TASK)(nothing)
     async with app.open_async():
-        window = gate()
         worker = asyncio.create_task(app.run_worker_async(concurrency=batch, install_signal_handlers=False))
-        await asyncio.sleep(window.seconds_left)
+        await asyncio.sleep((await started).seconds_left)
         worker.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await worker

@@ -558,7 +558,9 @@ class Board:
                 yield from events
                 if events:
                     after = events[-1].id
-                elif not watch.wait(wait_seconds or OWNER_LOOK_SECONDS) and wait_seconds is not None:
+                elif wait_seconds is None:
+                    watch.wait(OWNER_LOOK_SECONDS)
+                elif not watch.wait(wait_seconds):
                     return
         finally:
             watch.close()

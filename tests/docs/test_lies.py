@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs import test_guarantees as guarantees
+from tests.docs import test_operations as operations
 from tests.docs import test_protocol as protocol
 from tests.docs import test_readme as readme
 from tests.docs import test_references as references
@@ -79,8 +80,21 @@ LIES: tuple[tuple[str, Check, str, str], ...] = (
         "(../src/dibs/testing/conformance/states.py)",
         "(../tests/__init__.py)",
     ),
-    ("ARCHITECTURE.md", references.check_layers, "| `dibs.doctor` |", "| `dibs.nurse` |"),
+    ("ARCHITECTURE.md", references.check_layers, "| `dibs.doctor`, ", "| `dibs.nurse`, "),
     ("ARCHITECTURE.md", references.check_paths, "`rules/table.py`", "`rules/tables.py`"),
+    ("CONTRIBUTING.md", references.check_test_variables, "| `DIBS_TEST_POSTGRES` |", "| `DIBS_POSTGRES` |"),
+    (
+        "docs/operations/postgresql.md",
+        operations.check_url,
+        "| `connect_timeout` | `5` |",
+        "| `connect_timeout` | `9` |",
+    ),
+    ("docs/operations/postgresql.md", operations.check_locks, "| (25697, 0) |", "| (25696, 0) |"),
+    ("docs/operations/postgresql.md", operations.check_channels, "| `dibs_` and", "| `session_` and"),
+    ("docs/operations/postgresql.md", operations.check_figures, "up to **32**", "up to **64**"),
+    ("docs/operations/postgresql.md", operations.check_repeatable, "(`next`, `progress`, ", "(`next`, "),
+    ("docs/operations/postgresql.md", operations.check_repeatable, "`fail`, `submit` and", "`fail` and"),
+    ("docs/operations/postgresql.md", operations.check_bench, "`python -m bench postgres`", "`python -m bench pg`"),
     ("CONTRIBUTING.md", references.check_modules, "`dibs.testing.broken`", "`dibs.testing.whole`"),
 )
 
@@ -148,6 +162,8 @@ def test_a_lie_about_events_is_found_out(led: Led, truth: str, lie: str) -> None
     ("check", "truth", "lie"),
     [
         (protocol.check_tickets, "| `it was given up` |", "| `it was left` |"),
+        (protocol.check_tickets, "could not accept: CODE` |", "could not accept: MESSAGE` |"),
+        (protocol.check_activity, "the `status` of the item then", "the `message`"),
         (protocol.check_reasons, "| `BEHIND` | true |", "| `BEHIND` | false |"),
         (protocol.check_reasons, "| `TYPE` |", "| `KIND` |"),
         (protocol.check_records, "| `bucket` | `name`, `bucket`, `bucket_at`", "| `bucket` | `name`, `bucket`"),

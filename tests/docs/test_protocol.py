@@ -41,6 +41,8 @@ NEVER_REFUSED = {
 DRAWN = {"expire": "expiry", "owner_died": "dead owner", "settle": "unblocked", "edit": "due"}
 #: What an event has more if it takes an item away from whom it was offered to.
 NO_LONGER_OFFERED = {"offered_to": None, "offer_expires_at": None}
+#: How the reason of a ticket begins whose session was offered the item and refused it.
+COULD_NOT_ACCEPT = "its session could not accept: "
 EVERYWHERE = {"--store", "--json", "--no-color", "-h", "--help"}
 
 
@@ -217,13 +219,22 @@ def check_approved_content(text: str) -> None:
 def check_tickets(text: str, led: Led) -> None:
     """Every reason for which a ticket is closed."""
     rows = table(section(text, "## Waiting for one item"), "reason", "when")
-    told = {code(reason)[0] for reason, _ in rows if code(reason)}
-    refusals = {refusal.message for refusal in led.refusals}
+    told = {code(reason)[0] for reason, _ in rows}
+    codes = {refusal.code for refusal in led.refusals}
     given = {ticket["reason"] for kind, ticket in led.records if kind == "ticket"} - {None}
+    refused = {reason for reason in given if reason.removeprefix(COULD_NOT_ACCEPT) in codes}
     ended = {reason for reason in given if reason.removeprefix("the item is ") in STATUSES}
-    assert given & refusals, "no offer was refused"
+    assert refused, "no offer was refused"
     assert ended
-    assert told == given - refusals - ended | {"the item is STATUS"}
+    assert told == given - refused - ended | {"the item is STATUS", f"{COULD_NOT_ACCEPT}CODE"}
+
+
+def check_activity(text: str, led: Led) -> None:
+    """What is kept of a refused claim."""
+    (told,) = re.findall(r"in `details` (.*?)\. The latest", section(text, "## Refused claims"), re.DOTALL)
+    details = [activity["details"] for kind, activity in led.records if kind == "activity"]
+    assert any(kept["holder"] for kept in details)
+    assert all(set(kept) == set(code(told)) for kept in details)
 
 
 def check_reasons(text: str, led: Led) -> None:
@@ -267,7 +278,13 @@ CHECKS: tuple[Callable[[str], None], ...] = (
     check_resources,
     check_approved_content,
 )
-LED_CHECKS: tuple[Callable[[str, Led], None], ...] = (check_tickets, check_reasons, check_records, check_outcomes)
+LED_CHECKS: tuple[Callable[[str, Led], None], ...] = (
+    check_tickets,
+    check_activity,
+    check_reasons,
+    check_records,
+    check_outcomes,
+)
 
 
 @pytest.mark.parametrize("compare", CHECKS, ids=lambda compare: compare.__name__.removeprefix("check_"))

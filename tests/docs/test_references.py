@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import dibs
+from dibs import config
 from dibs.cli.commands import COMMANDS, FAMILIES
 from tests.docs.markdown import DOCUMENTS, ROOT, blocks, code, links, prose, read, section, slugs, table
 
@@ -16,6 +17,8 @@ from tests.docs.markdown import DOCUMENTS, ROOT, blocks, code, links, prose, rea
 ABOUT_CODE = ("ARCHITECTURE.md", "AGENTS.md", "CONTRIBUTING.md")
 #: Files of a user, not of the repository.
 OF_USERS = {"dibs.toml"}
+#: Variables of the environment that belong to users, and stand in the README.
+OF_A_USER = {value for name, value in vars(config).items() if name.startswith("ENV_")}
 NEVER = ("exactly once", "exactly-once", "uvx dibs", "img.shields")
 
 
@@ -101,7 +104,7 @@ def test_every_module_is_told_where_it_belongs() -> None:
     """A file at the top of the package, or of the rules or the store, has its place in AGENTS.md."""
     told = set(code(read("AGENTS.md")))
     package = ROOT / "src" / "dibs"
-    for folder in (".", "rules", "store", "store/sqlite"):
+    for folder in (".", "rules", "store", "store/tables", "store/sqlite", "store/postgres"):
         for path in (package / folder).glob("*.py"):
             name = path.relative_to(package).as_posix()
             assert path.name in ("__init__.py", "rows.py", "queries.py") or name in told, (
@@ -117,6 +120,18 @@ def test_every_command_is_documented() -> None:
 
 def test_the_changelog_knows_this_version() -> None:
     assert re.search(rf"^## {re.escape(dibs.__version__)}\b", read("CHANGELOG.md"), re.MULTILINE)
+
+
+def check_test_variables(text: str) -> None:
+    """Every variable of the environment that tests and their tools ask for."""
+    told = {code(name)[0] for name, _ in table(text, "variable", "meaning")}
+    files = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "src" / "dibs" / "testing").rglob("*.py")]
+    asked = re.compile(r"environ(?:\.get\(|\[)\s*\"(DIBS_\w+)\"")
+    assert told == {name for path in files for name in asked.findall(path.read_text(encoding="utf-8"))} - OF_A_USER
+
+
+def test_every_variable_for_tests_is_told() -> None:
+    check_test_variables(read("CONTRIBUTING.md"))
 
 
 def test_agents_are_sent_to_one_place() -> None:

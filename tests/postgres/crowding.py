@@ -48,7 +48,14 @@ def crowd(store: PostgresStore, connection: Connection, size: Size) -> None:
         copy(connection, "runs", f"item = '{kind}'", count, item=named(kind), session=one_of(size.sessions, count))
     copy(connection, "claims", "item = 'held'", size.held, item=named("held"), session=one_of(size.sessions, size.held))
     copy(connection, "dependencies", "item = 'blocked'", size.waiting, item=named("blocked"), needs=a_held_one)
-    copy(connection, "dependencies", "item = 'blocked'", size.requests, item=named("ended"), needs=named("ended", "n / 2"))
+    copy(
+        connection,
+        "dependencies",
+        "item = 'blocked'",
+        size.requests,
+        item=named("ended"),
+        needs=named("ended", "n / 2"),
+    )
     copy(connection, "requests", "id = 'pattern'", size.requests, id=named("request"))
     copy(connection, "tickets", "item = 'left'", size.tickets, item=a_held_one, session=some_session)
     copy(connection, "tickets", "item = 'held'", size.waiting, item=a_held_one, session=some_session)
@@ -110,10 +117,10 @@ def copy(connection: Connection, table: str, pattern: str, count: int, **changed
         sql.SQL("INSERT INTO dibs.{} ({}) SELECT {} FROM dibs.{} x, generate_series(0, {}) AS n WHERE {}").format(
             sql.Identifier(table),
             sql.SQL(", ").join(map(sql.Identifier, (*columns, *changed))),
-            sql.SQL(", ").join((*map(sql.Identifier, columns), *map(sql.SQL, changed.values()))),  # type: ignore[arg-type]
+            sql.SQL(", ").join((*map(sql.Identifier, columns), *map(sql.SQL, changed.values()))),
             sql.Identifier(table),
             count - 1,
-            sql.SQL(pattern),  # type: ignore[arg-type]
+            sql.SQL(pattern),
         )
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import psycopg
@@ -14,38 +15,46 @@ from dibs.store.postgres.connecting import connect
 from dibs.store.postgres.store import PostgresStore
 from dibs.testing.postgres_server import PostgresServer
 
-TOLD = (
+TELLING = (
     "LOAD 'auto_explain'",
     "SET auto_explain.log_min_duration = 0",
     "SET auto_explain.log_format = json",
     "SET auto_explain.log_level = notice",
     "SET client_min_messages = notice",
 )
-NESTED = "SET auto_explain.log_nested_statements = on"
+NESTED = ("SET auto_explain.log_nested_statements = on",)
 BLOCKS = ("SET auto_explain.log_analyze = on", "SET auto_explain.log_timing = off", "SET auto_explain.log_buffers = on")
-FUNCTION = re.compile(r"\bdibs\.\w+\(")
+#: Where a statement stands, as the server says it.
+PLACE = re.compile(
+    r'^(?:PL/pgSQL function dibs\.(\w+)\(.*\) line (\d+) at |SQL function "(\w+)" statement 1$)', re.MULTILINE
+)
 COLUMN = re.compile(r"\(+(?:\w+\.)?(\w+)\)?(?:::\w+)? (?:=|<=|>=|<|>|IS) ")
 
 
 class Statement(NamedTuple):
-    """A statement as it was run: its words on one line, and what its plan reads and how."""
+    """A statement as it was run: its words on one line, its plan, and its place: a function and a line of it."""
 
     words: str
     plan: dict[str, Any]
+    place: tuple[str, int] | None
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset(filter(None, map(_read, nodes(self.plan))))
+        """Each index with the columns that are looked for in it, what is read from end to end, and what is sorted."""
+        return frozenset(read for node in nodes(self.plan) for read in _reads(node))
 
 
 class ExplainedStore(PostgresStore):
-    """A store whose verbs run on one connection, which is asked for plans; what people do goes another way."""
+    """A store whose verbs run on one connection, which is asked for plans; what people do goes another way.
+
+    It tells the plans of the statements inside the verbs, or with `blocks` what each verb as a whole has touched.
+    """
 
     def __init__(self, url: str, *, blocks: bool = False) -> None:
         super().__init__(url, DEFAULTS, look_seconds=0)
-        self.statements: list[Statement] = []
+        self._statements: list[Statement] = []
         self._explained = connect(url)
-        for setting in (*TOLD, *(BLOCKS if blocks else (NESTED,))):
+        for setting in (*TELLING, *(BLOCKS if blocks else NESTED)):
             self._explained.execute(setting.encode())
         self._explained.add_notice_handler(self._note)
 
@@ -56,7 +65,7 @@ class ExplainedStore(PostgresStore):
         return answer
 
     def tell(self) -> None:
-        """Nobody waits, and nobody else is to use the connections."""
+        """Nobody waits."""
 
     def close(self) -> None:
         self._explained.close()
@@ -64,26 +73,15 @@ class ExplainedStore(PostgresStore):
 
     def told(self) -> list[Statement]:
         """What was run since this was asked last."""
-        told, self.statements = self.statements, []
+        told, self._statements = self._statements, []
         return told
 
     def _note(self, notice: psycopg.errors.Diagnostic) -> None:
-        _, _, plan = (notice.message_primary or "").partition("plan:\n")
-        if plan:
-            said = json.loads(plan)
-            self.statements.append(Statement(" ".join(said["Query Text"].split()), said["Plan"]))
-
-
-def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    return [plan, *(node for part in plan.get("Plans", ()) for node in nodes(part))]
-
-
-def _read(node: dict[str, Any]) -> str | None:
-    if "Index Name" in node:
-        return f"{node['Index Name']}({', '.join(dict.fromkeys(COLUMN.findall(node.get('Index Cond', ''))))})"
-    if node["Node Type"] == "Seq Scan":
-        return f"all of {node['Relation Name']}"
-    return "sort" if "Sort" in node["Node Type"] else None
+        _, _, text = (notice.message_primary or "").partition("plan:\n")
+        if text:
+            said = json.loads(text)
+            words = " ".join(said["Query Text"].split())
+            self._statements.append(Statement(words, said["Plan"], _place(notice.context or "")))
 
 
 def skip_unless_explained(server: PostgresServer) -> None:
@@ -92,3 +90,34 @@ def skip_unless_explained(server: PostgresServer) -> None:
             connection.execute("LOAD 'auto_explain'")
     except psycopg.errors.UndefinedFile:
         pytest.skip("this server has no auto_explain")
+
+
+def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    return [plan, *(node for part in plan.get("Plans", ()) for node in nodes(part))]
+
+
+def blocks(plan: dict[str, Any]) -> int:
+    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
+
+
+def _reads(node: dict[str, Any]) -> Iterator[str]:
+    if "Index Name" in node:
+        yield f"{node['Index Name']}({', '.join(dict.fromkeys(COLUMN.findall(node.get('Index Cond', ''))))})"
+    elif node["Node Type"] == "Seq Scan":
+        yield f"all of {node['Relation Name']}"
+    elif "Sort" in node["Node Type"]:
+        yield from (f"{table} sorted" for table in _flowing_into(node))
+
+
+def _flowing_into(node: dict[str, Any]) -> Iterator[str]:
+    """The tables whose rows come to this node in any number."""
+    for part in node.get("Plans", ()):
+        if part["Parent Relationship"] in ("Outer", "Inner") and part["Node Type"] != "Limit":
+            yield from filter(None, [part.get("Relation Name")])
+            yield from _flowing_into(part)
+
+
+def _place(context: str) -> tuple[str, int] | None:
+    """The innermost one that is named."""
+    found = PLACE.search(context)
+    return (found[1] or found[3], int(found[2] or 1)) if found else None

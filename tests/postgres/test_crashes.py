@@ -46,20 +46,19 @@ def test_crashes_under_load_lose_nothing_that_was_acknowledged(server: LocalServ
     draw = random.Random(seed)
     board = harness.board()
     added(board, *(f"item-{number:02}" for number in range(ITEMS)))
-    crashes: list[tuple[str, int]] = []
-    recovered = []
+    crashes: list[tuple[str, int, int]] = []
     with Troupe(harness.recipe(), harness.folder, WORKERS, seed) as troupe:
         for number in range(sizes.times(CRASHES)):
             # The moment is what is random here; nothing is waited for.
             time.sleep(draw.random() * CALM_SECONDS_MAX)
             kind = KINDS[number % len(KINDS)]
-            crashes.append((kind, crash(server, harness.database, kind, draw)))
-            recovered.append(troupe.await_answers())
+            crashes.append((kind, *crash(server, harness.database, kind, draw)))
+            troupe.await_answers()
         counts = troupe.stop()
         calls = troupe.calls()
-    hit = [in_flight(calls, at_ns) for _, at_ns in crashes]
-    quiet = silences(calls, recovered)
-    print(f"seed {seed}: {dict(Counter(kind for kind, _ in crashes))}, {sum(hit)} calls in flight; {dict(counts)};")
+    hit = [in_flight(calls, at_ns) for _, at_ns, _ in crashes]
+    quiet = silences(calls, [down_ns for _, _, down_ns in crashes])
+    print(f"seed {seed}: {dict(Counter(kind for kind, _, _ in crashes))}, {sum(hit)} calls in flight; {dict(counts)};")
     print(f"{len(calls)} calls; longest without an answer, by crash: {in_words(quiet)}")
     assert sum(map(bool, hit)) > 0.7 * len(crashes), f"seed {seed}: most crashes hit nobody: {hit}"
     assert max(quiet) < SERVICE_SECONDS_MAX, f"seed {seed}: somebody went without an answer for {max(quiet):.1f} s"
@@ -68,32 +67,30 @@ def test_crashes_under_load_lose_nothing_that_was_acknowledged(server: LocalServ
     assert_nothing_lost(calls, board, f"seed {seed}:")
 
 
-def crash(server: LocalServer, database: str, kind: str, draw: random.Random) -> int:
-    """Let it happen, and wait until the server is back; when it was, on the clock of the calls."""
+def crash(server: LocalServer, database: str, kind: str, draw: random.Random) -> tuple[int, int]:
+    """Let it happen, and wait until the server is back; when it began and when all was down, on the clock of calls."""
     recoveries = _recoveries(server)
-    busy = _busy_backends(server, database) if kind.startswith("backend") else []
+    victim = draw.choice(_busy_backends(server, database)) if kind.startswith("backend") else 0
     at_ns = time.monotonic_ns()
     match kind:
         case "backend killed":
-            victim = draw.choice(busy)
             os.kill(victim, signal.SIGKILL)
             await_gone([victim], START_SECONDS_MAX)
         case "backend terminated":
-            victim = draw.choice(busy)
             with server.connect() as connection:
                 assert connection.execute("SELECT pg_terminate_backend(%s)", [victim]).fetchone() == (True,)
             await_gone([victim], START_SECONDS_MAX)
-            return at_ns
+            return at_ns, time.monotonic_ns()
         case "postmaster killed":
             server.kill_postmaster()
-            assert not server.running
-            server.start()
         case "stopped at once":
             server.stop("immediate")
-            assert not server.running
-            server.start()
+    down_ns = time.monotonic_ns()
+    if kind != "backend killed":
+        assert not server.running
+        server.start()
     _await_recovery(server, recoveries)
-    return at_ns
+    return at_ns, down_ns
 
 
 def _busy_backends(server: LocalServer, database: str) -> list[int]:

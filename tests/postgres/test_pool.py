@@ -166,7 +166,7 @@ def test_with_a_request_id_a_lost_answer_is_asked_for_again(
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["done", "not_done"])
-@pytest.mark.parametrize("verb", ["claim", "renew", "heartbeat", "release", "done", "fail", "submit"])
+@pytest.mark.parametrize("verb", ["claim", "renew", "heartbeat", "release", "done", "done_many", "fail", "submit"])
 def test_verbs_that_can_be_repeated_are_answered_also_without_one(
     proxy: CuttingProxy, board: Board, far: Board, verb: str, done: bool
 ) -> None:
@@ -179,6 +179,8 @@ def test_verbs_that_can_be_repeated_are_answered_also_without_one(
             assert far.renew("x", **known).token == 1
         case "heartbeat":
             assert [one.item for one in far.heartbeat(session="s").renewed] == ["x"]
+        case "done_many":
+            assert [one.run.token for one in far.done_many({"x": 1}, session="s").ended] == [1]
         case "submit":
             assert far.submit("x", draft="so", **known).run.outcome == "submitted"
         case _:
@@ -220,7 +222,7 @@ def test_who_waits_goes_on_when_its_connections_are_cut(
     waiter = harness.actor()
     waiter.play("dibs.testing.scenes:wait_for_next", wait_seconds=60)
     waiter.read("waiting")
-    assert len(connected(postgres_server, harness)) == 3, "the board's, the waiter's, and that which it listens on"
+    assert len(connected(postgres_server, harness)) >= 3, "the board's, the waiter's, and that which it listens on"
     cut_all(postgres_server, harness)
     board.unpark("y")
     assert waiter.result()["items"] == ["y"]

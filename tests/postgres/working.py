@@ -17,8 +17,8 @@ from dibs.store.postgres.lanes import Lanes
 from tests.postgres.explaining import ExplainedStore
 
 #: After five runs a plan that fits all parameters may be chosen for good.
-TIMES = 7
-LONG_AGO = 1
+TIMES = 6
+LONG_AGO, FAR_AHEAD = 1, 2**50
 FOR_EVER = 1e9
 NUMBERS = itertools.count()
 
@@ -53,10 +53,11 @@ class Work:
     def request(self) -> Request:
         return Request(actor="tester", id=self.name(), fingerprint="same")
 
-    def past(self, table: str, column: str, key: str, value: str) -> None:
-        """Have an instant of this row lie long ago."""
-        words = f"UPDATE dibs.{table} SET {column} = %s WHERE {key} = %s"  # noqa: S608  names of this module
-        self._connection.execute(words.encode(), [LONG_AGO, value])
+    def put(self, instant: int, table: str, column: str, **key: str) -> None:
+        """Have an instant of one row lie elsewhere."""
+        ((name, value),) = key.items()
+        words = f"UPDATE dibs.{table} SET {column} = %s WHERE {name} = %s"  # noqa: S608  names of this module
+        self._connection.execute(words.encode(), [instant, value])
 
     def remember(self, seconds: float) -> None:
         """For how long `next` goes by what it remembers of the lanes."""
@@ -118,6 +119,7 @@ def next_of_what_was_begun(work: Work) -> None:
 def next_of_a_limited_agent(work: Work) -> None:
     work.new(TIMES, type="code")
     for _ in range(TIMES):
+        work.put(FAR_AHEAD, "agents", "bucket_at", name="limited")
         assert work.store.next(session="limited", types=["code"], request=work.request())
 
 
@@ -146,10 +148,10 @@ def claim_what_touches(work: Work) -> None:
 def claim_what_is_late(work: Work) -> None:
     for _ in range(TIMES):
         expired = work.taken()
-        work.past("claims", "expires_at", "item", expired)
+        work.put(LONG_AGO, "claims", "expires_at", item=expired)
         work.store.claim(expired, session="other")
-        due = work.new(not_before=2**50)[0]
-        work.past("items", "not_before", "id", due)
+        due = work.new(not_before=FAR_AHEAD)[0]
+        work.put(LONG_AGO, "items", "not_before", id=due)
         work.store.claim(due, session="worker")
         needed = work.taken()
         blocked = work.new(depends_on=(needed,))[0]
@@ -165,7 +167,7 @@ def claim_what_was_offered(work: Work) -> None:
         work.store.claim(item, session="other")
         work.store.wait(item, session="worker")
         work.store.release(item, session="other")
-        work.past("items", "offer_expires_at", "id", item)
+        work.put(LONG_AGO, "items", "offer_expires_at", id=item)
         work.store.claim(item, session="other")
 
 
@@ -184,7 +186,7 @@ def recover(work: Work) -> None:
     for _ in range(TIMES):
         for token in (None, 1):
             item = work.taken()
-            work.past("claims", "expires_at", "item", item)
+            work.put(LONG_AGO, "claims", "expires_at", item=item)
             work.store.recover(item, session="worker", token=token)
 
 
@@ -201,7 +203,7 @@ def heartbeat(work: Work) -> None:
     work.store.start_session(Session(id=session, agent="worker"))
     for _ in range(TIMES):
         kept, late, forgotten = (work.taken(session) for _ in range(3))
-        work.past("claims", "expires_at", "item", late)
+        work.put(LONG_AGO, "claims", "expires_at", item=late)
         assert work.store.heartbeat(session=session).lost
         holding: dict[str, int | None] = {kept: None, late: 1, "unheard-of": 1}
         beat = work.store.heartbeat(session=session, holding=holding)
@@ -236,11 +238,16 @@ def done_with_dependents(work: Work) -> None:
         work.store.done(item, session="worker", links={}, cost={})
 
 
+def done_many(work: Work) -> None:
+    for _ in range(TIMES):
+        held: dict[str, int | None] = {work.taken(): None for _ in range(3)}
+        work.store.done_many({**held, "unheard-of": 1}, session="worker", request=work.request())
+
+
 def fail(work: Work) -> None:
     for _ in range(TIMES):
         item = work.taken(retries=1)
         work.store.fail(item, session="worker", links={}, cost={})
-        work.store.claim(work.taken(), session="worker")
         last = work.taken()
         work.store.wait(last, session="other")
         work.store.fail(last, session="worker", links={}, cost={})
@@ -280,18 +287,18 @@ def bury(work: Work) -> None:
 
 
 def _let_time_pass(work: Work) -> None:
-    work.past("claims", "expires_at", "item", work.taken())
-    (due,) = work.new(not_before=2**50)
-    work.past("items", "not_before", "id", due)
+    work.put(LONG_AGO, "claims", "expires_at", item=work.taken())
+    (due,) = work.new(not_before=FAR_AHEAD)
+    work.put(LONG_AGO, "items", "not_before", id=due)
     offered, waited_for = work.taken(), work.taken()
     work.store.wait(offered, session="other")
     work.store.release(offered, session="worker")
-    work.past("items", "offer_expires_at", "id", offered)
+    work.put(LONG_AGO, "items", "offer_expires_at", id=offered)
     work.store.wait(waited_for, session="other")
-    work.past("tickets", "expires_at", "item", waited_for)
+    work.put(LONG_AGO, "tickets", "expires_at", item=waited_for)
     request = work.request()
     work.store.release(work.taken(), session="worker", request=request)
-    work.past("requests", "at", "id", request.id)
+    work.put(LONG_AGO, "requests", "at", id=request.id)
 
 
 VERBS: tuple[Callable[[Work], None], ...] = (
@@ -314,6 +321,7 @@ VERBS: tuple[Callable[[Work], None], ...] = (
     release,
     done,
     done_with_dependents,
+    done_many,
     fail,
     submit,
     force_release,

@@ -1,4 +1,4 @@
-"""Every verb at once: clients that do anything, on few items and with few sessions, so that all are in each other's way.
+"""Every verb at once: clients that do anything, on few items and with few sessions, each in the way of all others.
 
 `mingle` is a scene: threads that share a handle, each with random calls of all verbs until the time is up. What they
 are refused is counted; what is no refusal at all is a mistake of the store, and told word for word.
@@ -241,6 +241,12 @@ def _done(c: Client) -> None:
     c.board.done(item, **known, recover=c.chance(0.5), request_id=c.request())
 
 
+def _done_many(c: Client) -> None:
+    session = c.session()
+    mine = [line.claim for line in c.board.who() if line.claim is not None and line.claim.session == session]
+    c.board.done_many({claim.item: claim.token for claim in mine}, session=session, request_id=c.request())
+
+
 def _fail(c: Client) -> None:
     item, known = c.held()
     c.board.fail(item, **known, request_id=c.request())
@@ -358,6 +364,7 @@ VERBS: dict[str, Verb] = {
     "progress": _progress,
     "release": _release,
     "done": _done,
+    "done_many": _done_many,
     "fail": _fail,
     "submit": _submit,
     "approve": _approve,

@@ -159,6 +159,7 @@ class ClaimPath:
         answer = self.call(HEARTBEAT, session, items, tokens, self._settings_row, repeatable=True)
         self._refuse(answer, None, session=session)
         if answer["forgotten"]:
+            self._lanes.forget()
             self.tell()
         return answers.heartbeat(answer, session, self.settings)
 
@@ -293,6 +294,7 @@ class ClaimPath:
         told = jsontext.dumps([[session, owner.as_dict()] for session, owner in dead])
         swept = answers.sweep(self.call(SWEEP, told, limit, self._settings_row, repeatable=True))
         if swept.expired or swept.owner_died or swept.due or swept.offers:
+            self._lanes.forget()
             self.tell()
         return swept
 

@@ -94,8 +94,9 @@ class Pool:
             connection = self._take()
             try:
                 yield connection
-            except BaseException:
-                if connection.closed or connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            except BaseException as error:
+                busy = connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
+                if busy or isinstance(error, ELSEWHERE):
                     connection.close()
                 raise
             finally:
@@ -151,6 +152,8 @@ class Pool:
             self.behind_pooler = row[0] != connection.info.backend_pid
             if self.behind_pooler:
                 connection.prepare_threshold = None
+            else:
+                connection.execute(f"SET lock_timeout = {round(self._wait_seconds * 1000)}")
             if row[1] != "read committed":
                 raise StoreUnusable(
                     f"transactions of this database are {row[1]} by default and must be read committed:"
@@ -181,6 +184,9 @@ def explain(error: psycopg.Error) -> DibsError:
         return StoreUnusable(f"the database refuses the connection: {text}")
     if isinstance(error, pg.DiskFull | pg.OutOfMemory):
         return StoreUnavailable(f"the database is out of room: {text}", retry_after_seconds=60)
+    if isinstance(error, pg.LockNotAvailable):
+        text = "another client has kept what this needs for too long; perhaps it left a transaction open"
+        return StoreUnavailable(text, retry_after_seconds=RETRY_SECONDS)
     if is_away(error) or isinstance(error, AGAIN):
         return StoreUnavailable(f"the database is away: {text}", retry_after_seconds=RETRY_SECONDS)
     return StoreUnusable(f"the database failed: {text}")
@@ -190,8 +196,10 @@ def is_away(error: psycopg.Error) -> bool:
     """Whether the connection, or the server, is gone: perhaps for a moment only."""
     if isinstance(error, ELSEWHERE):
         return True
-    # libpq's own errors, of a connection that could not be made or broke, have no SQLSTATE.
-    return isinstance(error, psycopg.OperationalError) and error.sqlstate is None and not _is_refused(error)
+    # libpq's own errors, of a connection that could not be made or broke, have no SQLSTATE; a pooler's are of class 08.
+    if error.sqlstate is not None:
+        return error.sqlstate.startswith("08")
+    return isinstance(error, psycopg.OperationalError) and not _is_refused(error)
 
 
 def _is_refused(error: psycopg.Error) -> bool:

@@ -43,6 +43,11 @@ class Lanes:
             for lane, low in zip(answer.get("lanes", ()), answer.get("lows", ()), strict=True):
                 self._lows[lane] = max(low, self._lows.get(lane, 0))
 
+    def forget(self) -> None:
+        """Something came back, nobody says where."""
+        with self._lock:
+            self._lows.clear()
+
     def came_back(self, item: dict[str, Any]) -> None:
         """An item of this age is free again."""
         with self._lock:

@@ -145,8 +145,9 @@ UPDATE dibs.conflicts SET count = count + 1 WHERE slot = pg_backend_pid() & 15
 -- name: conflicts
 SELECT sum(count)::bigint FROM dibs.conflicts
 
+-- Locked, so that its reader commits something: with a synchronous standby, after what the answer tells of is there, too.
 -- name: request
-SELECT fingerprint, answer FROM dibs.requests WHERE actor = :actor AND id = :id AND at > :since
+SELECT fingerprint, answer FROM dibs.requests WHERE actor = :actor AND id = :id AND at > :since FOR UPDATE
 
 -- name: keep_request
 INSERT INTO dibs.requests (actor, id, fingerprint, answer, at) VALUES (:actor, :id, :fingerprint, :answer, :at)

@@ -41,8 +41,10 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: A conflict with others that comes back this often is no coincidence.
-AGAIN_MAX = 30
+#: What fails this often does not fail by coincidence.
+AGAIN_MAX = 50
+#: How long the records of a board that is being loaded may keep it waiting.
+LOAD_IDLE_SECONDS = 600.0
 
 
 class Attempt:
@@ -91,21 +93,29 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Store):
         return self._done(work, repeatable)
 
     def write(
-        self, work: Callable[[Transaction], T], request: Request | None = None, kind: type[Value] | None = None
+        self,
+        work: Callable[[Transaction], T],
+        request: Request | None = None,
+        kind: type[Value] | None = None,
+        *,
+        tries_max: int = AGAIN_MAX,
+        idle_seconds: float | None = None,
     ) -> T:
         """Do `work` in one durable transaction. With a request, once: its answer, of values of `kind`, is kept."""
         refusal: DibsError | None = None
-        changed = False
+        changed = came_back = False
 
         def transact(connection: Connection, attempt: Attempt) -> T:
-            nonlocal refusal, changed
+            nonlocal refusal, changed, came_back
             refusal = None
             try:
-                t = PostgresTransaction(connection, self.settings, writable=True)
+                t = PostgresTransaction(connection, self.settings, writable=True, idle_seconds=idle_seconds)
                 if request is not None:
                     t.one("lock_request", actor=request.actor, id=request.id)
                 known: T | None = None if request is None else requests.answered(t, request, kind)
                 if known is not None:
+                    # Committed, not given up: what was done then is then where commits have to be.
+                    connection.execute("COMMIT")
                     return known
                 answer: Any = None
                 try:
@@ -116,14 +126,16 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Store):
                     requests.keep(t, request, answer)
                 attempt.unsure = True
                 connection.execute("COMMIT")
-                changed = t.changed
+                changed, came_back = t.changed, t.came_back
                 result: T = answer
                 return result
             finally:
                 if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                     connection.execute("ROLLBACK")
 
-        answer = self._done(transact, repeatable=request is not None)
+        answer = self._done(transact, request is not None, tries_max)
+        if came_back:
+            self._lanes.forget()
         if changed:
             self._teller.tell()
         if refusal is not None:
@@ -182,7 +194,8 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Store):
             t.one("number_on")
             return count
 
-        return self.write(load)
+        # What was read of the records cannot be read again.
+        return self.write(load, tries_max=1, idle_seconds=LOAD_IDLE_SECONDS)
 
     def backup(self, path: str) -> None:
         from dibs.store.postgres import backups
@@ -206,7 +219,7 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Store):
             t.one("number_on")
             return archive.move_on(t, given, actor)
 
-        return self.write(restore)
+        return self.write(restore, idle_seconds=LOAD_IDLE_SECONDS)
 
     def check(self) -> tuple[str, ...]:
         def check(t: Transaction) -> tuple[str, ...]:
@@ -227,7 +240,7 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Store):
         """A first connection, so that a wrong URL or schema is told here and not by the first verb."""
         self._done(lambda connection, attempt: None, repeatable=True)
 
-    def _done(self, work: Callable[[Connection, Attempt], T], repeatable: bool) -> T:
+    def _done(self, work: Callable[[Connection, Attempt], T], repeatable: bool, tries_max: int = AGAIN_MAX) -> T:
         """Do it; again after a conflict, and after a lost connection if that cannot do it twice."""
         end = time.monotonic() + self.settings.lock_wait_seconds
         tries = 0
@@ -246,9 +259,9 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Store):
                     raise _unknown(error) from error
                 else:
                     self.reconnects += 1
-                if time.monotonic() >= end or (conflict and tries >= AGAIN_MAX):
+                tries += 1
+                if time.monotonic() >= end or tries >= tries_max:
                     raise explain(error) from error
-            tries += 1
             pause(tries)
 
 

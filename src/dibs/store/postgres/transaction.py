@@ -9,6 +9,7 @@ from __future__ import annotations
 import psycopg
 
 from dibs import jsontext, wire
+from dibs.model import READY
 from dibs.store.postgres import answers
 from dibs.store.postgres.queries import STATEMENTS
 from dibs.store.tables.transaction import Transaction
@@ -24,22 +25,40 @@ if TYPE_CHECKING:
     from dibs.rules.decision import Step
     from dibs.store.postgres.connecting import Connection
 
-BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT dibs.clock() FROM dibs.feed_enter()"
+BEGIN = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = {};"
+    " SELECT dibs.clock() FROM dibs.feed_enter()"
+)
 BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT dibs.clock()"
 #: Rows that a reader of a whole table has at a time.
 BATCH = 2000
 
 
+#: The number of the event by which a new item becomes claimable.
+NEW = 2
+
+
 class PostgresTransaction(Transaction):
     misfits = (psycopg.IntegrityError, psycopg.DataError)
 
-    def __init__(self, connection: Connection, settings: Settings, *, writable: bool) -> None:
-        """Begins it, and reads the clock, in one round trip."""
+    def __init__(
+        self, connection: Connection, settings: Settings, *, writable: bool, idle_seconds: float | None = None
+    ) -> None:
+        """Begins it, and reads the clock, in one round trip.
+
+        A client that is stopped in the middle loses it after `idle_seconds`, so that it cannot keep others waiting.
+        """
+        #: Whether something is free again that was not new.
+        self.came_back = False
         self.settings = settings
         self.writable = writable
         self._connection = connection
-        begun = connection.execute(BEGIN if writable else BEGIN_READING)
-        begun.nextset()
+        words = BEGIN_READING
+        if writable:
+            words = BEGIN.format(round((idle_seconds or settings.lock_wait_seconds) * 1000))
+        begun = connection.execute(words.encode())
+        while begun.nextset():
+            pass
         row = begun.fetchone()
         assert row is not None
         self.now = row[0]
@@ -66,6 +85,8 @@ class PostgresTransaction(Transaction):
 
     def take(self, step: Step) -> None:
         super().take(step)
+        if step.item.status == READY and step.event.kind in ("claimable", "edited") and step.event.number > NEW:
+            self.came_back = True
         # Who waits is told by the commit itself: nobody else would.
         waiting = {ticket.session for ticket in step.closed}
         if step.event.kind == "offered" and step.event.session is not None:

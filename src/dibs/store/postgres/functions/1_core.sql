@@ -69,13 +69,17 @@ BEGIN
     RETURN NEW;
 END $$;
 
-DROP TRIGGER IF EXISTS lane_of_new ON dibs.items;
-CREATE TRIGGER lane_of_new BEFORE INSERT ON dibs.items FOR EACH ROW EXECUTE FUNCTION dibs.put_in_lane();
-DROP TRIGGER IF EXISTS lane_of_changed ON dibs.items;
-CREATE TRIGGER lane_of_changed BEFORE UPDATE ON dibs.items FOR EACH ROW
-    WHEN ((OLD.project, OLD.type, OLD.action, OLD.approved, OLD.resources, OLD.priority)
-          IS DISTINCT FROM (NEW.project, NEW.type, NEW.action, NEW.approved, NEW.resources, NEW.priority))
-    EXECUTE FUNCTION dibs.put_in_lane();
+-- Made once: a trigger that is made anew would make everybody wait.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = 'dibs.items'::regclass AND tgname = 'lane_of_changed') THEN
+        CREATE TRIGGER lane_of_new BEFORE INSERT ON dibs.items FOR EACH ROW EXECUTE FUNCTION dibs.put_in_lane();
+        CREATE TRIGGER lane_of_changed BEFORE UPDATE ON dibs.items FOR EACH ROW
+            WHEN ((OLD.project, OLD.type, OLD.action, OLD.approved, OLD.resources, OLD.priority)
+                  IS DISTINCT FROM (NEW.project, NEW.type, NEW.action, NEW.approved, NEW.resources, NEW.priority))
+            EXECUTE FUNCTION dibs.put_in_lane();
+    END IF;
+END $$;
 
 -- Requests: the lock makes a concurrent duplicate wait for the first one's answer.
 
@@ -84,9 +88,10 @@ DECLARE
     r dibs.requests;
 BEGIN
     PERFORM pg_advisory_xact_lock(25699, hashtext(p_request[1] || chr(31) || p_request[2]));
+    -- Locked, so that its reader commits something: with a synchronous standby, after what the answer tells of is there, too.
     SELECT * INTO r FROM dibs.requests
     WHERE actor = p_request[1] AND id = p_request[2]
-      AND at > dibs.clock() - dibs.milliseconds(s.request_kept_seconds);
+      AND at > dibs.clock() - dibs.milliseconds(s.request_kept_seconds) FOR UPDATE;
     IF NOT FOUND THEN
         RETURN NULL;
     ELSIF r.fingerprint <> p_request[3] THEN

@@ -15,7 +15,8 @@ BEGIN
     INSERT INTO dibs.sessions AS s (id, agent, kind, host, meta, started_at, seen_at)
     VALUES (p_session, p_agent, 'sql', '', '{}', at, at)
     ON CONFLICT (id) DO UPDATE SET agent = excluded.agent, kind = excluded.kind, started_at = excluded.started_at,
-        seen_at = excluded.seen_at, ended_at = NULL, end_reason = NULL
+        seen_at = excluded.seen_at, ended_at = NULL, end_reason = NULL, host = excluded.host, meta = excluded.meta,
+        boot_id = NULL, pid_namespace = NULL, pid = NULL, start_time = NULL
     WHERE s.ended_at IS NOT NULL;
 END $$;
 
@@ -77,7 +78,12 @@ CREATE OR REPLACE FUNCTION dibs.force_release_work_item(
 DECLARE
     answer json;
 BEGIN
-    answer := dibs.force_release(p_work_item_id, p_admin, p_reason, NULL, dibs.default_settings());
+    p_admin := coalesce(p_admin, session_user);
+    IF p_admin !~ '^[A-Za-z0-9][A-Za-z0-9._:/@#+-]{0,127}$' THEN
+        RAISE EXCEPTION 'who force-releases is a name: letters, digits, ".", "_" and "-", 128 at most'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    answer := dibs.force_release(p_work_item_id, p_admin, coalesce(p_reason, 'force released'), NULL, dibs.default_settings());
     IF answer ->> 'no' IS NOT NULL THEN
         RETURN false;
     END IF;
