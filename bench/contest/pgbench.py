@@ -28,6 +28,8 @@ SCRIPTS = {
     "pgbench by statement": "pgbench_by_statement.sql",
     "dibs functions": "dibs_functions.sql",
 }
+#: Which client, and from when to when.
+Line = tuple[int, float, float]
 #: What the scripts start with; `low`, `lanes` and `lows` are remembered from one claim to the next.
 VARIABLES = {"low": "0", "lanes": "{}", "lows": "{}", "settings": _settings_row(DEFAULTS)}
 
@@ -43,8 +45,8 @@ class OnPgbench(Contestant):
 
     def run(self, workers: int, batch: int, seconds: float) -> Result:
         variables = {"lane": str(rows.only_lane(self.url)), **VARIABLES}
-        ends = run(self.program, self.url, script(SCRIPTS[self.name], batch), variables, workers, seconds)
-        return of_windows(_windows(ends, workers, batch, seconds), seconds)
+        lines = run(self.program, self.url, script(SCRIPTS[self.name], batch), variables, workers, seconds)
+        return of_windows(_windows(lines, workers, batch, seconds), seconds)
 
     def left(self) -> int:
         return rows.ready_left(self.url)
@@ -68,10 +70,8 @@ def script(name: str, batch: int) -> str:
     )
 
 
-def run(
-    program: str, url: str, text: str, variables: Mapping[str, str], clients: int, seconds: float
-) -> list[tuple[int, float]]:
-    """Which client came to the end of the script, and when: over the warm-up and the run."""
+def run(program: str, url: str, text: str, variables: Mapping[str, str], clients: int, seconds: float) -> list[Line]:
+    """Every time that a client went through the script, over the warm-up and the run."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "script.sql")
         with open(path, "w", encoding="utf-8") as file:
@@ -87,17 +87,23 @@ def run(
         return [line for log in glob.glob(os.path.join(folder, "log.*")) for line in _lines(log)]
 
 
-def _lines(log: str) -> list[tuple[int, float]]:
+def _lines(log: str) -> list[Line]:
     with open(log, encoding="ascii") as file:
         words = (line.split() for line in file)
-        return [(int(client), int(s) + int(us) / 1e6) for client, _, _, _, s, us, *_ in words]
+        return [_line(int(client), int(took), int(s), int(us)) for client, _, took, _, s, us, *_ in words]
 
 
-def _windows(ends: list[tuple[int, float]], clients: int, batch: int, seconds: float) -> list[Window]:
-    """Each client's, all of them beginning when the first script had ended and the warm-up was over."""
-    assert ends, "pgbench did nothing"
-    begin = min(at for _, at in ends) + WARM_UP_SECONDS
+def _line(client: int, took_us: int, seconds: int, us: int) -> Line:
+    at = seconds + us / 1e6
+    return client, at - took_us / 1e6, at
+
+
+def _windows(lines: list[Line], clients: int, batch: int, seconds: float) -> list[Window]:
+    """Each client's, all of them beginning when the warm-up of the first was over."""
+    assert lines, "pgbench did nothing"
+    begin = min(since for _, since, _ in lines) + WARM_UP_SECONDS
     windows = [Window(seconds, begin) for _ in range(clients)]
-    for client, at in sorted(ends, key=lambda end: end[1]):
-        windows[client].count(batch, at)
+    for client, since, at in sorted(lines, key=lambda line: line[2]):
+        # A batch may take longer than the whole window.
+        windows[client].got_on_from(since, batch, at)
     return windows

@@ -13,13 +13,13 @@ class Result(NamedTuple):
     slowest_of_fastest: float
 
 
-def of_workers(workers: list[tuple[int, float]], seconds: float) -> Result:
+def of_workers(workers: list[tuple[float, float]], seconds: float) -> Result:
     """From the pairs and the worst wait of each."""
     pairs = [one for one, _ in workers]
     return Result(
         pairs_per_second=sum(pairs) / seconds,
         worst_ms=max(worst for _, worst in workers),
-        slowest_of_fastest=min(pairs) / max(1, *pairs),
+        slowest_of_fastest=min(pairs) / max(1.0, *pairs),
     )
 
 

@@ -14,7 +14,7 @@ class Window:
     def __init__(self, seconds: float, begin: float | None = None) -> None:
         self.begin = time.perf_counter() + WARM_UP_SECONDS if begin is None else begin
         self.end = self.begin + seconds
-        self.pairs = 0
+        self.pairs = 0.0
         self._last = self.begin
         self._worst_seconds = 0.0
 
@@ -24,11 +24,17 @@ class Window:
 
     def got_on(self, pairs: int) -> None:
         """So many more were claimed and ended, just now."""
-        self.count(pairs, time.perf_counter())
+        now = time.perf_counter()
+        self._count(pairs if self.begin <= now < self.end else 0, now)
 
-    def count(self, pairs: int, at: float) -> None:
+    def got_on_from(self, since: float, pairs: int, at: float) -> None:
+        """So many more were claimed and ended at some time: what was done of them within the window counts."""
+        inside = min(at, self.end) - max(since, self.begin)
+        self._count(pairs * max(0.0, inside) / max(at - since, 1e-9), at)
+
+    def _count(self, pairs: float, at: float) -> None:
+        self.pairs += pairs
         if self.begin <= at < self.end:
-            self.pairs += pairs
             self._worst_seconds = max(self._worst_seconds, at - self._last)
             self._last = at
 

@@ -45,14 +45,18 @@ class PausingStore(PostgresStore):
         return answer
 
     def write(
-        self, work: Callable[[Transaction], T], request: Request | None = None, kind: type[Value] | None = None
+        self,
+        work: Callable[[Transaction], T],
+        request: Request | None = None,
+        kind: type[Value] | None = None,
+        **kwargs: Any,
     ) -> T:
         def paused(t: Transaction) -> T:
             answer = work(t)
             self._pause()
             return answer
 
-        return super().write(paused, request, kind)
+        return super().write(paused, request, kind, **kwargs)
 
     def _pause(self) -> None:
         self.paused.set()

@@ -125,6 +125,8 @@ _BESIDE_DONE = ("approve", "approve draft", "send_back", "unpark", "sweep", "nex
 KNOWN = {
     *(("done", other) for other in _BESIDE_DONE),
     *((other, "done") for other in _BESIDE_DONE if other != "park lapsed"),
+    *(("done_many", other) for other in _BESIDE_DONE[:4]),
+    *((other, "done_many") for other in _BESIDE_DONE[:4]),
     ("approve draft as done", "unpark after"),
     ("unpark after", "approve draft as done"),
     ("edit below to wait for blocked", "edit x to wait for onward"),

@@ -62,6 +62,7 @@ INSERT INTO dibs.tickets (@columns_of_ticket) VALUES (:@ticket)
 
 -- name: anything
 SELECT EXISTS (SELECT 1 FROM dibs.items) OR EXISTS (SELECT 1 FROM dibs.sessions)
+    OR EXISTS (SELECT 1 FROM dibs.meta WHERE name IN ('token_floor', 'event_floor') AND value > 0)
 
 -- name: highest
 SELECT greatest((SELECT max(token) FROM dibs.items), (SELECT value FROM dibs.meta WHERE name = 'token_floor')),
@@ -83,23 +84,26 @@ DELETE FROM dibs.soft_claims
 -- name: number_events_past
 SELECT setval('dibs.events_id_seq', greatest(:number, last_value)) FROM dibs.events_id_seq
 
--- Numbers that came with a loaded board are taken.
+-- Numbers that came with a loaded board are taken. A sequence does not roll back, so none is ever set back.
 -- name: number_on
 SELECT setval('dibs.events_id_seq', greatest((SELECT max(id) FROM dibs.events), s.last_value, 1)),
-       setval('dibs.tickets_id_seq', greatest((SELECT max(id) FROM dibs.tickets), 1)),
-       setval('dibs.activity_id_seq', greatest((SELECT max(id) FROM dibs.activity), 1))
-FROM dibs.events_id_seq s
+       setval('dibs.tickets_id_seq', greatest((SELECT max(id) FROM dibs.tickets), t.last_value, 1)),
+       setval('dibs.activity_id_seq', greatest((SELECT max(id) FROM dibs.activity), a.last_value, 1))
+FROM dibs.events_id_seq s, dibs.tickets_id_seq t, dibs.activity_id_seq a
 
+-- Deleted, not truncated: whoever reads an older snapshot still finds everything.
 -- name: empty
-TRUNCATE dibs.items, dibs.claims, dibs.runs, dibs.events, dibs.tickets, dibs.soft_claims, dibs.dependencies, dibs.agents,
-         dibs.sessions, dibs.activity, dibs.requests
-
--- name: zero
+WITH items AS (DELETE FROM dibs.items), claims AS (DELETE FROM dibs.claims), runs AS (DELETE FROM dibs.runs),
+     events AS (DELETE FROM dibs.events), tickets AS (DELETE FROM dibs.tickets),
+     soft_claims AS (DELETE FROM dibs.soft_claims), dependencies AS (DELETE FROM dibs.dependencies),
+     agents AS (DELETE FROM dibs.agents), sessions AS (DELETE FROM dibs.sessions),
+     activity AS (DELETE FROM dibs.activity), requests AS (DELETE FROM dibs.requests),
+     floors AS (UPDATE dibs.meta SET value = 0)
 UPDATE dibs.conflicts SET count = 0
 
 -- name: lock_tables
 LOCK TABLE dibs.items, dibs.claims, dibs.runs, dibs.events, dibs.tickets, dibs.soft_claims, dibs.dependencies, dibs.agents,
-           dibs.sessions, dibs.activity, dibs.requests IN ACCESS EXCLUSIVE MODE
+           dibs.sessions, dibs.activity, dibs.requests IN EXCLUSIVE MODE
 
 -- name: without_claim
 SELECT i.id FROM dibs.items i

@@ -1,11 +1,14 @@
 """A backup of a PostgreSQL board: every record of one instant, a line of JSON each, whole or not there at all.
 
-It is a board's export under a first line that says so. For databases of any size the server's own tools are the
-better backup; this one moves between stores and knows what a restore has to do about tokens.
+The first line says what it is, the last how many records there are and what they sum up to, so that damage is noticed
+before anything is touched. For databases of any size the server's own tools are the better backup; this one knows what
+a restore has to do about tokens.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 
@@ -21,18 +24,22 @@ HEADER = {"dibs": "backup", "format": 1}
 
 def write(path: str, records: Iterator[tuple[str, dict[str, Any]]]) -> None:
     if os.path.exists(path):
-        raise Invalid(f"{path} is there already; a backup does not overwrite", field="path")
-    half = f"{path}.half"
+        raise _is_there(path)
+    half = f"{path}.{os.urandom(4).hex()}.half"
     try:
-        with open(half, "w", encoding="utf-8") as file:
-            file.write(json.dumps(HEADER) + "\n")
-            for kind, value in records:
-                file.write(json.dumps({"record": kind, "value": value}, ensure_ascii=False) + "\n")
-            file.write(json.dumps({"dibs": "end"}) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(half, path)
-        _sync_folder(os.path.dirname(os.path.abspath(path)))
+        try:
+            with open(half, "xb") as file:
+                _write_records(file, records)
+                file.flush()
+                os.fsync(file.fileno())
+            # A link does not overwrite what somebody else made meanwhile; a rename would.
+            os.link(half, path)
+            _sync_folder(os.path.dirname(os.path.abspath(path)))
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(half)
+    except FileExistsError:
+        raise _is_there(path) from None
     except OSError as error:
         raise StoreUnusable(f"the backup {path} cannot be written: {error}", path=path) from error
 
@@ -41,21 +48,56 @@ def refuse_foreign(path: str) -> None:
     """Refuse what is no backup, or not all of one, before anything is touched."""
     try:
         with open(path, "rb") as file:
-            first = json.loads(file.readline(1000))
-            file.seek(-min(100, os.path.getsize(path)), os.SEEK_END)
-            last = json.loads(file.read().splitlines()[-1])
-    except (OSError, ValueError, IndexError) as error:
-        raise StoreUnusable(f"{path} cannot be restored: it is no backup of a board ({error})", path=path) from error
-    if first != HEADER or last != {"dibs": "end"}:
-        raise StoreUnusable(f"{path} cannot be restored: it is no backup of a board, or not all of one", path=path)
+            if json.loads(file.readline(1000)) != HEADER:
+                raise ValueError("its first line does not say so")
+            _refuse_damaged(file)
+    except (OSError, ValueError) as error:
+        raise StoreUnusable(
+            f"{path} cannot be restored: it is no whole backup of a board ({error})", path=path
+        ) from error
 
 
 def read(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    with open(path, encoding="utf-8") as file:
+    with open(path, "rb") as file:
+        file.readline()
         for line in file:
             data = json.loads(line)
             if "record" in data:
                 yield data["record"], data["value"]
+
+
+def _write_records(file: Any, records: Iterator[tuple[str, dict[str, Any]]]) -> None:
+    file.write(_line(HEADER))
+    count, digest = 0, hashlib.sha256()
+    for kind, value in records:
+        line = _line({"record": kind, "value": value})
+        digest.update(line)
+        count += 1
+        file.write(line)
+    file.write(_line(_end(count, digest.hexdigest())))
+
+
+def _refuse_damaged(file: Any) -> None:
+    count, digest, last = 0, hashlib.sha256(), b""
+    for line in file:
+        if last:
+            digest.update(last)
+            count += 1
+        last = line
+    if not last or json.loads(last) != _end(count, digest.hexdigest()):
+        raise ValueError("its records are not those that were written")
+
+
+def _end(count: int, digest: str) -> dict[str, Any]:
+    return {"dibs": "end", "records": count, "sha256": digest}
+
+
+def _line(data: dict[str, Any]) -> bytes:
+    return json.dumps(data, ensure_ascii=False).encode() + b"\n"
+
+
+def _is_there(path: str) -> Invalid:
+    return Invalid(f"{path} is there already; a backup does not overwrite", field="path")
 
 
 def _sync_folder(path: str) -> None:

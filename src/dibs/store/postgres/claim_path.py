@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from abc import abstractmethod
 
 from dibs import jsontext
@@ -104,6 +103,9 @@ class ClaimPath:
         if "wire" in answer:
             kept: Grant = answers.kept(answer, Grant)
             return kept
+        if recover and "again" in answer and answer.get("no") == "FENCED" and _is_held_by(answer, session):
+            # The first attempt got it, and its answer was lost: it is this session's own claim now.
+            return self._claim(item, session, agent, ttl_seconds, None)
         self._refuse(
             answer,
             request,
@@ -128,7 +130,6 @@ class ClaimPath:
         request: Request | None = None,
     ) -> tuple[Grant, ...]:
         thorough, lanes, lows = self._lanes.hints()
-        began = time.monotonic()
         answer = self.call(
             NEXT,
             session,
@@ -148,7 +149,7 @@ class ClaimPath:
             kept: tuple[Grant, ...] = answers.kept(answer, Grant)
             return kept
         self._refuse(answer, request, session=session, agent=agent, ttl_seconds=ttl_seconds)
-        self._lanes.learn(answer, time.monotonic() - began)
+        self._lanes.learn(answer)
         if answer["grants"]:
             self.tell()
         return answers.grants(answer)
@@ -229,7 +230,7 @@ class ClaimPath:
             session,
             self._settings_row,
             _request(request),
-            repeatable=True,
+            repeatable=None not in holding.values() or request is not None,
         )
         if "wire" in answer:
             kept: Finished = answers.kept(answer, Finished)
@@ -326,7 +327,8 @@ class ClaimPath:
             uniform(),
             self._settings_row,
             _request(request),
-            repeatable=True,
+            # Without a token, the session's next claim of the item would be meant as well.
+            repeatable=token is not None or request is not None,
         )
         if "wire" in answer:
             kept: Ended = answers.kept(answer, Ended)
@@ -352,6 +354,11 @@ class ClaimPath:
 
 def _request(request: Request | None) -> list[str] | None:
     return None if request is None else [request.actor, request.id, request.fingerprint]
+
+
+def _is_held_by(answer: dict[str, Any], session: str) -> bool:
+    claim = answer["claim"]
+    return claim is not None and claim["session"] == session and claim["expires_at"] > answer["now"]
 
 
 def _ended_before(answer: dict[str, Any], session: str, outcome: str) -> dict[str, Any]:

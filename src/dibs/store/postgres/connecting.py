@@ -184,6 +184,8 @@ def explain(error: psycopg.Error) -> DibsError:
         return StoreUnusable(f"the database refuses the connection: {text}")
     if isinstance(error, pg.DiskFull | pg.OutOfMemory):
         return StoreUnavailable(f"the database is out of room: {text}", retry_after_seconds=60)
+    if isinstance(error, pg.QueryCanceled):
+        return StoreUnavailable(f"the database gave up on it: {text}", retry_after_seconds=RETRY_SECONDS)
     if isinstance(error, pg.LockNotAvailable):
         text = "another client has kept what this needs for too long; perhaps it left a transaction open"
         return StoreUnavailable(text, retry_after_seconds=RETRY_SECONDS)

@@ -6,6 +6,13 @@ SELECT pg_advisory_xact_lock(25699, hashtext(:actor || chr(31) || :id))
 -- name: lock_session
 SELECT 1 FROM dibs.sessions WHERE id = :id FOR NO KEY UPDATE
 
+-- Of two edits that close a circle between them, the second has to see the first.
+-- name: lock_dependencies
+SELECT pg_advisory_xact_lock(25701, 0)
+
+-- name: lock_new_session
+SELECT pg_advisory_xact_lock(25702, hashtext(:id))
+
 -- name: lock_items
 SELECT id FROM dibs.items WHERE id = ANY (:ids) ORDER BY id FOR NO KEY UPDATE
 
@@ -68,7 +75,7 @@ WHERE d.item = :item AND n.status <> 'done' ORDER BY d.needs
 
 -- name: blocked_by
 SELECT x.id FROM dibs.dependencies d JOIN dibs.items x ON x.id = d.item
-WHERE d.needs = :needs AND x.status = 'blocked' ORDER BY x.id
+WHERE d.needs = :needs AND x.status NOT IN ('done', 'rejected', 'cancelled') ORDER BY x.id
 
 -- name: open_tickets
 SELECT @ticket FROM dibs.tickets WHERE item = :item AND closed_at IS NULL ORDER BY id

@@ -190,6 +190,7 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Store):
 
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
         def load(t: Transaction) -> int:
+            t.run("lock_tables", {})
             count = archive.load(t, records)
             t.one("number_on")
             return count
@@ -214,7 +215,6 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Store):
             t.run("lock_tables", {})
             given = archive.highest(t)
             t.run("empty", {})
-            t.run("zero", {})
             archive.load(t, backups.read(path))
             t.one("number_on")
             return archive.move_on(t, given, actor)
@@ -243,13 +243,14 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Store):
     def _done(self, work: Callable[[Connection, Attempt], T], repeatable: bool, tries_max: int = AGAIN_MAX) -> T:
         """Do it; again after a conflict, and after a lost connection if that cannot do it twice."""
         end = time.monotonic() + self.settings.lock_wait_seconds
-        tries = 0
+        tries, unsure = 0, False
         while True:
             attempt = Attempt()
             try:
                 with self._pool.connection() as connection:
                     return work(connection, attempt)
             except psycopg.Error as error:
+                # Two who add the same thing at once: the second sees it next time.
                 conflict = isinstance(error, (*AGAIN, psycopg.errors.UniqueViolation))
                 if conflict:
                     self.conflicts += 1
@@ -259,9 +260,10 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Store):
                     raise _unknown(error) from error
                 else:
                     self.reconnects += 1
+                    unsure = unsure or attempt.unsure
                 tries += 1
                 if time.monotonic() >= end or tries >= tries_max:
-                    raise explain(error) from error
+                    raise (_unknown(error) if unsure else explain(error)) from error
             pause(tries)
 
 

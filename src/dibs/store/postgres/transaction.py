@@ -99,6 +99,12 @@ class PostgresTransaction(Transaction):
         if ids and self.writable:
             self.all("lock_items", ids=ids)
 
+    def lock_dependencies(self) -> None:
+        self.one("lock_dependencies")
+
+    def lock_new_session(self, session: str) -> None:
+        self.one("lock_new_session", id=session)
+
     def lock_session(self, session: str) -> None:
         if self.writable:
             self.one("lock_session", id=session)

@@ -56,6 +56,7 @@ INSERT INTO tickets (@ticket) VALUES (:@ticket)
 
 -- name: anything
 SELECT EXISTS (SELECT 1 FROM items) OR EXISTS (SELECT 1 FROM sessions)
+    OR EXISTS (SELECT 1 FROM meta WHERE name IN ('token_floor', 'event_floor') AND value > 0)
 
 -- name: highest
 SELECT max(coalesce((SELECT max(token) FROM items), 0), (SELECT value FROM meta WHERE name = 'token_floor')),

@@ -65,6 +65,12 @@ class SqliteTransaction(Transaction):
     def lock_items(self, items: Iterable[str]) -> None:
         pass
 
+    def lock_dependencies(self) -> None:
+        pass
+
+    def lock_new_session(self, session: str) -> None:
+        pass
+
     def lock_session(self, session: str) -> None:
         pass
 

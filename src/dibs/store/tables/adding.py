@@ -33,6 +33,7 @@ def edit(t: Transaction, item: str, changes: dict[str, Any], actor: str) -> Item
     needs = changes.get("depends_on")
     if needs is not None:
         # What it waits for before itself: the order in which a finish goes from an item to those that wait for it.
+        t.lock_dependencies()
         t.lock_items(needs)
     state = t.fresh(item)
     blockers = None if needs is None else _blockers(t, needs, before=state.item.depends_on)

@@ -59,7 +59,8 @@ def export(transaction: Transaction) -> Iterator[tuple[str, dict[str, Any]]]:
 def load(t: Transaction, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
     row = t.one("anything")
     if row is None or row[0]:
-        raise Invalid("a board is imported into an empty one; this one has something on it", field="store")
+        # Also when all of it was pruned since: the floors that are left must not be lowered.
+        raise Invalid("a board is imported into an empty one; this one has, or had, something on it", field="store")
     count = 0
     wrong: tuple[type[Exception], ...] = (*t.misfits, AttributeError, KeyError, OverflowError, TypeError, ValueError)
     for kind, data in records:

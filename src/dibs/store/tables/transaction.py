@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 
 from dibs import jsontext
 from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, ItemNotFound, SessionNotFound
-from dibs.model import DONE, ENDED, Blocker, Note, Previous
+from dibs.model import BLOCKED, DONE, ENDED, Blocker, Note, Previous
 from dibs.rules import holding, queueing, resting
 from dibs.rules.claiming import Asker
 from dibs.rules.decision import Decision, State, Step
@@ -72,6 +72,14 @@ class Transaction(ABC):
     @abstractmethod
     def lock_items(self, items: Iterable[str]) -> None:
         """Have these items to oneself, in the one order in which everybody takes them."""
+
+    @abstractmethod
+    def lock_dependencies(self) -> None:
+        """Be the only one who changes what existing items wait for."""
+
+    @abstractmethod
+    def lock_new_session(self, session: str) -> None:
+        """Be the only one who starts a session of this id."""
 
     @abstractmethod
     def lock_session(self, session: str) -> None:
@@ -265,6 +273,8 @@ class Transaction(ABC):
     def _free_dependents(self, item: str) -> None:
         for (dependent,) in self.all("blocked_by", needs=item):
             state = self.state(dependent)
+            if state.item.status != BLOCKED:
+                continue
             step = resting.settle(self.now, state)
             if step is not None:
                 self.carry_out(state, step)

@@ -248,7 +248,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- What waited for this item alone moves on.
+-- What waited for this item alone moves on. Everything that needs it is locked before it is looked at: one that is just
+-- coming to rest would else be seen as it was, and see this item as it was, and stay blocked.
 CREATE OR REPLACE FUNCTION dibs.free_dependents(p_item text, p_now bigint, s dibs.settings) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     dependent text;
@@ -257,7 +258,7 @@ DECLARE
 BEGIN
     FOR dependent IN
         SELECT d.item FROM dibs.dependencies d JOIN dibs.items x ON x.id = d.item
-        WHERE d.needs = p_item AND x.status = 'blocked' ORDER BY d.item
+        WHERE d.needs = p_item AND x.status NOT IN ('done', 'rejected', 'cancelled') ORDER BY d.item
     LOOP
         SELECT * INTO i FROM dibs.items WHERE id = dependent FOR NO KEY UPDATE;
         before := i.revision;

@@ -267,6 +267,8 @@ DECLARE
     picked record;
     seconds double precision;
     at bigint;
+    began timestamptz;
+    took double precision;
     grants json;
 BEGIN
     IF p_request IS NOT NULL THEN
@@ -289,6 +291,7 @@ BEGIN
     PERFORM dibs.feed_enter();
     FOR look IN 1..2 LOOP
         at := dibs.clock();
+        began := clock_timestamp();
         IF p_thorough THEN
             PERFORM dibs.freshen_overdue(at, 2000, s);
         END IF;
@@ -300,6 +303,7 @@ BEGIN
                                      'facts', dibs.facts(limits.code, at, NULL, p_session));
         END IF;
         picked := dibs.choose(a, p_session, p_types, p_projects, limits.n, p_lanes, p_lows, at);
+        took := extract(epoch FROM clock_timestamp() - began);
         EXIT WHEN picked.chosen <> '{}' OR p_thorough;
         -- "Nothing" is said only after a full look.
         p_thorough := true;
@@ -307,7 +311,7 @@ BEGIN
         p_lows := '{}';
     END LOOP;
     IF picked.chosen = '{}' THEN
-        RETURN json_build_object('grants', '[]'::json);
+        RETURN json_build_object('grants', '[]'::json, 'thorough', true, 'look_seconds', took);
     END IF;
     at := dibs.clock();
     WITH taken AS (
@@ -341,5 +345,5 @@ BEGIN
         PERFORM dibs.request_kept(p_request, 'next', json_build_object('grants', grants), at);
     END IF;
     RETURN json_build_object('grants', grants, 'lanes', to_json(picked.lanes), 'lows', to_json(picked.lows),
-                             'thorough', p_thorough);
+                             'thorough', p_thorough, 'look_seconds', took);
 END $$;

@@ -84,7 +84,7 @@ BEGIN
     UPDATE dibs.tickets SET closed_at = at, reason = 'it was not renewed' WHERE id IN (
         SELECT t.id FROM dibs.tickets t JOIN dibs.items i ON i.id = t.item
         WHERE t.closed_at IS NULL AND t.expires_at <= at AND i.offered_to IS DISTINCT FROM t.session
-        LIMIT p_limit FOR UPDATE OF t SKIP LOCKED);
+        LIMIT p_limit FOR NO KEY UPDATE OF i SKIP LOCKED FOR UPDATE OF t SKIP LOCKED);
     DELETE FROM dibs.tickets WHERE closed_at <= since;
     DELETE FROM dibs.soft_claims WHERE (item, session) IN (
         SELECT x.item, x.session FROM dibs.soft_claims x WHERE x.expires_at <= at FOR UPDATE SKIP LOCKED);
