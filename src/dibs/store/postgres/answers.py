@@ -8,7 +8,16 @@ to be told.
 from __future__ import annotations
 
 from dibs import wire
-from dibs.errors import DibsError, Invalid, ItemNotFound, SessionNotFound
+from dibs.errors import (
+    AgentAtCapacity,
+    DibsError,
+    Forbidden,
+    Invalid,
+    ItemNotFound,
+    RateLimited,
+    ResourceBusy,
+    SessionNotFound,
+)
 from dibs.model import (
     ENDED,
     Agent,
@@ -216,9 +225,19 @@ def _not_given(answer: Answer, facts: Answer) -> DibsError:
         asker = claiming.Asker(session=session(facts["session"]), agent=agent, load=load, holds=holds)
         reasons = claiming.reasons(now, _state(facts), asker)
         found = next((one for one in reasons if one.code == answer["no"]), None)
-    if found is None:
-        raise AssertionError(f"the database says {answer['no']} and the rules see no reason: {answer}")
-    return found
+    return found or _gone_since(answer["no"], facts)
+
+
+def _gone_since(code: str, facts: Answer) -> DibsError:
+    """What stood in the way when it was decided, and not any more when the facts were read."""
+    kind = next(kind for kind in (ResourceBusy, Forbidden, AgentAtCapacity, RateLimited) if kind.code == code)
+    what = "this" if facts["item"] is None else facts["item"]["id"]
+    return kind(
+        f"{what} could not be had a moment ago, and by now perhaps it can: ask again",
+        item=None if facts["item"] is None else what,
+        agent=facts["agent"]["name"],
+        retry_after_seconds=0,
+    )
 
 
 def _lost(lost: Answer, session: str) -> Lost:

@@ -239,6 +239,8 @@ class ClaimPath:
         if "again" in answer:
             for one in answer["each"]:
                 one["answer"] = _ended_before(one["answer"], session, "done")
+        if any(one["answer"].get("moved") for one in answer["each"]):
+            self._lanes.forget()
         self.tell()
         return answers.finished(answer)
 
@@ -339,6 +341,8 @@ class ClaimPath:
         return self._ended(answer)
 
     def _ended(self, answer: dict[str, Any]) -> Ended:
+        if answer.get("moved"):
+            self._lanes.forget()
         if answer["item"]["status"] == READY:
             self._lanes.came_back(answer["item"])
         self.tell()

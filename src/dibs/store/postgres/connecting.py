@@ -78,6 +78,8 @@ class Pool:
         self._pid = os.getpid()
         self._closed = False
         self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        #: Held by who uses a connection at rest for a moment: whoever finds none waits that moment, and opens no other.
+        self._moment = threading.Lock()
         _pools.add(self)
 
     @contextlib.contextmanager
@@ -104,6 +106,17 @@ class Pool:
         finally:
             self._places.release()
 
+    @contextlib.contextmanager
+    def idle_connection(self) -> Iterator[Connection | None]:
+        """A connection that nobody uses, for a moment; None if there is none."""
+        with self._moment:
+            connection = self._resting()
+            try:
+                yield connection
+            finally:
+                if connection is not None:
+                    self._put(connection)
+
     def close(self) -> None:
         self._closed = True
         for connection in self._drained():
@@ -113,6 +126,7 @@ class Pool:
         """Close nothing, keep nothing: what there is belongs to the parent process."""
         _inherited.extend(self._drained())
         self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        self._moment = threading.Lock()
         self._pid = os.getpid()
 
     def _drained(self) -> list[Connection]:
@@ -120,6 +134,13 @@ class Pool:
         return found
 
     def _take(self) -> Connection:
+        found = self._resting()
+        if found is None:
+            with self._moment:
+                found = self._resting()
+        return found or self._greeted(connect(self.url, prepares=not self.behind_pooler))
+
+    def _resting(self) -> Connection | None:
         while self._idle:
             try:
                 connection = self._idle.pop()
@@ -128,7 +149,7 @@ class Pool:
             if _is_alive(connection):
                 return connection
             connection.close()
-        return self._greeted(connect(self.url, prepares=not self.behind_pooler))
+        return None
 
     def _put(self, connection: Connection) -> None:
         if self._closed or self._pid != os.getpid():

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dibs.store.postgres.connecting import Connection, Pool
 
 CHANNEL = "dibs"
+NOTIFY = "SELECT pg_notify('dibs', '')"
 TOGETHER_SECONDS = 0.1
 #: A change whose teller died before it told is found after this long.
 LOST_WORD_SECONDS = 1.0
@@ -47,34 +48,42 @@ class Teller:
         if self._pid != os.getpid():
             self._lock, self._later, self._pid = threading.Lock(), None, os.getpid()
         with self._lock:
-            if self._later is not None:
-                return
             left = self._told + TOGETHER_SECONDS - time.monotonic()
             if left > 0:
-                self._later = threading.Timer(left, self._tell_now)
-                self._later.daemon = True
-                self._later.start()
+                if self._later is None:
+                    self._remember(left)
                 return
-            self._told = time.monotonic()
-        self._notify()
+            self._said()
+        with contextlib.suppress(psycopg.Error, DibsError), self._pool.connection() as connection:
+            connection.execute(NOTIFY)
 
     def close(self) -> None:
         """Nothing is left untold."""
-        with self._lock:
-            later, self._later = self._later, None
-        if later is not None and self._pid == os.getpid():
-            later.cancel()
-            self._notify()
+        if self._pid == os.getpid() and self._later is not None:
+            self._tell_later()
 
-    def _tell_now(self) -> None:
-        with self._lock:
+    def _tell_later(self) -> None:
+        """By a connection that rests: while there is none, a verb is going on, which will tell at its end."""
+        with contextlib.suppress(psycopg.Error, DibsError), self._pool.idle_connection() as connection:
+            with self._lock:
+                if self._later is None:
+                    return
+                if connection is None:
+                    self._remember(TOGETHER_SECONDS)
+                    return
+                self._said()
+            connection.execute(NOTIFY)
+
+    def _remember(self, seconds: float) -> None:
+        self._later = threading.Timer(seconds, self._tell_later)
+        self._later.daemon = True
+        self._later.start()
+
+    def _said(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
             self._later = None
-            self._told = time.monotonic()
-        self._notify()
-
-    def _notify(self) -> None:
-        with contextlib.suppress(psycopg.Error, DibsError), self._pool.connection() as connection:
-            connection.execute("SELECT pg_notify(%s, '')", (CHANNEL,))
+        self._told = time.monotonic()
 
 
 class ListeningWatch(Watch):

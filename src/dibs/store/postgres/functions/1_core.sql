@@ -250,11 +250,12 @@ END $$;
 
 -- What waited for this item alone moves on. Everything that needs it is locked before it is looked at: one that is just
 -- coming to rest would else be seen as it was, and see this item as it was, and stay blocked.
-CREATE OR REPLACE FUNCTION dibs.free_dependents(p_item text, p_now bigint, s dibs.settings) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION dibs.free_dependents(p_item text, p_now bigint, s dibs.settings) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     dependent text;
     i dibs.items;
     before bigint;
+    moved bigint := 0;
 BEGIN
     FOR dependent IN
         SELECT d.item FROM dibs.dependencies d JOIN dibs.items x ON x.id = d.item
@@ -266,9 +267,11 @@ BEGIN
             i := dibs.freshen(i, p_now, s);
             IF i.revision > before THEN
                 PERFORM dibs.save(i);
+                moved := moved + 1;
             END IF;
         END IF;
     END LOOP;
+    RETURN moved;
 END $$;
 
 -- Record what time has done, oldest first, at most so much of each, passing by what others are at.

@@ -96,6 +96,7 @@ DECLARE
     c dibs.claims;
     a dibs.agents;
     r dibs.runs;
+    moved bigint := 0;
     answer json;
 BEGIN
     IF p_request IS NOT NULL THEN
@@ -142,11 +143,11 @@ BEGIN
     i := dibs.follow(i, h.at, s);
     PERFORM dibs.save(i);
     IF i.status = 'done' THEN
-        PERFORM dibs.free_dependents(i.id, h.at, s);
+        moved := dibs.free_dependents(i.id, h.at, s);
     END IF;
     UPDATE dibs.sessions SET seen_at = h.at WHERE id = p_session;
     SELECT * INTO r FROM dibs.runs WHERE item = c.item AND token = c.token;
-    answer := json_build_object('item', row_to_json(i), 'run', row_to_json(r));
+    answer := json_build_object('item', row_to_json(i), 'run', row_to_json(r), 'moved', moved);
     IF p_request IS NOT NULL THEN
         PERFORM dibs.request_kept(p_request, 'finish', answer, h.at);
     END IF;
