@@ -48,14 +48,8 @@ def crowd(store: PostgresStore, connection: Connection, size: Size) -> None:
         copy(connection, "runs", f"item = '{kind}'", count, item=named(kind), session=one_of(size.sessions, count))
     copy(connection, "claims", "item = 'held'", size.held, item=named("held"), session=one_of(size.sessions, size.held))
     copy(connection, "dependencies", "item = 'blocked'", size.waiting, item=named("blocked"), needs=a_held_one)
-    copy(
-        connection,
-        "dependencies",
-        "item = 'blocked'",
-        size.requests,
-        item=named("ended"),
-        needs=named("ended", "n / 2"),
-    )
+    needed = named("ended", "n / 2")
+    copy(connection, "dependencies", "item = 'blocked'", size.requests, item=named("ended"), needs=needed)
     copy(connection, "requests", "id = 'pattern'", size.requests, id=named("request"))
     copy(connection, "tickets", "item = 'left'", size.tickets, item=a_held_one, session=some_session)
     copy(connection, "tickets", "item = 'held'", size.waiting, item=a_held_one, session=some_session)
@@ -128,7 +122,8 @@ def copy(connection: Connection, table: str, pattern: str, count: int, **changed
 def _columns(connection: Connection, table: str) -> set[str]:
     """Those that are not numbered by the database."""
     named = connection.execute(
-        "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND attidentity = ''",
+        "SELECT attname FROM pg_attribute"
+        " WHERE attrelid = %s::regclass AND attnum > 0 AND attidentity = '' AND NOT attisdropped",
         [f"dibs.{table}"],
     )
     return {name for (name,) in named}

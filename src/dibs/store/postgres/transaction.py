@@ -26,10 +26,14 @@ if TYPE_CHECKING:
     from dibs.store.postgres.connecting import Connection
 
 BEGIN = (
-    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = {};"
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL plan_cache_mode = force_custom_plan;"
+    " SET LOCAL idle_in_transaction_session_timeout = {};"
     " SELECT dibs.clock() FROM dibs.feed_enter()"
 )
-BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT dibs.clock()"
+BEGIN_READING = (
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL plan_cache_mode = force_custom_plan;"
+    " SELECT dibs.clock()"
+)
 #: Rows that a reader of a whole table has at a time.
 BATCH = 2000
 

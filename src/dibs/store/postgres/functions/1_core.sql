@@ -117,7 +117,8 @@ BEGIN
     IF i.needs_approval THEN
         RETURN 'pending_approval';
     ELSIF i.depends_on <> '{}' AND EXISTS (
-        SELECT 1 FROM dibs.dependencies d JOIN dibs.items n ON n.id = d.needs WHERE d.item = i.id AND n.status <> 'done'
+        SELECT 1 FROM dibs.dependencies d
+        WHERE d.item = i.id AND (SELECT n.status FROM dibs.items n WHERE n.id = d.needs) <> 'done'
     ) THEN
         RETURN 'blocked';
     ELSIF i.not_before > p_now THEN
@@ -258,8 +259,10 @@ DECLARE
     moved bigint := 0;
 BEGIN
     FOR dependent IN
-        SELECT d.item FROM dibs.dependencies d JOIN dibs.items x ON x.id = d.item
-        WHERE d.needs = p_item AND x.status NOT IN ('done', 'rejected', 'cancelled') ORDER BY d.item
+        SELECT d.item FROM dibs.dependencies d
+        WHERE d.needs = p_item
+          AND (SELECT x.status FROM dibs.items x WHERE x.id = d.item) NOT IN ('done', 'rejected', 'cancelled')
+        ORDER BY d.item
     LOOP
         SELECT * INTO i FROM dibs.items WHERE id = dependent FOR NO KEY UPDATE;
         before := i.revision;
@@ -415,10 +418,10 @@ $$ SELECT pg_advisory_xact_lock(25700, hashtext(p_project)) $$;
 CREATE OR REPLACE FUNCTION dibs.in_use(p_item text, p_project text, p_resources text[], p_session text, p_now bigint)
 RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT EXISTS (
-        SELECT 1 FROM dibs.items h JOIN dibs.claims c ON c.item = h.id,
-                      unnest(h.resources) AS held, unnest(p_resources) AS wanted
+        SELECT 1 FROM dibs.items h, unnest(h.resources) AS held, unnest(p_resources) AS wanted
         WHERE h.project = p_project AND h.status = 'in_progress' AND h.resources <> '{}' AND h.id <> p_item
-          AND c.session <> p_session AND c.expires_at > p_now AND dibs.overlap(held, wanted))
+          AND dibs.overlap(held, wanted)
+          AND (SELECT c.session <> p_session AND c.expires_at > p_now FROM dibs.claims c WHERE c.item = h.id))
 $$;
 
 -- Where an earlier holder stopped: its run, its latest notes, what a person said to its draft.

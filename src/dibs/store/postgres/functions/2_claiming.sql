@@ -1,5 +1,8 @@
 -- Taking an item. A refusal is an answer like any other, since it may come with something to write; it brings the facts, and the
 -- client's rules put them into words. Locks are taken in this order: request, session, agent, resources, items, claims.
+--
+-- The entry functions plan with what they are meant to use, indexes: a plan that was made while a table was empty or small is
+-- kept for as long as its connection, and would scan what has become a million rows.
 
 -- Everything a refusal of the claim path can be about.
 CREATE OR REPLACE FUNCTION dibs.facts(p_no text, p_now bigint, p_item text, p_session text, p_token bigint DEFAULT NULL)
@@ -12,7 +15,7 @@ BEGIN
     SELECT * INTO i FROM dibs.items WHERE id = p_item;
     SELECT * INTO latest FROM dibs.runs WHERE item = p_item ORDER BY token DESC LIMIT 1;
     IF p_token IS NULL THEN
-        SELECT * INTO asked FROM dibs.runs WHERE item = p_item AND session = p_session ORDER BY token DESC LIMIT 1;
+        SELECT * INTO asked FROM dibs.runs WHERE item = p_item AND session || '' = p_session ORDER BY token DESC LIMIT 1;
     ELSE
         SELECT * INTO asked FROM dibs.runs WHERE item = p_item AND token = p_token;
     END IF;
@@ -25,10 +28,12 @@ BEGIN
         'session', (SELECT row_to_json(x) FROM dibs.sessions x WHERE x.id = p_session),
         'agent', (SELECT row_to_json(a) FROM dibs.sessions x JOIN dibs.agents a ON a.name = x.agent WHERE x.id = p_session),
         'blockers', (SELECT coalesce(json_agg(json_build_array(n.id, n.status) ORDER BY n.id), '[]')
-                     FROM dibs.dependencies d JOIN dibs.items n ON n.id = d.needs
+                     FROM dibs.dependencies d
+                     CROSS JOIN LATERAL (SELECT x.id, x.status FROM dibs.items x WHERE x.id = d.needs OFFSET 0) n
                      WHERE d.item = p_item AND n.status <> 'done'),
         'holds', (SELECT coalesce(json_agg(json_build_array(r, h.id, c.session, c.agent)), '[]')
-                  FROM dibs.items h JOIN dibs.claims c ON c.item = h.id, unnest(h.resources) AS r
+                  FROM dibs.items h CROSS JOIN LATERAL (SELECT * FROM dibs.claims x WHERE x.item = h.id OFFSET 0) c,
+                       unnest(h.resources) AS r
                   WHERE i.resources <> '{}' AND h.project = i.project AND h.status = 'in_progress' AND h.resources <> '{}'
                     AND c.expires_at > p_now));
 END $$;
@@ -38,7 +43,8 @@ END $$;
 CREATE OR REPLACE FUNCTION dibs.claim(
     p_item text, p_session text, p_agent text, p_ttl double precision, p_recover boolean, p_token bigint, s dibs.settings,
     p_request text[] DEFAULT NULL
-) RETURNS json LANGUAGE plpgsql AS $$
+) RETURNS json LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     known json;
     me dibs.sessions;
@@ -90,7 +96,7 @@ BEGIN
     END IF;
     IF p_recover AND NOT (c.expires_at > at AND c.session = p_session AND (p_token IS NULL OR p_token = c.token)) IS TRUE THEN
         IF p_token IS NULL THEN
-            SELECT * INTO asked FROM dibs.runs WHERE item = p_item AND session = p_session ORDER BY token DESC LIMIT 1;
+            SELECT * INTO asked FROM dibs.runs WHERE item = p_item AND session || '' = p_session ORDER BY token DESC LIMIT 1;
         ELSE
             SELECT * INTO asked FROM dibs.runs WHERE item = p_item AND token = p_token;
         END IF;
@@ -144,7 +150,8 @@ BEGIN
                 WHEN 'TASK_ALREADY_CLAIMED' THEN json_build_object('session', c.session, 'agent', c.agent, 'token', c.token)
                 WHEN 'RESOURCE_BUSY' THEN (
                     SELECT json_build_object('session', h.session, 'agent', h.agent)
-                    FROM dibs.items x JOIN dibs.claims h ON h.item = x.id, unnest(x.resources) AS r, unnest(i.resources) AS w
+                    FROM dibs.items x CROSS JOIN LATERAL (SELECT * FROM dibs.claims y WHERE y.item = x.id OFFSET 0) h,
+                         unnest(x.resources) AS r, unnest(i.resources) AS w
                     WHERE x.project = i.project AND x.status = 'in_progress' AND x.resources <> '{}' AND x.id <> p_item
                       AND h.session <> p_session AND h.expires_at > at AND dibs.overlap(r, w) LIMIT 1) END));
         IF no = 'TASK_ALREADY_CLAIMED' THEN
@@ -258,7 +265,8 @@ END $$;
 CREATE OR REPLACE FUNCTION dibs.next(
     p_session text, p_agent text, p_types text[], p_projects text[], p_n bigint, p_ttl double precision,
     p_lanes integer[], p_lows bigint[], p_thorough boolean, s dibs.settings, p_request text[] DEFAULT NULL
-) RETURNS json LANGUAGE plpgsql AS $$
+) RETURNS json LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     known json;
     me dibs.sessions;

@@ -22,7 +22,8 @@ END $$;
 
 CREATE OR REPLACE FUNCTION dibs.renew(
     p_item text, p_session text, p_token bigint, p_ttl double precision, s dibs.settings
-) RETURNS json LANGUAGE plpgsql AS $$
+) RETURNS json LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     h record;
     c dibs.claims;
@@ -52,7 +53,8 @@ END $$;
 
 CREATE OR REPLACE FUNCTION dibs.progress(
     p_item text, p_session text, p_token bigint, p_note text, p_meta text, s dibs.settings, p_request text[] DEFAULT NULL
-) RETURNS json LANGUAGE plpgsql AS $$
+) RETURNS json LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     h record;
     c dibs.claims;
@@ -89,7 +91,8 @@ END $$;
 CREATE OR REPLACE FUNCTION dibs.finish(
     p_verb text, p_item text, p_session text, p_token bigint, p_reason text, p_park boolean, p_draft text, p_links text,
     p_cost text, p_uniform double precision, s dibs.settings, p_request text[] DEFAULT NULL
-) RETURNS json LANGUAGE plpgsql AS $$
+) RETURNS json LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     h record;
     i dibs.items;
@@ -157,7 +160,8 @@ END $$;
 -- `done` for each of these items, in the order of their ids; the answers in that order.
 CREATE OR REPLACE FUNCTION dibs.finish_many(
     p_items text[], p_tokens bigint[], p_session text, s dibs.settings, p_request text[] DEFAULT NULL
-) RETURNS json LANGUAGE plpgsql AS $$
+) RETURNS json LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     one record;
     answers json[] := '{}';
@@ -183,7 +187,8 @@ END $$;
 -- Renew every live claim of the session. `p_items` (NULL: not said) is what it believes to hold: live claims not among them are
 -- let go as forgotten, and what is among them and not held is answered as lost.
 CREATE OR REPLACE FUNCTION dibs.heartbeat(p_session text, p_items text[], p_tokens bigint[], s dibs.settings) RETURNS json
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     me dibs.sessions;
     at bigint;
@@ -246,7 +251,8 @@ END $$;
 
 CREATE OR REPLACE FUNCTION dibs.force_release(
     p_item text, p_actor text, p_reason text, p_token bigint, s dibs.settings, p_request text[] DEFAULT NULL
-) RETURNS json LANGUAGE plpgsql AS $$
+) RETURNS json LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     i dibs.items;
     c dibs.claims;

@@ -21,7 +21,9 @@ BEGIN
         (p_owner ->> 'start_time')::bigint) THEN
         RETURN;
     END IF;
-    FOR each IN SELECT x.item FROM dibs.claims x WHERE x.session = p_session ORDER BY x.item LIMIT p_limit LOOP
+    FOR each IN
+        SELECT x.item FROM (SELECT item FROM dibs.claims WHERE session = p_session OFFSET 0) x ORDER BY x.item LIMIT p_limit
+    LOOP
         seen := seen + 1;
         SELECT * INTO i FROM dibs.items WHERE id = each FOR NO KEY UPDATE SKIP LOCKED;
         passed_by := passed_by OR NOT FOUND;
@@ -42,7 +44,10 @@ BEGIN
     IF passed_by OR seen >= p_limit THEN
         RETURN;
     END IF;
-    FOR each IN SELECT t.item FROM dibs.tickets t WHERE t.session = p_session AND t.closed_at IS NULL ORDER BY t.item LOOP
+    FOR each IN
+        SELECT t.item FROM (SELECT item FROM dibs.tickets WHERE session = p_session AND closed_at IS NULL OFFSET 0) t
+        ORDER BY t.item
+    LOOP
         SELECT * INTO i FROM dibs.items WHERE id = each FOR NO KEY UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             RETURN;
@@ -59,7 +64,8 @@ BEGIN
     UPDATE dibs.sessions SET ended_at = dibs.clock(), end_reason = 'its owner process died' WHERE id = p_session;
 END $$;
 
-CREATE OR REPLACE FUNCTION dibs.sweep(p_dead json, p_limit bigint, s dibs.settings) RETURNS json LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION dibs.sweep(p_dead json, p_limit bigint, s dibs.settings) RETURNS json LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     at bigint := dibs.clock();
     since bigint := at - dibs.milliseconds(s.request_kept_seconds);
@@ -78,16 +84,16 @@ BEGIN
         bereaved := bereaved || buried.lost;
         failed := failed || buried.failed;
     END LOOP;
-    DELETE FROM dibs.requests r WHERE (r.actor, r.id) IN (
-        SELECT x.actor, x.id FROM dibs.requests x WHERE x.at <= since ORDER BY x.at LIMIT 1000 FOR UPDATE SKIP LOCKED);
+    DELETE FROM dibs.requests WHERE ctid = ANY (ARRAY(
+        SELECT x.ctid FROM dibs.requests x WHERE x.at <= since ORDER BY x.at LIMIT 1000 FOR UPDATE SKIP LOCKED));
     DELETE FROM dibs.activity WHERE id <= (SELECT max(x.id) FROM dibs.activity x) - s.activity_kept;
     UPDATE dibs.tickets SET closed_at = at, reason = 'it was not renewed' WHERE id IN (
         SELECT t.id FROM dibs.tickets t JOIN dibs.items i ON i.id = t.item
         WHERE t.closed_at IS NULL AND t.expires_at <= at AND i.offered_to IS DISTINCT FROM t.session
         LIMIT p_limit FOR NO KEY UPDATE OF i SKIP LOCKED FOR UPDATE OF t SKIP LOCKED);
     DELETE FROM dibs.tickets WHERE closed_at <= since;
-    DELETE FROM dibs.soft_claims WHERE (item, session) IN (
-        SELECT x.item, x.session FROM dibs.soft_claims x WHERE x.expires_at <= at FOR UPDATE SKIP LOCKED);
+    DELETE FROM dibs.soft_claims WHERE ctid = ANY (ARRAY(
+        SELECT x.ctid FROM dibs.soft_claims x WHERE x.expires_at <= at FOR UPDATE SKIP LOCKED));
     RETURN json_build_object(
         'expired', to_json(moved.expired), 'owner_died', to_json(bereaved), 'failed', to_json(failed),
         'due', to_json(moved.due), 'offers', to_json(moved.offers),

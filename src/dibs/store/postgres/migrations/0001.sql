@@ -95,7 +95,7 @@ CREATE TABLE dibs.claims (
     heartbeat_count bigint NOT NULL
 ) WITH (fillfactor = 50);
 
-CREATE INDEX claims_session ON dibs.claims (session);
+CREATE INDEX claims_session ON dibs.claims (session, item);
 CREATE INDEX claims_agent ON dibs.claims (agent);
 
 CREATE TABLE dibs.soft_claims (
@@ -122,8 +122,8 @@ CREATE TABLE dibs.tickets (
     reason      text
 ) WITH (fillfactor = 70);
 
-CREATE UNIQUE INDEX tickets_open ON dibs.tickets (item, session) WHERE closed_at IS NULL;
-CREATE INDEX tickets_session ON dibs.tickets (session) WHERE closed_at IS NULL;
+CREATE UNIQUE INDEX tickets_open ON dibs.tickets (session, item) WHERE closed_at IS NULL;
+CREATE INDEX tickets_queue ON dibs.tickets (item, id) WHERE closed_at IS NULL;
 CREATE INDEX tickets_latest ON dibs.tickets (item, session, id);
 CREATE INDEX tickets_closed ON dibs.tickets (closed_at) WHERE closed_at IS NOT NULL;
 
