@@ -230,7 +230,6 @@ def test_who_waits_goes_on_when_its_connections_are_cut(
 # As few as can be
 
 
-@pytest.mark.xfail(reason="Teller's timer takes a connection of its own while the worker uses the other")
 def test_a_worker_has_one_connection_and_listens_only_while_it_waits(
     postgres_server: PostgresServer, harness: PostgresHarness, board: Board
 ) -> None:

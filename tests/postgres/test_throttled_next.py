@@ -144,7 +144,6 @@ def test_what_a_process_itself_adds_or_sweeps_up_is_found_at_once(harness: Postg
     assert ids(board.next(session=other)) == ["new-0"]
 
 
-@pytest.mark.xfail(reason="what a finish set free is passed over for up to a second: Lanes is not told")
 def test_what_a_process_itself_sets_free_by_finishing_is_found_at_once(harness: PostgresHarness) -> None:
     board = opened(harness, NEVER_SECONDS)
     added(board, "first")

@@ -129,7 +129,7 @@ class ClaimPath:
         ttl_seconds: float | None = None,
         request: Request | None = None,
     ) -> tuple[Grant, ...]:
-        thorough, lanes, lows = self._lanes.hints()
+        returns, thorough, lanes, lows = self._lanes.hints()
         answer = self.call(
             NEXT,
             session,
@@ -149,7 +149,7 @@ class ClaimPath:
             kept: tuple[Grant, ...] = answers.kept(answer, Grant)
             return kept
         self._refuse(answer, request, session=session, agent=agent, ttl_seconds=ttl_seconds)
-        self._lanes.learn(answer)
+        self._lanes.learn(answer, returns)
         if answer["grants"]:
             self.tell()
         return answers.grants(answer)

@@ -23,29 +23,35 @@ class Lanes:
         self._look_seconds = look_seconds
         self._look_at = 0.0
         self._lows: dict[int, int] = {}
+        self._returns = 0
 
-    def hints(self) -> tuple[bool, list[int], list[int]]:
-        """Whether to look at everything this time; else the lanes, and where to begin in each."""
+    def hints(self) -> tuple[int, bool, list[int], list[int]]:
+        """What came back so far; whether to look at everything this time; else the lanes, and where to begin."""
+        returns = self._returns
         if time.monotonic() >= self._look_at:
-            return True, [], []
+            return returns, True, [], []
         known = list(self._lows.items())
-        return False, [lane for lane, _ in known], [low for _, low in known]
+        return returns, False, [lane for lane, _ in known], [low for _, low in known]
 
-    def learn(self, answer: dict[str, Any]) -> None:
-        """What a look found, and what it cost if it was at everything."""
+    def learn(self, answer: dict[str, Any], returns: int) -> None:
+        """What a look found that began at `returns`, and what it cost if it was at everything."""
         if answer.get("thorough"):
             cost = min(LOOK_SECONDS_MAX, LOOK_COST_MAX * answer["look_seconds"])
             self._look_at = time.monotonic() + max(self._look_seconds, cost) if self._look_seconds else 0.0
             self._lows.clear()
+        if returns != self._returns:
+            return  # it may have looked before that came back
         for lane, low in zip(answer.get("lanes", ()), answer.get("lows", ()), strict=True):
             self._lows[lane] = max(low, self._lows.get(lane, 0))
 
     def forget(self) -> None:
         """Something came back, nobody says where."""
+        self._returns += 1
         self._lows.clear()
 
     def came_back(self, item: dict[str, Any]) -> None:
         """An item of this age is free again."""
+        self._returns += 1
         low = self._lows.get(item["lane"])
         if low is not None and item["seq"] < low:
             self._lows[item["lane"]] = item["seq"]

@@ -101,7 +101,10 @@ def move_on(t: Transaction, given: tuple[int, int], actor: str) -> int:
 
 def prune(t: Transaction, older_than_seconds: float, limit: int) -> Prune:
     before = t.now - round(older_than_seconds * 1000)
-    ids = jsontext.dumps([item for (item,) in t.all("prunable", before=before, limit=limit)])
+    locked = {item for (item,) in t.all("prunable", before=before, limit=limit)}
+    # Asked again now that they are locked: something that waits for one of them may have been added just before.
+    still = t.all("prunable", before=before, limit=limit)
+    ids = jsontext.dumps([item for (item,) in still if item in locked])
     row = t.one("highest_pruned", items=ids)
     assert row is not None
     token, event, events = row

@@ -142,6 +142,7 @@ class Upkeep:
 
 def _start_session(t: Transaction, session: Session) -> Session:
     t.lock_new_session(session.id)
+    t.lock_session(session.id)
     row = t.one("session_by_id", id=session.id)
     known = None if row is None else rows.session(row)
     if known is not None and known.ended_at is None:
