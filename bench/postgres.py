@@ -20,14 +20,14 @@ from bench.contest import pgbench, rows
 from bench.contest.contestant import Contestant
 from bench.contest.on_dibs import OnDibs
 from bench.contest.result import Result
+from bench.contest.window import WARM_UP_SECONDS
 from dibs.testing.postgres_server import LocalServer
 
 #: By name: the module, and the class in it. They are imported only if they are installed.
 PEERS = {"pgqueuer": "OnPgqueuer", "procrastinate": "OnProcrastinate"}
 LIMIT = "pgbench"
-#: So many pairs a second are expected of whoever has not run yet, for each size of a batch.
-GUESSES = {1: 3_000, 10: 10_000}
-GUESS = 30_000
+#: So many pairs a second are expected of whoever has not run yet.
+GUESS = 2_000
 TRIES_MAX = 6
 
 Cell = tuple[int, int]
@@ -46,8 +46,8 @@ def measure(arguments: Sequence[str] = ()) -> tuple[str, list[dict[str, object]]
             for cell in cells:
                 # Nobody is always the one who runs after the same neighbour.
                 for one in [*contestants[turn:], *contestants[:turn]]:
-                    rounds = found.setdefault((one.name, cell), [])
-                    rounds.append(_run(one, cell, asked.seconds, rounds))
+                    earlier = found.setdefault((one.name, cell), [])
+                    earlier.append(_run(one, cell, asked.seconds, _expected(found, one.name, cell)))
     names = [one.name for one in contestants]
     title = f"Claim + done on PostgreSQL {server.version // 10_000}, durable (pairs/s; waits in ms)"
     return "; ".join([title, *missing]), [_row(found, name, cell) for cell in cells for name in names]
@@ -91,11 +91,17 @@ def _contestants(server: LocalServer, closing: contextlib.ExitStack) -> tuple[li
     return found, missing
 
 
-def _run(one: Contestant, cell: Cell, seconds: float, earlier: list[Result]) -> Result:
+def _expected(found: dict[tuple[str, Cell], list[Result]], name: str, cell: Cell) -> float:
+    """How fast it may be: as in earlier rounds, or as it was at its best with fewer workers or smaller batches."""
+    here = [result.pairs_per_second for result in found[name, cell]]
+    elsewhere = [one.pairs_per_second for (who, _), results in found.items() if who == name for one in results]
+    return max(here or elsewhere, default=GUESS)
+
+
+def _run(one: Contestant, cell: Cell, seconds: float, expected: float) -> Result:
     """Once, on a set of things to do that it does not come to the end of."""
     workers, batch = cell
-    guess = max((result.pairs_per_second for result in earlier), default=GUESSES.get(batch, GUESS))
-    supply = int(guess * (seconds + 1) * 2) + workers * batch * 2
+    supply = int(expected * (WARM_UP_SECONDS + seconds) * 2) + workers * batch * 3
     for _ in range(TRIES_MAX):
         one.supply(supply)
         result = one.run(workers, batch, seconds)

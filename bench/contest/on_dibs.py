@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import dibs
 from bench.contest import fleet, rows
 from bench.contest.contestant import Contestant
 from bench.contest.result import Result
-from bench.contest.window import Window
 from dibs.board import Board
 from dibs.model import Grant
 
@@ -33,11 +32,12 @@ class OnDibs(Contestant):
         self._fleet.close()
 
 
-def end(board: Board, session: str, grants: Sequence[Grant]) -> Iterator[int]:
-    """End what was given; how many, as they end."""
-    for grant in grants:
-        board.done(grant.item.id, session=session, token=grant.claim.token)
-        yield 1
+def end(board: Board, session: str, grants: Sequence[Grant]) -> None:
+    """End what was given."""
+    if len(grants) == 1:
+        board.done(grants[0].item.id, session=session, token=grants[0].claim.token)
+    elif grants:
+        board.done_many({grant.item.id: grant.claim.token for grant in grants}, session=session)
 
 
 def main(url: str) -> None:
@@ -45,13 +45,9 @@ def main(url: str) -> None:
         for batch, gate in fleet.runs():
             # The last run's session went with its items.
             me = board.start_session(rows.AGENT).id
-            sum(end(board, me, board.next(session=me)))
-            _work(board, me, batch, gate())
-
-
-def _work(board: Board, me: str, batch: int, window: Window) -> None:
-    while True:
-        for ended in end(board, me, board.next(session=me, n=batch)):
-            window.got_on(ended)
-            if window.seconds_left <= 0:
-                return
+            end(board, me, board.next(session=me, n=batch))
+            window = gate()
+            while window.seconds_left > 0:
+                grants = board.next(session=me, n=batch)
+                end(board, me, grants)
+                window.got_on(len(grants))

@@ -22,11 +22,12 @@ from dibs.config import DEFAULTS
 from dibs.store.postgres.store import _settings_row
 from dibs.testing.postgres_server import LocalServer
 
-#: By the name in the table: the file in scripts/.
+#: By the name in the table: the files in scripts/ for one item at a time, and for more. What `dibs functions` loses to
+#: `pgbench` is the functions' work; what dibs loses to `dibs functions` is its client's.
 SCRIPTS = {
-    "pgbench": "pgbench.sql",
-    "pgbench by statement": "pgbench_by_statement.sql",
-    "dibs functions": "dibs_functions.sql",
+    "pgbench": (["pgbench.sql"], ["pgbench.sql"]),
+    "pgbench by statement": (["pgbench_by_statement.sql"], ["pgbench_by_statement.sql"]),
+    "dibs functions": (["next.sql", "finish.sql"], ["next.sql", "finish_many.sql"]),
 }
 #: Which client, and from when to when.
 Line = tuple[int, float, float]
@@ -45,7 +46,7 @@ class OnPgbench(Contestant):
 
     def run(self, workers: int, batch: int, seconds: float) -> Result:
         variables = {"lane": str(rows.only_lane(self.url)), **VARIABLES}
-        lines = run(self.program, self.url, script(SCRIPTS[self.name], batch), variables, workers, seconds)
+        lines = run(self.program, self.url, script(self.name, batch), variables, workers, seconds)
         return of_windows(_windows(lines, workers, batch, seconds), seconds)
 
     def left(self) -> int:
@@ -60,14 +61,12 @@ def find(server: LocalServer) -> str | None:
 
 def script(name: str, batch: int) -> str:
     """Its text for batches of this size, which is known when the statements are planned."""
-    with open(os.path.join(os.path.dirname(__file__), "scripts", name), encoding="utf-8") as file:
-        statements = file.read().replace(":batch", str(batch)).split("\n\n")
-    return "\n\n".join(
-        "\n\n".join(statement.replace(":each", str(k)) for k in range(1, batch + 1))
-        if ":each" in statement
-        else statement
-        for statement in statements
-    )
+    one, many = SCRIPTS[name]
+    texts = []
+    for file_name in one if batch == 1 else many:
+        with open(os.path.join(os.path.dirname(__file__), "scripts", file_name), encoding="utf-8") as file:
+            texts.append(file.read().replace(":batch", str(batch)))
+    return "\n".join(texts)
 
 
 def run(program: str, url: str, text: str, variables: Mapping[str, str], clients: int, seconds: float) -> list[Line]:

@@ -134,7 +134,8 @@ SHAPES: dict[str, Callable[[Answer, Settings], object]] = {
     "claim": lambda answer, _: grant(answer),
     "next": lambda answer, _: grants(answer),
     "finish": lambda answer, _: ended(answer),
-    "finish_many": lambda answer, _: finished(answer),
+    "done": lambda answer, _: ended(answer["each"][0]["answer"]),
+    "done_many": lambda answer, _: finished(answer),
     "progress": renewal,
 }
 

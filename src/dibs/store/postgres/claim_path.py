@@ -34,12 +34,15 @@ FINISH = (
     "SELECT dibs.finish(%s::text, %s::text, %s::text, %s::bigint, %s::text, %s::boolean, %s::text, %s::text, %s::text,"
     " %s::double precision, %s::dibs.settings, %s::text[])"
 )
-FINISH_MANY = "SELECT dibs.finish_many(%s::text[], %s::bigint[], %s::text, %s::dibs.settings, %s::text[])"
+DONE = (
+    "SELECT dibs.done(%s::text[], %s::bigint[], %s::text, %s::text, %s::text, %s::text, %s::boolean, %s::dibs.settings,"
+    " %s::text[])"
+)
 FORCE_RELEASE = "SELECT dibs.force_release(%s::text, %s::text, %s::text, %s::bigint, %s::dibs.settings, %s::text[])"
 SWEEP = "SELECT dibs.sweep(%s::json, %s::bigint, %s::dibs.settings)"
 
 #: Which outcome of its run each end leaves: what is found after an end whose answer was lost.
-OUTCOMES = {"release": "released", "done": "done", "fail": "failed", "submit": "submitted"}
+OUTCOMES = {"release": "released", "fail": "failed", "submit": "submitted"}
 
 
 class ClaimPath:
@@ -220,29 +223,56 @@ class ClaimPath:
         cost: Mapping[str, Any],
         request: Request | None = None,
     ) -> Ended:
-        return self._finish("done", item, session, token, note, request, links=links, cost=cost)
+        answer = self._done_each({item: token}, session, note, _json(links), _json(cost), request, many=False)
+        if "wire" in answer:
+            kept: Ended = answers.kept(answer, Ended)
+            return kept
+        (one,) = answer["each"]
+        self._refuse(one["answer"], request, session=session, token=token, item_id=item)
+        return answers.ended(one["answer"])
 
     def done_many(self, holding: Mapping[str, int | None], *, session: str, request: Request | None = None) -> Finished:
-        answer = self.call(
-            FINISH_MANY,
-            list(holding),
-            list(holding.values()),
-            session,
-            self._settings_row,
-            _request(request),
-            repeatable=None not in holding.values() or request is not None,
-        )
+        answer = self._done_each(holding, session, None, None, None, request, many=True)
         if "wire" in answer:
             kept: Finished = answers.kept(answer, Finished)
             return kept
+        return answers.finished(answer)
+
+    def _done_each(
+        self,
+        holding: Mapping[str, int | None],
+        session: str,
+        note: str | None,
+        links: str | None,
+        cost: str | None,
+        request: Request | None,
+        *,
+        many: bool,
+    ) -> dict[str, Any]:
+        answer = self.call(
+            DONE,
+            list(holding),
+            list(holding.values()),
+            session,
+            note,
+            links,
+            cost,
+            many,
+            self._settings_row,
+            _request(request),
+            # Without a token, the session's next claim of the item would be meant as well.
+            repeatable=None not in holding.values() or request is not None,
+        )
+        if "wire" in answer:
+            return answer
         self._refuse(answer, request, session=session)
         if "again" in answer:
             for one in answer["each"]:
                 one["answer"] = _ended_before(one["answer"], session, "done")
-        if any(one["answer"].get("moved") for one in answer["each"]):
+        if answer["moved"]:
             self._lanes.forget()
         self.tell()
-        return answers.finished(answer)
+        return answer
 
     def fail(
         self,
@@ -324,8 +354,8 @@ class ClaimPath:
             reason,
             park,
             draft,
-            jsontext.dumps(dict(links)) if links else None,
-            jsontext.dumps(dict(cost)) if cost else None,
+            _json(links),
+            _json(cost),
             uniform(),
             self._settings_row,
             _request(request),
@@ -354,6 +384,10 @@ class ClaimPath:
         if answer["no"] == "REQUEST_REUSED" and request is not None:
             raise reused(request)
         raise answers.refusal(answer, settings=self.settings, **asked)
+
+
+def _json(data: Mapping[str, Any] | None) -> str | None:
+    return jsontext.dumps(dict(data)) if data else None
 
 
 def _request(request: Request | None) -> list[str] | None:

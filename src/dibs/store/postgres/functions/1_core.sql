@@ -74,7 +74,8 @@ DO $$
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = 'dibs.items'::regclass AND tgname = 'lane_of_changed') THEN
         CREATE TRIGGER lane_of_new BEFORE INSERT ON dibs.items FOR EACH ROW EXECUTE FUNCTION dibs.put_in_lane();
-        CREATE TRIGGER lane_of_changed BEFORE UPDATE ON dibs.items FOR EACH ROW
+        CREATE TRIGGER lane_of_changed
+            BEFORE UPDATE OF project, type, action, approved, resources, priority ON dibs.items FOR EACH ROW
             WHEN ((OLD.project, OLD.type, OLD.action, OLD.approved, OLD.resources, OLD.priority)
                   IS DISTINCT FROM (NEW.project, NEW.type, NEW.action, NEW.approved, NEW.resources, NEW.priority))
             EXECUTE FUNCTION dibs.put_in_lane();
@@ -164,13 +165,15 @@ BEGIN
     END IF;
 END $$;
 
-CREATE OR REPLACE FUNCTION dibs.save(i dibs.items) RETURNS void LANGUAGE sql AS $$
+-- Not in SQL, which would be planned anew every time; and without what decides about the lane, which would have to be looked at.
+CREATE OR REPLACE FUNCTION dibs.save(i dibs.items) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
     UPDATE dibs.items
     SET status = i.status, updated_at = i.updated_at, attempts = i.attempts, strikes = i.strikes, failures = i.failures,
-        token = i.token, revision = i.revision, not_before = i.not_before, needs_approval = i.needs_approval,
-        approved = i.approved, offered_to = i.offered_to, offer_expires_at = i.offer_expires_at
-    WHERE id = i.id
-$$;
+        token = i.token, revision = i.revision, not_before = i.not_before, offered_to = i.offered_to,
+        offer_expires_at = i.offer_expires_at
+    WHERE id = i.id;
+END $$;
 
 -- The end of a run, whoever ended it: the claim goes, the run is closed, the event names the holder, read before it is gone.
 -- `p_told` is what else of the item changed, as the text of JSON members.

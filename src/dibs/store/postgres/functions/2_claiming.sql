@@ -1,8 +1,8 @@
 -- Taking an item. A refusal is an answer like any other, since it may come with something to write; it brings the facts, and the
 -- client's rules put them into words. Locks are taken in this order: request, session, agent, resources, items, claims.
 --
--- The entry functions plan with what they are meant to use, indexes: a plan that was made while a table was empty or small is
--- kept for as long as its connection, and would scan what has become a million rows.
+-- The entry functions plan with what they are meant to use, indexes, and once: a plan that was made while a table was empty or
+-- small is kept for as long as its connection, and would scan what has become a million rows.
 
 -- Everything a refusal of the claim path can be about.
 CREATE OR REPLACE FUNCTION dibs.facts(p_no text, p_now bigint, p_item text, p_session text, p_token bigint DEFAULT NULL)
@@ -44,7 +44,7 @@ CREATE OR REPLACE FUNCTION dibs.claim(
     p_item text, p_session text, p_agent text, p_ttl double precision, p_recover boolean, p_token bigint, s dibs.settings,
     p_request text[] DEFAULT NULL
 ) RETURNS json LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     known json;
     me dibs.sessions;
@@ -266,13 +266,14 @@ CREATE OR REPLACE FUNCTION dibs.next(
     p_session text, p_agent text, p_types text[], p_projects text[], p_n bigint, p_ttl double precision,
     p_lanes integer[], p_lows bigint[], p_thorough boolean, s dibs.settings, p_request text[] DEFAULT NULL
 ) RETURNS json LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     known json;
     me dibs.sessions;
     a dibs.agents;
     limits record;
     picked record;
+    wanted bigint;
     seconds double precision;
     at bigint;
     began timestamptz;
@@ -303,14 +304,18 @@ BEGIN
         IF p_thorough THEN
             PERFORM dibs.freshen_overdue(at, 2000, s);
         END IF;
-        limits := dibs.room(a, p_session, at, p_n);
-        a := limits.a;
-        IF limits.code IS NOT NULL THEN
+        wanted := p_n;
+        IF a.max_claims IS NOT NULL OR a.max_claims_total IS NOT NULL OR a.claims_per_minute IS NOT NULL THEN
+            limits := dibs.room(a, p_session, at, p_n);
+            a := limits.a;
+            wanted := limits.n;
+        END IF;
+        IF wanted <= 0 THEN
             RETURN json_build_object('no', limits.code, 'held', limits.held, 'held_total', limits.held_total,
                                      'bucket', a.bucket, 'bucket_at', a.bucket_at, 'next_expiry_at', limits.next_expiry_at,
                                      'facts', dibs.facts(limits.code, at, NULL, p_session));
         END IF;
-        picked := dibs.choose(a, p_session, p_types, p_projects, limits.n, p_lanes, p_lows, at);
+        picked := dibs.choose(a, p_session, p_types, p_projects, wanted, p_lanes, p_lows, at);
         took := extract(epoch FROM clock_timestamp() - began);
         EXIT WHEN picked.chosen <> '{}' OR p_thorough;
         -- "Nothing" is said only after a full look.
@@ -341,14 +346,17 @@ BEGIN
         SELECT t.id, t.revision, 'claimed', at, 'in_progress', t.token, me.agent, p_session, me.agent,
                ('{"ttl_seconds": ' || seconds || ', "deadline_at": ' || at + dibs.milliseconds(t.timeout_seconds) || '}')::json
         FROM taken t ORDER BY t.priority DESC, t.seq
+    ), seen AS (
+        UPDATE dibs.sessions SET seen_at = at WHERE id = p_session
     )
     SELECT json_agg(json_build_object(
                'item', row_to_json(t), 'claim', row_to_json(c),
                'previous', CASE WHEN t.attempts > 1 THEN dibs.previous(t.id, t.token) END)
            ORDER BY t.priority DESC, t.seq) INTO grants
     FROM taken t JOIN claimed c ON c.item = t.id;
-    UPDATE dibs.sessions SET seen_at = at WHERE id = p_session;
-    PERFORM dibs.spend(a, at, cardinality(picked.chosen));
+    IF a.claims_per_minute IS NOT NULL THEN
+        PERFORM dibs.spend(a, at, cardinality(picked.chosen));
+    END IF;
     IF p_request IS NOT NULL THEN
         PERFORM dibs.request_kept(p_request, 'next', json_build_object('grants', grants), at);
     END IF;

@@ -23,7 +23,7 @@ END $$;
 CREATE OR REPLACE FUNCTION dibs.renew(
     p_item text, p_session text, p_token bigint, p_ttl double precision, s dibs.settings
 ) RETURNS json LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     h record;
     c dibs.claims;
@@ -54,7 +54,7 @@ END $$;
 CREATE OR REPLACE FUNCTION dibs.progress(
     p_item text, p_session text, p_token bigint, p_note text, p_meta text, s dibs.settings, p_request text[] DEFAULT NULL
 ) RETURNS json LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     h record;
     c dibs.claims;
@@ -92,7 +92,7 @@ CREATE OR REPLACE FUNCTION dibs.finish(
     p_verb text, p_item text, p_session text, p_token bigint, p_reason text, p_park boolean, p_draft text, p_links text,
     p_cost text, p_uniform double precision, s dibs.settings, p_request text[] DEFAULT NULL
 ) RETURNS json LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     h record;
     i dibs.items;
@@ -140,6 +140,7 @@ BEGIN
     WHEN 'submit' THEN
         i.needs_approval := true;
         i.approved := false;
+        UPDATE dibs.items SET needs_approval = true, approved = false WHERE id = i.id;
         i := dibs.end_run(i, c, 'submitted', 'pending_approval', h.at, NULL, p_reason, p_draft, p_links, p_cost,
                           '"needs_approval": true, "approved": false');
     END CASE;
@@ -157,14 +158,21 @@ BEGIN
     RETURN answer;
 END $$;
 
--- `done` for each of these items, in the order of their ids; the answers in that order.
-CREATE OR REPLACE FUNCTION dibs.finish_many(
-    p_items text[], p_tokens bigint[], p_session text, s dibs.settings, p_request text[] DEFAULT NULL
+-- `done` for one item or many, each fenced for itself. What is held ends in one statement; what is not is left to `finish`, which
+-- says why. Answers are ordered by id.
+CREATE OR REPLACE FUNCTION dibs.done(
+    p_items text[], p_tokens bigint[], p_session text, p_reason text, p_links text, p_cost text, p_many boolean,
+    s dibs.settings, p_request text[] DEFAULT NULL
 ) RETURNS json LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
+    at bigint;
+    held bigint;
+    ended json[];
+    finished text[];
+    others json[] := '{}';
     one record;
-    answers json[] := '{}';
+    moved bigint := 0;
     answer json;
 BEGIN
     IF p_request IS NOT NULL THEN
@@ -173,13 +181,62 @@ BEGIN
             RETURN answer;
         END IF;
     END IF;
-    FOR one IN SELECT * FROM unnest(p_items, p_tokens) AS t (item, token) ORDER BY t.item COLLATE "C" LOOP
-        answer := dibs.finish('done', one.item, p_session, one.token, NULL, false, NULL, NULL, NULL, 0, s);
-        answers := answers || json_build_object('item', one.item, 'token', one.token, 'answer', answer);
+    PERFORM 1 FROM dibs.sessions WHERE id = p_session FOR NO KEY UPDATE;
+    PERFORM 1 FROM dibs.items i JOIN dibs.claims c ON c.item = i.id
+    WHERE i.id = ANY (p_items) ORDER BY i.id FOR NO KEY UPDATE OF i FOR UPDATE OF c;
+    at := dibs.clock();
+    PERFORM dibs.feed_enter();
+    WITH mine AS MATERIALIZED (
+        SELECT c.item, c.token, c.agent
+        FROM unnest(p_items, p_tokens) AS asked (item, token)
+        JOIN dibs.claims c ON c.item = asked.item JOIN dibs.items i ON i.id = asked.item JOIN dibs.agents a ON a.name = c.agent
+        WHERE c.session = p_session AND c.expires_at > at AND (asked.token IS NULL OR asked.token = c.token)
+          AND (i.action = ANY (a.allowed_actions) OR (a.allowed_actions = '{}' AND a.sensitive_actions = '{}'))
+    ), gone AS (
+        DELETE FROM dibs.claims c USING mine m WHERE c.item = m.item
+    ), runs AS (
+        UPDATE dibs.runs r
+        SET ended_at = at, outcome = 'done', reason = p_reason,
+            links = coalesce(p_links, '{}')::json, cost = coalesce(p_cost, '{}')::json
+        FROM mine m WHERE r.item = m.item AND r.token = m.token AND r.outcome IS NULL RETURNING r.*
+    ), items AS (
+        UPDATE dibs.items i SET status = 'done', updated_at = at, revision = i.revision + 1
+        FROM mine m WHERE i.id = m.item RETURNING i.*
+    ), told AS (
+        INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
+        SELECT i.id, i.revision, 'done', at, 'done', i.token, m.agent, p_session, m.agent,
+               ('{"reason": ' || coalesce(to_json(p_reason)::text, 'null') || coalesce(', "links": ' || p_links, '')
+                || coalesce(', "cost": ' || p_cost, '') || '}')::json
+        FROM items i JOIN mine m ON m.item = i.id ORDER BY i.id
+    ), closed AS (
+        UPDATE dibs.tickets t SET closed_at = at, reason = 'the item is done'
+        FROM mine m WHERE t.item = m.item AND t.closed_at IS NULL RETURNING dibs.tell_session(t.session)
+    ), seen AS (
+        UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND EXISTS (SELECT 1 FROM mine)
+    )
+    SELECT (SELECT count(*) FROM mine), array_agg(i.id ORDER BY i.id), array_agg(json_build_object(
+               'item', i.id, 'token', i.token,
+               'answer', json_build_object('item', row_to_json(i), 'run', row_to_json(r))) ORDER BY i.id)
+    INTO held, finished, ended
+    FROM items i JOIN runs r ON r.item = i.id;
+    IF held <> coalesce(cardinality(finished), 0) THEN
+        RAISE EXCEPTION 'a run of % is not open', p_items USING ERRCODE = 'data_corrupted';
+    END IF;
+    FOR one IN SELECT DISTINCT d.needs FROM dibs.dependencies d WHERE d.needs = ANY (finished) ORDER BY d.needs LOOP
+        moved := moved + dibs.free_dependents(one.needs, at, s);
     END LOOP;
-    answer := json_build_object('session', p_session, 'each', to_json(answers));
-    IF p_request IS NOT NULL THEN
-        PERFORM dibs.request_kept(p_request, 'finish_many', answer, dibs.clock());
+    IF held < cardinality(p_items) THEN
+        FOR one IN
+            SELECT * FROM unnest(p_items, p_tokens) AS t (item, token)
+            WHERE t.item <> ALL (coalesce(finished, '{}')) ORDER BY t.item COLLATE "C"
+        LOOP
+            answer := dibs.finish('done', one.item, p_session, one.token, p_reason, false, NULL, p_links, p_cost, 0, s);
+            others := others || json_build_object('item', one.item, 'token', one.token, 'answer', answer);
+        END LOOP;
+    END IF;
+    answer := json_build_object('session', p_session, 'moved', moved, 'each', to_json(coalesce(ended, '{}') || others));
+    IF p_request IS NOT NULL AND held > 0 THEN
+        PERFORM dibs.request_kept(p_request, CASE WHEN p_many THEN 'done_many' ELSE 'done' END, answer, at);
     END IF;
     RETURN answer;
 END $$;
@@ -188,7 +245,7 @@ END $$;
 -- let go as forgotten, and what is among them and not held is answered as lost.
 CREATE OR REPLACE FUNCTION dibs.heartbeat(p_session text, p_items text[], p_tokens bigint[], s dibs.settings) RETURNS json
 LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     me dibs.sessions;
     at bigint;
@@ -252,7 +309,7 @@ END $$;
 CREATE OR REPLACE FUNCTION dibs.force_release(
     p_item text, p_actor text, p_reason text, p_token bigint, s dibs.settings, p_request text[] DEFAULT NULL
 ) RETURNS json LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     i dibs.items;
     c dibs.claims;

@@ -1,5 +1,4 @@
--- What dibs sends, without its client: what this loses to `pgbench` is the functions' work, what dibs loses to this is the
--- client's. The last statement is repeated for every item of the batch.
+-- What dibs sends to claim, without its client.
 
 SELECT (SELECT string_agg(g -> 'item' ->> 'id', ',') FROM json_array_elements(r.answer -> 'grants') AS g) AS items,
        translate(coalesce(r.answer ->> 'lanes', '[]'), '[]', '{}') AS lanes,
@@ -10,8 +9,3 @@ FROM (
         p_ttl => NULL, p_lanes => :lanes::integer[], p_lows => :lows::bigint[], p_thorough => false,
         s => :settings::dibs.settings) AS answer
     OFFSET 0) r \gset
-
-SELECT dibs.finish(
-    p_verb => 'done', p_item => split_part(:items, ',', :each), p_session => 'bench-' || :client_id::text, p_token => 1,
-    p_reason => NULL, p_park => false, p_draft => NULL, p_links => NULL, p_cost => NULL, p_uniform => 0.5,
-    s => :settings::dibs.settings);
