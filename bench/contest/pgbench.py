@@ -22,12 +22,11 @@ from dibs.config import DEFAULTS
 from dibs.store.postgres.store import _settings_row
 from dibs.testing.postgres_server import LocalServer
 
-#: By the name in the table: the files in scripts/ for one item at a time, and for more. What `dibs functions` loses to
-#: `pgbench` is the functions' work; what dibs loses to `dibs functions` is its client's.
+#: By the name in the table: the file in scripts/.
 SCRIPTS = {
-    "pgbench": (["pgbench.sql"], ["pgbench.sql"]),
-    "pgbench by statement": (["pgbench_by_statement.sql"], ["pgbench_by_statement.sql"]),
-    "dibs functions": (["next.sql", "finish.sql"], ["next.sql", "finish_many.sql"]),
+    "pgbench": "pgbench.sql",
+    "pgbench by statement": "pgbench_by_statement.sql",
+    "dibs functions": "dibs_functions.sql",
 }
 #: Which client, and from when to when.
 Line = tuple[int, float, float]
@@ -61,12 +60,8 @@ def find(server: LocalServer) -> str | None:
 
 def script(name: str, batch: int) -> str:
     """Its text for batches of this size, which is known when the statements are planned."""
-    one, many = SCRIPTS[name]
-    texts = []
-    for file_name in one if batch == 1 else many:
-        with open(os.path.join(os.path.dirname(__file__), "scripts", file_name), encoding="utf-8") as file:
-            texts.append(file.read().replace(":batch", str(batch)))
-    return "\n".join(texts)
+    with open(os.path.join(os.path.dirname(__file__), "scripts", SCRIPTS[name]), encoding="utf-8") as file:
+        return file.read().replace(":batch", str(batch))
 
 
 def run(program: str, url: str, text: str, variables: Mapping[str, str], clients: int, seconds: float) -> list[Line]:

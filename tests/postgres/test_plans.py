@@ -25,7 +25,18 @@ from tests.postgres.working import FOR_EVER, TIMES, VERBS, Work, claim, next_in_
 #: What a statement may read that has these words, by an index and the columns looked for in it. The first entry holds.
 #: Tickets that are open or were lately closed are few; a few of one item, or of one session, are not looked for singly.
 EXPECTED = {
-    "SET status = 'in_progress', updated_at = at": {"items_pkey(id)"},
+    "SET status = 'in_progress', updated_at = at": {"items_pkey(id)", "sessions_pkey(id)"},
+    "SELECT coalesce(array_agg(c.item) FILTER": {"claims_pkey(item)", "items_pkey(id)"},
+    "WITH gone AS": {
+        "items_pkey(id)",
+        "claims_pkey(item)",
+        "runs_pkey(item)",
+        "runs_pkey(item, token)",
+        "sessions_pkey(id)",
+        "tickets_queue(item)",
+        "tickets_open()",
+    },
+    "SELECT DISTINCT d.needs FROM dibs.dependencies d": {"dependencies_needs(needs)", "dependencies sorted"},
     "UPDATE dibs.items SET": {"items_pkey(id)"},
     "FROM dibs.items WHERE id =": {"items_pkey(id)"},
     "FROM dibs.items x WHERE x.status = 'ready' AND": {"items_ready(lane, seq)"},

@@ -78,7 +78,7 @@ MISTAKES = {
     "a lapsed offer leaves its ticket": ("freshen", "AND session = i.offered_to", "AND false"),
     "an ended item keeps its queue": ("follow", "'done', 'failed'", "'nothing'"),
     "anybody takes what is offered": ("claim", "i.offered_to <> p_session THEN", "false THEN"),
-    "done frees nobody": ("finish", "IF i.status = 'done'", "IF i.status = 'never'"),
+    "done frees nobody": ("done", "d.needs = ANY (finished)", "false"),
     "blocked means later": ("rest", "RETURN 'blocked'", "RETURN 'scheduled'"),
     "sessions are not counted together": ("room", "a.max_claims_total - held_total", "p_n"),
     "strikes are not counted": ("strike", "i.strikes := i.strikes + 1", "i.strikes := i.strikes"),

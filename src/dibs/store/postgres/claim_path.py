@@ -371,8 +371,6 @@ class ClaimPath:
         return self._ended(answer)
 
     def _ended(self, answer: dict[str, Any]) -> Ended:
-        if answer.get("moved"):
-            self._lanes.forget()
         if answer["item"]["status"] == READY:
             self._lanes.came_back(answer["item"])
         self.tell()

@@ -87,7 +87,7 @@ BEGIN
     RETURN answer;
 END $$;
 
--- release, done, fail and submit: the ends of a run that its holder chooses.
+-- release, fail and submit: ends of a run that its holder chooses.
 CREATE OR REPLACE FUNCTION dibs.finish(
     p_verb text, p_item text, p_session text, p_token bigint, p_reason text, p_park boolean, p_draft text, p_links text,
     p_cost text, p_uniform double precision, s dibs.settings, p_request text[] DEFAULT NULL
@@ -97,9 +97,7 @@ DECLARE
     h record;
     i dibs.items;
     c dibs.claims;
-    a dibs.agents;
     r dibs.runs;
-    moved bigint := 0;
     answer json;
 BEGIN
     IF p_request IS NOT NULL THEN
@@ -114,16 +112,8 @@ BEGIN
     END IF;
     i := h.i;
     c := h.c;
-    IF p_verb = 'done' THEN
-        SELECT * INTO a FROM dibs.agents WHERE name = c.agent;
-        IF NOT (i.action = ANY (a.allowed_actions) OR (a.allowed_actions = '{}' AND a.sensitive_actions = '{}')) THEN
-            RETURN dibs.facts('MUST_SUBMIT', h.at, p_item, p_session, p_token);
-        END IF;
-    END IF;
     PERFORM dibs.feed_enter();
     CASE p_verb
-    WHEN 'done' THEN
-        i := dibs.end_run(i, c, 'done', 'done', h.at, NULL, p_reason, NULL, p_links, p_cost);
     WHEN 'release' THEN
         i := dibs.end_run(i, c, 'released', CASE WHEN p_park THEN 'parked' ELSE dibs.rest(i, h.at) END, h.at, NULL, p_reason);
     WHEN 'fail' THEN
@@ -146,20 +136,17 @@ BEGIN
     END CASE;
     i := dibs.follow(i, h.at, s);
     PERFORM dibs.save(i);
-    IF i.status = 'done' THEN
-        moved := dibs.free_dependents(i.id, h.at, s);
-    END IF;
     UPDATE dibs.sessions SET seen_at = h.at WHERE id = p_session;
     SELECT * INTO r FROM dibs.runs WHERE item = c.item AND token = c.token;
-    answer := json_build_object('item', row_to_json(i), 'run', row_to_json(r), 'moved', moved);
+    answer := json_build_object('item', row_to_json(i), 'run', row_to_json(r));
     IF p_request IS NOT NULL THEN
         PERFORM dibs.request_kept(p_request, 'finish', answer, h.at);
     END IF;
     RETURN answer;
 END $$;
 
--- `done` for one item or many, each fenced for itself. What is held ends in one statement; what is not is left to `finish`, which
--- says why. Answers are ordered by id.
+-- `done` for one item or many, each fenced for itself: what is held ends in one statement, however much it is; of what is not,
+-- the answer says why.
 CREATE OR REPLACE FUNCTION dibs.done(
     p_items text[], p_tokens bigint[], p_session text, p_reason text, p_links text, p_cost text, p_many boolean,
     s dibs.settings, p_request text[] DEFAULT NULL
@@ -167,9 +154,9 @@ CREATE OR REPLACE FUNCTION dibs.done(
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     at bigint;
-    held bigint;
     ended json[];
     finished text[];
+    must_submit text[];
     others json[] := '{}';
     one record;
     moved bigint := 0;
@@ -182,60 +169,68 @@ BEGIN
         END IF;
     END IF;
     PERFORM 1 FROM dibs.sessions WHERE id = p_session FOR NO KEY UPDATE;
-    PERFORM 1 FROM dibs.items i JOIN dibs.claims c ON c.item = i.id
-    WHERE i.id = ANY (p_items) ORDER BY i.id FOR NO KEY UPDATE OF i FOR UPDATE OF c;
+    PERFORM 1 FROM dibs.items WHERE id = ANY (p_items) ORDER BY id FOR NO KEY UPDATE;
+    PERFORM 1 FROM dibs.claims WHERE item = ANY (p_items) ORDER BY item FOR UPDATE;
     at := dibs.clock();
-    PERFORM dibs.feed_enter();
-    WITH mine AS MATERIALIZED (
-        SELECT c.item, c.token, c.agent
-        FROM unnest(p_items, p_tokens) AS asked (item, token)
-        JOIN dibs.claims c ON c.item = asked.item JOIN dibs.items i ON i.id = asked.item JOIN dibs.agents a ON a.name = c.agent
-        WHERE c.session = p_session AND c.expires_at > at AND (asked.token IS NULL OR asked.token = c.token)
-          AND (i.action = ANY (a.allowed_actions) OR (a.allowed_actions = '{}' AND a.sensitive_actions = '{}'))
-    ), gone AS (
-        DELETE FROM dibs.claims c USING mine m WHERE c.item = m.item
-    ), runs AS (
-        UPDATE dibs.runs r
-        SET ended_at = at, outcome = 'done', reason = p_reason,
-            links = coalesce(p_links, '{}')::json, cost = coalesce(p_cost, '{}')::json
-        FROM mine m WHERE r.item = m.item AND r.token = m.token AND r.outcome IS NULL RETURNING r.*
-    ), items AS (
-        UPDATE dibs.items i SET status = 'done', updated_at = at, revision = i.revision + 1
-        FROM mine m WHERE i.id = m.item RETURNING i.*
-    ), told AS (
-        INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
-        SELECT i.id, i.revision, 'done', at, 'done', i.token, m.agent, p_session, m.agent,
-               ('{"reason": ' || coalesce(to_json(p_reason)::text, 'null') || coalesce(', "links": ' || p_links, '')
-                || coalesce(', "cost": ' || p_cost, '') || '}')::json
-        FROM items i JOIN mine m ON m.item = i.id ORDER BY i.id
-    ), closed AS (
-        UPDATE dibs.tickets t SET closed_at = at, reason = 'the item is done'
-        FROM mine m WHERE t.item = m.item AND t.closed_at IS NULL RETURNING dibs.tell_session(t.session)
-    ), seen AS (
-        UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND EXISTS (SELECT 1 FROM mine)
-    )
-    SELECT (SELECT count(*) FROM mine), array_agg(i.id ORDER BY i.id), array_agg(json_build_object(
-               'item', i.id, 'token', i.token,
-               'answer', json_build_object('item', row_to_json(i), 'run', row_to_json(r))) ORDER BY i.id)
-    INTO held, finished, ended
-    FROM items i JOIN runs r ON r.item = i.id;
-    IF held <> coalesce(cardinality(finished), 0) THEN
-        RAISE EXCEPTION 'a run of % is not open', p_items USING ERRCODE = 'data_corrupted';
+    SELECT coalesce(array_agg(c.item) FILTER (WHERE may.finish), '{}'), coalesce(array_agg(c.item) FILTER (WHERE NOT may.finish), '{}')
+    INTO finished, must_submit
+    FROM dibs.claims c, LATERAL (
+        SELECT (SELECT i.action FROM dibs.items i WHERE i.id = c.item) = ANY (a.allowed_actions)
+            OR (a.allowed_actions = '{}' AND a.sensitive_actions = '{}') AS finish
+        FROM dibs.agents a WHERE a.name = c.agent) may
+    WHERE c.item = ANY (p_items) AND c.session || '' = p_session AND c.expires_at > at
+      AND coalesce(c.token = p_tokens[array_position(p_items, c.item)], true);
+    IF finished <> '{}' THEN
+        PERFORM dibs.feed_enter();
+        WITH gone AS (
+            DELETE FROM dibs.claims WHERE item = ANY (finished) RETURNING item, token, agent
+        ), runs AS (
+            UPDATE dibs.runs r
+            SET ended_at = at, outcome = 'done', reason = p_reason,
+                links = coalesce(p_links, '{}')::json, cost = coalesce(p_cost, '{}')::json
+            FROM gone g WHERE r.item = g.item AND r.token = g.token AND r.item = ANY (finished) AND r.outcome IS NULL
+            RETURNING r.*
+        ), items AS (
+            UPDATE dibs.items i SET status = 'done', updated_at = at, revision = i.revision + 1
+            WHERE i.id = ANY (finished) RETURNING i.*
+        ), told AS (
+            INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
+            SELECT i.id, i.revision, 'done', at, 'done', i.token, r.agent, p_session, r.agent,
+                   ('{"reason": ' || coalesce(to_json(p_reason)::text, 'null') || coalesce(', "links": ' || p_links, '')
+                    || coalesce(', "cost": ' || p_cost, '') || '}')::json
+            FROM items i JOIN runs r ON r.item = i.id ORDER BY i.id
+        ), closed AS (
+            UPDATE dibs.tickets t SET closed_at = at, reason = 'the item is done'
+            WHERE t.item = ANY (finished) AND t.closed_at IS NULL RETURNING dibs.tell_session(t.session)
+        ), seen AS (
+            UPDATE dibs.sessions SET seen_at = at WHERE id = p_session
+        )
+        SELECT array_agg(json_build_object(
+                   'item', i.id, 'token', i.token,
+                   'answer', json_build_object('item', row_to_json(i), 'run', row_to_json(r))) ORDER BY i.id)
+        INTO ended FROM items i JOIN runs r ON r.item = i.id;
+        IF coalesce(cardinality(ended), 0) <> cardinality(finished) THEN
+            RAISE EXCEPTION 'a run of % is not open', finished USING ERRCODE = 'data_corrupted';
+        END IF;
+        FOR one IN SELECT DISTINCT d.needs FROM dibs.dependencies d WHERE d.needs = ANY (finished) ORDER BY d.needs LOOP
+            moved := moved + dibs.free_dependents(one.needs, at, s);
+        END LOOP;
     END IF;
-    FOR one IN SELECT DISTINCT d.needs FROM dibs.dependencies d WHERE d.needs = ANY (finished) ORDER BY d.needs LOOP
-        moved := moved + dibs.free_dependents(one.needs, at, s);
-    END LOOP;
-    IF held < cardinality(p_items) THEN
+    IF cardinality(finished) < cardinality(p_items) THEN
         FOR one IN
             SELECT * FROM unnest(p_items, p_tokens) AS t (item, token)
-            WHERE t.item <> ALL (coalesce(finished, '{}')) ORDER BY t.item COLLATE "C"
+            WHERE t.item <> ALL (finished) ORDER BY t.item COLLATE "C"
         LOOP
-            answer := dibs.finish('done', one.item, p_session, one.token, p_reason, false, NULL, p_links, p_cost, 0, s);
+            answer := CASE
+                WHEN one.item = ANY (must_submit) THEN dibs.facts('MUST_SUBMIT', at, one.item, p_session, one.token)
+                WHEN EXISTS (SELECT 1 FROM dibs.items WHERE id = one.item)
+                    THEN dibs.facts('FENCED', at, one.item, p_session, one.token)
+                ELSE json_build_object('no', 'TASK_NOT_FOUND') END;
             others := others || json_build_object('item', one.item, 'token', one.token, 'answer', answer);
         END LOOP;
     END IF;
     answer := json_build_object('session', p_session, 'moved', moved, 'each', to_json(coalesce(ended, '{}') || others));
-    IF p_request IS NOT NULL AND held > 0 THEN
+    IF p_request IS NOT NULL AND finished <> '{}' THEN
         PERFORM dibs.request_kept(p_request, CASE WHEN p_many THEN 'done_many' ELSE 'done' END, answer, at);
     END IF;
     RETURN answer;
