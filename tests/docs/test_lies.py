@@ -93,7 +93,7 @@ LIES: tuple[tuple[str, Check, str, str], ...] = (
     ("docs/operations/postgresql.md", operations.check_channels, "| `dibs_` and", "| `session_` and"),
     ("docs/operations/postgresql.md", operations.check_figures, "up to **32**", "up to **64**"),
     ("docs/operations/postgresql.md", operations.check_repeatable, "(`next`, `progress`, ", "(`next`, "),
-    ("docs/operations/postgresql.md", operations.check_repeatable, "`fail`, `submit` and", "`fail` and"),
+    ("docs/operations/postgresql.md", operations.check_repeatable, "`fail` and `submit` can", "`fail` can"),
     ("docs/operations/postgresql.md", operations.check_bench, "`python -m bench postgres`", "`python -m bench pg`"),
     ("CONTRIBUTING.md", references.check_modules, "`dibs.testing.broken`", "`dibs.testing.whole`"),
 )

@@ -170,7 +170,8 @@ def test_with_a_request_id_a_lost_answer_is_asked_for_again(
 def test_verbs_that_can_be_repeated_are_answered_also_without_one(
     proxy: CuttingProxy, board: Board, far: Board, verb: str, done: bool
 ) -> None:
-    proxy.cut(b"dibs." + (verb.encode() if verb in ("claim", "renew", "heartbeat") else b"finish"), done=done)
+    function = "done" if verb == "done_many" else "finish" if verb in ("release", "fail", "submit") else verb
+    proxy.cut(b"dibs." + function.encode(), done=done)
     known: dict[str, Any] = {"session": "s", "token": 1}
     match verb:
         case "claim":
@@ -205,7 +206,7 @@ def test_a_repeated_end_is_not_answered_by_an_earlier_one(proxy: CuttingProxy, b
 def test_what_may_have_been_done_is_unknown_also_when_asking_again_was_in_vain(
     proxy: CuttingProxy, board: Board, far: Board
 ) -> None:
-    proxy.cut(b"dibs.finish")
+    proxy.cut(b"dibs.done")
     proxy.away = True
     refusal = refused(StoreUnavailable, far.done, "x", session="s", token=1)
     assert proxy.cuts == 1
