@@ -22,9 +22,14 @@ from dibs.testing.postgres_server import PostgresServer
 from dibs.testing.twin import TwinHarness
 
 MEMORY = "/dev/shm"
-EXAMPLES, STEPS = 560, 50
+#: Fewer than SQLite has alone, since every step is taken on two boards and looked at on both; the soak makes up for it.
+EXAMPLES, STEPS = 120, 50
 #: Some examples end early.
-STEPS_MIN = 20_000
+STEPS_MIN = 3_000
+
+
+#: The verbs that are functions: what few examples have to show at least.
+HOT = {"claim", "next", "heartbeat", "progress", "release", "done", "fail", "submit", "force_release", "sweep"}
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +72,7 @@ def test_functions_and_rules_and_the_model_agree(postgres_server: PostgresServer
     machine = machine_over(lambda: twins(postgres_server))
     run(machine, sizes.times(EXAMPLES), [Phase.generate, Phase.shrink])
     print(f"{machine.steps} steps: {dict(sorted(machine.met.items()))}")
-    missing = ANSWERS - set(machine.met)
+    missing = (ANSWERS if sizes.FACTOR > 1 else HOT) - set(machine.met)
     assert not missing, f"never met: {missing}"
     assert machine.steps >= sizes.times(STEPS_MIN)
 
@@ -76,7 +81,7 @@ def test_functions_and_rules_and_the_model_agree(postgres_server: PostgresServer
 MISTAKES = {
     "the last in the queue is served first": ("available", "ORDER BY id LIMIT 1", "ORDER BY id DESC LIMIT 1"),
     "a lapsed offer leaves its ticket": ("freshen", "AND session = i.offered_to", "AND false"),
-    "an ended item keeps its queue": ("follow", "'done', 'failed'", "'nothing'"),
+    "an ended item keeps its queue": ("done", "t.item = ANY (finished) AND t.closed_at IS NULL", "false"),
     "anybody takes what is offered": ("claim", "i.offered_to <> p_session THEN", "false THEN"),
     "done frees nobody": ("done", "d.needs = ANY (finished)", "false"),
     "blocked means later": ("rest", "RETURN 'blocked'", "RETURN 'scheduled'"),
