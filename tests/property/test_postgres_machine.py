@@ -89,10 +89,6 @@ MISTAKES = {
     "strikes are not counted": ("strike", "i.strikes := i.strikes + 1", "i.strikes := i.strikes"),
     "the token does not matter": ("held", "p_token = c.token", "true"),
     "expired is as good as live": ("held", "c.expires_at > at", "true"),
-        "heartbeat",
-        "x.session = p_session AND x.expires_at > at RETURNING",
-        "x.session = p_session RETURNING",
-    ),
 }
 
 
