@@ -39,6 +39,13 @@ class Value:
         def __setattr__(self, name: str, _: object) -> None:
             raise AttributeError(f"{type(self).__name__}.{name} is frozen; use replace()")
 
+    @classmethod
+    def of(cls, fields: dict[str, Any]) -> Self:
+        """The value with exactly these fields, which are not looked at: for rows, of which there are many."""
+        made = object.__new__(cls)
+        made.__dict__.update(fields)
+        return made
+
     def replace(self, **changes: Any) -> Self:
         return type(self)(**{**self.__dict__, **changes})
 

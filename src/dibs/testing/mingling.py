@@ -46,9 +46,10 @@ OFTEN = {"add": 8, "add_many": 2, "edit": 4, "claim": 6, "claim in turn": 2, "ne
 OK = "ok"
 REMEMBERED = 20
 #: One id is added only within so long, often by several at once, and never again once it was pruned: what depended on
-#: the first of that name does not wait for the second, which nobody could tell from the history.
+#: the first of that name does not wait for the second, which nobody could tell from the history. What is pruned has
+#: ended for longer than anybody takes from looking for an id to adding it.
 SAME_ID_SECONDS = 0.5
-PRUNED_SECONDS = 2 * SAME_ID_SECONDS
+PRUNED_SECONDS = 8 * SAME_ID_SECONDS
 ENDED = ("done", "failed", "rejected", "cancelled")
 
 
@@ -129,11 +130,12 @@ class Client:
         return self.draw.sample(self.crowd.items, min(len(self.crowd.items), self.draw.randint(0, most)))
 
     def new(self, count: int) -> list[str]:
-        """Ids for new items, that others may be adding as well; if there are enough items, of old ones."""
+        """Ids for new items, that others may be adding as well; if there are enough items, of some that are there."""
         there = self.board.list()
         self.crowd.items = tuple(item.id for item in there) or self.crowd.items
-        if sum(item.status not in ENDED for item in there) >= ITEMS_MAX:
-            return self.draw.sample(self.crowd.items, count)
+        going_on = [item.id for item in there if item.status not in ENDED]
+        if len(going_on) >= ITEMS_MAX:
+            return self.draw.sample(going_on, count)
         window = int(time.time() / SAME_ID_SECONDS)
         return [f"item-{window}-{number}" for number in self.draw.sample(range(4), count)]
 

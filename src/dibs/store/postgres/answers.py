@@ -44,35 +44,40 @@ from dibs.rules.resources import Hold
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeVar
 
     from dibs.config import Settings
     from dibs.model import Lost
     from dibs.value import Value
 
+    V = TypeVar("V", bound=Value)
     Answer = dict[str, Any]
 
-_FLOATS = ("timeout_seconds", "ttl_seconds", "claims_per_minute")
+#: What JSON tells otherwise than the model: a float without a fraction, and lists.
+_FLOATS = frozenset({"timeout_seconds", "ttl_seconds", "claims_per_minute"})
+_LISTS = frozenset({"labels", "depends_on", "resources", "types", "allowed_actions", "sensitive_actions"})
 
 
-def _fields(kind: type[Value], row: Answer) -> dict[str, Any]:
+def _value(kind: type[V], row: Answer) -> V:
     fields = {name: row[name] for name in kind._fields}
-    for name in _FLOATS:
-        if fields.get(name) is not None:
+    for name in _FLOATS & kind._names:
+        if fields[name] is not None:
             fields[name] = float(fields[name])
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    for name in _LISTS & kind._names:
+        fields[name] = tuple(fields[name])
+    return kind.of(fields)
 
 
 def item(row: Answer) -> Item:
-    return Item(**_fields(Item, row))
+    return _value(Item, row)
 
 
 def claim(row: Answer) -> Claim:
-    return Claim(**_fields(Claim, row))
+    return _value(Claim, row)
 
 
 def run(row: Answer) -> Run:
-    return Run(**_fields(Run, row))
+    return _value(Run, row)
 
 
 def session(row: Answer) -> Session:
@@ -264,7 +269,7 @@ def _state(facts: Answer) -> State:
 
 
 def _agent(facts: Answer) -> Agent:
-    return Agent(**_fields(Agent, facts["agent"]))
+    return _value(Agent, facts["agent"])
 
 
 def _is_over(facts: Answer) -> bool:

@@ -1,8 +1,9 @@
 """Being woken: NOTIFY tells, outside the transactions it tells of, and LISTEN hears, while somebody waits.
 
 A NOTIFY inside a claim's transaction would make all commits take turns, so it is sent afterwards: the first change at
-once, further ones together, ten times a second at most. What concerns one waiter's ticket is told by the transaction
-itself, to that waiter alone. Behind a pooler nothing can be heard; there, a waiter looks, less and less often.
+once, further ones together, ten times a second at most, and only while somebody listens, since each one is a commit.
+What concerns one waiter's ticket is told by the transaction itself, to that waiter alone. Behind a pooler nothing can be
+heard; there, a waiter looks, less and less often.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from dibs.store.postgres.connecting import Connection, Pool
 
 CHANNEL = "dibs"
-NOTIFY = "SELECT pg_notify('dibs', '')"
+#: Whoever listens shares a lock meanwhile: if it can be had alone, there is nobody to tell.
+NOTIFY = "SELECT pg_notify('dibs', '') WHERE NOT pg_try_advisory_xact_lock(25703, 0)"
+LISTENING = "SELECT pg_advisory_lock_shared(25703, 0)"
 TOGETHER_SECONDS = 0.1
 #: A change whose teller died before it told is found after this long.
 LOST_WORD_SECONDS = 1.0
@@ -133,6 +136,8 @@ class ListeningWatch(Watch):
         try:
             connection = connect(self._url)
             connection.execute(f'LISTEN "{self._channel}"')
+            if self._channel == CHANNEL:
+                connection.execute(LISTENING)
             return connection
         except psycopg.Error as error:
             raise explain(error) from error

@@ -175,21 +175,21 @@ BEGIN
     SELECT coalesce(array_agg(c.item) FILTER (WHERE may.finish), '{}'), coalesce(array_agg(c.item) FILTER (WHERE NOT may.finish), '{}')
     INTO finished, must_submit
     FROM dibs.claims c, LATERAL (
-        SELECT (SELECT i.action FROM dibs.items i WHERE i.id = c.item) = ANY (a.allowed_actions)
-            OR (a.allowed_actions = '{}' AND a.sensitive_actions = '{}') AS finish
-        FROM dibs.agents a WHERE a.name = c.agent) may
+        SELECT (a.allowed_actions = '{}' AND a.sensitive_actions = '{}')
+            OR (SELECT i.action FROM dibs.items i WHERE i.id = c.item) = ANY (a.allowed_actions) AS finish
+        FROM dibs.agents a WHERE a.name = c.agent OFFSET 0) may
     WHERE c.item = ANY (p_items) AND c.session || '' = p_session AND c.expires_at > at
       AND coalesce(c.token = p_tokens[array_position(p_items, c.item)], true);
     IF finished <> '{}' THEN
         PERFORM dibs.feed_enter();
         WITH gone AS (
-            DELETE FROM dibs.claims WHERE item = ANY (finished) RETURNING item, token, agent
+            DELETE FROM dibs.claims WHERE item = ANY (finished)
         ), runs AS (
+            -- An item has one open run at most, that of its claim; joined with the claims, each would be compared with each.
             UPDATE dibs.runs r
             SET ended_at = at, outcome = 'done', reason = p_reason,
                 links = coalesce(p_links, '{}')::json, cost = coalesce(p_cost, '{}')::json
-            FROM gone g WHERE r.item = g.item AND r.token = g.token AND r.item = ANY (finished) AND r.outcome IS NULL
-            RETURNING r.*
+            WHERE r.item = ANY (finished) AND r.outcome IS NULL RETURNING r.*
         ), items AS (
             UPDATE dibs.items i SET status = 'done', updated_at = at, revision = i.revision + 1
             WHERE i.id = ANY (finished) RETURNING i.*
@@ -198,7 +198,7 @@ BEGIN
             SELECT i.id, i.revision, 'done', at, 'done', i.token, r.agent, p_session, r.agent,
                    ('{"reason": ' || coalesce(to_json(p_reason)::text, 'null') || coalesce(', "links": ' || p_links, '')
                     || coalesce(', "cost": ' || p_cost, '') || '}')::json
-            FROM items i JOIN runs r ON r.item = i.id ORDER BY i.id
+            FROM items i JOIN runs r ON r.item = i.id AND r.token = i.token ORDER BY i.id
         ), closed AS (
             UPDATE dibs.tickets t SET closed_at = at, reason = 'the item is done'
             WHERE t.item = ANY (finished) AND t.closed_at IS NULL RETURNING dibs.tell_session(t.session)
@@ -208,7 +208,7 @@ BEGIN
         SELECT array_agg(json_build_object(
                    'item', i.id, 'token', i.token,
                    'answer', json_build_object('item', row_to_json(i), 'run', row_to_json(r))) ORDER BY i.id)
-        INTO ended FROM items i JOIN runs r ON r.item = i.id;
+        INTO ended FROM items i JOIN runs r ON r.item = i.id AND r.token = i.token;
         IF coalesce(cardinality(ended), 0) <> cardinality(finished) THEN
             RAISE EXCEPTION 'a run of % is not open', finished USING ERRCODE = 'data_corrupted';
         END IF;
