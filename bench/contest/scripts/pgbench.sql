@@ -26,7 +26,8 @@ chosen AS MATERIALIZED (
            ('{"ttl_seconds": 1800.0, "deadline_at": ' || now.at + 28800000 || '}')::json
     FROM taken t, me, now
 ), seen AS (
-    UPDATE dibs.sessions SET seen_at = (SELECT at FROM now) WHERE id = (SELECT id FROM me)
+    UPDATE dibs.sessions SET seen_at = (SELECT at FROM now)
+    WHERE id = (SELECT id FROM me) AND NOT seen_at BETWEEN (SELECT at FROM now) - 4999 AND (SELECT at FROM now)
 )
 SELECT string_agg(id, ',') AS items, coalesce(max(seq) + 1, :low) AS low FROM taken \gset
 
@@ -48,6 +49,7 @@ ended AS (
     SELECT d.id, d.revision, 'done', now.at, 'done', e.token, e.agent, e.session, e.agent, '{"reason": null}'
     FROM done d JOIN ended e ON e.item = d.id, now
 ), seen AS (
-    UPDATE dibs.sessions SET seen_at = (SELECT at FROM now) WHERE id = (SELECT id FROM me)
+    UPDATE dibs.sessions SET seen_at = (SELECT at FROM now)
+    WHERE id = (SELECT id FROM me) AND NOT seen_at BETWEEN (SELECT at FROM now) - 4999 AND (SELECT at FROM now)
 )
 SELECT count(*) FROM done;

@@ -22,7 +22,8 @@ SELECT id, revision, 'claimed', updated_at, status, token, 'bench', 'bench-' || 
        ('{"ttl_seconds": 1800.0, "deadline_at": ' || updated_at + 28800000 || '}')::json
 FROM dibs.items WHERE id = ANY (string_to_array(:items, ','));
 UPDATE dibs.sessions SET seen_at = floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
-WHERE id = 'bench-' || :client_id::text;
+WHERE id = 'bench-' || :client_id::text
+  AND seen_at < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - 4999;
 COMMIT;
 
 BEGIN;
@@ -38,5 +39,6 @@ INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, 
 SELECT id, revision, 'done', updated_at, status, token, 'bench', 'bench-' || :client_id::text, 'bench', '{"reason": null}'
 FROM dibs.items WHERE id = ANY (string_to_array(:items, ','));
 UPDATE dibs.sessions SET seen_at = floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
-WHERE id = 'bench-' || :client_id::text;
+WHERE id = 'bench-' || :client_id::text
+  AND seen_at < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - 4999;
 COMMIT;

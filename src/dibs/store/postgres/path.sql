@@ -140,7 +140,7 @@ INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, 
 VALUES (:item, :number, :kind, :at, :status, :token, :actor, :session, :agent, :data::json)
 
 -- name: see_session
-UPDATE dibs.sessions SET seen_at = :now WHERE id = :id
+UPDATE dibs.sessions SET seen_at = :now WHERE id = :id AND NOT seen_at BETWEEN :now - 4999 AND :now
 
 -- name: insert_activity
 INSERT INTO dibs.activity (at, item, session, agent, action, code, details)

@@ -184,7 +184,7 @@ INSERT INTO events (item, number, kind, at, status, token, actor, session, agent
 VALUES (:item, :number, :kind, :at, :status, :token, :actor, :session, :agent, :data)
 
 -- name: see_session
-UPDATE sessions SET seen_at = :now WHERE id = :id
+UPDATE sessions SET seen_at = :now WHERE id = :id AND seen_at NOT BETWEEN :now - 4999 AND :now
 
 -- name: insert_activity
 INSERT INTO activity (at, item, session, agent, action, code, details)

@@ -324,4 +324,6 @@ class Transaction(ABC):
             self.run(statement, {"item": item.id, "needs": needs})
 
     def see(self, session: str) -> None:
+        """Note that it was here: to five seconds, since a row that every verb changed would collect its old versions
+        faster than anybody can clean them away."""
         self.run("see_session", {"id": session, "now": self.now})

@@ -117,7 +117,7 @@ BEGIN
         UPDATE dibs.claims
         SET renewed_at = at, expires_at = least(at + dibs.milliseconds(seconds), c.deadline_at), ttl_seconds = seconds
         WHERE item = p_item RETURNING * INTO c;
-        UPDATE dibs.sessions SET seen_at = at WHERE id = p_session;
+        UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at;
         known := json_build_object('item', row_to_json(i), 'claim', row_to_json(c), 'previous', dibs.previous(i.id, c.token));
         IF p_request IS NOT NULL THEN
             PERFORM dibs.request_kept(p_request, 'claim', known, at);
@@ -183,7 +183,7 @@ BEGIN
     INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
     VALUES (i.id, i.revision, 'claimed', at, 'in_progress', i.token, me.agent, p_session, me.agent,
             ('{"ttl_seconds": ' || seconds || ', "deadline_at": ' || deadline || told || '}')::json);
-    UPDATE dibs.sessions SET seen_at = at WHERE id = p_session;
+    UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at;
     PERFORM dibs.spend(a, at, 1);
     IF p_request IS NOT NULL THEN
         PERFORM dibs.request_kept(p_request, 'claim', known, at);
@@ -347,7 +347,7 @@ BEGIN
                ('{"ttl_seconds": ' || seconds || ', "deadline_at": ' || at + dibs.milliseconds(t.timeout_seconds) || '}')::json
         FROM taken t ORDER BY t.priority DESC, t.seq
     ), seen AS (
-        UPDATE dibs.sessions SET seen_at = at WHERE id = p_session
+        UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at
     )
     SELECT json_agg(json_build_object(
                'item', row_to_json(t), 'claim', row_to_json(c),

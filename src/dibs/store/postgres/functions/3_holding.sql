@@ -47,7 +47,7 @@ BEGIN
     SET renewed_at = h.at, expires_at = least(h.at + dibs.milliseconds(seconds), deadline_at), ttl_seconds = seconds,
         heartbeat_count = heartbeat_count + 1
     WHERE item = p_item RETURNING * INTO c;
-    UPDATE dibs.sessions SET seen_at = h.at WHERE id = p_session;
+    UPDATE dibs.sessions SET seen_at = h.at WHERE id = p_session AND NOT seen_at BETWEEN h.at - 4999 AND h.at;
     RETURN json_build_object('now', h.at, 'claim', row_to_json(c));
 END $$;
 
@@ -79,7 +79,7 @@ BEGIN
     INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
     VALUES (p_item, (h.i).revision + 1, 'progress', h.at, (h.i).status, (h.i).token, c.agent, c.session, c.agent,
             ('{"note": ' || to_json(p_note)::text || ', "meta": ' || p_meta || '}')::json);
-    UPDATE dibs.sessions SET seen_at = h.at WHERE id = p_session;
+    UPDATE dibs.sessions SET seen_at = h.at WHERE id = p_session AND NOT seen_at BETWEEN h.at - 4999 AND h.at;
     answer := json_build_object('now', h.at, 'claim', row_to_json(c));
     IF p_request IS NOT NULL THEN
         PERFORM dibs.request_kept(p_request, 'progress', answer, h.at);
@@ -136,7 +136,7 @@ BEGIN
     END CASE;
     i := dibs.follow(i, h.at, s);
     PERFORM dibs.save(i);
-    UPDATE dibs.sessions SET seen_at = h.at WHERE id = p_session;
+    UPDATE dibs.sessions SET seen_at = h.at WHERE id = p_session AND NOT seen_at BETWEEN h.at - 4999 AND h.at;
     SELECT * INTO r FROM dibs.runs WHERE item = c.item AND token = c.token;
     answer := json_build_object('item', row_to_json(i), 'run', row_to_json(r));
     IF p_request IS NOT NULL THEN
@@ -203,7 +203,7 @@ BEGIN
             UPDATE dibs.tickets t SET closed_at = at, reason = 'the item is done'
             WHERE t.item = ANY (finished) AND t.closed_at IS NULL RETURNING dibs.tell_session(t.session)
         ), seen AS (
-            UPDATE dibs.sessions SET seen_at = at WHERE id = p_session
+            UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at
         )
         SELECT array_agg(json_build_object(
                    'item', i.id, 'token', i.token,
@@ -285,7 +285,7 @@ BEGIN
     SELECT json_agg(row_to_json(u) ORDER BY u.item), array_agg(u.item || ' ' || u.token) INTO renewed, kept FROM updated u;
     UPDATE dibs.soft_claims x SET expires_at = at + dibs.milliseconds(x.ttl_seconds)
     WHERE x.session = p_session AND x.expires_at > at;
-    UPDATE dibs.sessions SET seen_at = at WHERE id = p_session;
+    UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at;
     IF p_items IS NULL THEN
         SELECT array_agg(x.item), array_agg(x.token) INTO p_items, p_tokens
         FROM dibs.claims x WHERE x.session = p_session AND x.expires_at <= at;
