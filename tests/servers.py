@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import pytest
 
 from dibs.testing import pgbouncer as bouncing
+from dibs.testing.http import Host
 from dibs.testing.keeper import Place
 from dibs.testing.pgbouncer import PgBouncer
 from dibs.testing.postgres_server import LocalServer, PostgresServer
@@ -112,3 +113,18 @@ def pgbouncer(pytestconfig: pytest.Config) -> PostgresServer:
     if not bouncing.available():
         pytest.skip("there is no pgbouncer on this machine")
     return PostgresServer(pytestconfig.stash[RUN].pgbouncer())
+
+
+@pytest.fixture(scope="session")
+def http_host() -> Iterator[Host]:
+    """A process that serves boards over HTTP."""
+    host = Host()
+    yield host
+    host.close()
+
+
+@pytest.fixture(scope="session")
+def second_http_host() -> Iterator[Host]:
+    host = Host()
+    yield host
+    host.close()

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import time
 
-from dibs import check, config, owner
-from dibs.errors import ClaimExpired, Invalid, ItemAlreadyClaimed, ItemNotClaimable
+from dibs import check, config
+from dibs import owner as owners
+from dibs.errors import ClaimExpired, Invalid, ItemAlreadyClaimed, ItemNotClaimable, SessionNotFound
 from dibs.model import ENDED, Agent, Request, Session
 from dibs.rules.claiming import recoverable
-from dibs.store.open import is_there, migrate_store, open_store
+from dibs.store.open import is_remote, is_there, migrate_store, open_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         Heartbeat,
         Holding,
         Item,
+        Key,
         Owner,
         Prune,
         Reason,
@@ -57,10 +59,19 @@ OWNER_LOOK_SECONDS = 5.0
 class Board:
     """The verbs, over a store. `actor` is who acts where no session does: added, edited, cancelled by."""
 
-    def __init__(self, store: Store, settings: Settings = config.DEFAULTS, *, actor: str | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings = config.DEFAULTS,
+        *,
+        actor: str | None = None,
+        watch: Callable[[str | None], Watch] | None = None,
+    ) -> None:
+        """`watch` stands in for the store's own where many wait in one process and share one."""
         self.store = store
         self.settings = settings
         self.actor = config.user_name() if actor is None else check.name(actor, "actor")
+        self._watch = watch or (lambda session: store.watch(session=session))
 
     def __enter__(self) -> Self:
         return self
@@ -230,9 +241,12 @@ class Board:
         kind: str = "cli",
         host: str | None = None,
         owner_pid: int | None = None,
+        owner: Owner | None = None,
         meta: Mapping[str, Any] | None = None,
+        key: str | None = None,
     ) -> Session:
-        """Start a session; without an id it gets one. `owner_pid` really owns it: its death ends the claims."""
+        """Start a session; without an id it gets one. The process `owner_pid` (or `owner`, if somebody else looked it
+        up) really owns it: its death ends the claims. `key` is whose it is on a server."""
         agent = check.agent_name(agent)
         return self.store.start_session(
             Session(
@@ -240,16 +254,49 @@ class Board:
                 agent=agent,
                 kind=check.name(kind, "kind"),
                 host=os.uname().nodename[:255] if host is None else check.text(host, "host", 255),
-                owner=None if owner_pid is None else owner.of(check.whole(owner_pid, "owner_pid", low=1, high=2**31)),
+                owner=owner if owner_pid is None else owners.of(check.whole(owner_pid, "owner_pid", low=1, high=2**31)),
                 meta=check.json_object(dict(meta or {}), "meta"),
+                key=key,
             )
         )
 
     def end_session(self, session: str, *, reason: str | None = None) -> SessionEnd:
         return self.store.end_session(check.session_id(session), reason=check.optional_text(reason, "reason"))
 
+    def session(self, session: str) -> Session:
+        found = self.store.find_session(check.session_id(session))
+        if found is None:
+            raise SessionNotFound(f"the session {session} is not known", session=session, ended=False)
+        return found
+
     def sessions(self, *, ended: bool = False, limit: int = 1000) -> tuple[SessionView, ...]:
         return self.store.sessions(ended=ended, limit=check.limit(limit))
+
+    # Keys
+
+    def create_key(self, role: str, *, agent: str | None = None, seconds: float | None = None) -> tuple[Key, str]:
+        """A key for a caller of a server, and its secret, which nobody can tell again."""
+        from dibs import access
+
+        key, secret = access.made(role, None if agent is None else check.agent_name(agent))
+        if seconds is not None:
+            seconds = check.number(seconds, "seconds", low=1, high=1e9)
+        return self.store.put_key(key, seconds=seconds), secret
+
+    def keep_key(self, id: str, role: str, agent: str | None, digest: str, seconds: float | None) -> Key:
+        """Keep a key whose secret somebody else made, and does not tell."""
+        from dibs import access
+
+        agent = None if agent is None else check.agent_name(agent)
+        if seconds is not None:
+            seconds = check.number(seconds, "seconds", low=1, high=1e9)
+        return self.store.put_key(access.told(id, role, agent, digest), seconds=seconds)
+
+    def keys(self) -> tuple[Key, ...]:
+        return self.store.keys()
+
+    def revoke_key(self, key: str) -> Key:
+        return self.store.revoke_key(check.name(key, "key"))
 
     # The claim path
 
@@ -281,7 +328,7 @@ class Board:
         try:
             return claim()
         except (ItemAlreadyClaimed, ItemNotClaimable) as error:
-            if not self._bury_the_dead() and (not wait_seconds or error.facts.get("status") in ENDED):
+            if not self.bury_the_dead() and (not wait_seconds or error.facts.get("status") in ENDED):
                 raise
         if not wait_seconds:
             return claim()
@@ -289,7 +336,15 @@ class Board:
 
         accept_seconds = self.settings.accept_seconds
         return queue.claim_in_turn(
-            self.store, item, session, claim, wait_seconds, accept_seconds, on_wait, self._bury_the_dead
+            self.store,
+            self._watch(session),
+            item,
+            session,
+            claim,
+            wait_seconds,
+            accept_seconds,
+            on_wait,
+            self.bury_the_dead,
         )
 
     def recover(
@@ -337,7 +392,7 @@ class Board:
             )
 
         grants = look()
-        if not grants and self._bury_the_dead():
+        if not grants and self.bury_the_dead():
             grants = look()
         return grants or self._wait_for(look, wait_seconds)
 
@@ -513,9 +568,12 @@ class Board:
 
     # Whole boards
 
-    def prune(self, *, older_than_seconds: float) -> Prune:
-        """Forget what ended so long ago, batch by batch, so that nobody waits long for any of them."""
+    def prune(self, *, older_than_seconds: float, limit: int | None = None) -> Prune:
+        """Forget what ended so long ago, batch by batch, so that nobody waits long for any of them; with a limit, only
+        one batch of so many."""
         seconds = check.number(older_than_seconds, "older_than_seconds", low=0, high=1e10)
+        if limit is not None:
+            return self.store.prune(older_than_seconds=seconds, limit=check.limit(limit))
         items = events = 0
         while True:
             batch = self.store.prune(older_than_seconds=seconds, limit=PRUNE_BATCH)
@@ -551,7 +609,7 @@ class Board:
 
     def follow(self, *, after: int | None = None, wait_seconds: float | None = None) -> Iterator[Event]:
         """The feed after a cursor, event by event as they come; ends after `wait_seconds` without one, else never."""
-        watch = self.store.watch()
+        watch = self.watch()
         try:
             while True:
                 events = self.events(after=after)
@@ -592,7 +650,7 @@ class Board:
         return self.store.check()
 
     def watch(self) -> Watch:
-        return self.store.watch()
+        return self._watch(None)
 
     def _actor(self, given: str | None) -> str:
         return self.actor if given is None else check.name(given, "actor")
@@ -614,7 +672,7 @@ class Board:
         end = time.monotonic() + wait_seconds
         if wait_seconds <= 0:
             return ()
-        watch = self.store.watch()
+        watch = self.watch()
         try:
             while True:
                 # Looked at again once the watch stands, so that nothing can slip in between.
@@ -624,20 +682,20 @@ class Board:
                     return grants
                 due = self.store.due_seconds()
                 watch.wait(min(left, OWNER_LOOK_SECONDS if due is None else min(due, OWNER_LOOK_SECONDS)))
-                self._bury_the_dead()
+                self.bury_the_dead()
         finally:
             watch.close()
 
-    def _bury_the_dead(self) -> bool:
+    def bury_the_dead(self) -> bool:
         """Give back what dead owners held; whether there was anything."""
         dead = self._dead_owners()
         return bool(dead) and bool(self.store.sweep(dead=dead, limit=self.settings.sweep_batch).owner_died)
 
     def _dead_owners(self) -> Sequence[tuple[str, Owner]]:
-        here = owner.namespace()
+        here = owners.namespace()
         if here is None:
             return []
-        return owner.find_dead(self.store.owners(boot_id=here[0], pid_namespace=here[1]))
+        return owners.find_dead(self.store.owners(boot_id=here[0], pid_namespace=here[1]))
 
 
 def connect(
@@ -647,13 +705,15 @@ def connect(
     actor: str | None = None,
     create: bool = False,
     seeded: bool = True,
+    lean: bool = False,
 ) -> Board:
     """The board at `url`; without one, that of `DIBS_STORE`, or the one that belongs to `folder`. With `seeded`, the
-    agents that the folder's `dibs.toml` names are on it."""
+    agents that the folder's `dibs.toml` names are on it (behind a server, that is the server's to see to). `lean`: for
+    a process that lives for one verb."""
     url = url or default_url(folder)
     settings, agents = config.load(folder)
-    board = Board(open_store(url, settings, create=create), settings, actor=actor)
-    if seeded:
+    board = Board(open_store(url, settings, create=create, lean=lean), settings, actor=actor)
+    if seeded and not is_remote(url):
         seed(board, agents)
     return board
 

@@ -45,6 +45,7 @@ class Settings(Value):
     request_kept_seconds: float = 24 * 3600
     activity_kept: int = 10_000
     sweep_batch: int = 500
+    sweep_seconds: float = 5 * 60
     lock_wait_seconds: float = 10
     network_filesystem: bool = False
 

@@ -152,7 +152,7 @@ class Owner(Value):
 
 
 class Session(Value):
-    """One running instance of an agent."""
+    """One running instance of an agent. `key` is that of the caller who registered it with a server."""
 
     _nested: ClassVar[dict[str, type[Value]]] = {"owner": Owner}
 
@@ -166,6 +166,7 @@ class Session(Value):
     seen_at: int = 0
     ended_at: int | None = None
     end_reason: str | None = None
+    key: str | None = None
 
 
 class Claim(Value):
@@ -442,6 +443,22 @@ class Stats(Value):
     failure_rate: float | None
     time_to_claim_seconds: float | None
     claim_duration_seconds: float | None
+
+
+class Key(Value):
+    """What a caller of a server is known by: `digest` is that of its secret, which nobody keeps but the caller.
+
+    An `agent` key acts for the sessions it registered, of this agent if one is named; an `admin` key for any. A `login`
+    key is good for one sign-in of a browser.
+    """
+
+    id: str
+    role: str
+    agent: str | None
+    digest: str
+    created_at: int = 0
+    expires_at: int | None = None
+    revoked_at: int | None = None
 
 
 class Request(Value):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dibs.model import Grant, Waiting
-    from dibs.store.contract import Store
+    from dibs.store.contract import Store, Watch
 
 #: How long the queue keeps the place of a waiter that has fallen silent.
 TICKET_SECONDS = 30.0
@@ -26,6 +26,7 @@ RENEW_SECONDS = 10.0
 
 def claim_in_turn(
     store: Store,
+    watch: Watch,
     item: str,
     session: str,
     claim: Callable[[], Grant],
@@ -34,8 +35,8 @@ def claim_in_turn(
     on_wait: Callable[[Waiting], None] | None,
     bury_the_dead: Callable[[], bool],
 ) -> Grant:
+    """`watch` is closed at the end."""
     end = time.monotonic() + wait_seconds
-    watch = store.watch(session=session)
     waits = True
     try:
         standing = store.wait(item, session=session, ttl_seconds=TICKET_SECONDS)

@@ -45,6 +45,11 @@ def error(refusal: DibsError) -> dict[str, Any]:
     return {"error": {"code": refusal.code, "message": refusal.message, **encode(refusal.facts)}}
 
 
+def plain(data: dict[str, Any]) -> dict[str, Any]:
+    """Plain data that `encode` wrote, such as the facts of a refusal, as it was."""
+    return {name: _inner(name, value) for name, value in data.items()}
+
+
 def is_instant(name: str) -> bool:
     return name.endswith("_at") or name in ("at", "not_before")
 

@@ -30,7 +30,7 @@ class Cli:
         if self._board is None:
             from dibs.board import connect
 
-            self._board = connect(self.args.store, actor=named_actor(self.args))
+            self._board = connect(self.args.store, actor=named_actor(self.args), lean=True)
         return self._board
 
     @property

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Heartbeat,
         Holding,
         Item,
+        Key,
         NewItem,
         Owner,
         Prune,
@@ -143,7 +144,7 @@ class Store(ABC):
     def start_session(self, session: Session) -> Session:
         """Start it, or start it again if it has ended; a live one is answered as it is, except that a new owner takes
         it over. An unknown agent is created, without limits. A live session of another agent under that id is
-        `INVALID`."""
+        `INVALID`; one that was registered by another key is `FORBIDDEN` to who comes with a key."""
 
     @abstractmethod
     def end_session(self, session: str, *, reason: str | None = None) -> SessionEnd:
@@ -152,6 +153,26 @@ class Store(ABC):
     @abstractmethod
     def sessions(self, *, ended: bool = False, limit: int) -> tuple[SessionView, ...]:
         """Live sessions, or with `ended` all that are remembered, most recently seen first."""
+
+    @abstractmethod
+    def find_session(self, id: str) -> Session | None:
+        """The session of this id, also one that has ended."""
+
+    @abstractmethod
+    def put_key(self, key: Key, *, seconds: float | None = None) -> Key:
+        """Keep a new key, for so long or until it is revoked."""
+
+    @abstractmethod
+    def find_key(self, id: str) -> Key | None:
+        """The key of this id, if it is good now."""
+
+    @abstractmethod
+    def keys(self) -> tuple[Key, ...]:
+        """All there ever were, oldest first."""
+
+    @abstractmethod
+    def revoke_key(self, id: str) -> Key:
+        """Not good any more, from now on. Unknown or revoked already: `INVALID`; of two at once, one is told so."""
 
     @abstractmethod
     def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:

@@ -10,12 +10,21 @@ if TYPE_CHECKING:
     from dibs.store.contract import Store
 
 POSTGRES = ("postgresql", "postgres")
+HTTP = ("http", "https")
 NEEDS_PSYCOPG = "a board on PostgreSQL needs psycopg; get it with: pip install 'calldibs[postgres]'"
 
 
-def open_store(url: str, settings: Settings, *, create: bool = False) -> Store:
-    """The store at `url`: a path, `sqlite:PATH` or `postgresql://...`. Without `create`, it has to exist."""
+def open_store(url: str, settings: Settings, *, create: bool = False, lean: bool = False) -> Store:
+    """The store at `url`: a path, `sqlite:PATH`, `postgresql://...` or a server's `http://...`. Without `create`, it
+    has to exist. `lean`: for a process that lives for one verb."""
     kind, place = _told(url)
+    if kind in HTTP:
+        if create:
+            raise Invalid(f"{url} is a server; make the board where that runs", field="store")
+        from dibs import keyring
+        from dibs.store.http.store import HttpStore
+
+        return HttpStore(url, settings, keyring.find(url), lean=lean)
     if kind in POSTGRES:
         _require_postgres(url)
         from dibs.store.postgres.store import PostgresStore
@@ -26,11 +35,18 @@ def open_store(url: str, settings: Settings, *, create: bool = False) -> Store:
     return SqliteStore(place, settings, create=create)
 
 
+def is_remote(url: str) -> bool:
+    """Whether a server stands between us and the board."""
+    return _told(url)[0] in HTTP
+
+
 def is_there(url: str, settings: Settings) -> bool:
     """Whether there is a board at `url`, in whatever state."""
     import os
 
     kind, place = _told(url)
+    if kind in HTTP:
+        return True
     if kind not in POSTGRES:
         return os.path.exists(place)
     try:
@@ -46,6 +62,8 @@ def is_there(url: str, settings: Settings) -> bool:
 def migrate_store(url: str, settings: Settings) -> tuple[int, int]:
     """Bring the schema of the board at `url` up to this version; which version it had, and has now."""
     kind, place = _told(url)
+    if kind in HTTP:
+        raise Invalid(f"{url} is a server; migrate the board where that runs", field="store")
     if kind in POSTGRES:
         _require_postgres(url)
         from dibs.store.postgres.migrating import migrate
@@ -62,9 +80,10 @@ def _told(url: str) -> tuple[str, str]:
     scheme, colon, rest = url.partition(":")
     if not colon or "/" in scheme:
         return "sqlite", url
-    if scheme != "sqlite" and scheme not in POSTGRES:
+    if scheme != "sqlite" and scheme not in POSTGRES and scheme not in HTTP:
         raise Invalid(
-            f"{scheme}: is no kind of store this version knows; a path, sqlite:PATH or postgresql://... is right",
+            f"{scheme}: is no kind of store this version knows; a path, sqlite:PATH, postgresql://... or http://... is"
+            " right",
             field="store",
         )
     return scheme, rest

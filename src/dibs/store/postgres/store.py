@@ -22,6 +22,7 @@ from dibs.store.postgres.queries import STATEMENTS
 from dibs.store.postgres.transaction import PostgresTransaction
 from dibs.store.postgres.wakeup import ListeningWatch, PollingWatch, Teller
 from dibs.store.tables import archive, requests
+from dibs.store.tables.keys import Keys
 from dibs.store.tables.reading import Reading
 from dibs.store.tables.tickets import Tickets
 from dibs.store.tables.transaction import Refused
@@ -53,7 +54,7 @@ class Attempt:
     unsure = False
 
 
-class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Store):
+class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
     def __init__(self, url: str, settings: Settings, *, create: bool = False, look_seconds: float = 1.0) -> None:
         """`look_seconds`: how long `next` may go by what it remembers of the lanes before it looks at everything."""
         self.url = url

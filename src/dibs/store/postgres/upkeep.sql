@@ -15,7 +15,8 @@ INSERT INTO dibs.sessions (@columns_of_session) VALUES (:@session)
 ON CONFLICT (id) DO UPDATE SET agent = excluded.agent, kind = excluded.kind, host = excluded.host,
     boot_id = excluded.boot_id, pid_namespace = excluded.pid_namespace, pid = excluded.pid,
     start_time = excluded.start_time, meta = excluded.meta, started_at = excluded.started_at,
-    seen_at = excluded.seen_at, ended_at = excluded.ended_at, end_reason = excluded.end_reason
+    seen_at = excluded.seen_at, ended_at = excluded.ended_at, end_reason = excluded.end_reason,
+    key = excluded.key
 
 -- name: items_of_session
 SELECT item FROM dibs.claims WHERE session = :session ORDER BY claimed_at, item
@@ -102,3 +103,16 @@ DELETE FROM dibs.soft_claims WHERE item = ANY (ARRAY(SELECT json_array_elements_
 DELETE FROM dibs.sessions WHERE id IN (
     SELECT s.id FROM dibs.sessions s WHERE s.ended_at < :before
     AND NOT EXISTS (SELECT 1 FROM dibs.runs r WHERE r.session = s.id) LIMIT :limit FOR UPDATE SKIP LOCKED)
+
+-- name: put_key
+INSERT INTO dibs.keys (@columns_of_access) VALUES (:@access)
+
+-- name: key_by_id
+SELECT @access FROM dibs.keys WHERE id = :id
+
+-- name: keys
+SELECT @access FROM dibs.keys ORDER BY created_at, id
+
+-- Compared, so that of two who use up a login at once one is told that it was spent.
+-- name: revoke_key
+UPDATE dibs.keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING @access

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: "dibs" in ASCII, so that `file` and other programs can tell whose database it is.
 APPLICATION_ID = 0x64696273
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 #: Backstop behind the fair lock, for writers that do not take it (a shell, a backup tool).
 BUSY_TIMEOUT_MILLISECONDS = 5000
 #: Small, because a one-shot process that finds a WAL without its index reads all of it.

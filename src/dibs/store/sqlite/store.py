@@ -22,6 +22,7 @@ from dibs.store.sqlite.sweeping import Sweeping
 from dibs.store.sqlite.transaction import SqliteTransaction
 from dibs.store.sqlite.wakeup import Bell, BellWatch
 from dibs.store.tables import requests
+from dibs.store.tables.keys import Keys
 from dibs.store.tables.reading import Reading
 from dibs.store.tables.tickets import Tickets
 from dibs.store.tables.transaction import Refused
@@ -47,7 +48,7 @@ def system_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Store):
+class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
     def __init__(
         self, path: str, settings: Settings, *, create: bool = False, clock: Callable[[], int] = system_clock
     ) -> None:

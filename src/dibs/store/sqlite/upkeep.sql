@@ -117,3 +117,16 @@ DELETE FROM soft_claims WHERE item IN (SELECT value FROM json_each(:items))
 DELETE FROM sessions WHERE id IN (
     SELECT id FROM sessions WHERE ended_at < :before
     AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.session = sessions.id) LIMIT :limit)
+
+-- name: put_key
+INSERT INTO keys (@access) VALUES (:@access)
+
+-- name: key_by_id
+SELECT @access FROM keys WHERE id = :id
+
+-- name: keys
+SELECT @access FROM keys ORDER BY created_at, id
+
+-- Compared, so that of two who use up a login at once one is told that it was spent.
+-- name: revoke_key
+UPDATE keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING @access

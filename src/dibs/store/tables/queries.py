@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 
-from dibs.model import Activity, Agent, Claim, Event, Item, Run, SoftClaim, Ticket
+from dibs.model import Activity, Agent, Claim, Event, Item, Key, Run, SoftClaim, Ticket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _OWNER = ("boot_id", "pid_namespace", "pid", "start_time")
-SESSION = ("id", "agent", "kind", "host", *_OWNER, "meta", "started_at", "seen_at", "ended_at", "end_reason")
+SESSION = ("id", "agent", "kind", "host", *_OWNER, "meta", "started_at", "seen_at", "ended_at", "end_reason", "key")
 COLUMNS = {
     "item": Item._fields,
     "claim": Claim._fields,
@@ -26,6 +26,7 @@ COLUMNS = {
     "session": SESSION,
     "ticket": Ticket._fields,
     "soft": SoftClaim._fields,
+    "access": Key._fields,
 }
 #: In the order in which they are looked through: a claim does not pay for what `stats` needs.
 FILES = ("path.sql", "upkeep.sql", "reading.sql", "archive.sql")

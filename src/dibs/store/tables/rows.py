@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dibs.jsontext import dumps, loads
-from dibs.model import Activity, Agent, Claim, Event, Item, Owner, Run, Session, SoftClaim, Ticket
+from dibs.model import Activity, Agent, Claim, Event, Item, Key, Owner, Run, Session, SoftClaim, Ticket
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -71,7 +71,7 @@ def session(row: Row) -> Session:
     owner = None
     if boot_id is not None:
         owner = Owner(boot_id=boot_id, pid_namespace=pid_namespace, pid=pid, start_time=start_time)
-    started_at, seen_at, ended_at, end_reason = times
+    started_at, seen_at, ended_at, end_reason, key = times
     return Session(
         id=id,
         agent=agent,
@@ -83,6 +83,7 @@ def session(row: Row) -> Session:
         seen_at=seen_at,
         ended_at=ended_at,
         end_reason=end_reason,
+        key=key,
     )
 
 
@@ -92,6 +93,10 @@ def encode_session(value: Session) -> dict[str, Any]:
     del fields["owner"]
     nothing = dict.fromkeys(Owner._fields)
     return {**fields, **(nothing if owner is None else owner.as_dict())}
+
+
+def key(row: Row) -> Key:
+    return Key(**dict(zip(Key._fields, row, strict=True)))
 
 
 def _column(field: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from dibs.errors import Invalid
+from dibs.errors import Forbidden, Invalid
 from dibs.model import Agent, Ended, Item, Session, SessionEnd
 from dibs.rules import approving, ending, holding, items
 from dibs.store.tables import adding, rows
@@ -146,6 +146,8 @@ def _start_session(t: Transaction, session: Session) -> Session:
     row = t.one("session_by_id", id=session.id)
     known = None if row is None else rows.session(row)
     if known is not None and known.ended_at is None:
+        if session.key is not None and session.key != known.key:
+            raise Forbidden(f"session {session.id} was registered by another key; take another id", session=session.id)
         if known.agent == session.agent:
             return _taken_up(t, known, session)
         raise Invalid(

@@ -15,7 +15,7 @@ BEGIN
     INSERT INTO dibs.sessions AS s (id, agent, kind, host, meta, started_at, seen_at)
     VALUES (p_session, p_agent, 'sql', '', '{}', at, at)
     ON CONFLICT (id) DO UPDATE SET agent = excluded.agent, kind = excluded.kind, started_at = excluded.started_at,
-        seen_at = excluded.seen_at, ended_at = NULL, end_reason = NULL, host = excluded.host, meta = excluded.meta,
+        seen_at = excluded.seen_at, ended_at = NULL, end_reason = NULL, key = NULL, host = excluded.host, meta = excluded.meta,
         boot_id = NULL, pid_namespace = NULL, pid = NULL, start_time = NULL
     WHERE s.ended_at IS NOT NULL;
 END $$;

@@ -1,0 +1,59 @@
+"""Keys as their holders know them: secrets of 256 random bits, of which a board keeps only the digest.
+
+A secret reads `dibs_ID_RANDOM`: its holder, and whoever finds one in a file, can tell what it is; the id finds its row.
+Not to be mixed up with tokens, which are the fencing numbers of claims.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import urlsafe_b64encode
+from hashlib import sha256
+from hmac import compare_digest
+
+from dibs.errors import Invalid
+from dibs.model import Key
+
+VIEWER, AGENT, ADMIN, LOGIN = "viewer", "agent", "admin", "login"
+#: From the least to the most; each may what those before it may.
+ROLES = (VIEWER, AGENT, ADMIN)
+PREFIX = "dibs"
+
+
+def made(role: str, agent: str | None) -> tuple[Key, str]:
+    """A new key and its secret, which is told once."""
+    if role not in (*ROLES, LOGIN):
+        raise Invalid(f"{role!r} is no role; {', '.join(ROLES)} are", field="role")
+    id = os.urandom(5).hex()
+    secret = f"{PREFIX}_{id}_{urlsafe_b64encode(os.urandom(32)).rstrip(b'=').decode()}"
+    return Key(id=id, role=role, agent=agent, digest=digest(secret)), secret
+
+
+def told(id: str, role: str, agent: str | None, digest: str) -> Key:
+    """A key that its maker describes, without the secret."""
+    if role not in ROLES:
+        raise Invalid(f"{role!r} is no role; {', '.join(ROLES)} are", field="role")
+    if not (id.isalnum() and id.isascii() and len(id) <= 64):
+        raise Invalid("the id of a key is letters and digits", field="id")
+    if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
+        raise Invalid("a digest is the SHA-256 of the secret, as 64 hexadecimal digits", field="digest")
+    return Key(id=id, role=role, agent=agent, digest=digest)
+
+
+def digest(secret: str) -> str:
+    return sha256(secret.encode()).hexdigest()
+
+
+def id_of(secret: str) -> str | None:
+    """Which key a secret says it is; None for what is no secret of ours."""
+    prefix, _, rest = secret.partition("_")
+    id, _, random = rest.partition("_")
+    return id if prefix == PREFIX and id.isalnum() and id.isascii() and random else None
+
+
+def fits(key: Key, secret: str) -> bool:
+    return compare_digest(key.digest, digest(secret))
+
+
+def may(role: str, needed: str) -> bool:
+    return role in ROLES and ROLES.index(role) >= ROLES.index(needed)

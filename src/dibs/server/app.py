@@ -1,0 +1,85 @@
+"""The application: routes over one service, behind the guard."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import TextIO
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from dibs.errors import DibsError
+from dibs.server import (
+    health,
+    keys,
+    login,
+    metrics,
+    problems,
+    routes,
+    session_task,
+    story_011,
+    streams,
+    watching,
+    whole,
+)
+from dibs.server.guard import App, Guard
+from dibs.server.service import Service
+from dibs.value import Value
+
+DESCRIPTION = """A board of work that agents and people share: no item is done twice, a crashed one's work comes back.
+
+Every verb is one request. A refusal is `application/problem+json` with a stable `code` and its `facts`. With an
+`Idempotency-Key`, a verb can be asked again after a lost answer, and is answered and not done again."""
+
+
+class Options(Value):
+    """How a server presents itself: the exact hosts and origins that are its own, and where its log goes."""
+
+    hosts: Sequence[str]
+    origins: Sequence[str]
+    secure: bool = False
+    log: TextIO | None = sys.stderr
+    log_json: bool = False
+
+
+def make(service: Service, options: Options) -> App:
+    """The whole application, to be run by an ASGI server."""
+
+    @asynccontextmanager
+    async def running(app: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        yield
+        service.close()
+
+    app = FastAPI(
+        title="dibs",
+        version=version("calldibs"),
+        description=DESCRIPTION,
+        lifespan=running,
+        docs_url=None,
+        redoc_url=None,
+        exception_handlers={
+            DibsError: problems.refused,
+            RequestValidationError: problems.invalid,
+            HTTPException: problems.no_such_route,
+        },
+    )
+    app.include_router(routes.native(service))
+    for part in (keys, whole, watching, streams, health, session_task, story_011):
+        app.include_router(part.routes(service))
+    figures = metrics.Figures(service)
+    app.include_router(figures.routes())
+    app.include_router(login.routes(service, secure=options.secure))
+    return Guard(
+        app,
+        hosts=frozenset(options.hosts),
+        origins=frozenset(options.origins),
+        log=options.log,
+        log_json=options.log_json,
+        measured=figures.measured,
+        large=whole.LARGE,
+    )

@@ -1,0 +1,108 @@
+"""Who calls: a key in the Authorization header, or in the cookie of a browser that signed in; and what that allows.
+
+Identity comes from the key alone. What a body says about sessions and actors is held against it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from fastapi import Request
+
+from dibs import access
+from dibs.access import ADMIN, AGENT
+from dibs.board import Board
+from dibs.errors import Forbidden, SessionNotFound, Unauthenticated
+from dibs.model import Key
+from dibs.value import Value
+
+COOKIE = "dibs_key"
+#: For so long a key that was found good is taken for good: a revoked one is not much longer in use.
+TRUSTED_SECONDS = 1.0
+TRUSTED_MAX = 10_000
+
+
+class Caller(Value):
+    """`by_cookie`: a browser, which sends its cookie whether the person meant it or not."""
+
+    key: str
+    role: str
+    agent: str | None
+    by_cookie: bool
+
+    @property
+    def actor(self) -> str:
+        """As whom it stands in the history."""
+        return self.agent or f"key-{self.key}"
+
+
+class Callers:
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._lock = threading.Lock()
+        self._trusted: dict[str, tuple[float, Key]] = {}
+
+    def known(self, request: Request) -> Caller:
+        """Whose request it is. May ask the store: not for the event loop."""
+        kind, _, secret = request.headers.get("authorization", "").partition(" ")
+        by_cookie = not secret
+        if by_cookie:
+            secret = request.cookies.get(COOKIE, "")
+        elif kind.lower() != "bearer":
+            raise Unauthenticated("the Authorization header is: Bearer KEY")
+        key = self._good(secret.strip())
+        if key is None or key.role == access.LOGIN:
+            raise Unauthenticated("a key that is good is needed: Authorization: Bearer KEY (dibs key create makes one)")
+        return Caller(key=key.id, role=key.role, agent=key.agent, by_cookie=by_cookie)
+
+    def signed_in(self, code: str, seconds: float) -> str | None:
+        """A new secret for a browser in exchange for a login code, which is good once."""
+        key = self._good(code)
+        if key is None or key.role != access.LOGIN:
+            return None
+        try:
+            self._board.revoke_key(key.id)
+        except Exception:
+            return None  # somebody was faster
+        return self._board.create_key(ADMIN, agent=key.agent, seconds=seconds)[1]
+
+    def _good(self, secret: str) -> Key | None:
+        id = access.id_of(secret)
+        if id is None:
+            return None
+        digest = access.digest(secret)
+        trusted = self._trusted.get(digest)
+        if trusted is not None and trusted[0] > time.monotonic():
+            return trusted[1]
+        key = self._board.store.find_key(id)
+        if key is None or not access.fits(key, secret):
+            return None
+        if key.role != access.LOGIN:
+            with self._lock:
+                if len(self._trusted) >= TRUSTED_MAX:
+                    self._trusted.clear()
+                self._trusted[digest] = (time.monotonic() + TRUSTED_SECONDS, key)
+        return key
+
+    # What it may
+
+    def need(self, caller: Caller, role: str) -> None:
+        if not access.may(caller.role, role):
+            raise Forbidden(f"this needs a key of role {role}; yours is {caller.role}", role=role)
+
+    def need_session(self, caller: Caller, session: str) -> None:
+        """It acts only for sessions that it registered itself, unless it is an admin's."""
+        if caller.role == ADMIN:
+            return
+        found = self._board.store.find_session(session)
+        if found is None:
+            raise SessionNotFound(f"the session {session} is not known", session=session, ended=False)
+        if found.key != caller.key:
+            raise Forbidden(f"the session {session} was registered by another key", session=session)
+
+    def agent_of(self, caller: Caller, asked: str | None) -> str:
+        """The agent that a new session is of."""
+        if caller.role == AGENT and caller.agent is not None and asked not in (None, caller.agent):
+            raise Forbidden(f"this key is {caller.agent}'s and starts no sessions of {asked}", agent=caller.agent)
+        return asked or caller.agent or ""

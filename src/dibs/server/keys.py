@@ -1,0 +1,81 @@
+"""Keys over HTTP: made by admins, shown without what they are checked by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from dibs import wire
+from dibs.access import ADMIN, VIEWER
+from dibs.model import Key
+from dibs.server import schemas
+from dibs.server.routes import REFUSALS, answered
+from dibs.server.service import Service
+
+
+class NewKey(schemas.Shape):
+    """`digest` is that of a secret which the caller made and keeps to itself; without it the secret is made here, and
+    told once."""
+
+    role: str
+    agent: str | None = None
+    seconds: float | None = None
+    id: str | None = None
+    digest: str | None = None
+
+    model_config = {
+        **schemas.Shape.model_config,
+        "json_schema_extra": {"examples": [{"role": "agent", "agent": "coder"}]},
+    }
+
+
+def shown(key: Key) -> dict[str, Any]:
+    told: dict[str, Any] = wire.encode(key)
+    del told["digest"]
+    return told
+
+
+def routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["keys"])
+
+    @router.get("/v1/keys", summary="All keys, without their secrets", operation_id="keys", responses=REFUSALS)
+    async def keys(request: Request) -> Response:
+        def look() -> list[dict[str, Any]]:
+            service.callers.need(service.caller(request), ADMIN)
+            return list(map(shown, service.board.keys()))
+
+        return answered(await service.run(look))
+
+    @router.post("/v1/keys", summary="Make a key", operation_id="create_key", responses=REFUSALS)
+    async def create_key(request: Request, body: NewKey) -> Response:
+        def create() -> dict[str, Any]:
+            service.callers.need(service.caller(request), ADMIN)
+            if body.digest is not None and body.id is not None:
+                return shown(service.board.keep_key(body.id, body.role, body.agent, body.digest, body.seconds))
+            key, secret = service.board.create_key(body.role, agent=body.agent, seconds=body.seconds)
+            return {**shown(key), "secret": secret}
+
+        return answered(await service.run(create))
+
+    @router.post(
+        "/v1/keys/{key}/revoke", summary="A key is good no more", operation_id="revoke_key", responses=REFUSALS
+    )
+    async def revoke_key(request: Request, key: str) -> Response:
+        def revoke() -> dict[str, Any]:
+            service.callers.need(service.caller(request), ADMIN)
+            return shown(service.board.revoke_key(key))
+
+        return answered(await service.run(revoke))
+
+    @router.get("/v1/me", summary="Whose key this is", operation_id="me", responses=REFUSALS)
+    async def me(request: Request) -> Response:
+        def look() -> dict[str, Any]:
+            caller = service.caller(request)
+            service.callers.need(caller, VIEWER)
+            return {"key": caller.key, "role": caller.role, "agent": caller.agent}
+
+        return answered(await service.run(look))
+
+    return router

@@ -1,0 +1,82 @@
+"""Refusals as HTTP tells them: `application/problem+json` with the stable code, and the facts a program can use."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from dibs import jsontext, wire
+from dibs.errors import DibsError, Invalid
+
+MEDIA_TYPE = "application/problem+json"
+TITLES = {
+    400: "cannot be claimed",
+    401: "who are you?",
+    403: "not allowed",
+    404: "not there",
+    405: "not so",
+    409: "taken",
+    410: "too late",
+    413: "too large",
+    415: "JSON is needed",
+    421: "not this host",
+    422: "not valid",
+    429: "too fast",
+    503: "try later",
+}
+#: Codes of what never reaches the board.
+CODES = {
+    401: "UNAUTHENTICATED",
+    404: "NO_SUCH_ROUTE",
+    405: "METHOD_NOT_ALLOWED",
+    413: "TOO_LARGE",
+    415: "NOT_JSON",
+    421: "WRONG_HOST",
+}
+
+
+def body(status: int, code: str, detail: str, facts: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {
+        "type": f"urn:dibs:problem:{code}",
+        "title": TITLES.get(status, "failed"),
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "facts": wire.encode(facts or {}),
+    }
+
+
+def response(status: int, code: str, detail: str, facts: dict[str, Any] | None = None) -> Response:
+    facts = facts or {}
+    headers = {}
+    if "retry_after_seconds" in facts:
+        headers["Retry-After"] = str(max(1, math.ceil(facts["retry_after_seconds"])))
+    if status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="dibs"'
+    content = jsontext.line(body(status, code, detail, facts))
+    return Response(content, status_code=status, headers=headers, media_type=MEDIA_TYPE)
+
+
+async def refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, DibsError)
+    return response(error.http_status, error.code, error.message, error.facts)
+
+
+async def invalid(request: Request, error: Exception) -> Response:
+    """Input that does not even have the shape: the first thing that is wrong, by the name of its field."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
+    field = place[0] if place else "body"
+    return await refused(request, Invalid(f"{'.'.join(place) or 'the body'}: {first['msg']}", field=field))
+
+
+async def no_such_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = CODES.get(error.status_code, "ERROR")
+    return response(error.status_code, code, f"{request.method} {request.url.path}: {error.detail}")

@@ -1,0 +1,156 @@
+"""The native routes: one for each verb of the table, made from the board's own signatures."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fastapi import APIRouter, Body, Query, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from dibs import wire
+from dibs.access import ADMIN
+from dibs.model import Owner
+from dibs.server import schemas
+from dibs.server.callers import Caller
+from dibs.server.service import Service
+from dibs.server.tracing import traced
+from dibs.server.verbs import VERBS, Verb
+
+IDEMPOTENCY_KEY = "idempotency-key"
+WAIT_SECONDS_MAX = 60.0
+#: What any verb may be answered with beside what it gives. By reference: a model for each of them on each route would
+#: make the server start for half a second.
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        "description": description,
+    }
+    for status, description in {
+        400: "the item cannot be claimed as it is",
+        401: "no key, or one that is not good",
+        403: "the key, or the session, may not",
+        404: "no such item or session, or nothing claimed",
+        409: "somebody else has it, or there is no room for more",
+        410: "the claim expired",
+        413: "the body is too large",
+        415: "the body is not JSON",
+        421: "the server does not go by that name",
+        422: "something asked is not valid: `facts.field` says what",
+        429: "too fast: see Retry-After",
+        503: "the store, or the server, is away for a while: see Retry-After",
+    }.items()
+}
+
+
+def native(service: Service) -> APIRouter:
+    router = APIRouter()
+    for verb in VERBS:
+        _add(router, service, verb)
+    return router
+
+
+def answered(value: Any, status: int = 200) -> Response:
+    content = json.dumps(wire.encode(value), ensure_ascii=False, separators=(",", ":"))
+    return Response(content, status_code=status, media_type="application/json")
+
+
+def _add(router: APIRouter, service: Service, verb: Verb) -> None:
+    in_path = tuple(part[1:-1].partition(":")[0] for part in verb.path.split("/") if part.startswith("{"))
+    parameters = [_needed("request", Request), *(_needed(name, str) for name in in_path)]
+    if verb.method == "GET":
+        parameters += _query(verb, in_path)
+    else:
+        model = schemas.body_of(verb.name, frozenset(in_path))
+        if model is not None:
+            # A verb that can be used without saying anything needs no body.
+            optional = not any(field.is_required() for field in model.model_fields.values())
+            said = Body(None if optional else ..., examples=[verb.example])
+            parameters.append(_parameter("body", model | None if optional else model, said))
+    if verb.waits:
+        parameters.append(_parameter("wait", float | None, Query(None, ge=0, le=WAIT_SECONDS_MAX)))
+    endpoint = _endpoint(service, verb)
+    endpoint.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    router.add_api_route(
+        verb.path,
+        endpoint,
+        methods=[verb.method],
+        summary=verb.summary,
+        operation_id=verb.name,
+        responses={200: {"model": schemas.answer_of(verb.name)}, **REFUSALS},
+        response_model=None,
+        tags=[verb.path.split("/")[2]],
+    )
+
+
+def _endpoint(service: Service, verb: Verb) -> Callable[..., Awaitable[Response]]:
+    async def endpoint(request: Request, **given: Any) -> Response:
+        body: BaseModel | None = given.pop("body", None)
+        wait = given.pop("wait", None)
+        asked = {name: value for name, value in given.items() if value is not None}
+        if body is not None:
+            asked |= body.model_dump(exclude_unset=True)
+        if wait is not None:
+            asked["wait_seconds"] = wait
+        request_id = request.headers.get(IDEMPOTENCY_KEY)
+
+        def work() -> Any:
+            caller = service.caller(request)
+            with traced(verb.name, asked):
+                return call(service, caller, verb, asked, request_id)
+
+        return answered(await service.run(work, waits=bool(asked.get("wait_seconds"))))
+
+    endpoint.__name__ = verb.name
+    return endpoint
+
+
+def call(service: Service, caller: Caller, verb: Verb, asked: dict[str, Any], request_id: str | None) -> Any:
+    """Do a verb for a caller, held against what its key allows."""
+    service.callers.need(caller, verb.role)
+    function = getattr(service.board, verb.name)
+    takes = inspect.signature(function).parameters
+    asked = dict(asked)
+    if "actor" in takes and not (caller.role == ADMIN and asked.get("actor")):
+        asked["actor"] = caller.actor
+    if verb.name == "start_session":
+        asked = _started_by(service, caller, asked)
+    elif verb.method != "GET" and asked.get("session") is not None:
+        service.callers.need_session(caller, asked["session"])
+    elif verb.name == "reject":
+        # Without a session it is a person's word.
+        service.callers.need(caller, ADMIN)
+    if request_id is not None and "request_id" in takes:
+        asked["request_id"] = request_id
+    if asked.get("wait_seconds"):
+        asked["wait_seconds"] = min(asked["wait_seconds"], WAIT_SECONDS_MAX)
+    return function(**asked)
+
+
+def _started_by(service: Service, caller: Caller, asked: dict[str, Any]) -> dict[str, Any]:
+    owner = asked.get("owner")
+    return {
+        **asked,
+        "agent": service.callers.agent_of(caller, asked.get("agent")),
+        "owner": None if owner is None else Owner(**owner),
+        "key": None if caller.role == ADMIN else caller.key,
+    }
+
+
+def _query(verb: Verb, in_path: tuple[str, ...]) -> list[inspect.Parameter]:
+    found = []
+    for name, (hint, default) in schemas.asked_of(verb.name, without=frozenset(in_path)).items():
+        example = [verb.example[name]] if name in verb.example else None
+        found.append(_parameter(name, hint, Query(default, examples=example)))
+    return found
+
+
+def _needed(name: str, kind: Any) -> inspect.Parameter:
+    return _parameter(name, kind, inspect.Parameter.empty)
+
+
+def _parameter(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)

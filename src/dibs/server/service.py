@@ -1,0 +1,107 @@
+"""What all routes share: the board, who calls, the threads in which verbs are done, and the feed."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from fastapi import Request
+
+from dibs.board import Board
+from dibs.config import Settings
+from dibs.errors import DibsError, StoreUnavailable
+from dibs.model import Event
+from dibs.server.callers import Caller, Callers
+from dibs.server.feed import AWAY_SECONDS, LOOK_SECONDS, Feed
+from dibs.store.contract import Store
+
+T = TypeVar("T")
+
+#: As many verbs at once as can share a commit; those who wait have threads of their own, so that they keep nobody out.
+VERB_THREADS = 32
+WAITING_THREADS = 256
+#: What is due and cannot be moved on, for whatever reason, is not tried more often than this.
+DUE_SECONDS_MIN = 0.05
+
+
+class Service:
+    def __init__(self, store: Store, settings: Settings, *, sweeps: bool = True) -> None:
+        """`sweeps`: moves on by itself what time has done to the board."""
+        self.settings = settings
+        self._sweeps = sweeps
+        # Nobody acts as the server: every call names its actor.
+        self.feed = Feed(Board(store, settings, actor="dibs"))
+        self.board = Board(store, settings, actor="dibs", watch=self.feed.watch)
+        self.callers = Callers(self.board)
+        self._verbs = ThreadPoolExecutor(VERB_THREADS, "verb")
+        self._waits = ThreadPoolExecutor(WAITING_THREADS, "wait")
+        self._waiting = 0
+        self._projects: dict[str, str] = {}
+        self._sweeper = threading.Thread(target=self._sweep, name="sweep", daemon=True)
+
+    def start(self) -> None:
+        self.feed.start()
+        if self._sweeps:
+            self._sweeper.start()
+
+    def stop(self) -> None:
+        self.feed.stop()
+
+    def close(self) -> None:
+        """After the last answer."""
+        self.feed.stop()
+        self._verbs.shutdown(wait=True)
+        self._waits.shutdown(wait=True)
+        self.board.close()
+
+    def caller(self, request: Request) -> Caller:
+        found = self.callers.known(request)
+        request.state.caller = found.key
+        return found
+
+    def project_of(self, event: Event) -> str | None:
+        """Where an event's item belongs; None if it is gone."""
+        told = event.data.get("project")
+        if told is not None:
+            self._projects[event.item] = told
+        elif event.item not in self._projects:
+            try:
+                self._projects[event.item] = self.board.get(event.item).item.project
+            except DibsError:
+                return None
+        return self._projects[event.item]
+
+    async def run(self, work: Callable[[], T], *, waits: bool = False) -> T:
+        """Do something that takes its time, without holding up the event loop."""
+        loop = asyncio.get_running_loop()
+        if not waits:
+            return await loop.run_in_executor(self._verbs, work)
+        if self._waiting >= WAITING_THREADS:
+            raise StoreUnavailable(f"{WAITING_THREADS} are waiting here already", retry_after_seconds=1)
+        self._waiting += 1
+        try:
+            return await loop.run_in_executor(self._waits, work)
+        finally:
+            self._waiting -= 1
+
+    def _sweep(self) -> None:
+        """Move on what time has done to the board, when it has, so that those who watch see it then."""
+        swept = time.monotonic()
+        while not self.feed.stopping:
+            try:
+                due = self.board.store.due_seconds()
+                self.feed.wait_for_stop(LOOK_SECONDS if due is None else min(max(due, DUE_SECONDS_MIN), LOOK_SECONDS))
+                is_due = due is not None and due <= LOOK_SECONDS
+                if self.feed.stopping:
+                    return
+                if is_due or time.monotonic() - swept >= self.settings.sweep_seconds:
+                    self.board.sweep()
+                    swept = time.monotonic()
+                else:
+                    self.board.bury_the_dead()
+            except DibsError:
+                self.feed.wait_for_stop(AWAY_SECONDS)

@@ -1,0 +1,46 @@
+"""What a remote board needs to wait by: whether anything changed, when time alone will change something."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from dibs.access import VIEWER
+from dibs.server.routes import REFUSALS, WAIT_SECONDS_MAX, answered
+from dibs.server.service import Service
+
+
+def routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["waiting"])
+
+    @router.get("/v1/watch", summary="Return once anything changes", operation_id="watch", responses=REFUSALS)
+    async def watch(
+        request: Request,
+        after: Annotated[int | None, Query(ge=0)] = None,
+        wait: Annotated[float, Query(ge=0, le=WAIT_SECONDS_MAX)] = 0.0,
+    ) -> Response:
+        """`event` is the feed's latest event; answered as soon as that is after `after`, or when the time is up."""
+        await service.run(lambda: service.callers.need(service.caller(request), VIEWER))
+        end = time.monotonic() + wait
+        while True:
+            newest = service.feed.newest
+            left = end - time.monotonic()
+            if after is None or newest > after or left <= 0 or service.feed.stopping:
+                return answered({"event": newest})
+            await asyncio.shield(service.feed.changed(left))
+
+    @router.get(
+        "/v1/due", summary="How long until time alone changes something", operation_id="due_seconds", responses=REFUSALS
+    )
+    async def due(request: Request, item: str | None = None) -> Response:
+        def look() -> dict[str, Any]:
+            service.callers.need(service.caller(request), VIEWER)
+            return {"due_seconds": service.board.store.due_seconds(item)}
+
+        return answered(await service.run(look))
+
+    return router

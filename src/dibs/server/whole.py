@@ -1,0 +1,84 @@
+"""Whole boards over HTTP, for admins: every record out, and into an empty board, as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from typing import IO, Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response, StreamingResponse
+
+from dibs import jsontext
+from dibs.access import ADMIN
+from dibs.errors import Invalid
+from dibs.model import Prune
+from dibs.server import schemas
+from dibs.server.routes import REFUSALS, answered
+from dibs.server.service import Service
+
+MEDIA_TYPE = "application/x-ndjson"
+IMPORT = "/v1/import"
+#: Bodies that may be larger than any verb's.
+LARGE = frozenset({IMPORT})
+IMPORT_BYTES_MAX = 4_000_000_000
+
+
+class Pruning(schemas.Shape):
+    """`limit`: no more items than this, if there is so much to forget that it should be done bit by bit."""
+
+    older_than_seconds: float
+    limit: int | None = None
+
+    model_config = {**schemas.Shape.model_config, "json_schema_extra": {"examples": [{"older_than_seconds": 2592000}]}}
+
+
+def routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["board"])
+
+    @router.post("/v1/prune", summary="Forget what ended so long ago", operation_id="prune", responses=REFUSALS)
+    async def prune(request: Request, body: Pruning) -> Response:
+        def prune() -> Prune:
+            service.callers.need(service.caller(request), ADMIN)
+            return service.board.prune(older_than_seconds=body.older_than_seconds, limit=body.limit)
+
+        return answered(await service.run(prune))
+
+    @router.get(
+        "/v1/export",
+        summary="Every record of the board, as JSON lines",
+        operation_id="export",
+        response_model=None,
+        responses={200: {"content": {MEDIA_TYPE: {}}, "description": "a record a line"}, **REFUSALS},
+    )
+    async def export(request: Request) -> Response:
+        await service.run(lambda: service.callers.need(service.caller(request), ADMIN))
+        records = ((jsontext.line([kind, data]) + "\n").encode() for kind, data in service.board.export())
+        return StreamingResponse(records, media_type=MEDIA_TYPE)
+
+    @router.post(IMPORT, summary="Fill an empty board from an export", operation_id="load", responses=REFUSALS)
+    async def load(request: Request) -> Response:
+        await service.run(lambda: service.callers.need(service.caller(request), ADMIN))
+        size = 0
+        with tempfile.TemporaryFile() as file:
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > IMPORT_BYTES_MAX:
+                    raise Invalid(f"an import has {IMPORT_BYTES_MAX} bytes at most", field="body")
+                file.write(chunk)
+            file.seek(0)
+            return answered({"records": await service.run(lambda: service.board.load(_records(file)))})
+
+    return router
+
+
+def _records(file: IO[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, line in enumerate(file, start=1):
+        try:
+            kind, data = json.loads(line)
+        except (ValueError, TypeError) as error:
+            raise Invalid(f"line {number} is no record: {error}", field="body") from error
+        if not isinstance(kind, str) or not isinstance(data, dict):
+            raise Invalid(f"line {number} is no record", field="body")
+        yield kind, data

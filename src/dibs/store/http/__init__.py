@@ -1,0 +1,1 @@
+"""A board behind a server: the same contract, each verb one request."""

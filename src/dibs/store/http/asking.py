@@ -1,0 +1,119 @@
+"""One request, until it is answered: asked again after a lost answer where that is safe, refusals as our errors.
+
+Every verb that changes something carries a request id, its caller's or one of our own, so that asking again cannot do
+it twice. The few that cannot be asked again say that it is not known what became of them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from urllib.parse import urlencode
+
+from dibs import errors, jsontext, wire
+from dibs.errors import DibsError, StoreUnavailable
+from dibs.store.http.sending import Lost
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from dibs.store.http.sending import Reply, Sender
+
+ANSWER_SECONDS = 10.0
+PAUSE_SECONDS_MAX = 0.5
+RETRY_SECONDS = 1.0
+
+
+def _refusals() -> dict[str, type[DibsError]]:
+    found: dict[str, type[DibsError]] = {}
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, DibsError):
+            found.setdefault(kind.code, kind)
+    return found
+
+
+REFUSALS = _refusals()
+
+
+class Asking:
+    def __init__(self, sender: Sender, key: str | None, patience_seconds: float) -> None:
+        self.sender = sender
+        self.headers = {"Accept": "application/json"}
+        if key is not None:
+            self.headers["Authorization"] = f"Bearer {key}"
+        self._patience_seconds = patience_seconds
+        #: How often something was asked again.
+        self.repeated = 0
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        query: Mapping[str, Any] | None = None,
+        request_id: str | None = None,
+        repeatable: bool = True,
+        wait_seconds: float = 0.0,
+        keeps_none: bool = False,
+    ) -> Any:
+        """`keeps_none`: None is something to say; else it is what is not said."""
+        headers = dict(self.headers)
+        data = None
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            said = body if keeps_none else {name: value for name, value in body.items() if value is not None}
+            data = jsontext.line(dict(said)).encode()
+        if request_id is not None:
+            headers["Idempotency-Key"] = request_id
+        if query:
+            asked = [(name, value) for name, value in query.items() if value is not None and value != ()]
+            path = f"{path}?{urlencode(asked, doseq=True)}" if asked else path
+        end, tries, heard = time.monotonic() + self._patience_seconds, 0, False
+        while True:
+            try:
+                return answer(self.sender.send(method, path, headers, data, ANSWER_SECONDS + wait_seconds))
+            except Lost as lost:
+                heard = heard or lost.sent
+                if (heard and not repeatable) or time.monotonic() >= end:
+                    raise away(lost, heard and not repeatable) from lost
+            tries += 1
+            self.repeated += 1
+            pause(tries)
+
+
+def answer(reply: Reply) -> Any:
+    """What was answered, or the refusal as an error."""
+    if reply.status < 300:
+        return jsontext.loads(reply.body.decode()) if reply.body else None
+    raise refusal(reply)
+
+
+def refusal(reply: Reply) -> DibsError:
+    try:
+        told = jsontext.loads(reply.body.decode())
+        kind = REFUSALS[told["code"]]
+        return kind(told["detail"], **wire.plain(told["facts"]))
+    except (ValueError, KeyError, TypeError):
+        # Something between us and the server speaks for it.
+        return StoreUnavailable(f"the server answers {reply.status}", retry_after_seconds=RETRY_SECONDS)
+
+
+def away(lost: Lost, unknown: bool) -> StoreUnavailable:
+    if unknown:
+        return StoreUnavailable(
+            f"the connection broke before the answer came, so it is not known whether this was done ({lost}); look",
+            outcome="unknown",
+            retry_after_seconds=RETRY_SECONDS,
+        )
+    return StoreUnavailable(f"the server is away: {lost}", retry_after_seconds=RETRY_SECONDS)
+
+
+def pause(tries: int) -> None:
+    time.sleep(int.from_bytes(os.urandom(2), "big") / 2**16 * min(PAUSE_SECONDS_MAX, 0.01 * 2**tries))
+
+
+def new_request_id() -> str:
+    return os.urandom(12).hex()

@@ -1,0 +1,462 @@
+"""The store behind a server: each verb of the contract is one request, and the server does the rest.
+
+Who acts is known there by the key; what is sent along as an actor counts only if the key is an admin's.
+"""
+
+from __future__ import annotations
+
+import os
+
+from dibs import jsontext, wire
+from dibs.errors import Invalid, StoreUnavailable
+from dibs.model import (
+    Activity,
+    Agent,
+    Detail,
+    Ended,
+    Event,
+    Finished,
+    Grant,
+    Heartbeat,
+    Holding,
+    Item,
+    Key,
+    Prune,
+    Reason,
+    Renewal,
+    Run,
+    Session,
+    SessionEnd,
+    SessionView,
+    SoftClaim,
+    Stats,
+    Sweep,
+    Waiting,
+)
+from dibs.store.contract import Store, Watch
+from dibs.store.http.asking import ANSWER_SECONDS, Asking, away, new_request_id, refusal
+from dibs.store.http.sending import Lost, Reply, sender
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any, TypeVar
+
+    from dibs.config import Settings
+    from dibs.model import NewItem, Owner, Request
+    from dibs.value import Value
+
+    V = TypeVar("V", bound=Value)
+
+#: How long one look at a watch may take: something between us and the server may cut longer ones.
+WATCH_SECONDS = 25.0
+BESIDE_THE_BOARD = "a backup is made and restored beside the board itself, where the server runs"
+
+
+class HttpStore(Store):
+    def __init__(self, url: str, settings: Settings, key: str | None, *, lean: bool = False) -> None:
+        """`lean`: over the standard library, for a process that lives for one verb."""
+        self.url = url
+        self.settings = settings
+        self._asking = Asking(sender(url.rstrip("/"), lean=lean), key, settings.lock_wait_seconds)
+        self._pid = os.getpid()
+
+    # Items
+
+    def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Item, ...]:
+        new = [wire.encode(item) for item in items]
+        return self._all(Item, self._write("/v1/items/batch", {"items": new, "actor": actor}, request))
+
+    def get(self, item: str) -> Detail:
+        return wire.decode(Detail, self._read(f"/v1/items/{item}"))
+
+    def list(
+        self,
+        *,
+        statuses: Sequence[str] = (),
+        projects: Sequence[str] = (),
+        types: Sequence[str] = (),
+        labels: Sequence[str] = (),
+        limit: int,
+    ) -> tuple[Item, ...]:
+        return self._all(
+            Item,
+            self._read("/v1/items", statuses=statuses, projects=projects, types=types, labels=labels, limit=limit),
+        )
+
+    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Item:
+        # None is a value here: it takes a schedule away.
+        body = {"actor": actor, **wire.encode(dict(changes))}
+        return wire.decode(Item, self._send("PATCH", f"/v1/items/{item}", body, request))
+
+    def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
+        return self._move(item, "cancel", request, actor=actor, reason=reason)
+
+    def retry(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
+        return self._move(item, "retry", request, actor=actor, reason=reason)
+
+    def park(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
+        return self._move(item, "park", request, actor=actor, reason=reason)
+
+    def unpark(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
+        return self._move(item, "unpark", request, actor=actor, reason=reason)
+
+    def approve(
+        self,
+        item: str,
+        *,
+        actor: str,
+        comment: str | None = None,
+        done: bool = False,
+        request: Request | None = None,
+    ) -> Item:
+        return self._move(item, "approve", request, actor=actor, comment=comment, done=done)
+
+    def send_back(self, item: str, *, actor: str, comment: str, request: Request | None = None) -> Item:
+        return self._move(item, "send_back", request, actor=actor, comment=comment)
+
+    def reject(
+        self,
+        item: str,
+        *,
+        reason: str,
+        session: str | None = None,
+        token: int | None = None,
+        actor: str,
+        request: Request | None = None,
+    ) -> Item:
+        return self._move(item, "reject", request, reason=reason, session=session, token=token, actor=actor)
+
+    def force_release(
+        self, item: str, *, actor: str, reason: str, token: int | None = None, request: Request | None = None
+    ) -> Ended:
+        return self._of(Ended, item, "force_release", request, actor=actor, reason=reason, token=token)
+
+    # Agents, sessions, keys
+
+    def set_agent(self, agent: Agent) -> Agent:
+        body = {name: value for name, value in wire.encode(agent).items() if name not in ("name", *_KEPT)}
+        return wire.decode(Agent, self._asking.ask("PUT", f"/v1/agents/{agent.name}", body))
+
+    def agents(self) -> tuple[Agent, ...]:
+        return self._all(Agent, self._read("/v1/agents"))
+
+    def start_session(self, session: Session) -> Session:
+        told = wire.encode(session)
+        body = {name: told[name] for name in ("agent", "id", "kind", "host", "owner", "meta")}
+        return wire.decode(Session, self._asking.ask("POST", "/v1/sessions", body))
+
+    def end_session(self, session: str, *, reason: str | None = None) -> SessionEnd:
+        path = f"/v1/sessions/{_quoted(session)}/end"
+        return wire.decode(SessionEnd, self._asking.ask("POST", path, {"reason": reason}, repeatable=False))
+
+    def find_session(self, id: str) -> Session | None:
+        from dibs.errors import SessionNotFound
+
+        try:
+            return wire.decode(Session, self._read(f"/v1/sessions/{_quoted(id)}"))
+        except SessionNotFound:
+            return None
+
+    def sessions(self, *, ended: bool = False, limit: int) -> tuple[SessionView, ...]:
+        return self._all(SessionView, self._read("/v1/sessions", ended=str(ended).lower(), limit=limit))
+
+    def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
+        """Whose owner is dead is judged by the server alone: anybody could say so."""
+        return ()
+
+    def put_key(self, key: Key, *, seconds: float | None = None) -> Key:
+        body = {"id": key.id, "role": key.role, "agent": key.agent, "digest": key.digest, "seconds": seconds}
+        return self._key(self._asking.ask("POST", "/v1/keys", body, repeatable=False))
+
+    def find_key(self, id: str) -> Key | None:
+        return next((key for key in self.keys() if key.id == id and key.revoked_at is None), None)
+
+    def keys(self) -> tuple[Key, ...]:
+        return tuple(self._key(one) for one in self._read("/v1/keys"))
+
+    def revoke_key(self, id: str) -> Key:
+        return self._key(self._asking.ask("POST", f"/v1/keys/{_quoted(id)}/revoke", repeatable=False))
+
+    # The claim path
+
+    def claim(
+        self,
+        item: str,
+        *,
+        session: str,
+        agent: str | None = None,
+        ttl_seconds: float | None = None,
+        request: Request | None = None,
+    ) -> Grant:
+        return self._of(Grant, item, "claim", request, session=session, agent=agent, ttl_seconds=ttl_seconds)
+
+    def recover(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        ttl_seconds: float | None = None,
+        request: Request | None = None,
+    ) -> Grant:
+        return self._of(Grant, item, "recover", request, session=session, token=token, ttl_seconds=ttl_seconds)
+
+    def next(
+        self,
+        *,
+        session: str,
+        agent: str | None = None,
+        types: Sequence[str] = (),
+        projects: Sequence[str] = (),
+        n: int = 1,
+        ttl_seconds: float | None = None,
+        request: Request | None = None,
+    ) -> tuple[Grant, ...]:
+        body = {
+            "session": session,
+            "agent": agent,
+            "types": list(types),
+            "projects": list(projects),
+            "n": n,
+            "ttl_seconds": ttl_seconds,
+        }
+        return self._all(Grant, self._write("/v1/next", body, request))
+
+    def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:
+        body = {"session": session, "holding": None if holding is None else dict(holding)}
+        return wire.decode(Heartbeat, self._asking.ask("POST", "/v1/heartbeat", body))
+
+    def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
+        body = {"session": session, "token": token, "ttl_seconds": ttl_seconds}
+        return wire.decode(Renewal, self._asking.ask("POST", f"/v1/items/{item}/renew", body))
+
+    def progress(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        note: str,
+        meta: Mapping[str, Any],
+        request: Request | None = None,
+    ) -> Renewal:
+        return self._of(Renewal, item, "progress", request, session=session, token=token, note=note, meta=dict(meta))
+
+    def release(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        reason: str | None = None,
+        park: bool = False,
+        request: Request | None = None,
+    ) -> Ended:
+        return self._of(Ended, item, "release", request, session=session, token=token, reason=reason, park=park)
+
+    def done(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        note: str | None = None,
+        links: Mapping[str, Any],
+        cost: Mapping[str, Any],
+        request: Request | None = None,
+    ) -> Ended:
+        asked = {"session": session, "token": token, "note": note, "links": dict(links), "cost": dict(cost)}
+        return self._of(Ended, item, "done", request, **asked)
+
+    def done_many(self, holding: Mapping[str, int | None], *, session: str, request: Request | None = None) -> Finished:
+        body = {"holding": dict(holding), "session": session}
+        return wire.decode(Finished, self._write("/v1/done_many", body, request))
+
+    def fail(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        reason: str | None = None,
+        links: Mapping[str, Any],
+        cost: Mapping[str, Any],
+        request: Request | None = None,
+    ) -> Ended:
+        asked = {"session": session, "token": token, "reason": reason, "links": dict(links), "cost": dict(cost)}
+        return self._of(Ended, item, "fail", request, **asked)
+
+    def submit(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        draft: str,
+        note: str | None = None,
+        links: Mapping[str, Any],
+        cost: Mapping[str, Any],
+        request: Request | None = None,
+    ) -> Ended:
+        asked = {"session": session, "token": token, "note": note, "links": dict(links), "cost": dict(cost)}
+        return self._of(Ended, item, "submit", request, draft=draft, **asked)
+
+    def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
+        return wire.decode(Sweep, self._asking.ask("POST", "/v1/sweep", {"limit": limit}))
+
+    # Waiting for one item
+
+    def wait(self, item: str, *, session: str, ttl_seconds: float | None = None) -> Waiting:
+        body = {"session": session, "ttl_seconds": ttl_seconds}
+        return wire.decode(Waiting, self._asking.ask("POST", f"/v1/items/{item}/wait", body))
+
+    def leave(self, item: str, *, session: str) -> Waiting:
+        path = f"/v1/items/{item}/leave"
+        return wire.decode(Waiting, self._asking.ask("POST", path, {"session": session}, repeatable=False))
+
+    def ticket(self, item: str, *, session: str) -> Waiting:
+        return wire.decode(Waiting, self._read(f"/v1/items/{item}/ticket", session=session))
+
+    def soft_claim(self, item: str, *, session: str, ttl_seconds: float | None = None) -> SoftClaim:
+        body = {"session": session, "ttl_seconds": ttl_seconds}
+        return wire.decode(SoftClaim, self._asking.ask("POST", f"/v1/items/{item}/soft_claim", body))
+
+    def soft_release(self, item: str, *, session: str) -> SoftClaim:
+        path = f"/v1/items/{item}/soft_release"
+        return wire.decode(SoftClaim, self._asking.ask("POST", path, {"session": session}, repeatable=False))
+
+    def why(self, item: str, *, session: str) -> tuple[Reason, ...]:
+        return self._all(Reason, self._read(f"/v1/items/{item}/why", session=session))
+
+    # Reading
+
+    def events(
+        self, *, after: int | None = None, item: str | None = None, newest: bool = False, limit: int
+    ) -> tuple[Event, ...]:
+        asked = {"after": after, "item": item, "newest": str(newest).lower(), "limit": limit}
+        return self._all(Event, self._read("/v1/events", **asked))
+
+    def runs(
+        self, *, item: str | None = None, session: str | None = None, agent: str | None = None, limit: int
+    ) -> tuple[Run, ...]:
+        return self._all(Run, self._read("/v1/runs", item=item, session=session, agent=agent, limit=limit))
+
+    def activity(self, *, item: str | None = None, agent: str | None = None, limit: int) -> tuple[Activity, ...]:
+        return self._all(Activity, self._read("/v1/activity", item=item, agent=agent, limit=limit))
+
+    def who(self) -> tuple[Holding, ...]:
+        return self._all(Holding, self._read("/v1/who"))
+
+    def stats(self) -> Stats:
+        return wire.decode(Stats, self._read("/v1/stats"))
+
+    # Waiting
+
+    def watch(self, *, session: str | None = None) -> Watch:
+        return HttpWatch(self._asking)
+
+    def due_seconds(self, item: str | None = None) -> float | None:
+        found: float | None = self._read("/v1/due", item=item)["due_seconds"]
+        return found
+
+    # Whole boards
+
+    def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
+        body = {"older_than_seconds": older_than_seconds, "limit": limit}
+        return wire.decode(Prune, self._asking.ask("POST", "/v1/prune", body))
+
+    def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        lines = self._asking.sender.stream("/v1/export", self._asking.headers, ANSWER_SECONDS)
+        try:
+            status = int(next(lines))
+            if status != 200:
+                raise refusal(Reply(status, "", b"".join(lines)))
+            for line in lines:
+                kind, data = jsontext.loads(line.decode())
+                yield kind, data
+        except Lost as lost:
+            raise away(lost, unknown=False) from lost
+
+    def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
+        headers = {**self._asking.headers, "Content-Type": "application/x-ndjson"}
+        lines = ((jsontext.line([kind, data]) + "\n").encode() for kind, data in records)
+        try:
+            reply = self._asking.sender.send("POST", "/v1/import", headers, lines, ANSWER_SECONDS * 60)
+        except Lost as lost:
+            raise away(lost, unknown=lost.sent) from lost
+        if reply.status != 200:
+            raise refusal(reply)
+        return int(jsontext.loads(reply.body.decode())["records"])
+
+    def backup(self, path: str) -> None:
+        raise Invalid(BESIDE_THE_BOARD, field="store")
+
+    def restore(self, path: str, *, actor: str) -> int:
+        raise Invalid(BESIDE_THE_BOARD, field="store")
+
+    def check(self) -> tuple[str, ...]:
+        return tuple(self._read("/v1/check"))
+
+    def close(self) -> None:
+        self._asking.sender.close()
+
+    # Requests
+
+    def _read(self, path: str, **query: Any) -> Any:
+        return self._asking.ask("GET", path, query=query)
+
+    def _write(self, path: str, body: Mapping[str, Any], request: Request | None) -> Any:
+        return self._asking.ask("POST", path, body, request_id=_id_of(request))
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any], request: Request | None) -> Any:
+        return self._asking.ask(method, path, body, request_id=_id_of(request), keeps_none=True)
+
+    def _of(self, kind: type[V], item: str, verb: str, request: Request | None, **asked: Any) -> V:
+        return wire.decode(kind, self._write(f"/v1/items/{item}/{verb}", asked, request))
+
+    def _move(self, item: str, verb: str, request: Request | None, **asked: Any) -> Item:
+        return self._of(Item, item, verb, request, **asked)
+
+    def _all(self, kind: type[V], answer: Sequence[dict[str, Any]]) -> tuple[V, ...]:
+        return tuple(wire.decode(kind, one) for one in answer)
+
+    def _key(self, told: dict[str, Any]) -> Key:
+        """A key as it is shown: without what it is checked by."""
+        return wire.decode(Key, {"digest": "", **told})
+
+
+class HttpWatch(Watch):
+    """A long look at the server's feed."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+        self._at: int = asking.ask("GET", "/v1/watch")["event"]
+
+    def wait(self, timeout_seconds: float) -> bool:
+        wait = max(0.0, min(timeout_seconds, WATCH_SECONDS))
+        query = {"after": self._at, "wait": wait}
+        try:
+            found = self._asking.ask("GET", "/v1/watch", query=query, wait_seconds=wait)
+        except StoreUnavailable:
+            return True  # nobody knows what was missed; whoever looks is told what is wrong
+        before, self._at = self._at, found["event"]
+        return bool(self._at != before)
+
+    def close(self) -> None:
+        pass
+
+
+#: What the store says of an agent, and nobody tells it.
+_KEPT = ("created_at", "updated_at")
+
+
+def _id_of(request: Request | None) -> str:
+    return new_request_id() if request is None else request.id
+
+
+def _quoted(name: str) -> str:
+    """A name may hold what means something in a path."""
+    from urllib.parse import quote
+
+    return quote(name, safe="")

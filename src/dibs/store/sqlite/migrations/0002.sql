@@ -1,0 +1,13 @@
+-- Callers of a server: their keys, and whose key registered a session.
+
+ALTER TABLE sessions ADD COLUMN key TEXT;
+
+CREATE TABLE keys (
+    id         TEXT PRIMARY KEY,
+    role       TEXT NOT NULL,
+    agent      TEXT,
+    digest     TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    revoked_at INTEGER
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,71 @@
+"""A process that serves boards over HTTP for tests: `python -m dibs.testing.http_host`. Orders on stdin, a line each.
+
+`{"serve": RECIPE}` opens the board of a recipe and answers with a port and an admin's key; `{"stop": PORT}` ends that
+server. All of them live in this one process, since importing a web framework for each test would take most of the time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+import traceback
+from typing import Any
+
+import uvicorn
+
+from dibs.access import ADMIN
+from dibs.server import app
+from dibs.server.running import Place, addresses, listen
+from dibs.server.service import Service
+from dibs.testing.actors import say
+from dibs.testing.harness import open_recipe
+
+
+class Served:
+    """One server in a thread."""
+
+    def __init__(self, recipe: dict[str, Any]) -> None:
+        board = open_recipe(recipe)
+        self.key = board.create_key(ADMIN, agent="tester")[1]
+        # Tests set the clock, and say themselves when something is swept.
+        self._service = Service(board.store, board.settings, sweeps=False)
+        place = Place(port=0)
+        self._socket: socket.socket = listen(place)
+        self.port: int = self._socket.getsockname()[1]
+        hosts, origins = addresses(place, self.port)
+        options = app.Options(hosts=hosts, origins=origins, log=None)
+        config = uvicorn.Config(
+            app.make(self._service, options), log_config=None, access_log=False, timeout_graceful_shutdown=5, ws="none"
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._service.stop()
+        self._server.should_exit = True
+        self._thread.join(10)
+
+
+def main() -> None:
+    served: dict[int, Served] = {}
+    say({"ready": os.getpid()})
+    for line in sys.stdin:
+        order = json.loads(line)
+        try:
+            if "serve" in order:
+                new = Served(order["serve"])
+                served[new.port] = new
+                say({"port": new.port, "key": new.key})
+            else:
+                served.pop(order["stop"]).stop()
+                say({"stopped": order["stop"]})
+        except Exception:
+            say({"crash": traceback.format_exc()})
+
+
+if __name__ == "__main__":
+    main()

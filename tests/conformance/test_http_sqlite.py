@@ -1,0 +1,19 @@
+"""The whole suite over HTTP, on a server with a SQLite board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dibs.testing import sqlite
+from dibs.testing.conformance import *  # noqa: F403  every group, also those that are added later
+from dibs.testing.harness import Harness
+from dibs.testing.http import Host, HttpHarness
+
+
+@pytest.fixture
+def harness(http_host: Host, folder: Path) -> Iterator[Harness]:
+    with HttpHarness(sqlite.harness(folder), [http_host], lean=True) as harness:
+        yield harness
