@@ -192,7 +192,7 @@ def limit(given: object) -> int:
     return whole(given, "limit", low=1, high=LIST_MAX)
 
 
-def new_item(given: Mapping[str, object]) -> NewItem:
+def new_item(given: Mapping[str, object], tail: str | None = None) -> NewItem:
     """An item to be added, from the fields a caller gave; without an id it gets one made from its title."""
     unknown = set(given) - set(NewItem._fields)
     if unknown:
@@ -201,7 +201,7 @@ def new_item(given: Mapping[str, object]) -> NewItem:
     found_type = name(given.get("type", DEFAULT_TYPE), "type")
     found_id = given.get("id")
     content: dict[str, Any] = {field: _CONTENT[field](value) for field, value in given.items() if field in _CONTENT}
-    found_id = made_id(found_title) if found_id is None else item_id(found_id)
+    found_id = made_id(found_title, tail) if found_id is None else item_id(found_id)
     return NewItem(**{**content, "id": found_id, "title": found_title, "type": found_type})
 
 
@@ -215,11 +215,11 @@ def edits(given: Mapping[str, object]) -> dict[str, Any]:
     return {field: _CONTENT[field](value) for field, value in given.items()}
 
 
-def made_id(from_title: str) -> str:
-    """A readable id that nobody else will have: the title's words and a random tail."""
+def made_id(from_title: str, tail: str | None = None) -> str:
+    """A readable id that nobody else will have: the title's words and a tail, random if none is given."""
     lower = "".join(char if char in _LETTERS_AND_DIGITS else " " for char in from_title.lower())
     words = "-".join(lower.split())[:40].rstrip("-")
-    return f"{words or 'item'}-{os.urandom(3).hex()}"
+    return f"{words or 'item'}-{tail or os.urandom(3).hex()}"
 
 
 def _depth(value: object) -> int:

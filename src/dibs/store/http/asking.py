@@ -46,6 +46,7 @@ class Asking:
         self._patience_seconds = patience_seconds
         #: How often something was asked again.
         self.repeated = 0
+        self._pid = os.getpid()
 
     def ask(
         self,
@@ -60,6 +61,10 @@ class Asking:
         keeps_none: bool = False,
     ) -> Any:
         """`keeps_none`: None is something to say; else it is what is not said."""
+        if self._pid != os.getpid():
+            # What is open is the parent's.
+            self.sender.forget()
+            self._pid = os.getpid()
         headers = dict(self.headers)
         data = None
         if body is not None:
