@@ -34,7 +34,7 @@ from dibs.model import (
     Waiting,
 )
 from dibs.store.contract import Store, Watch
-from dibs.store.http.asking import ANSWER_SECONDS, Asking, away, new_request_id, refusal
+from dibs.store.http.asking import Asking, away, new_request_id, refusal
 from dibs.store.http.sending import Lost, Reply, sender
 
 TYPE_CHECKING = False
@@ -59,6 +59,11 @@ class HttpStore(Store):
         self.url = url
         self.settings = settings
         self._asking = Asking(sender(url.rstrip("/"), lean=lean), key, settings.lock_wait_seconds)
+
+    @property
+    def reconnects(self) -> int:
+        """How often something was asked again because its answer, or the server, was lost."""
+        return self._asking.repeated
 
     # Items
 
@@ -366,7 +371,7 @@ class HttpStore(Store):
         return wire.decode(Prune, self._asking.ask("POST", "/v1/prune", body))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        lines = self._asking.sender.stream("/v1/export", self._asking.headers, ANSWER_SECONDS)
+        lines = self._asking.sender.stream("/v1/export", self._asking.headers, WHOLE_SECONDS)
         try:
             status = int(next(lines))
             if status != 200:

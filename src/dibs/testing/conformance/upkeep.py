@@ -259,8 +259,8 @@ class TestExport:
             assert_sound(copy)
             for one in (board, copy):
                 holder = next(line.claim for line in one.who() if line.claim is not None)
-                asked = {"session": holder.session, "token": holder.token, "request_id": "r-done"}
-                assert one.done(holder.item, **asked).item.status == "done"
+                done = one.done(holder.item, session=holder.session, token=holder.token, request_id="r-done")
+                assert done.item.status == "done"
                 waiter = one.get("queued").item.offered_to or ""
                 assert one.claim("queued", session=waiter, request_id="r-claim").claim.token == 3
             assert records(copy) == records(board)
