@@ -89,7 +89,7 @@ MISTAKES = {
     "done frees nobody": ("end_as_done", "d.needs = ANY (p_items)", "false"),
     "what is not held is no matter": ("next", "ended < cardinality(p_done)", "false"),
     "what was done is refused": ("next", "r.outcome = 'done'", "false"),
-    "who ended it is no matter": ("next", "r.session || '' = p_session", "true"),
+    "who ended it is no matter": ("next", "r.session = p_session", "true"),
     "done with any token": ("finishable", "c.token = p_tokens[array_position(p_items, c.item)]", "true"),
     "done though expired": ("finishable", "c.expires_at > at", "true"),
     "blocked means later": ("rest", "RETURN 'blocked'", "RETURN 'scheduled'"),

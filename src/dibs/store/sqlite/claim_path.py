@@ -271,7 +271,7 @@ def _done(
 
 
 def _end_as_done(t: Transaction, finished: Mapping[str, int], session: str) -> None:
-    """End all of these; for the first that is not the session's to end, refuse, which leaves all of them as they were."""
+    """End all of these; if one is not the session's to end, refuse, which leaves all of them as they were."""
     ends = 0
     for item, token in sorted(finished.items()):
         if not holding.was_done(t.run_of(item, token), session):

@@ -173,7 +173,7 @@ class Holding(Moving):
                 self._fence(item, session, finished[item])
             except No as no:
                 raise No(no.code, **no.facts, item=item) from no
-        for item in going_on:
+        for item in sorted(going_on):
             self.end(item, "done", "done")
 
     def _fence(self, item: str, session: str, token: int | None) -> None:

@@ -323,9 +323,9 @@ BEGIN
         ended := cardinality(f.finished);
         IF ended < cardinality(p_done) THEN
             SELECT t.item, t.token INTO refused FROM unnest(p_done, p_done_tokens) AS t (item, token)
-            WHERE t.item <> ALL (f.finished) AND NOT EXISTS (
-                SELECT 1 FROM dibs.runs r
-                WHERE r.item = t.item AND r.token = t.token AND r.session || '' = p_session AND r.outcome = 'done')
+            WHERE t.item <> ALL (f.finished) AND (
+                SELECT r.outcome = 'done' AND r.session = p_session FROM dibs.runs r
+                WHERE r.item = t.item AND r.token = t.token) IS NOT TRUE
             ORDER BY t.item COLLATE "C" LIMIT 1;
             IF FOUND THEN
                 facts := dibs.not_done(refused.item, refused.token, p_session, f.must_submit, f.at);
