@@ -1,5 +1,7 @@
 -- Taking an item. A refusal is an answer like any other, since it may come with something to write; it brings the facts, and the
--- client's rules put them into words. Locks are taken in this order: request, session, agent, resources, items, claims.
+-- client's rules put them into words. Locks are taken in this order: request, session, agent, resources, items, claims. Only what
+-- `next` ends is locked before the resources that its look may ask for: whoever claims one of these by id may be in its way, which
+-- the client does again.
 --
 -- The entry functions plan with what they are meant to use, indexes, and once: a plan that was made while a table was empty or
 -- small is kept for as long as its connection, and would scan what has become a million rows.
