@@ -372,16 +372,22 @@ class Board:
         n: int = 1,
         ttl_seconds: float | None = None,
         wait_seconds: float = 0,
+        done: Mapping[str, int] | None = None,
         request_id: str | None = None,
     ) -> tuple[Grant, ...]:
-        """The best items for this session. With `wait_seconds`, blocks until there is one or the time is up."""
+        """The best items for this session. With `wait_seconds`, blocks until there is one or the time is up.
+
+        `done` maps items that the session has finished to their tokens: they are ended as done in the same step, all
+        of them or nothing, before anything is looked for.
+        """
         session, agent = check.session_id(session), None if agent is None else check.agent_name(agent)
         types, projects = check.names(types, "types"), check.names(projects, "projects")
         n, ttl_seconds = check.whole(n, "n", low=1, high=NEXT_MAX), check.ttl_seconds(ttl_seconds)
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
-        request = _request(request_id, session, "next", types, projects, n, ttl_seconds)
+        finished = check.finished({} if done is None else done)
+        request = _request(request_id, session, "next", types, projects, n, ttl_seconds, finished)
 
-        def look() -> tuple[Grant, ...]:
+        def look(finished: Mapping[str, int] | None = None) -> tuple[Grant, ...]:
             return self.store.next(
                 session=session,
                 agent=agent,
@@ -389,10 +395,11 @@ class Board:
                 projects=projects,
                 n=n,
                 ttl_seconds=ttl_seconds,
+                done=finished,
                 request=request,
             )
 
-        grants = look()
+        grants = look(finished)
         if not grants and self.bury_the_dead():
             grants = look()
         return grants or self._wait_for(look, wait_seconds)

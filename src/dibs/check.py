@@ -6,7 +6,7 @@ Nothing here knows a board: whether an id exists or a token is live is the store
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from dibs import priority, when
 from dibs.errors import Invalid
@@ -15,7 +15,7 @@ from dibs.rules.resources import normal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Any
 
 ID_LENGTH_MAX = 128
@@ -169,6 +169,15 @@ def flag(given: object, field: str) -> bool:
 
 def token(given: object) -> int | None:
     return None if given is None else whole(given, "token", low=1, high=TOKEN_MAX)
+
+
+def finished(given: object) -> dict[str, int]:
+    """Items to be ended as done, each with its token: what is not named by it could be ended twice."""
+    if not isinstance(given, Mapping):
+        raise Invalid("done must map items to their tokens", field="done")
+    if len(given) > BATCH_MAX:
+        raise Invalid(f"done has {len(given)} items; {BATCH_MAX} is the most", field="done")
+    return {item_id(item, "done"): whole(held, "token", low=1, high=TOKEN_MAX) for item, held in given.items()}
 
 
 def ttl_seconds(given: object) -> float | None:

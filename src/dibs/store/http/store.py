@@ -215,6 +215,7 @@ class HttpStore(Store):
         projects: Sequence[str] = (),
         n: int = 1,
         ttl_seconds: float | None = None,
+        done: Mapping[str, int] | None = None,
         request: Request | None = None,
     ) -> tuple[Grant, ...]:
         body = {
@@ -224,6 +225,7 @@ class HttpStore(Store):
             "projects": list(projects),
             "n": n,
             "ttl_seconds": ttl_seconds,
+            "done": None if done is None else dict(done),
         }
         return self._all(Grant, self._write("/v1/next", body, request))
 
