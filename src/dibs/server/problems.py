@@ -79,4 +79,7 @@ async def invalid(request: Request, error: Exception) -> Response:
 async def no_such_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code = CODES.get(error.status_code, "ERROR")
-    return response(error.status_code, code, f"{request.method} {request.url.path}: {error.detail}")
+    told = response(error.status_code, code, f"{request.method} {request.url.path}: {error.detail}")
+    for name, value in (error.headers or {}).items():
+        told.headers[name] = value
+    return told
