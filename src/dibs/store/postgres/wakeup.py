@@ -2,8 +2,8 @@
 
 A NOTIFY inside a claim's transaction would make all commits take turns, so it is sent afterwards: the first change at
 once, further ones together, ten times a second at most, and only while somebody listens, since each one is a commit.
-What concerns one waiter's ticket is told by the transaction itself, to that waiter alone. Behind a pooler nothing can be
-heard; there, a waiter looks, less and less often.
+What concerns one waiter's ticket is told by the transaction itself, to that waiter alone. Behind a pooler nothing can
+be heard; there, a waiter looks, less and less often.
 """
 
 from __future__ import annotations
