@@ -64,6 +64,8 @@ def run(machine: type[BoardMachine], examples: int, phases: list[Phase]) -> None
         suppress_health_check=list(HealthCheck),
         phases=phases,
         database=None,
+        # The first is enough: after it, others would be looked for, and several are told as a group.
+        report_multiple_bugs=False,
     )
     run_state_machine_as_test(machine, settings=chosen)
 
@@ -89,6 +91,14 @@ MISTAKES = {
     "strikes are not counted": ("strike", "i.strikes := i.strikes + 1", "i.strikes := i.strikes"),
     "the token does not matter": ("held", "p_token = c.token", "true"),
     "expired is as good as live": ("held", "c.expires_at > at", "true"),
+    "a heartbeat revives": (
+        "heartbeat",
+        "x.session = p_session AND x.expires_at > at RETURNING",
+        "x.session = p_session RETURNING",
+    ),
+    "the token is given again": ("claim", "i.token := i.token + 1", "i.token := i.token"),
+    "policy does not matter": ("may_take", "NOT p_approved", "true"),
+    "force release strikes": ("force_release", "'force_released'", "'expired'"),
 }
 
 
