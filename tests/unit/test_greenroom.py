@@ -41,14 +41,14 @@ def test_each_actor_is_a_process_of_its_own(harness: Harness) -> None:
 
 def test_an_actor_has_the_environment_of_who_calls_it(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     harness.actor()  # so that the room is there already
-    monkeypatch.setenv("DIBS_CALLED_WITH", "this")
+    monkeypatch.setenv("CALLED_WITH", "this")
     actor = harness.actor()
     actor.play(f"{__name__}:environment")
     assert actor.result() == "this"
 
 
 def environment(_: object) -> str | None:
-    return os.environ.get("DIBS_CALLED_WITH")
+    return os.environ.get("CALLED_WITH")
 
 
 def test_each_stop_is_told_and_then_how_it_ended(harness: Harness) -> None:
