@@ -73,7 +73,9 @@ class Called:
     def _hears(self, seconds: float | None) -> bool:
         if b"\n" in self._buffer:
             return True
-        return bool(select.select([self._told], [], [], None if seconds is None else max(seconds, 0))[0])
+        poll = select.poll()
+        poll.register(self._told, select.POLLIN)
+        return bool(poll.poll(None if seconds is None else max(seconds, 0) * 1000))
 
     def _hear(self) -> bytes:
         line = self._line()
