@@ -142,7 +142,10 @@ def main() -> None:
         said, files = call
         pid = os.fork()
         if pid == 0:
-            _become_actor(calls, told, said, files, act)
+            _become_actor(calls, told, said, files)
+            # Not left by force: whatever a process does when it ends, an actor does as well.
+            act()
+            return
         told[pid] = files[3]
         for file in files[:3]:
             os.close(file)
@@ -158,29 +161,20 @@ def _heard(calls: socket.socket) -> tuple[bytes, list[int]] | None:
     return (said, files) if said else None
 
 
-def _become_actor(
-    calls: socket.socket, told: dict[int, int], said: bytes, files: list[int], act: Callable[[], None]
-) -> None:
-    status = 1
-    try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-        for number, file in enumerate(files[:3]):
-            os.dup2(file, number)
-        calls.close()
-        for file in (*told.values(), *files):
-            os.close(file)
-        call = json.loads(said)
-        os.environ.clear()
-        os.environ.update(call["environment"])
-        os.chdir(call["folder"])
-        act()
-        status = 0
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        os._exit(status)
+def _become_actor(calls: socket.socket, told: dict[int, int], said: bytes, files: list[int]) -> None:
+    """With files, signals, environment and folder as if it had been started by who called it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+    for number, file in enumerate(files[:3]):
+        os.dup2(file, number)
+    calls.close()
+    for file in (*told.values(), *files):
+        os.close(file)
+    call = json.loads(said)
+    os.environ.clear()
+    os.environ.update(call["environment"])
+    os.chdir(call["folder"])
 
 
 def _tell(told: dict[int, int]) -> None:
