@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from dibs.testing.driving import items, sessions
@@ -51,6 +52,10 @@ class BoardMachine(Items, Queues, Claims):
         approved = [id for id, row in self.model.items.items() if row["approved"]]
         if approved:
             self.both.claim(approved[item % len(approved)], "cyd-1")
+
+    @rule(item=items, verb=st.sampled_from(("release", "release", "park", "reject")))
+    def let_go_of_what_is_held(self, item: int, verb: str) -> None:
+        self._finish(verb, *self.both.shown(item, "holder", "latest"))
 
     @rule(item=items)
     def done_while_something_depends_on_it(self, item: int) -> None:
