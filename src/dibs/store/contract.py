@@ -152,7 +152,7 @@ class Store(ABC):
 
     @abstractmethod
     def sessions(self, *, ended: bool = False, limit: int) -> tuple[SessionView, ...]:
-        """Live sessions, or with `ended` all that are remembered, most recently seen first."""
+        """Live sessions, or with `ended` all that are remembered, most recently seen (to five seconds) first."""
 
     @abstractmethod
     def find_session(self, id: str) -> Session | None:
