@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from fastapi import Request
@@ -80,6 +81,12 @@ async def no_such_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code = CODES.get(error.status_code, "ERROR")
     told = response(error.status_code, code, f"{request.method} {request.url.path}: {error.detail}")
-    for name, value in (error.headers or {}).items():
-        told.headers[name] = value
+    if error.status_code == 405:
+        told.headers["Allow"] = ", ".join(_allowed(request))
     return told
+
+
+def _allowed(request: Request) -> list[str]:
+    """What can be done at this path, by all of its routes together."""
+    template = re.sub(r":\w+}", "}", getattr(request.scope.get("route"), "path", ""))
+    return sorted(method.upper() for method in request.app.openapi()["paths"].get(template, {}))

@@ -55,7 +55,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     _post(
         "add_many",
-        "/v1/items/batch",
+        "/v1/add_many",
         AGENT,
         "Add all of these items or none",
         {"items": [{"id": "plan", "title": "Plan"}, {"id": "build", "title": "Build", "depends_on": ["plan"]}]},
