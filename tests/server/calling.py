@@ -70,18 +70,6 @@ class Served:
         return Caller(self.url, self.board.create_key(role, agent=agent)[1])
 
 
-@contextmanager
-def served(host: Host, folder: Path) -> Iterator[Served]:
-    """A new board whose clock stands still."""
-    with sqlite.harness(folder) as harness:
-        harness.clock.freeze()
-        url, key = host.serve(harness.recipe())
-        try:
-            yield Served(url, key, harness.board(), harness.clock)
-        finally:
-            host.stop(url)
-
-
 class Reused:
     """One server for many tests, each of which finds its board as it was at first: a server takes longer to make than
     most tests take."""
@@ -94,3 +82,15 @@ class Reused:
     def anew(self) -> Served:
         self._server.board.restore(self._empty)
         return self._server
+
+
+@contextmanager
+def reused_server(host: Host, folder: Path) -> Iterator[Reused]:
+    """A board whose clock stands still."""
+    with sqlite.harness(folder) as harness:
+        harness.clock.freeze()
+        url, key = host.serve(harness.recipe())
+        try:
+            yield Reused(Served(url, key, harness.board(), harness.clock), folder)
+        finally:
+            host.stop(url)

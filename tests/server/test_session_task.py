@@ -17,7 +17,7 @@ from dibs.model import Event, Owner
 from dibs.server import session_task_shapes as shapes
 from dibs.server.session_task import told
 from dibs.testing.http import Host
-from tests.server.calling import Caller, Reply, Reused, Served, served
+from tests.server.calling import Caller, Reply, Reused, Served, reused_server
 
 ME, OTHER = "session-abc-123", "session-xyz-789"
 TASK = "hierarchy-phase4-metrics"
@@ -39,9 +39,8 @@ STATUSES = {
 
 @pytest.fixture(scope="module")
 def reused(http_host: Host, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reused]:
-    folder = tmp_path_factory.mktemp("board")
-    with served(http_host, folder) as server:
-        yield Reused(server, folder)
+    with reused_server(http_host, tmp_path_factory.mktemp("board")) as reused:
+        yield reused
 
 
 @pytest.fixture

@@ -114,6 +114,7 @@ def routes(service: Service) -> APIRouter:
         def work() -> dict[str, Any]:
             caller = service.caller(request)
             service.callers.need(caller, AGENT)
+            _check(body)
             _begin(service, caller, body)
             return {"success": True, "claimed": _claimed(service, body, request.headers.get(IDEMPOTENCY_KEY))}
 
@@ -122,9 +123,16 @@ def routes(service: Service) -> APIRouter:
     return router
 
 
+def _check(body: ClaimWorkItem) -> None:
+    """Before anything is looked up, and by the names that the caller used."""
+    check.item_id(body.workItemId, "workItemId")
+    check.agent_name(body.agentType)
+    check.name(body.agentInstanceId, "agentInstanceId")
+
+
 def _begin(service: Service, caller: Caller, body: ClaimWorkItem) -> None:
     """The session of the instance goes on, or begins."""
-    found = service.board.store.find_session(check.session_id(body.agentInstanceId))
+    found = service.board.store.find_session(body.agentInstanceId)
     if found is not None and found.ended_at is None:
         service.callers.need_session(caller, found.id)
         return
