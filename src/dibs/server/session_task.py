@@ -224,7 +224,7 @@ def _registered(service: Service, request: Request, body: shapes.RegisterSession
     meta = {**body.meta, **{name: value for name, value in about.items() if value is not None}}
     return service.board.start_session(
         service.callers.agent_of(caller, body.agent) or body.agentType,
-        id=body.sessionId or body.id,
+        id=body.id if body.sessionId is None else body.sessionId,
         kind=body.agentType,
         host="",
         meta=meta,

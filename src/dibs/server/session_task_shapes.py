@@ -29,7 +29,7 @@ class RegisterSession(Said):
     agent: str | None = None
     agentType: str = "autonomous"
     project: str | None = None
-    contextPercent: float | None = Field(None, ge=0, le=100)
+    contextPercent: int | float | None = Field(None, ge=0, le=100)
     meta: dict[str, Any] = {}
 
     model_config = _like({"sessionId": SESSION, "agent": "coder", "agentType": "autonomous"})
