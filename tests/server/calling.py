@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from dibs.board import Board
 from dibs.testing import sqlite
+from dibs.testing.harness import Harness
 from dibs.testing.http import Host
 
 if TYPE_CHECKING:
@@ -85,12 +86,17 @@ class Reused:
 
 
 @contextmanager
+def serving(host: Host, harness: Harness) -> Iterator[Served]:
+    """The board of a harness, its clock standing still."""
+    harness.clock.freeze()
+    url, key = host.serve(harness.recipe())
+    try:
+        yield Served(url, key, harness.board(), harness.clock)
+    finally:
+        host.stop(url)
+
+
+@contextmanager
 def reused_server(host: Host, folder: Path) -> Iterator[Reused]:
-    """A board whose clock stands still."""
-    with sqlite.harness(folder) as harness:
-        harness.clock.freeze()
-        url, key = host.serve(harness.recipe())
-        try:
-            yield Reused(Served(url, key, harness.board(), harness.clock), folder)
-        finally:
-            host.stop(url)
+    with sqlite.harness(folder) as harness, serving(host, harness) as server:
+        yield Reused(server, folder)

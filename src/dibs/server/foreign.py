@@ -1,6 +1,6 @@
 """What the wire formats of others have in common: also a refusal is told in their words, and described so.
 
-A request that is turned away before anything looks at it (the guard's hosts, origins, types and sizes) is told as
+A request that never gets to their routes (the guard's hosts, origins, types and sizes; no such path) is told as
 everywhere.
 """
 
@@ -23,8 +23,9 @@ from dibs.server import problems
 from dibs.server.callers import Caller
 from dibs.server.routes import REFUSALS
 
-#: What the guard turns away is a problem in every format.
-BY_THE_GUARD = (403, 413, 415, 421)
+#: What never gets to a route is a problem in every format: turned away by the guard, or with a name in its path that no
+#: path can have.
+OUTSIDE = (403, 404, 413, 415, 421)
 
 
 class Said(BaseModel):
@@ -89,7 +90,7 @@ def described(schema: str, reasons: Mapping[int, str]) -> dict[int | str, dict[s
     found: dict[int | str, dict[str, Any]] = {
         status: {"content": dict(own), "description": reason} for status, reason in reasons.items()
     }
-    for status in BY_THE_GUARD:
+    for status in OUTSIDE:
         common = REFUSALS[status]
         known = found.get(status, {"content": {}, "description": common["description"]})
         found[status] = {**known, "content": {**known["content"], **common["content"]}}
