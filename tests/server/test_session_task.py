@@ -561,6 +561,12 @@ class TestEvents:
             "type": "task:released",
             "data": {"taskId": TASK, "reason": "forgotten"},
         }
+        claim(coder)
+        server.board.end_session(ME)
+        assert self.of(server, "released") == {
+            "type": "task:released",
+            "data": {"taskId": TASK, "reason": "session ended"},
+        }
 
     def test_what_nobody_held_is_not_released(self, server: Served, coder: Caller) -> None:
         server.board.cancel(TASK)

@@ -205,7 +205,7 @@ def acting_for(service: Service, request: Request, session: str) -> str:
     caller = service.caller(request)
     service.callers.need(caller, AGENT)
     found = service.board.session(check.name(session, "sessionId"))
-    service.callers.need_session(caller, session)
+    service.callers.need_own(caller, found)
     return _live(found).id
 
 

@@ -134,7 +134,7 @@ def _begin(service: Service, caller: Caller, body: ClaimWorkItem) -> None:
     """The session of the instance goes on, or begins."""
     found = service.board.store.find_session(body.agentInstanceId)
     if found is not None and found.ended_at is None:
-        service.callers.need_session(caller, found.id)
+        service.callers.need_own(caller, found)
         return
     agent = service.callers.agent_of(caller, body.agentType)
     service.board.start_session(agent, id=body.agentInstanceId, kind=KIND, host="", key=foreign.registered_by(caller))
