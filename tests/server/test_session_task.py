@@ -456,6 +456,8 @@ class TestShowing:
         assert coder.get("/api/sessions/host/tty1/current-task").body["currentTask"]["taskId"] == TASK
 
     def test_the_summary_has_current_tasks_and_the_last_ten_claims(self, server: Served, coder: Caller) -> None:
+        server.board.add("Long", id="long")
+        claim(coder, "long")
         for number in range(12):
             server.board.add("Old", id=f"old-{number}")
             claim(coder, f"old-{number}")
