@@ -69,12 +69,18 @@ async def refused(request: Request, error: Exception) -> Response:
 
 
 async def invalid(request: Request, error: Exception) -> Response:
-    """Input that does not even have the shape: the first thing that is wrong, by the name of its field."""
     assert isinstance(error, RequestValidationError)
+    return await refused(request, first_of(error))
+
+
+def first_of(error: RequestValidationError) -> Invalid:
+    """Input that does not even have the shape: the first thing that is wrong, by the name of its field."""
     first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return Invalid("the body is not JSON", field="body")
     place = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
     field = place[0] if place else "body"
-    return await refused(request, Invalid(f"{'.'.join(place) or 'the body'}: {first['msg']}", field=field))
+    return Invalid(f"{'.'.join(place) or 'the body'}: {first['msg']}", field=field)
 
 
 async def no_such_route(request: Request, error: Exception) -> Response:

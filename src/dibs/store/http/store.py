@@ -354,8 +354,8 @@ class HttpStore(Store):
     def who(self) -> tuple[Holding, ...]:
         return self._all(Holding, self._read("/v1/who"))
 
-    def stats(self) -> Stats:
-        return wire.decode(Stats, self._read("/v1/stats"))
+    def stats(self, *, agent: str | None = None) -> Stats:
+        return wire.decode(Stats, self._read("/v1/stats", agent=agent))
 
     # Waiting
 
