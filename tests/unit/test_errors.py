@@ -11,7 +11,7 @@ import pytest
 from dibs import errors, wire
 from dibs.errors import DibsError
 
-#: From DESIGN.md: code -> HTTP status, exit code.
+#: Code -> HTTP status, exit code.
 DESIGN = {
     "TASK_NOT_FOUND": (404, 5),
     "SESSION_NOT_FOUND": (404, 5),
@@ -25,6 +25,7 @@ DESIGN = {
     "RATE_LIMITED": (429, 75),
     "INVALID": (422, 1),
     "FORBIDDEN": (403, 6),
+    "UNAUTHENTICATED": (401, 6),
     "STORE_UNAVAILABLE": (503, 75),
 }
 
