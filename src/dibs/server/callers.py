@@ -13,7 +13,7 @@ from fastapi import Request
 from dibs import access
 from dibs.access import ADMIN, AGENT
 from dibs.board import Board
-from dibs.errors import Forbidden, SessionNotFound, Unauthenticated
+from dibs.errors import Forbidden, Invalid, SessionNotFound, Unauthenticated
 from dibs.model import Key
 from dibs.value import Value
 
@@ -63,9 +63,16 @@ class Callers:
             return None
         try:
             self._board.revoke_key(key.id)
-        except Exception:
+        except Invalid:
             return None  # somebody was faster
         return self._board.create_key(ADMIN, agent=key.agent, seconds=seconds)[1]
+
+    def revoke(self, key: str) -> Key:
+        """Here it is good no more from now on; on other servers of the board, when they look again."""
+        revoked = self._board.revoke_key(key)
+        with self._lock:
+            self._trusted = {digest: kept for digest, kept in self._trusted.items() if kept[1].id != key}
+        return revoked
 
     def _good(self, secret: str) -> Key | None:
         id = access.id_of(secret)

@@ -1,0 +1,123 @@
+"""`dibs serve`: the board behind HTTP, until it is told to stop.
+
+On loopback nothing has to be set up: the user's own commands find a key that is left beside the board, and a browser is
+signed in by a link that is good once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from dibs import access, config, keyring, location
+from dibs.board import connect, default_url
+from dibs.cli.context import Cli
+from dibs.cli.parser import Parser
+from dibs.cli.render import clean
+from dibs.errors import Invalid, StoreUnusable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dibs.board import Board
+    from dibs.config import ServerSettings
+    from dibs.server.running import Place
+
+NEEDS_SERVER = "a server needs FastAPI and uvicorn; get them with: pip install 'calldibs[server]'"
+
+
+def serve_options(parser: Parser) -> None:
+    given = config.SERVER_DEFAULTS
+    parser.option("--host", metavar="ADDRESS", help=f"where to listen ({given.host})")
+    parser.number("--port", help=f"at which port ({given.port}; 0 is any)")
+    parser.option("--name", metavar="NAME", help="a name callers use; may be repeated", repeated=True)
+    parser.option("--tls-cert", metavar="FILE", help="encrypt, with this certificate")
+    parser.option("--tls-key", metavar="FILE", help="and its private key")
+    parser.option("--insecure", help="listen to others without TLS all the same")
+    parser.number("--workers", help="so many processes (1; PostgreSQL only)")
+    parser.option("--log-json", help="log requests as JSON, a line each")
+    parser.option("--quiet", help="do not log requests")
+
+
+def serve(cli: Cli) -> None:
+    settings = asked_settings(cli)
+    url = _absolute(cli.args.store or default_url("."))
+    if url.startswith(("http://", "https://")):
+        raise Invalid(f"{url} is a server already; serve the board itself", field="store")
+    if settings.workers > 1 and "://" not in url:
+        raise Invalid("a board in a file is served by one process; --workers is for PostgreSQL", field="workers")
+    try:
+        from dibs.server import running, workers
+    except ImportError as error:
+        raise StoreUnusable(NEEDS_SERVER) from error
+    place = running.place_of(settings)
+    board = connect(url)
+    listener = running.listen(place)
+    port: int = listener.getsockname()[1]
+    told = _introduced(board, url, place, running.url_of(place, port))
+    if settings.workers > 1:
+        board.close()
+        _announce(cli, told)
+        workers.run(url, place, listener, settings.workers, quiet=cli.args.quiet, log_json=settings.log_json)
+    else:
+        log = None if cli.args.quiet else sys.stderr
+        server = running.server_of(board, place, listener, log, settings.log_json, lambda: _announce(cli, told))
+        server.run(sockets=[listener])
+
+
+def asked_settings(cli: Cli) -> ServerSettings:
+    """Those of `dibs.toml`, and over them what the line says."""
+    asked = cli.args
+    said = {
+        "host": asked.host,
+        "port": asked.port,
+        "names": tuple(asked.name) or None,
+        "tls_cert": asked.tls_cert,
+        "tls_key": asked.tls_key,
+        "insecure": asked.insecure or None,
+        "workers": asked.workers,
+        "log_json": asked.log_json or None,
+    }
+    given = {name: value for name, value in said.items() if value is not None}
+    return config.checked_server(config.load_server(".").replace(**given))
+
+
+def _introduced(board: Board, url: str, place: Place, at: str) -> dict[str, str | None]:
+    """Where the server is and, on this machine, a key for its user and a way in for a browser."""
+    told: dict[str, str | None] = {"url": at, "store": location.shown(url), "key_file": None, "login": None}
+    if place.is_local:
+        told["key_file"] = _left_key(board, at, keyring.folder_of(url))
+        _, code = board.create_key(access.LOGIN, agent=config.user_name(), seconds=access.LOGIN_SECONDS)
+        told["login"] = f"{at}/login?code={code}"
+    return told
+
+
+def _left_key(board: Board, at: str, folder: str | None) -> str:
+    """An admin's key for whoever runs this: the one that is there, if it is still good."""
+    secret = keyring.kept(at, folder)
+    if secret is None or not _is_good(board, secret):
+        _, secret = board.create_key(access.ADMIN, agent=config.user_name())
+    return keyring.keep(at, secret, folder)
+
+
+def _is_good(board: Board, secret: str) -> bool:
+    id = access.id_of(secret)
+    key = None if id is None else board.store.find_key(id)
+    return key is not None and key.role == access.ADMIN and access.fits(key, secret)
+
+
+def _announce(cli: Cli, told: dict[str, str | None]) -> None:
+    if cli.json:
+        cli.answer({"serving": told})
+    else:
+        cli.say(f"{cli.paint('serving', 'green')} {clean(told['store'] or '')} at {told['url']}")
+        cli.say(f"  from a shell:  export DIBS_STORE={told['url']}")
+        if told["login"] is None:
+            cli.say("  each caller needs a key: dibs key create --role agent --agent NAME")
+        else:
+            cli.say(f"  in a browser:  {told['login']}  (good once, for 10 minutes)")
+    sys.stdout.flush()
+
+
+def _absolute(url: str) -> str:
+    path = url.removeprefix("sqlite:")
+    return url if "://" in path else os.path.abspath(path)
