@@ -15,12 +15,13 @@ from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import clean
 from dibs.errors import Invalid, StoreUnusable
+from dibs.server import place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.config import ServerSettings
-    from dibs.server.running import Place
+    from dibs.server.place import Place
 
 NEEDS_SERVER = "a server needs FastAPI and uvicorn; get them with: pip install 'calldibs[server]'"
 
@@ -45,22 +46,22 @@ def serve(cli: Cli) -> None:
         raise Invalid(f"{url} is a server already; serve the board itself", field="store")
     if settings.workers > 1 and "://" not in url:
         raise Invalid("a board in a file is served by one process; --workers is for PostgreSQL", field="workers")
-    try:
-        from dibs.server import running, workers
-    except ImportError as error:
-        raise StoreUnusable(NEEDS_SERVER) from error
-    place = running.place_of(settings)
+    at = place.place_of(settings)
+    listener = place.listen(at)
     board = connect(url)
-    listener = running.listen(place)
-    port: int = listener.getsockname()[1]
-    told = _introduced(board, url, place, running.url_of(place, port))
+    _require_server()
+    told = _introduced(board, url, at, place.url_of(at, listener.getsockname()[1]))
     if settings.workers > 1:
+        from dibs.server import workers
+
         board.close()
         _announce(cli, told)
-        workers.run(url, place, listener, settings.workers, quiet=cli.args.quiet, log_json=settings.log_json)
+        workers.run(url, at, listener, settings.workers, quiet=cli.args.quiet, log_json=settings.log_json)
     else:
+        from dibs.server import running
+
         log = None if cli.args.quiet else sys.stderr
-        server = running.server_of(board, place, listener, log, settings.log_json, lambda: _announce(cli, told))
+        server = running.server_of(board, at, listener, log, settings.log_json, lambda: _announce(cli, told))
         server.run(sockets=[listener])
 
 
@@ -81,18 +82,18 @@ def asked_settings(cli: Cli) -> ServerSettings:
     return config.checked_server(config.load_server(".").replace(**given))
 
 
-def _introduced(board: Board, url: str, place: Place, at: str) -> dict[str, str | None]:
+def _introduced(board: Board, url: str, where: Place, at: str) -> dict[str, str | None]:
     """Where the server is and, on this machine, a key for its user and a way in for a browser."""
     told: dict[str, str | None] = {"url": at, "store": location.shown(url), "key_file": None, "login": None}
-    if place.is_local:
-        told["key_file"] = _left_key(board, at, keyring.folder_of(url))
+    if where.is_local:
+        told["key_file"] = left_key(board, at, keyring.folder_of(url))
         _, code = board.create_key(access.LOGIN, agent=config.user_name(), seconds=access.LOGIN_SECONDS)
         told["login"] = f"{at}/login?code={code}"
     return told
 
 
-def _left_key(board: Board, at: str, folder: str | None) -> str:
-    """An admin's key for whoever runs this: the one that is there, if it is still good."""
+def left_key(board: Board, at: str, folder: str | None) -> str:
+    """Where an admin's key for whoever runs this lies: the one that was there, if it is still good."""
     secret = keyring.kept(at, folder)
     if secret is None or not _is_good(board, secret):
         _, secret = board.create_key(access.ADMIN, agent=config.user_name())
@@ -103,6 +104,13 @@ def _is_good(board: Board, secret: str) -> bool:
     id = access.id_of(secret)
     key = None if id is None else board.store.find_key(id)
     return key is not None and key.role == access.ADMIN and access.fits(key, secret)
+
+
+def _require_server() -> None:
+    from importlib.util import find_spec
+
+    if not all(map(find_spec, ("fastapi", "uvicorn", "httptools"))):
+        raise StoreUnusable(NEEDS_SERVER)
 
 
 def _announce(cli: Cli, told: dict[str, str | None]) -> None:

@@ -53,7 +53,7 @@ class Connection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         super().on_header(name, value)
-        self._count(len(name) + len(value))
+        self._count(len(name) + len(value) + len(b": \r\n"))
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -62,7 +62,15 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
+        self._stop_timer()
         self._in_head, self._head_bytes = True, 0
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self._in_head:
+            # Answered before its body was here. Who hears of that only after sending it gets a while for the rest,
+            # which is thrown away: cut off at once, it would take the refusal for a lost connection.
+            self._expect_head()
 
     def send_400_response(self, msg: str) -> None:
         """What cannot be read as HTTP is refused like everything else."""

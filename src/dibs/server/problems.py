@@ -49,7 +49,7 @@ def body(status: int, code: str, detail: str, facts: dict[str, Any] | None = Non
         "type": f"urn:dibs:problem:{code}",
         "title": TITLES.get(status, "failed"),
         "status": status,
-        "detail": access.without_secrets(detail),
+        "detail": detail,
         "code": code,
         "facts": wire.encode(facts or {}),
     }
@@ -60,12 +60,13 @@ def response(status: int, code: str, detail: str, facts: dict[str, Any] | None =
     headers = {}
     if "retry_after_seconds" in facts:
         headers["Retry-After"] = str(max(1, math.ceil(facts["retry_after_seconds"])))
-    if status in (408, 413):
-        # The rest of the body is not read.
+    if status == 408:
+        # The rest of the body is not waited for.
         headers["Connection"] = "close"
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="dibs"'
-    content = jsontext.line(body(status, code, detail, facts))
+    # What was asked is repeated in it, and somebody may have put a key where it does not belong.
+    content = access.without_secrets(jsontext.line(body(status, code, detail, facts)))
     return Response(content, status_code=status, headers=headers, media_type=MEDIA_TYPE)
 
 

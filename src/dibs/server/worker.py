@@ -11,7 +11,8 @@ import threading
 from dibs.board import connect
 from dibs.errors import DibsError
 from dibs.location import without_password
-from dibs.server.running import Place, Server, server_of
+from dibs.server.place import Place
+from dibs.server.running import Server, server_of
 
 
 def main() -> int:

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dibs.server import messages
-from dibs.server.running import STOP_SECONDS, Place
+from dibs.server import STOP_SECONDS, messages
+from dibs.server.place import Place
 
 #: One that dies at once is not started anew at once.
 PAUSE_SECONDS_MIN = 0.5

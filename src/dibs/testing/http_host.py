@@ -19,7 +19,7 @@ import uvicorn
 from dibs.access import ADMIN
 from dibs.server import app
 from dibs.server.connection import Connection
-from dibs.server.running import Place, addresses, listen
+from dibs.server.place import Place, addresses, listen
 from dibs.server.service import Service
 from dibs.testing.actors import say
 from dibs.testing.harness import open_recipe
