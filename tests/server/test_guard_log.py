@@ -32,8 +32,8 @@ async def swallowed(message: Message) -> None:
     pass
 
 
-def logged(app: object, path: str, *, as_json: bool) -> str:
-    log = io.StringIO()
+def logged(app: object, path: str, *, as_json: bool, log: io.StringIO | None = None) -> str:
+    log = log or io.StringIO()
     guard = Guard(app, hosts=frozenset({"here"}), origins=frozenset(), log=log, log_json=as_json)  # type: ignore[arg-type]
     scope: Scope = {
         "type": "http",
@@ -67,8 +67,10 @@ def test_a_path_forges_no_line_and_tells_no_secret(as_json: bool) -> None:
 
 
 def test_a_crash_leaves_its_line_too() -> None:
+    log = io.StringIO()
     with pytest.raises(RuntimeError):
-        logged(crashing, "/", as_json=False)
+        logged(crashing, "/v1/who", as_json=False, log=log)
+    assert " GET /v1/who 500 " in log.getvalue()
 
 
 @pytest.mark.parametrize("as_json", [False, True])
