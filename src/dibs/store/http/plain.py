@@ -1,5 +1,5 @@
-"""Requests over a bare socket, for a command that lives for one verb: `http.client` and what it imports (`ssl`, `email`)
-take as long to load as the whole claim takes.
+"""Requests over a bare socket, for a command that lives for one verb: `http.client` and what it imports (`ssl`,
+`email`) take longer to load than a claim takes on a file.
 
 It speaks as much HTTP/1.1 as our own server does: bodies with a length or in chunks, connections that stay open.
 """
