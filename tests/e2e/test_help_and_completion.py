@@ -25,6 +25,7 @@ BEFORE: dict[str, tuple[tuple[str, ...], ...]] = {
     "reject": NEEDS_APPROVAL,
     "restore": (ADD_FIX_LOGIN, ("backup", "backup.db")),
     "import": (),
+    "key list": (("key", "create", "--role", "viewer"),),
 }
 NEED_A_CLAIM = (
     "heartbeat",

@@ -128,7 +128,7 @@ COMMANDS = {
         "serving",
         "put the board behind HTTP, for other machines and browsers",
         "dibs serve",
-        "dibs serve --host 0.0.0.0 --name board.example.org --tls-cert cert.pem --tls-key key.pem",
+        "dibs serve --port 9000 --name https://board.example.org --log-json",
     ),
     "key create": _of(
         "admin",
