@@ -62,6 +62,7 @@ class ServerSettings(Value):
     insecure: bool = False
     workers: int = 1
     log_json: bool = False
+    subscribers_max: int = 10_000
 
 
 DEFAULTS = Settings()
@@ -169,6 +170,8 @@ def checked_server(settings: ServerSettings, source: str = "") -> ServerSettings
         raise Invalid(f"{source}port must lie between 0 and {PORT_MAX}", field="port")
     if not 1 <= settings.workers <= WORKERS_MAX:
         raise Invalid(f"{source}workers must lie between 1 and {WORKERS_MAX}", field="workers")
+    if settings.subscribers_max < 0:
+        raise Invalid(f"{source}subscribers_max must not be below zero", field="subscribers_max")
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise Invalid(f"{source}tls_cert and tls_key are given together", field="tls_cert")
     return settings

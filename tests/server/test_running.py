@@ -22,13 +22,16 @@ from dibs.board import connect
 from dibs.cli.serving import left_key
 from dibs.server.connection import HEAD_BYTES_MAX
 from dibs.server.place import Place, listen
+from dibs.server.running import FILES_MAX
 from tests.server.calling import PATIENCE_SECONDS
 from tests.server.process import Background, Serving, serving
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with serving(tmp_path_factory.mktemp("shop")) as found:
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "dibs.toml").write_text("[server]\nsubscribers_max = 1\n")
+    with serving(folder) as found:
         yield found
 
 
@@ -91,25 +94,45 @@ def test_a_head_that_does_not_end_is_refused(shop: Serving) -> None:
     assert caller.ok("GET", "/livez") == {"live": True}
 
 
-def test_the_log_has_one_line_a_request_and_no_secrets(shop: Serving) -> None:
-    caller, known = shop.admin(), len(shop.log().splitlines())
-    code = shop.dibs("key", "link").stdout.strip().rpartition("=")[2]
-    caller("GET", f"/login?code={code}")
-    caller("GET", f"/{code}")
-    caller("GET", f"/v1/items/{caller.key}")
-    caller("GET", "/v1/items/a%0a2026-01-01%20forged")
-    made = caller.ok("POST", "/v1/keys", {"role": "agent", "agent": "coder"})
-    caller.bytes(b"nonsense\r\n\r\n")
-    log = shop.log()
+def test_the_log_has_one_line_a_request_and_no_secrets(tmp_path: Path) -> None:
+    with serving(tmp_path) as shop:
+        caller, code = shop.admin(), shop.told["login"].rpartition("=")[2]
+        caller("GET", f"/login?code={code}")
+        caller("GET", f"/{code}")
+        caller("GET", f"/v1/items/{caller.key}")
+        caller("GET", "/v1/items/a%0a2026-01-01%20forged")
+        made = caller.ok("POST", "/v1/keys", {"role": "agent", "agent": "coder"})
+        caller.bytes(b"nonsense\r\n\r\n")
+        assert shop.stop(signal.SIGINT) == 0
+        log = shop.log()
     for secret in (caller.key or "", code, made["secret"]):
         assert secret.split("_", 2)[2] not in log
-    lines = log.splitlines()[known:]
+    lines = log.splitlines()
     requests = [line for line in lines if re.search(r" (GET|POST) ", line)]
-    assert len(requests) == 6, lines
+    assert len(requests) == 5, lines
     form = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (GET|POST) /\S* \d{3} [\d.]+ms 127\.0\.0\.1 ([0-9a-f]{10}|-)")
     assert all(form.fullmatch(line) for line in requests), requests
     (other,) = [line for line in lines if line not in requests]
     assert re.fullmatch(r"\S+Z warning Invalid HTTP request received\.", other)
+
+
+def test_no_more_listen_than_it_was_told(shop: Serving) -> None:
+    caller = shop.admin()
+    first = http.client.HTTPConnection(caller.host, caller.port, timeout=PATIENCE_SECONDS)
+    first.request("GET", "/api/events", headers={"Authorization": f"Bearer {caller.key}"})
+    assert first.getresponse().readline().startswith(b"retry:")
+    answer = caller("GET", "/api/events")
+    assert (answer.status, answer.code, answer.headers["Retry-After"]) == (503, "STORE_UNAVAILABLE", "5")
+    first.close()
+
+
+def test_it_may_open_as_many_connections_as_its_user_may(shop: Serving) -> None:
+    limits = Path(f"/proc/{shop.process.pid}/limits")
+    if not limits.exists():
+        pytest.skip("this system does not tell the limits of a process")
+    (line,) = [line for line in limits.read_text().splitlines() if line.startswith("Max open files")]
+    soft, hard = line.split()[3:5]
+    assert soft == hard or int(soft) >= FILES_MAX
 
 
 def test_a_stop_answers_what_is_going_on_and_sends_home_who_waits(tmp_path: Path) -> None:

@@ -56,12 +56,12 @@ def serve(cli: Cli) -> None:
 
         board.close()
         _announce(cli, told)
-        workers.run(url, at, listener, settings.workers, quiet=cli.args.quiet, log_json=settings.log_json)
+        workers.run(url, settings, listener, quiet=cli.args.quiet)
     else:
         from dibs.server import running
 
         log = None if cli.args.quiet else sys.stderr
-        server = running.server_of(board, at, listener, log, settings.log_json, lambda: _announce(cli, told))
+        server = running.server_of(board, settings, listener, log, lambda: _announce(cli, told))
         server.run(sockets=[listener])
 
 

@@ -6,6 +6,7 @@ word on when to come back, and streams end with a hint to resume.
 
 from __future__ import annotations
 
+import resource
 import signal
 import socket
 from collections.abc import Callable
@@ -14,13 +15,16 @@ from typing import Any, TextIO
 import uvicorn
 
 from dibs.board import Board
+from dibs.config import ServerSettings
 from dibs.server import STOP_SECONDS, messages
 from dibs.server import app as application
 from dibs.server.connection import Connection
-from dibs.server.place import Place, addresses, secure_hosts
+from dibs.server.place import addresses, place_of, secure_hosts
 from dibs.server.service import Service
 
 KEEP_ALIVE_SECONDS = 5
+#: Each connection is an open file, and shells allow a process a thousand of them.
+FILES_MAX = 65_536
 
 
 class Server(uvicorn.Server):
@@ -46,20 +50,20 @@ class Server(uvicorn.Server):
 
 def server_of(
     board: Board,
-    place: Place,
+    settings: ServerSettings,
     listener: socket.socket,
     log: TextIO | None,
-    log_json: bool,
     started: Callable[[], None] = lambda: None,
 ) -> Server:
     """A server for a board, ready to be run at this socket. It closes the board at its end."""
-    port = listener.getsockname()[1]
+    place, port = place_of(settings), listener.getsockname()[1]
     hosts, origins = addresses(place, port)
-    service = Service(board.store, board.settings)
+    service = Service(board.store, board.settings, subscribers_max=settings.subscribers_max)
     options = application.Options(
-        hosts=hosts, origins=origins, secure_hosts=secure_hosts(place, port), log=log, log_json=log_json
+        hosts=hosts, origins=origins, secure_hosts=secure_hosts(place, port), log=log, log_json=settings.log_json
     )
-    messages.install(log_json)
+    messages.install(settings.log_json)
+    _allow_many_connections()
     config = uvicorn.Config(
         application.make(service, options),
         log_config=None,
@@ -76,3 +80,11 @@ def server_of(
         ws="none",
     )
     return Server(config, service, started)
+
+
+def _allow_many_connections() -> None:
+    """As many as whoever runs this may have without asking anybody."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(FILES_MAX, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -16,7 +16,7 @@ from fastapi.responses import Response, StreamingResponse
 
 from dibs import jsontext, wire
 from dibs.access import VIEWER
-from dibs.errors import Invalid
+from dibs.errors import Invalid, StoreUnavailable
 from dibs.model import Event
 from dibs.server import session_task
 from dibs.server.routes import REFUSALS
@@ -79,12 +79,23 @@ def routes(service: Service) -> APIRouter:
                 service.board.events(after=cursor, limit=1)
 
         await service.run(check)
+        if service.subscribers >= service.subscribers_max:
+            raise StoreUnavailable(f"{service.subscribers_max} are listening here already", retry_after_seconds=5)
         start = service.feed.newest if cursor is None else cursor
         wanted = Wanted(service, project, item, session)
-        is_good = service.callers.good_for(request)
-        return StreamingResponse(told(service, start, wanted, is_good), media_type="text/event-stream")
+        events = told(service, start, wanted, service.callers.good_for(request))
+        return StreamingResponse(counted(service, events), media_type="text/event-stream")
 
     return router
+
+
+async def counted(service: Service, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    service.subscribers += 1
+    try:
+        async for piece in events:
+            yield piece
+    finally:
+        service.subscribers -= 1
 
 
 async def told(service: Service, cursor: int, wanted: Wanted, is_good: Callable[[], bool]) -> AsyncIterator[bytes]:

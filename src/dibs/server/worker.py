@@ -9,22 +9,22 @@ import sys
 import threading
 
 from dibs.board import connect
+from dibs.config import ServerSettings
 from dibs.errors import DibsError
 from dibs.location import without_password
-from dibs.server.place import Place
 from dibs.server.running import Server, server_of
 
 
 def main() -> int:
     listener = socket.socket(fileno=int(sys.argv[1]))
     orders = json.loads(sys.stdin.readline())
-    place = Place(**{**orders["place"], "names": tuple(orders["place"]["names"])})
+    settings = ServerSettings(**{**orders["settings"], "names": tuple(orders["settings"]["names"])})
     try:
         board = connect(orders["url"], actor="dibs")
     except DibsError as error:
         sys.stderr.write(f"dibs: {without_password(error.message)}\n")
         return error.exit_code
-    server = server_of(board, place, listener, None if orders["quiet"] else sys.stderr, orders["log_json"])
+    server = server_of(board, settings, listener, None if orders["quiet"] else sys.stderr)
     threading.Thread(target=_stop_with_parent, args=[server], daemon=True).start()
     server.run(sockets=[listener])
     return 0

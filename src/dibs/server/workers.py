@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dibs.config import ServerSettings
 from dibs.server import STOP_SECONDS, messages
-from dibs.server.place import Place
 
 #: One that dies at once is not started anew at once.
 PAUSE_SECONDS_MIN = 0.5
@@ -97,12 +97,12 @@ class Worker:
         self._pause_seconds = min(2 * self._pause_seconds, PAUSE_SECONDS_MAX)
 
 
-def run(url: str, place: Place, listener: socket.socket, number: int, *, quiet: bool, log_json: bool) -> None:
-    """Keep so many workers until this process is told to stop."""
-    messages.install(log_json)
-    told: dict[str, Any] = {"url": url, "place": place.as_dict(), "quiet": quiet, "log_json": log_json}
+def run(url: str, settings: ServerSettings, listener: socket.socket, *, quiet: bool) -> None:
+    """Keep so many workers as it was said until this process is told to stop."""
+    messages.install(settings.log_json)
+    told: dict[str, Any] = {"url": url, "settings": settings.as_dict(), "quiet": quiet}
     orders = json.dumps(told).encode() + b"\n"
-    workers = [Worker(listener, orders) for _ in range(number)]
+    workers = [Worker(listener, orders) for _ in range(settings.workers)]
     with _stop_signals() as stopping:
         try:
             while not stopping.is_set():
