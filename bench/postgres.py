@@ -4,6 +4,10 @@ All of them work on one durable server, one after the other in every round, each
 is that of two neighbours in one round, and what is told is the median of the rounds, so that a disk which is fast in
 one minute and slow in the next does not decide.
 
+dibs ends a batch with the `next` that asks for another (`done=...`): one round trip, one transaction, one commit for a
+claim and an end. What pgbench runs (`dibs functions` too) are two statements or more, each with a commit of its own:
+the claim, then the end. The job queues do what their own workers do.
+
     python -m bench postgres --rounds 1 --seconds 1 --workers 1,8 --batches 1,10
 """
 

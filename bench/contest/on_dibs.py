@@ -1,15 +1,14 @@
-"""dibs as people use it: a process with a board and a session for each worker."""
+"""dibs as people use it: a process with a board and a session for each worker.
+
+What a worker has finished it ends with the `next` by which it asks for more: one round trip and one commit a batch.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import dibs
 from bench.contest import fleet, rows
 from bench.contest.contestant import Contestant
 from bench.contest.result import Result
-from dibs.board import Board
-from dibs.model import Grant
 
 
 class OnDibs(Contestant):
@@ -32,22 +31,15 @@ class OnDibs(Contestant):
         self._fleet.close()
 
 
-def end(board: Board, session: str, grants: Sequence[Grant]) -> None:
-    """End what was given."""
-    if len(grants) == 1:
-        board.done(grants[0].item.id, session=session, token=grants[0].claim.token)
-    elif grants:
-        board.done_many({grant.item.id: grant.claim.token for grant in grants}, session=session)
-
-
 def main(url: str) -> None:
     with dibs.connect(url) as board:
         for batch, gate in fleet.runs():
             # The last run's session went with its items.
             me = board.start_session(rows.AGENT).id
-            end(board, me, board.next(session=me, n=batch))
+            held = {grant.item.id: grant.claim.token for grant in board.next(session=me, n=batch)}
             window = gate()
             while window.seconds_left > 0:
-                grants = board.next(session=me, n=batch)
-                end(board, me, grants)
-                window.got_on(len(grants))
+                grants = board.next(session=me, n=batch, done=held)
+                # A pair is a claim and its end: what was held is ended, and as much is held again.
+                window.got_on(len(held))
+                held = {grant.item.id: grant.claim.token for grant in grants}

@@ -71,7 +71,7 @@ class Board:
         self.store = store
         self.settings = settings
         self.actor = config.user_name() if actor is None else check.name(actor, "actor")
-        self._watch = watch or (lambda session: store.watch(session=session))
+        self._shared_watch = watch
 
     def __enter__(self) -> Self:
         return self
@@ -93,16 +93,17 @@ class Board:
     ) -> tuple[Item, ...]:
         """Add all of the items or none; a refusal says which one was wrong, counted from 1, as `number`."""
         new = []
-        given = list(items)
+        given, actor = list(items), self._actor(actor)
         for number, fields in enumerate(given, start=1):
+            # Asked again, it is the same item: an id that is made up does not change.
+            tail = None if request_id is None else _tail(actor, request_id, number)
             try:
-                new.append(check.new_item(fields))
+                new.append(check.new_item(fields, tail))
             except Invalid as error:
                 error.facts.setdefault("number", number)
                 raise
         if not new:
             return ()
-        actor = self._actor(actor)
         return self.store.add(new, actor=actor, request=_request(request_id, actor, "add", given))
 
     def get(self, item: str) -> Detail:
@@ -367,16 +368,22 @@ class Board:
         n: int = 1,
         ttl_seconds: float | None = None,
         wait_seconds: float = 0,
+        done: Mapping[str, int] | None = None,
         request_id: str | None = None,
     ) -> tuple[Grant, ...]:
-        """The best items for this session. With `wait_seconds`, blocks until there is one or the time is up."""
+        """The best items for this session. With `wait_seconds`, blocks until there is one or the time is up.
+
+        `done` maps items that the session has finished to their tokens: they are ended as done in the same step, all
+        of them or nothing, before anything is looked for.
+        """
         session, agent = check.session_id(session), None if agent is None else check.agent_name(agent)
         types, projects = check.names(types, "types"), check.names(projects, "projects")
         n, ttl_seconds = check.whole(n, "n", low=1, high=NEXT_MAX), check.ttl_seconds(ttl_seconds)
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
-        request = _request(request_id, session, "next", types, projects, n, ttl_seconds)
+        finished = check.finished({} if done is None else done)
+        request = _request(request_id, session, "next", types, projects, n, ttl_seconds, finished)
 
-        def look() -> tuple[Grant, ...]:
+        def look(finished: Mapping[str, int] | None = None) -> tuple[Grant, ...]:
             return self.store.next(
                 session=session,
                 agent=agent,
@@ -384,10 +391,11 @@ class Board:
                 projects=projects,
                 n=n,
                 ttl_seconds=ttl_seconds,
+                done=finished,
                 request=request,
             )
 
-        grants = look()
+        grants = look(finished)
         if not grants and self.bury_the_dead():
             grants = look()
         return grants or self._wait_for(look, wait_seconds)
@@ -648,6 +656,9 @@ class Board:
     def watch(self) -> Watch:
         return self._watch(None)
 
+    def _watch(self, session: str | None) -> Watch:
+        return self.store.watch(session=session) if self._shared_watch is None else self._shared_watch(session)
+
     def _actor(self, given: str | None) -> str:
         return self.actor if given is None else check.name(given, "actor")
 
@@ -760,6 +771,14 @@ def _links_and_cost(
     links: Mapping[str, Any] | None, cost: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     return check.json_object(dict(links or {}), "links"), check.json_object(dict(cost or {}), "cost")
+
+
+def _tail(actor: str, request_id: str, number: int) -> str:
+    """What distinguishes the ids that a request makes up, the same whenever it is asked."""
+    import hashlib
+
+    asked = f"{actor} {request_id} {number}"
+    return hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _request(request_id: str | None, actor: str, verb: str, *asked: Any) -> Request | None:

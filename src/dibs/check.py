@@ -6,7 +6,7 @@ Nothing here knows a board: whether an id exists or a token is live is the store
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from dibs import priority, when
 from dibs.errors import Invalid
@@ -15,7 +15,7 @@ from dibs.rules.resources import normal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Any
 
 ID_LENGTH_MAX = 128
@@ -171,6 +171,15 @@ def token(given: object) -> int | None:
     return None if given is None else whole(given, "token", low=1, high=TOKEN_MAX)
 
 
+def finished(given: object) -> dict[str, int]:
+    """Items to be ended as done, each with its token: what is not named by it could be ended twice."""
+    if not isinstance(given, Mapping):
+        raise Invalid("done must map items to their tokens", field="done")
+    if len(given) > BATCH_MAX:
+        raise Invalid(f"done has {len(given)} items; {BATCH_MAX} is the most", field="done")
+    return {item_id(item, "done"): whole(held, "token", low=1, high=TOKEN_MAX) for item, held in given.items()}
+
+
 def ttl_seconds(given: object) -> float | None:
     """A number above zero; the bounds that hold for the session's kind are the rules' to check."""
     return None if given is None else number(given, "ttl_seconds", low=0.001, high=1e9)
@@ -192,7 +201,7 @@ def limit(given: object) -> int:
     return whole(given, "limit", low=1, high=LIST_MAX)
 
 
-def new_item(given: Mapping[str, object]) -> NewItem:
+def new_item(given: Mapping[str, object], tail: str | None = None) -> NewItem:
     """An item to be added, from the fields a caller gave; without an id it gets one made from its title."""
     unknown = set(given) - set(NewItem._fields)
     if unknown:
@@ -201,7 +210,7 @@ def new_item(given: Mapping[str, object]) -> NewItem:
     found_type = name(given.get("type", DEFAULT_TYPE), "type")
     found_id = given.get("id")
     content: dict[str, Any] = {field: _CONTENT[field](value) for field, value in given.items() if field in _CONTENT}
-    found_id = made_id(found_title) if found_id is None else item_id(found_id)
+    found_id = made_id(found_title, tail) if found_id is None else item_id(found_id)
     return NewItem(**{**content, "id": found_id, "title": found_title, "type": found_type})
 
 
@@ -215,11 +224,11 @@ def edits(given: Mapping[str, object]) -> dict[str, Any]:
     return {field: _CONTENT[field](value) for field, value in given.items()}
 
 
-def made_id(from_title: str) -> str:
-    """A readable id that nobody else will have: the title's words and a random tail."""
+def made_id(from_title: str, tail: str | None = None) -> str:
+    """A readable id that nobody else will have: the title's words and a tail, random if none is given."""
     lower = "".join(char if char in _LETTERS_AND_DIGITS else " " for char in from_title.lower())
     words = "-".join(lower.split())[:40].rstrip("-")
-    return f"{words or 'item'}-{os.urandom(3).hex()}"
+    return f"{words or 'item'}-{tail or os.urandom(3).hex()}"
 
 
 def _depth(value: object) -> int:

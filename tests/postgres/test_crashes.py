@@ -14,10 +14,10 @@ import pytest
 
 from dibs.testing import postgres, sizes
 from dibs.testing.conformance.asking import added
+from dibs.testing.directing import Troupe, assert_nothing_lost, in_flight, in_words, silences
 from dibs.testing.postgres import PostgresHarness
 from dibs.testing.postgres_server import POLL_SECONDS, START_SECONDS_MAX, LocalServer
 from dibs.testing.processes import await_gone
-from tests.postgres.directing import Troupe, assert_nothing_lost, in_flight, in_words, silences
 
 WORKERS, ITEMS, CRASHES = 4, 24, 20
 KINDS = ("backend killed", "postmaster killed", "stopped at once", "backend terminated", "postmaster killed",

@@ -15,10 +15,10 @@ from dibs.board import Board
 from dibs.errors import StoreUnavailable
 from dibs.testing import sizes
 from dibs.testing.conformance.asking import added, refused
+from dibs.testing.directing import Troupe, assert_nothing_lost, in_flight, silences
 from dibs.testing.history import read_feed
 from dibs.testing.postgres import make_template, open_board
 from dibs.testing.postgres_server import LocalServer, url_of_all
-from tests.postgres.directing import Troupe, assert_nothing_lost, in_flight, silences
 
 DATABASE = "board"
 WORKERS, ITEMS = 4, 24

@@ -65,6 +65,7 @@ EXPECTED = {
     "FROM dibs.claims x WHERE x.session =": {"claims_session(session)"},
     "FROM dibs.claims WHERE session =": {"claims_session(session)", "claims sorted"},
     "FROM dibs.claims WHERE agent =": {"claims_agent(agent)"},
+    "FROM dibs.runs r WHERE r.item = t.item AND r.token =": {"runs_pkey(item, token)"},
     "FROM dibs.runs WHERE item = p_item AND token < p_before": {"runs_pkey(item, token)"},
     "FROM dibs.runs WHERE item = p_item AND token =": {"runs_pkey(item, token)"},
     "FROM dibs.runs WHERE item = c.item AND token =": {"runs_pkey(item, token)"},

@@ -128,12 +128,13 @@ def test_a_forked_child_has_connections_of_its_own(harness: PostgresHarness) -> 
 UNREPEATABLE: list[tuple[bytes, Callable[..., object], str, str]] = [
     (b"dibs.force_release", lambda board, **k: board.force_release("x", reason="cut", **k), "x", "force_released"),
     (b"dibs.next", lambda board, **k: board.next(session="s", **k), "y", "claimed"),
+    (b"dibs.next", lambda board, **k: board.next(session="s", done={"x": 1}, **k), "x", "done"),
     (b"dibs.progress", lambda board, **k: board.progress("x", "half", session="s", **k), "x", "progress"),
     (b"COMMIT\0", lambda board, **k: board.cancel("y", **k), "y", "cancelled"),
     (b"COMMIT\0", lambda board, **k: board.edit("y", title="other", **k), "y", "edited"),
     (b"COMMIT\0", lambda board, **k: board.park("y", **k), "y", "parked"),
 ]
-NAMES = ["force_release", "next", "progress", "cancel", "edit", "park"]
+NAMES = ["force_release", "next", "next_with_done", "progress", "cancel", "edit", "park"]
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["done", "not_done"])

@@ -12,9 +12,10 @@ import psycopg
 import pytest
 
 from dibs.board import Board
+from dibs.errors import AgentAtCapacity
 from dibs.store.postgres.store import PostgresStore
 from dibs.testing import postgres, sizes
-from dibs.testing.conformance.asking import TTL_SECONDS, added, ids, session
+from dibs.testing.conformance.asking import TTL_SECONDS, added, ids, refused, session
 from dibs.testing.postgres import PostgresHarness
 from dibs.testing.postgres_server import VERSION_15, PostgresServer
 
@@ -119,6 +120,26 @@ def test_what_a_process_itself_brings_back_is_found_at_once(
     assert ids(board.next(session=other)) == ["new-0"]
     come_back(board, me)
     assert ids(board.next(session=other)) == ["old"]
+
+
+@pytest.mark.parametrize("room", [True, False], ids=["given", "refused"])
+def test_what_its_own_ends_set_free_is_found_at_once(harness: PostgresHarness, room: bool) -> None:
+    board = opened(harness, NEVER_SECONDS)
+    board.set_agent("coder", max_claims=None if room else 1)
+    added(board, "first", *(f"early-{number}" for number in range(2)))
+    added(board, "old", depends_on=["first"])
+    added(board, *(f"new-{number}" for number in range(4)))
+    other, me = session(board, "other"), session(board, "coder")
+    board.claim("first", session=me)
+    assert ids(board.next(session=other, n=3)) == ["early-0", "early-1", "new-0"]
+    if room:
+        assert ids(board.next(session=me, done={"first": 1})) == ["old"]
+    else:
+        board.set_agent("coder")
+        board.claim("new-3", session=me)
+        board.set_agent("coder", max_claims=1)
+        refused(AgentAtCapacity, board.next, session=me, done={"first": 1})
+        assert ids(board.next(session=other)) == ["old"]
 
 
 def test_a_higher_priority_given_by_oneself_counts_at_once(harness: PostgresHarness) -> None:

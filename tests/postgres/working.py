@@ -123,6 +123,18 @@ def next_of_a_limited_agent(work: Work) -> None:
         assert work.store.next(session="limited", types=["code"], request=work.request())
 
 
+def next_after_what_is_finished(work: Work) -> None:
+    work.new(2 * TIMES, type="code")
+    finished: dict[str, int] = {}
+    for _ in range(TIMES):
+        # What was finished before is asked once more, as after a lost answer.
+        finished = {**finished, **{work.taken(): 1 for _ in range(3)}}
+        work.new(depends_on=tuple(finished))
+        for _ in range(2):
+            finished = {grant.item.id: 1 for grant in next_one(work, types=["code"], done=finished)}
+        refused(work.store.next, session="worker", done={**finished, "unheard-of": 1})
+
+
 def next_of_nothing(work: Work) -> None:
     for _ in range(TIMES):
         assert not work.store.next(session="worker", types=["nothing"])
@@ -308,6 +320,7 @@ VERBS: tuple[Callable[[Work], None], ...] = (
     next_in_a_touching_lane,
     next_of_what_was_begun,
     next_of_a_limited_agent,
+    next_after_what_is_finished,
     next_of_nothing,
     claim,
     claim_what_touches,

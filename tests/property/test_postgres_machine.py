@@ -29,7 +29,10 @@ STEPS_MIN = 3_000
 
 
 #: The verbs that are functions: what few examples have to show at least.
-HOT = {"claim", "next", "heartbeat", "progress", "release", "done", "fail", "submit", "force_release", "sweep"}
+HOT = {
+    *("claim", "next", "finish_and_next", "heartbeat", "progress", "release", "done", "fail", "submit"),
+    *("force_release", "sweep"),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -81,9 +84,11 @@ def test_functions_and_rules_and_the_model_agree(postgres_server: PostgresServer
 MISTAKES = {
     "the last in the queue is served first": ("available", "ORDER BY id LIMIT 1", "ORDER BY id DESC LIMIT 1"),
     "a lapsed offer leaves its ticket": ("freshen", "AND session = i.offered_to", "AND false"),
-    "an ended item keeps its queue": ("done", "t.item = ANY (finished) AND t.closed_at IS NULL", "false"),
+    "an ended item keeps its queue": ("end_as_done", "t.item = ANY (p_items) AND t.closed_at IS NULL", "false"),
     "anybody takes what is offered": ("claim", "i.offered_to <> p_session THEN", "false THEN"),
-    "done frees nobody": ("done", "d.needs = ANY (finished)", "false"),
+    "done frees nobody": ("end_as_done", "d.needs = ANY (p_items)", "false"),
+    "what is not held is no matter": ("next", "ended < cardinality(p_done)", "false"),
+    "done though expired": ("finishable", "c.expires_at > at", "true"),
     "blocked means later": ("rest", "RETURN 'blocked'", "RETURN 'scheduled'"),
     "sessions are not counted together": ("room", "a.max_claims_total - held_total", "p_n"),
     "strikes are not counted": ("strike", "i.strikes := i.strikes + 1", "i.strikes := i.strikes"),

@@ -44,6 +44,16 @@ def test_names_are_told_apart_from_one_text_and_not_repeated() -> None:
         check.names([f"l{number}" for number in range(65)], "labels")
 
 
+def test_what_is_finished_is_named_with_its_token() -> None:
+    assert check.finished({}) == {}
+    assert check.finished({"b": 2, "a": 1}) == {"b": 2, "a": 1}
+    for given in ({"a": None}, {"a": 0}, {"a": True}, {"a b": 1}, ["a"], "a", None):
+        with pytest.raises(Invalid):
+            check.finished(given)
+    with pytest.raises(Invalid, match="1000"):
+        check.finished({f"item-{number}": 1 for number in range(1001)})
+
+
 @pytest.mark.parametrize("given", ["", "   ", "two\nlines", "a\rb", "x" * 501, "nul\0", "\ud800", 5, None])
 def test_a_title_is_one_line_that_says_something(given: object) -> None:
     with pytest.raises(Invalid) as caught:

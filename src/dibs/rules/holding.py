@@ -56,6 +56,11 @@ def fence(now: int, state: State, *, session: str, token: int | None, asked: Run
     )
 
 
+def was_done(asked: Run | None, session: str) -> bool:
+    """Whether this session itself ended that run as done: to say so again changes nothing."""
+    return asked is not None and asked.session == session and asked.outcome == "done"
+
+
 def ended(state: State, run: Run, current: Claim | None) -> DibsError:
     """What the holder of a run that is over is told."""
     how = run.outcome or "expired"

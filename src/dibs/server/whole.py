@@ -1,14 +1,17 @@
-"""Whole boards over HTTP, for admins: every record out, and into an empty board, as JSON lines."""
+"""Whole boards over HTTP, for admins: every record out, and into an empty board, as JSON lines; backups, as files."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from typing import IO, Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import FileResponse, Response, StreamingResponse
+from starlette.background import BackgroundTask
 
 from dibs import jsontext
 from dibs.access import ADMIN
@@ -19,10 +22,11 @@ from dibs.server.routes import REFUSALS, answered
 from dibs.server.service import Service
 
 MEDIA_TYPE = "application/x-ndjson"
-IMPORT = "/v1/import"
+BINARY = "application/octet-stream"
+IMPORT, RESTORE = "/v1/import", "/v1/restore"
 #: Bodies that may be larger than any verb's.
-LARGE = frozenset({IMPORT})
-IMPORT_BYTES_MAX = 4_000_000_000
+LARGE = frozenset({IMPORT, RESTORE})
+LARGE_BYTES_MAX = 4_000_000_000
 
 
 class Pruning(schemas.Shape):
@@ -60,17 +64,53 @@ def routes(service: Service) -> APIRouter:
     @router.post(IMPORT, summary="Fill an empty board from an export", operation_id="load", responses=REFUSALS)
     async def load(request: Request) -> Response:
         await service.run(lambda: service.callers.need(service.caller(request), ADMIN))
-        size = 0
         with tempfile.TemporaryFile() as file:
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > IMPORT_BYTES_MAX:
-                    raise Invalid(f"an import has {IMPORT_BYTES_MAX} bytes at most", field="body")
-                file.write(chunk)
-            file.seek(0)
+            await _received(request, file)
             return answered({"records": await service.run(lambda: service.board.load(_records(file)))})
 
+    _add_backups(router, service)
     return router
+
+
+def _add_backups(router: APIRouter, service: Service) -> None:
+    @router.get(
+        "/v1/backup",
+        summary="A backup of the board, as a file",
+        operation_id="backup",
+        response_model=None,
+        responses={200: {"content": {BINARY: {}}, "description": "the file"}, **REFUSALS},
+    )
+    async def backup(request: Request) -> Response:
+        await service.run(lambda: service.callers.need(service.caller(request), ADMIN))
+        folder = tempfile.mkdtemp(prefix="dibs-backup-")
+        path = os.path.join(folder, "backup")
+        try:
+            await service.run(lambda: service.board.backup(path))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        gone = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
+        return FileResponse(path, media_type=BINARY, background=gone)
+
+    @router.post(RESTORE, summary="Make the board what a backup says", operation_id="restore", responses=REFUSALS)
+    async def restore(request: Request, actor: str | None = None) -> Response:
+        caller = await service.run(lambda: service.caller(request))
+        service.callers.need(caller, ADMIN)
+        by = actor or caller.actor
+        with tempfile.NamedTemporaryFile(prefix="dibs-restore-") as file:
+            await _received(request, file)
+            return answered({"items": await service.run(lambda: service.board.restore(file.name, actor=by))})
+
+
+async def _received(request: Request, file: IO[bytes]) -> None:
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > LARGE_BYTES_MAX:
+            raise Invalid(f"a whole board has {LARGE_BYTES_MAX} bytes at most", field="body")
+        file.write(chunk)
+    file.flush()
+    file.seek(0)
 
 
 def _records(file: IO[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -218,11 +218,19 @@ class Store(ABC):
         projects: Sequence[str] = (),
         n: int = 1,
         ttl_seconds: float | None = None,
+        done: Mapping[str, int] | None = None,
         request: Request | None = None,
     ) -> tuple[Grant, ...]:
         """The best eligible items, up to `n` and to the room the session has; a session without room is
         `AGENT_AT_CAPACITY`, one that claims too fast `RATE_LIMITED`. Empty means that at this instant there was
-        none."""
+        none.
+
+        `done` maps items that this session has finished to their tokens. They are ended as done in the same step,
+        before anything is looked for, so that their room, their resources and what depended on them are there for
+        this very look. All of them or nothing: if one is not this session's to end, nothing is done and the refusal
+        is that of `done` for that item, the first by id. One that this session had already ended as done under that
+        token counts as ended. They stay ended if nothing is given then, be it that there is nothing or that the
+        limits refuse."""
 
     @abstractmethod
     def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:

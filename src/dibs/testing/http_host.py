@@ -1,7 +1,8 @@
 """A process that serves boards over HTTP for tests: `python -m dibs.testing.http_host`. Orders on stdin, a line each.
 
-`{"serve": RECIPE}` opens the board of a recipe and answers with a port and an admin's key; `{"stop": PORT}` ends that
-server. All of them live in this one process, since importing a web framework for each test would take most of the time.
+`{"serve": {"recipe": ...}}` opens the board of a recipe and answers with a port and an admin's key; `port` asks for
+one, `hosts` names others that lead there. `{"stop": PORT}` ends that server. All of them live in this one process,
+since importing a web framework for each test would take most of the time.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from dibs.testing.harness import open_recipe
 class Served:
     """One server in a thread."""
 
-    def __init__(self, recipe: dict[str, Any]) -> None:
+    def __init__(self, recipe: dict[str, Any], port: int = 0, hosts: list[str] | None = None) -> None:
         board = open_recipe(recipe)
         self.key = board.create_key(ADMIN, agent="tester")[1]
         # Tests set the clock, and say themselves when something is swept.
         self._service = Service(board.store, board.settings, sweeps=False)
-        place = Place(port=0)
+        place = Place(port=port)
         self._socket: socket.socket = listen(place)
         self.port: int = self._socket.getsockname()[1]
-        hosts, origins = addresses(place, self.port)
-        options = app.Options(hosts=hosts, origins=origins, log=None)
+        own, origins = addresses(place, self.port)
+        options = app.Options(hosts=[*own, *(hosts or [])], origins=origins, log=None)
         config = uvicorn.Config(
             app.make(self._service, options),
             http=Connection,
@@ -63,7 +64,7 @@ def main() -> None:
         order = json.loads(line)
         try:
             if "serve" in order:
-                new = Served(order["serve"])
+                new = Served(**order["serve"])
                 served[new.port] = new
                 say({"port": new.port, "key": new.key})
             else:

@@ -52,6 +52,22 @@ class Claims(Driven):
             told=True,
         )
 
+    @rule(item=items, who=actors, which=tokens, more=st.booleans(), n=st.integers(1, 2))
+    def finish_and_next(self, item: int, who: str, which: str, more: bool, n: int) -> None:
+        """One item is finished, or with `more` all that its session holds, and what it ended last."""
+        id, session, token = self.both.shown(item, who, which)
+        done = {id: token or 1}
+        if more:
+            done |= {other: claim["token"] for other, claim in self.model.claims.items() if claim["session"] == session}
+            mine = [key for key, run in self.model.runs.items() if run == {"session": session, "outcome": "done"}]
+            done |= dict(mine[-1:])
+        self.agree(
+            "finish_and_next",
+            lambda: self.model.next(session, n, done),
+            lambda: [grant.item.id for grant in self.other.next(session=session, n=n, done=done)],
+            told=True,
+        )
+
     @rule(item=items, who=actors, which=tokens)
     def recover(self, item: int, who: str, which: str) -> None:
         id, session, token = self.both.shown(item, who, which)

@@ -41,8 +41,9 @@ SETTINGS = {
     "lock_wait_seconds": 30.0,
 }
 #: What keeps a board busy; everything else is once among these.
-OFTEN = {"add": 8, "add_many": 2, "edit": 4, "claim": 6, "claim in turn": 2, "next": 10, "heartbeat": 3, "progress": 3,
-         "release": 3, "done": 4, "fail": 2, "submit": 3, "approve": 3, "unpark": 2, "retry": 2, "wait": 2}  # fmt: skip
+OFTEN = {"add": 8, "add_many": 2, "edit": 4, "claim": 6, "claim in turn": 2, "next": 10, "finish and next": 4,
+         "heartbeat": 3, "progress": 3, "release": 3, "done": 4, "fail": 2, "submit": 3, "approve": 3, "unpark": 2,
+         "retry": 2, "wait": 2}  # fmt: skip
 OK = "ok"
 REMEMBERED = 20
 #: One id is added only within so long, often by several at once, and never again once it was pruned: what depended on
@@ -213,6 +214,13 @@ def _next(c: Client) -> None:
     c.took(*c.board.next(session=c.session(), n=c.draw.randint(1, 3), request_id=c.request(), **asked))
 
 
+def _finish_and_next(c: Client) -> None:
+    session = c.session()
+    mine = [line.claim for line in c.board.who() if line.claim is not None and line.claim.session == session]
+    done = {claim.item: claim.token for claim in mine}
+    c.took(*c.board.next(session=session, n=c.draw.randint(1, 2), done=done, request_id=c.request()))
+
+
 def _recover(c: Client) -> None:
     item, known = c.held()
     c.took(c.board.recover(item, **known))
@@ -360,6 +368,7 @@ VERBS: dict[str, Verb] = {
     "claim": _claim,
     "claim in turn": _claim_in_turn,
     "next": _next,
+    "finish and next": _finish_and_next,
     "recover": _recover,
     "heartbeat": _heartbeat,
     "renew": _renew,

@@ -40,7 +40,7 @@ def carry_on(board: Board, *, folder: str, seed: int, stop: str) -> dict[str, An
     while not os.path.exists(stop):
         worker.work()
     store: Any = board.store
-    return {"counts": worker.counts, "reconnects": store.reconnects, "conflicts": store.conflicts}
+    return {"counts": worker.counts, "reconnects": store.reconnects, "conflicts": getattr(store, "conflicts", 0)}
 
 
 class Worker:

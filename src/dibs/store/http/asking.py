@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from dibs.store.http.sending import Reply, Sender
 
-ANSWER_SECONDS = 10.0
+#: An answer may be waited for in vain, and there has to be time to ask again.
+PATIENCE = 3
 PAUSE_SECONDS_MAX = 0.5
 RETRY_SECONDS = 1.0
 
@@ -38,12 +39,13 @@ REFUSALS = _refusals()
 
 
 class Asking:
-    def __init__(self, sender: Sender, key: str | None, patience_seconds: float) -> None:
+    def __init__(self, sender: Sender, key: str | None, answer_seconds: float) -> None:
         self.sender = sender
         self.headers = {"Accept": "application/json"}
         if key is not None:
             self.headers["Authorization"] = f"Bearer {key}"
-        self._patience_seconds = patience_seconds
+        self._answer_seconds = answer_seconds
+        self._pid = os.getpid()
         #: How often something was asked again.
         self.repeated = 0
 
@@ -60,6 +62,10 @@ class Asking:
         keeps_none: bool = False,
     ) -> Any:
         """`keeps_none`: None is something to say; else it is what is not said."""
+        if self._pid != os.getpid():
+            # What is open is the parent's.
+            self.sender.forget()
+            self._pid = os.getpid()
         headers = dict(self.headers)
         data = None
         if body is not None:
@@ -71,10 +77,10 @@ class Asking:
         if query:
             asked = [(name, value) for name, value in query.items() if value is not None and value != ()]
             path = f"{path}?{urlencode(asked, doseq=True)}" if asked else path
-        end, tries, heard = time.monotonic() + self._patience_seconds, 0, False
+        end, tries, heard = time.monotonic() + PATIENCE * self._answer_seconds, 0, False
         while True:
             try:
-                return answer(self.sender.send(method, path, headers, data, ANSWER_SECONDS + wait_seconds))
+                return answer(self.sender.send(method, path, headers, data, self._answer_seconds + wait_seconds))
             except Lost as lost:
                 heard = heard or lost.sent
                 if (heard and not repeatable) or time.monotonic() >= end:

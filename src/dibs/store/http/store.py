@@ -34,7 +34,7 @@ from dibs.model import (
     Waiting,
 )
 from dibs.store.contract import Store, Watch
-from dibs.store.http.asking import ANSWER_SECONDS, Asking, away, new_request_id, refusal
+from dibs.store.http.asking import Asking, away, new_request_id, refusal
 from dibs.store.http.sending import Lost, Reply, sender
 
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 #: How long one look at a watch may take: something between us and the server may cut longer ones.
 WATCH_SECONDS = 25.0
-BESIDE_THE_BOARD = "a backup is made and restored beside the board itself, where the server runs"
+WHOLE_SECONDS = 600.0
 
 
 class HttpStore(Store):
@@ -59,7 +59,11 @@ class HttpStore(Store):
         self.url = url
         self.settings = settings
         self._asking = Asking(sender(url.rstrip("/"), lean=lean), key, settings.lock_wait_seconds)
-        self._pid = os.getpid()
+
+    @property
+    def reconnects(self) -> int:
+        """How often something was asked again because its answer, or the server, was lost."""
+        return self._asking.repeated
 
     # Items
 
@@ -211,6 +215,7 @@ class HttpStore(Store):
         projects: Sequence[str] = (),
         n: int = 1,
         ttl_seconds: float | None = None,
+        done: Mapping[str, int] | None = None,
         request: Request | None = None,
     ) -> tuple[Grant, ...]:
         body = {
@@ -220,6 +225,7 @@ class HttpStore(Store):
             "projects": list(projects),
             "n": n,
             "ttl_seconds": ttl_seconds,
+            "done": None if done is None else dict(done),
         }
         return self._all(Grant, self._write("/v1/next", body, request))
 
@@ -367,7 +373,7 @@ class HttpStore(Store):
         return wire.decode(Prune, self._asking.ask("POST", "/v1/prune", body))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        lines = self._asking.sender.stream("/v1/export", self._asking.headers, ANSWER_SECONDS)
+        lines = self._asking.sender.stream("/v1/export", self._asking.headers, WHOLE_SECONDS)
         try:
             status = int(next(lines))
             if status != 200:
@@ -379,21 +385,26 @@ class HttpStore(Store):
             raise away(lost, unknown=False) from lost
 
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
-        headers = {**self._asking.headers, "Content-Type": "application/x-ndjson"}
         lines = ((jsontext.line([kind, data]) + "\n").encode() for kind, data in records)
-        try:
-            reply = self._asking.sender.send("POST", "/v1/import", headers, lines, ANSWER_SECONDS * 60)
-        except Lost as lost:
-            raise away(lost, unknown=lost.sent) from lost
-        if reply.status != 200:
-            raise refusal(reply)
+        reply = self._whole("POST", "/v1/import", lines)
         return int(jsontext.loads(reply.body.decode())["records"])
 
     def backup(self, path: str) -> None:
-        raise Invalid(BESIDE_THE_BOARD, field="store")
+        if os.path.exists(path):
+            raise Invalid(f"{path} is there already; a backup does not overwrite", field="path")
+        reply = self._whole("GET", "/v1/backup", None)
+        with open(f"{path}.half", "wb") as file:
+            file.write(reply.body)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(f"{path}.half", path)
 
     def restore(self, path: str, *, actor: str) -> int:
-        raise Invalid(BESIDE_THE_BOARD, field="store")
+        if not os.path.isfile(path):
+            raise Invalid(f"there is no backup at {path}", field="path")
+        with open(path, "rb") as file:
+            reply = self._whole("POST", f"/v1/restore?actor={_quoted(actor)}", iter(lambda: file.read(1 << 20), b""))
+        return int(jsontext.loads(reply.body.decode())["items"])
 
     def check(self) -> tuple[str, ...]:
         return tuple(self._read("/v1/check"))
@@ -402,6 +413,17 @@ class HttpStore(Store):
         self._asking.sender.close()
 
     # Requests
+
+    def _whole(self, method: str, path: str, body: Iterator[bytes] | None) -> Reply:
+        """A request about a whole board, which takes its time and is made once."""
+        headers = {**self._asking.headers, "Content-Type": "application/octet-stream"}
+        try:
+            reply = self._asking.sender.send(method, path, headers, body, WHOLE_SECONDS)
+        except Lost as lost:
+            raise away(lost, unknown=lost.sent and body is not None) from lost
+        if reply.status != 200:
+            raise refusal(reply)
+        return reply
 
     def _read(self, path: str, **query: Any) -> Any:
         return self._asking.ask("GET", path, query=query)

@@ -97,13 +97,13 @@ WITH items AS (DELETE FROM dibs.items), claims AS (DELETE FROM dibs.claims), run
      events AS (DELETE FROM dibs.events), tickets AS (DELETE FROM dibs.tickets),
      soft_claims AS (DELETE FROM dibs.soft_claims), dependencies AS (DELETE FROM dibs.dependencies),
      agents AS (DELETE FROM dibs.agents), sessions AS (DELETE FROM dibs.sessions),
-     activity AS (DELETE FROM dibs.activity), requests AS (DELETE FROM dibs.requests), keys AS (DELETE FROM dibs.keys),
+     activity AS (DELETE FROM dibs.activity), requests AS (DELETE FROM dibs.requests),
      floors AS (UPDATE dibs.meta SET value = 0)
 UPDATE dibs.conflicts SET count = 0
 
 -- name: lock_tables
 LOCK TABLE dibs.items, dibs.claims, dibs.runs, dibs.events, dibs.tickets, dibs.soft_claims, dibs.dependencies, dibs.agents,
-           dibs.sessions, dibs.activity, dibs.requests, dibs.keys IN EXCLUSIVE MODE
+           dibs.sessions, dibs.activity, dibs.requests IN EXCLUSIVE MODE
 
 -- name: without_claim
 SELECT i.id FROM dibs.items i

@@ -25,7 +25,7 @@ CLAIM = (
 )
 NEXT = (
     "SELECT dibs.next(%s::text, %s::text, %s::text[], %s::text[], %s::bigint, %s::double precision,"
-    " %s::integer[], %s::bigint[], %s::boolean, %s::dibs.settings, %s::text[])"
+    " %s::integer[], %s::bigint[], %s::boolean, %s::dibs.settings, %s::text[], %s::text[], %s::bigint[])"
 )
 HEARTBEAT = "SELECT dibs.heartbeat(%s::text, %s::text[], %s::bigint[], %s::dibs.settings)"
 RENEW = "SELECT dibs.renew(%s::text, %s::text, %s::bigint, %s::double precision, %s::dibs.settings)"
@@ -130,8 +130,10 @@ class ClaimPath:
         projects: Sequence[str] = (),
         n: int = 1,
         ttl_seconds: float | None = None,
+        done: Mapping[str, int] | None = None,
         request: Request | None = None,
     ) -> tuple[Grant, ...]:
+        finished = done or {}
         returns, thorough, lanes, lows = self._lanes.hints()
         answer = self.call(
             NEXT,
@@ -146,15 +148,28 @@ class ClaimPath:
             thorough,
             self._settings_row,
             _request(request),
+            list(finished),
+            list(finished.values()),
             repeatable=request is not None,
         )
         if "wire" in answer:
             kept: tuple[Grant, ...] = answers.kept(answer, Grant)
             return kept
-        self._refuse(answer, request, session=session, agent=agent, ttl_seconds=ttl_seconds)
-        self._lanes.learn(answer, returns)
-        if answer["grants"]:
+        if answer.get("moved"):
+            self._lanes.forget()
+        # Said before a refusal is: what limits refuse was ended all the same.
+        if answer.get("ended") or answer.get("grants"):
             self.tell()
+        self._refuse(
+            answer,
+            request,
+            session=session,
+            agent=agent,
+            ttl_seconds=ttl_seconds,
+            token=answer.get("token"),
+            item_id=answer.get("item"),
+        )
+        self._lanes.learn(answer, returns)
         return answers.grants(answer)
 
     def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:

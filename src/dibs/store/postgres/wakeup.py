@@ -135,9 +135,9 @@ class ListeningWatch(Watch):
     def _listening(self) -> Connection:
         try:
             connection = connect(self._url)
-            connection.execute(f'LISTEN "{self._channel}"')
             if self._channel == CHANNEL:
                 connection.execute(LISTENING)
+            connection.execute(f'LISTEN "{self._channel}"')
             return connection
         except psycopg.Error as error:
             raise explain(error) from error

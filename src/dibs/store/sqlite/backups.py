@@ -10,11 +10,14 @@ from dibs.errors import Invalid, StoreUnusable
 from dibs.store.sqlite.connection import open_database, sync_directory
 from dibs.store.sqlite.lock import FairLock
 from dibs.store.sqlite.transaction import SqliteTransaction
-from dibs.store.tables import archive
+from dibs.store.tables import archive, rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dibs.config import Settings
+    from dibs.model import Key
 
 SQLITE_HEADER = b"SQLite format 3\0"
 
@@ -43,9 +46,10 @@ def copy_pages(source: apsw.Connection, target: apsw.Connection) -> None:
 
 
 def moved_on(
-    path: str, half: str, settings: Settings, actor: str, given: tuple[int, int], now: int
+    path: str, half: str, settings: Settings, actor: str, given: tuple[int, int], keys: Sequence[Key], now: int
 ) -> tuple[apsw.Connection, int]:
-    """A copy of the backup in which every token anybody could still have is spent; how many items that concerned."""
+    """A copy of the backup in which every token anybody could still have is spent; how many items that concerned. Its
+    keys are those of today: what was revoked since does not come back."""
     with open(path, "rb") as file:
         if file.read(len(SQLITE_HEADER)) != SQLITE_HEADER:
             raise StoreUnusable(f"{path} cannot be restored: it is no backup of a board", path=path)
@@ -66,6 +70,9 @@ def moved_on(
     copy.execute("BEGIN IMMEDIATE")
     t = SqliteTransaction(copy.cursor(), now, settings, writable=True)
     concerned = archive.move_on(t, given, actor)
+    t.run("forget_keys", {})
+    for key in keys:
+        t.run("put_key", rows.encode(key))
     copy.execute("COMMIT")
     copy.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     lock.forget()

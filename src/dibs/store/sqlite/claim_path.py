@@ -68,11 +68,13 @@ class ClaimPath:
         projects: Sequence[str] = (),
         n: int = 1,
         ttl_seconds: float | None = None,
+        done: Mapping[str, int] | None = None,
         request: Request | None = None,
     ) -> tuple[Grant, ...]:
         def next(t: Transaction) -> tuple[Grant, ...]:
             asker = t.asker(session, agent)
             ttl = claiming.ttl(asker.session.kind, ttl_seconds, t.settings)
+            _end_as_done(t, done or {}, session)
             freshen_overdue(t, OVERDUE_MAX)
             asker = asker.replace(load=t.load(asker.session, asker.agent))
             full = limits.refusal(t.now, asker.agent, asker.load)
@@ -249,6 +251,8 @@ def _claim(
 
 
 def _recover(t: Transaction, item: str, session: str, token: int | None, ttl_seconds: float | None) -> Grant:
+    if t.one("item_by_id", id=item) is not None:
+        t.session(session)  # one that has ended gets nothing back
     try:
         _, claim = t.fenced(item, session, token)
         token = claim.token
@@ -266,6 +270,18 @@ def _done(
     if not limits.may_finish(agent, state.item):
         raise limits.must_submit(agent, state.item)
     return ending.done(t.now, state, claim, note=note, links=links, cost=cost)
+
+
+def _end_as_done(t: Transaction, finished: Mapping[str, int], session: str) -> None:
+    """End all of these; if one is not the session's to end, refuse, which leaves all of them as they were."""
+    ends = 0
+    for item, token in sorted(finished.items()):
+        if not holding.was_done(t.run_of(item, token), session):
+            state, claim = t.fenced(item, session, token)
+            t.carry_out(state, _done(t, state, claim, None, {}, {}))
+            ends += 1
+    if ends:
+        t.see(session)
 
 
 def _done_many(t: Transaction, believed: Mapping[str, int | None], session: str) -> Finished:

@@ -19,6 +19,7 @@ from dibs.store.sqlite.claim_path import ClaimPath
 from dibs.store.sqlite.connection import explain, open_database
 from dibs.store.sqlite.lock import FairLock
 from dibs.store.sqlite.sweeping import Sweeping
+from dibs.store.sqlite.together import Piece, Row
 from dibs.store.sqlite.transaction import SqliteTransaction
 from dibs.store.sqlite.wakeup import Bell, BellWatch
 from dibs.store.tables import requests
@@ -61,6 +62,7 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         self._bell = Bell(self.path + "-bell")
         self._pid = os.getpid()
         self._current: SqliteTransaction | None = None
+        self._row = Row()
         self._connection: apsw.Connection | None = self._open(create)
         _stores.append(ref(self, _stores.remove))
 
@@ -68,18 +70,48 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         self, work: Callable[[Transaction], T], request: Request | None = None, kind: type[Value] | None = None
     ) -> T:
         """Do `work` in one durable transaction. With a request, once: its answer, of values of `kind`, is kept."""
+        piece = Piece(work, request, kind)
+        self._row.join(piece)
+        try:
+            if not piece.leads:
+                piece.wait(self.settings.lock_wait_seconds)
+            if piece.leads:
+                self._lead()
+        finally:
+            self._give_up(piece)
+        if not piece.over:
+            raise StoreUnavailable("other threads have used the board for too long", retry_after_seconds=1)
+        result: T = piece.result()
+        return result
+
+    def _lead(self) -> None:
+        """Do what waits to be done, in one transaction, and leave what comes meanwhile to the next."""
         with _Turn(self):
+            pieces = self._row.take()
             connection = self._connected()
             try:
                 self._lock.acquire()
-                return self._transact(connection, work, request, kind)
+                self._transact(connection, pieces)
             except (apsw.Error, OSError) as error:
-                raise explain(error, self.path) from error
+                _fail(pieces, explain(error, self.path), error)
+            except StoreUnavailable as error:
+                _fail(pieces, error, None)
+            except BaseException:
+                # Nothing of it is done: this thread is interrupted, and the others are not.
+                self._row.put_back(pieces)
+                raise
             finally:
                 try:
                     self._finish(connection)
                 finally:
                     self._lock.release()
+
+    def _give_up(self, piece: Piece) -> None:
+        """However a write ends: what is not done is not left to be done, and somebody else leads."""
+        if not piece.over and not self._row.withdraw(piece):
+            piece.wait(2 * self.settings.lock_wait_seconds)  # somebody is at it, and it is over when they are
+        if piece.leads:
+            self._row.hand_on()
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Do `work` on one snapshot, without any lock."""
@@ -129,7 +161,7 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
 
     def restore(self, path: str, *, actor: str) -> int:
         from dibs.store.sqlite import backups
-        from dibs.store.tables import archive
+        from dibs.store.tables import archive, rows
 
         if not os.path.isfile(path):
             raise Invalid(f"there is no backup at {path}", field="path")
@@ -139,8 +171,9 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             # All of it while no other writer can: what was given last has to be what is moved on from.
             t = SqliteTransaction(live.cursor(), self._clock(), self.settings)
             given = archive.highest(t)
+            keys = [rows.key(row) for row in t.all("keys")]
             t.close()
-            restored, concerned = backups.moved_on(path, half, self.settings, actor, given, t.now)
+            restored, concerned = backups.moved_on(path, half, self.settings, actor, given, keys, t.now)
             backups.copy_pages(restored, live)
             restored.close()
             return concerned
@@ -196,34 +229,55 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             self._lock.forget()
             self._bell.close()
 
-    def _transact(
-        self,
-        connection: apsw.Connection,
-        work: Callable[[Transaction], T],
-        request: Request | None,
-        kind: type[Value] | None,
-    ) -> T:
+    def _transact(self, connection: apsw.Connection, pieces: list[Piece]) -> None:
         connection.execute("BEGIN IMMEDIATE")
-        transaction = self._transaction(connection, writable=True)
-        refusal: DibsError | None = None
-        answer: Any = None
-        known: T | None = None if request is None else requests.answered(transaction, request, kind)
-        if known is not None:
-            return known
-        try:
-            answer = work(transaction)
-        except Refused as refused:
-            refusal = refused.refusal
-        if request is not None and refusal is None and answer != ():
-            requests.keep(transaction, request, answer)
-        transaction.close()
+        if len(pieces) == 1:
+            try:
+                self._do(connection, pieces[0])
+            except (DibsError, AssertionError) as error:
+                if isinstance(error, StoreUnavailable):
+                    raise
+                _fail(pieces, error, None)
+                return
+        else:
+            for piece in pieces:
+                self._do_apart(connection, piece)
         connection.execute("COMMIT")
-        if transaction.changed:
+        if any(piece.changed for piece in pieces):
             self._bell.ring()
-        if refusal is not None:
-            raise refusal
-        result: T = answer
-        return result
+        for piece in pieces:
+            piece.ended()
+
+    def _do_apart(self, connection: apsw.Connection, piece: Piece) -> None:
+        """One of many in a transaction: what goes wrong in it is undone, and the others are left alone."""
+        connection.execute("SAVEPOINT piece")
+        try:
+            self._do(connection, piece)
+        except (StoreUnavailable, apsw.Error, OSError):
+            raise
+        except Exception as error:
+            piece.error, piece.changed = error, False
+            if self._current is not None:
+                self._current.close()
+            connection.execute("ROLLBACK TO piece")
+        connection.execute("RELEASE piece")
+
+    def _do(self, connection: apsw.Connection, piece: Piece) -> None:
+        transaction = self._transaction(connection, writable=True)
+        request = piece.request
+        if request is not None:
+            piece.answer = requests.answered(transaction, request, piece.kind)
+            if piece.answer is not None:
+                transaction.close()
+                return
+        try:
+            piece.answer = piece.work(transaction)
+            if request is not None and piece.answer != ():
+                requests.keep(transaction, request, piece.answer)
+        except Refused as refused:
+            piece.error = refused.refusal
+        transaction.close()
+        piece.changed = transaction.changed
 
     def _transaction(self, connection: apsw.Connection, *, writable: bool = False) -> SqliteTransaction:
         self._current = SqliteTransaction(connection.cursor(), self._clock(), self.settings, writable=writable)
@@ -251,6 +305,12 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             return open_database(self.path, self.settings, self._lock, create=create)
         except OSError as error:
             raise explain(error, self.path) from error
+
+
+def _fail(pieces: list[Piece], error: BaseException, cause: BaseException | None) -> None:
+    error.__cause__ = cause
+    for piece in pieces:
+        piece.ended(error)
 
 
 class _Turn:
@@ -289,6 +349,7 @@ def _after_fork_in_child() -> None:
     _held_for_fork.clear()
     for store in _open_stores():
         store._mutex = _thread.allocate_lock()
+        store._row = Row()
         store._lock.forget()
         store._bell.close()
 

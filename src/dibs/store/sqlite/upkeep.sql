@@ -130,3 +130,6 @@ SELECT @access FROM keys ORDER BY created_at, id
 -- Compared, so that of two who use up a login at once one is told that it was spent.
 -- name: revoke_key
 UPDATE keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING @access
+
+-- name: forget_keys
+DELETE FROM keys

@@ -1,5 +1,6 @@
 """Whole boards as records: export and import, and pruning.
 
+Keys are not among them: they belong to the place where a board is served, and what was revoked there stays revoked.
 A token is never given twice, so whatever forgets one raises a floor: a prune to the highest it forgot, a restore by a
 million above everything seen, since claims given after the backup are not in it.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from dibs import jsontext, wire
 from dibs.errors import Invalid
-from dibs.model import Activity, Agent, Claim, Event, Item, Key, Prune, Run, Session, SoftClaim, Ticket
+from dibs.model import Activity, Agent, Claim, Event, Item, Prune, Run, Session, SoftClaim, Ticket
 from dibs.rules import ending
 from dibs.store.tables import rows
 
@@ -35,7 +36,6 @@ KINDS: dict[str, tuple[str, type[Value], Callable[[Any], Value], str]] = {
     "run": ("runs", Run, rows.run, "insert_run"),
     "event": ("events", Event, rows.event, "put_event"),
     "activity": ("activity", Activity, rows.activity, "put_activity"),
-    "key": ("keys", Key, rows.key, "put_key"),
 }
 #: Rows that are no values of the model: kept so that nothing is lost, of no use to anyone else.
 PLAIN = {

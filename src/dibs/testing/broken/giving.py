@@ -127,8 +127,18 @@ class Chooses(Mistake):
         raise NotImplementedError
 
     def next(
-        self, *, session: str, types: Any = (), projects: Any = (), n: int = 1, request: Any = None, **asked: Any
+        self,
+        *,
+        session: str,
+        types: Any = (),
+        projects: Any = (),
+        n: int = 1,
+        done: Any = None,
+        request: Any = None,
+        **asked: Any,
     ) -> tuple[Grant, ...]:
+        if done:
+            self.inner.done_many(done, session=session)
         self.inner.sweep(limit=1000)
         ready = list(self.inner.list(statuses=["ready"], types=types, projects=projects, limit=1000))
         return tuple(self.inner.claim(item.id, session=session, **asked) for item in self.choice(ready)[:n])

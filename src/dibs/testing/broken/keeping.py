@@ -28,6 +28,53 @@ class ManyWithoutTheirTokens(Mistake):
         return self.inner.done_many(dict.fromkeys(holding), **asked)
 
 
+@caught_by("finishing", "test_a_zombie_is_refused_as_a_whole_and_given_nothing")
+class EndsWhatItCan(Mistake):
+    """What cannot be ended holds up nothing, and nobody is told."""
+
+    def next(self, *, done: Any = None, **asked: Any) -> tuple[Grant, ...]:
+        if done:
+            self.inner.done_many(done, session=asked["session"])
+        return self.inner.next(**asked)
+
+
+@caught_by("finishing", "test_room_is_made_for_this_very_look")
+class LooksBeforeItEnds(Mistake):
+    def next(self, *, done: Any = None, **asked: Any) -> tuple[Grant, ...]:
+        grants = self.inner.next(**asked)
+        if done:
+            self.inner.done_many(done, session=asked["session"])
+        return grants
+
+
+@caught_by("finishing", "test_what_was_done_counts_as_ended_so_a_lost_answer_can_be_asked_again")
+class FinishesOnlyOnce(Mistake):
+    """Refuses what it was asked again, since that was done by then."""
+
+    def next(self, *, done: Any = None, **asked: Any) -> tuple[Grant, ...]:
+        for item, token in sorted((done or {}).items()):
+            self.inner.done(item, session=asked["session"], token=token, links={}, cost={})
+        return self.inner.next(**asked)
+
+
+@caught_by("finishing", "test_what_another_session_has_done_is_not_this_ones")
+class DoneIsDone(Mistake):
+    """Looks at the item and not at who ended it."""
+
+    def next(self, *, done: Any = None, **asked: Any) -> tuple[Grant, ...]:
+        open_yet = {item: token for item, token in (done or {}).items() if self.inner.get(item).item.status != "done"}
+        return self.inner.next(done=open_yet, **asked)
+
+
+@caught_by("finishing", "test_what_is_finished_is_done_also_if_the_limits_refuse")
+class UndoneByARefusal(Mistake):
+    """Ends nothing if there is no room for more afterwards."""
+
+    def next(self, *, done: Any = None, **asked: Any) -> tuple[Grant, ...]:
+        limited = any(agent.claims_per_minute for agent in self.inner.agents())
+        return self.inner.next(done=None if limited else done, **asked)
+
+
 class IgnoresTheSession(Mistake):
     def holder(self, item: str, asked: dict[str, Any]) -> dict[str, Any]:
         claim = self.inner.get(item).claim

@@ -15,6 +15,7 @@ GROUPS = (
     "crash",
     "dependencies",
     "fencing",
+    "finishing",
     "heartbeats",
     "history",
     "idempotency",
@@ -47,6 +48,7 @@ from dibs.testing.conformance.claims import TestClaims  # noqa: E402
 from dibs.testing.conformance.crash import TestCrash  # noqa: E402
 from dibs.testing.conformance.dependencies import TestDependencies, TestFinishingTogether  # noqa: E402
 from dibs.testing.conformance.fencing import TestFencing, TestManyAtOnce  # noqa: E402
+from dibs.testing.conformance.finishing import TestFinishAndNext, TestFinishingAtOnce  # noqa: E402
 from dibs.testing.conformance.heartbeats import TestHeartbeats  # noqa: E402
 from dibs.testing.conformance.history import TestHistory  # noqa: E402
 from dibs.testing.conformance.idempotency import TestIdempotency  # noqa: E402
@@ -82,6 +84,8 @@ __all__ = [
     "TestExport",
     "TestFencing",
     "TestFigures",
+    "TestFinishAndNext",
+    "TestFinishingAtOnce",
     "TestFinishingTogether",
     "TestHeartbeats",
     "TestHistory",

@@ -200,7 +200,7 @@ class TestRecords:
         second = session(board)
         harness.clock.advance(1)
         third = session(board)
-        harness.clock.advance(1)
+        harness.clock.advance(5)
         board.heartbeat(session=first)
         board.end_session(second)
         assert [view.session.id for view in board.sessions()] == [first, third]

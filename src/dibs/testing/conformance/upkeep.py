@@ -259,8 +259,10 @@ class TestExport:
             assert_sound(copy)
             for one in (board, copy):
                 holder = next(line.claim for line in one.who() if line.claim is not None)
-                assert one.done(holder.item, session=holder.session, token=holder.token).item.status == "done"
-                assert one.claim("queued", session=one.get("queued").item.offered_to or "").claim.token == 3
+                done = one.done(holder.item, session=holder.session, token=holder.token, request_id="r-done")
+                assert done.item.status == "done"
+                waiter = one.get("queued").item.offered_to or ""
+                assert one.claim("queued", session=waiter, request_id="r-claim").claim.token == 3
             assert records(copy) == records(board)
 
     def test_a_loaded_board_numbers_on_past_what_was_pruned(self, harness: Harness) -> None:

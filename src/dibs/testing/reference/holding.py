@@ -50,8 +50,9 @@ class Holding(Moving):
                 raise
         return self.claim(item, session)
 
-    def next(self, session: str, n: int) -> list[str]:
+    def next(self, session: str, n: int, done: Mapping[str, int] | None = None) -> list[str]:
         self.session(session)
+        self._end_all(session, done or {})
         room = self._room(session)
         for item in self.items:
             self.freshen(item)
@@ -162,6 +163,18 @@ class Holding(Moving):
                 raise No("AGENT_AT_CAPACITY", held=held, max_claims=most)
             left += [] if most is None else [most - held]
         return min(left, default=None)
+
+    def _end_all(self, session: str, finished: Mapping[str, int]) -> None:
+        """All of them as done, or nothing, with the item that stood in the way among the facts."""
+        was_done = {"session": session, "outcome": "done"}
+        going_on = {item for item, token in finished.items() if self.runs.get((item, token)) != was_done}
+        for item in sorted(going_on):
+            try:
+                self._fence(item, session, finished[item])
+            except No as no:
+                raise No(no.code, **no.facts, item=item) from no
+        for item in sorted(going_on):
+            self.end(item, "done", "done")
 
     def _fence(self, item: str, session: str, token: int | None) -> None:
         claim = self.live(item)

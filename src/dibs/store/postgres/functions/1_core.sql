@@ -280,6 +280,73 @@ BEGIN
     RETURN moved;
 END $$;
 
+-- Of these items, the session's lock held: what it may end as done, and what it holds and has to submit; all of them locked, and
+-- the time.
+CREATE OR REPLACE FUNCTION dibs.finishable(
+    p_items text[], p_tokens bigint[], p_session text, OUT finished text[], OUT must_submit text[], OUT at bigint
+) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM dibs.items WHERE id = ANY (p_items) ORDER BY id FOR NO KEY UPDATE;
+    PERFORM 1 FROM dibs.claims WHERE item = ANY (p_items) ORDER BY item FOR UPDATE;
+    at := dibs.clock();
+    SELECT coalesce(array_agg(c.item) FILTER (WHERE may.finish), '{}'), coalesce(array_agg(c.item) FILTER (WHERE NOT may.finish), '{}')
+    INTO finished, must_submit
+    FROM dibs.claims c, LATERAL (
+        SELECT (a.allowed_actions = '{}' AND a.sensitive_actions = '{}')
+            OR (SELECT i.action FROM dibs.items i WHERE i.id = c.item) = ANY (a.allowed_actions) AS finish
+        FROM dibs.agents a WHERE a.name = c.agent OFFSET 0) may
+    WHERE c.item = ANY (p_items) AND c.session || '' = p_session AND c.expires_at > at
+      AND coalesce(c.token = p_tokens[array_position(p_items, c.item)], true);
+END $$;
+
+-- The ends of what was found finishable, in one statement, however much it is; then what depended on it moves on. `told` is what
+-- `done` answers of each, if that is asked for.
+CREATE OR REPLACE FUNCTION dibs.end_as_done(
+    p_items text[], p_session text, p_reason text, p_links text, p_cost text, p_told boolean, p_now bigint, s dibs.settings,
+    OUT moved bigint, OUT told json[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    ends bigint;
+    one record;
+BEGIN
+    WITH gone AS (
+        DELETE FROM dibs.claims WHERE item = ANY (p_items)
+    ), runs AS (
+        -- An item has one open run at most, that of its claim; joined with the claims, each would be compared with each.
+        UPDATE dibs.runs r
+        SET ended_at = p_now, outcome = 'done', reason = p_reason,
+            links = coalesce(p_links, '{}')::json, cost = coalesce(p_cost, '{}')::json
+        WHERE r.item = ANY (p_items) AND r.outcome IS NULL RETURNING r.*
+    ), items AS (
+        UPDATE dibs.items i SET status = 'done', updated_at = p_now, revision = i.revision + 1
+        WHERE i.id = ANY (p_items) RETURNING i.*
+    ), events AS (
+        INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
+        SELECT i.id, i.revision, 'done', p_now, 'done', i.token, r.agent, p_session, r.agent,
+               ('{"reason": ' || coalesce(to_json(p_reason)::text, 'null') || coalesce(', "links": ' || p_links, '')
+                || coalesce(', "cost": ' || p_cost, '') || '}')::json
+        FROM items i JOIN runs r ON r.item = i.id AND r.token = i.token ORDER BY i.id
+    ), closed AS (
+        UPDATE dibs.tickets t SET closed_at = p_now, reason = 'the item is done'
+        WHERE t.item = ANY (p_items) AND t.closed_at IS NULL RETURNING dibs.tell_session(t.session)
+    ), seen AS (
+        UPDATE dibs.sessions SET seen_at = p_now WHERE id = p_session AND NOT seen_at BETWEEN p_now - 4999 AND p_now
+    )
+    SELECT count(*),
+           coalesce(array_agg(json_build_object(
+               'item', i.id, 'token', i.token,
+               'answer', json_build_object('item', row_to_json(i), 'run', row_to_json(r))) ORDER BY i.id) FILTER (WHERE p_told),
+               '{}')
+    INTO ends, told FROM items i JOIN runs r ON r.item = i.id AND r.token = i.token;
+    IF ends <> cardinality(p_items) THEN
+        RAISE EXCEPTION 'a run of % is not open', p_items USING ERRCODE = 'data_corrupted';
+    END IF;
+    moved := 0;
+    FOR one IN SELECT DISTINCT d.needs FROM dibs.dependencies d WHERE d.needs = ANY (p_items) ORDER BY d.needs LOOP
+        moved := moved + dibs.free_dependents(one.needs, p_now, s);
+    END LOOP;
+END $$;
+
 -- Record what time has done, oldest first, at most so much of each, passing by what others are at.
 CREATE OR REPLACE FUNCTION dibs.freshen_overdue(
     p_now bigint, p_limit bigint, s dibs.settings,

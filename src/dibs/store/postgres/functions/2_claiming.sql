@@ -1,5 +1,7 @@
 -- Taking an item. A refusal is an answer like any other, since it may come with something to write; it brings the facts, and the
--- client's rules put them into words. Locks are taken in this order: request, session, agent, resources, items, claims.
+-- client's rules put them into words. Locks are taken in this order: request, session, agent, resources, items, claims. Only what
+-- `next` ends is locked before the resources that its look may ask for: whoever claims one of these by id may be in its way, which
+-- the client does again.
 --
 -- The entry functions plan with what they are meant to use, indexes, and once: a plan that was made while a table was empty or
 -- small is kept for as long as its connection, and would scan what has become a million rows.
@@ -36,6 +38,18 @@ BEGIN
                        unnest(h.resources) AS r
                   WHERE i.resources <> '{}' AND h.project = i.project AND h.status = 'in_progress' AND h.resources <> '{}'
                     AND c.expires_at > p_now));
+END $$;
+
+-- Why an item was not among those that could be ended as done.
+CREATE OR REPLACE FUNCTION dibs.not_done(p_item text, p_token bigint, p_session text, p_must_submit text[], p_now bigint)
+RETURNS json LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_item = ANY (p_must_submit) THEN
+        RETURN dibs.facts('MUST_SUBMIT', p_now, p_item, p_session, p_token);
+    ELSIF EXISTS (SELECT 1 FROM dibs.items WHERE id = p_item) THEN
+        RETURN dibs.facts('FENCED', p_now, p_item, p_session, p_token);
+    END IF;
+    RETURN json_build_object('no', 'TASK_NOT_FOUND');
 END $$;
 
 -- With `p_recover`, the claim of a holder that comes back: of what it lost under `p_token` (NULL: by its latest run), given only
@@ -262,17 +276,26 @@ BEGIN
     END LOOP;
 END $$;
 
+-- `p_done` is what the session has finished: ended first, all of it or nothing. What it freed may be older than what the hints
+-- tell of.
 CREATE OR REPLACE FUNCTION dibs.next(
     p_session text, p_agent text, p_types text[], p_projects text[], p_n bigint, p_ttl double precision,
-    p_lanes integer[], p_lows bigint[], p_thorough boolean, s dibs.settings, p_request text[] DEFAULT NULL
+    p_lanes integer[], p_lows bigint[], p_thorough boolean, s dibs.settings, p_request text[] DEFAULT NULL,
+    p_done text[] DEFAULT '{}', p_done_tokens bigint[] DEFAULT '{}'
 ) RETURNS json LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     known json;
+    facts json;
     me dibs.sessions;
     a dibs.agents;
     limits record;
     picked record;
+    f record;
+    e record;
+    refused record;
+    ended bigint := 0;
+    moved bigint := 0;
     wanted bigint;
     seconds double precision;
     at bigint;
@@ -297,7 +320,30 @@ BEGIN
         RETURN dibs.facts('TTL', dibs.clock(), NULL, p_session);
     END IF;
     a := dibs.agent_of(me.agent);
+    IF p_done <> '{}' THEN
+        f := dibs.finishable(p_done, p_done_tokens, p_session);
+        ended := cardinality(f.finished);
+        IF ended < cardinality(p_done) THEN
+            SELECT t.item, t.token INTO refused FROM unnest(p_done, p_done_tokens) AS t (item, token)
+            WHERE t.item <> ALL (f.finished) AND (
+                SELECT r.outcome = 'done' AND r.session = p_session FROM dibs.runs r
+                WHERE r.item = t.item AND r.token = t.token) IS NOT TRUE
+            ORDER BY t.item COLLATE "C" LIMIT 1;
+            IF FOUND THEN
+                facts := dibs.not_done(refused.item, refused.token, p_session, f.must_submit, f.at);
+                RETURN json_build_object('no', facts ->> 'no', 'facts', facts, 'item', refused.item, 'token', refused.token);
+            END IF;
+        END IF;
+    END IF;
     PERFORM dibs.feed_enter();
+    IF ended > 0 THEN
+        e := dibs.end_as_done(f.finished, p_session, NULL, NULL, NULL, false, f.at, s);
+        moved := e.moved;
+        IF moved > 0 THEN
+            p_lanes := '{}';
+            p_lows := '{}';
+        END IF;
+    END IF;
     FOR look IN 1..2 LOOP
         at := dibs.clock();
         began := clock_timestamp();
@@ -313,7 +359,7 @@ BEGIN
         IF wanted <= 0 THEN
             RETURN json_build_object('no', limits.code, 'held', limits.held, 'held_total', limits.held_total,
                                      'bucket', a.bucket, 'bucket_at', a.bucket_at, 'next_expiry_at', limits.next_expiry_at,
-                                     'facts', dibs.facts(limits.code, at, NULL, p_session));
+                                     'facts', dibs.facts(limits.code, at, NULL, p_session), 'ended', ended, 'moved', moved);
         END IF;
         picked := dibs.choose(a, p_session, p_types, p_projects, wanted, p_lanes, p_lows, at);
         took := extract(epoch FROM clock_timestamp() - began);
@@ -324,7 +370,7 @@ BEGIN
         p_lows := '{}';
     END LOOP;
     IF picked.chosen = '{}' THEN
-        RETURN json_build_object('grants', '[]'::json, 'thorough', true, 'look_seconds', took);
+        RETURN json_build_object('grants', '[]'::json, 'thorough', true, 'look_seconds', took, 'ended', ended, 'moved', moved);
     END IF;
     at := dibs.clock();
     WITH taken AS (
@@ -361,5 +407,5 @@ BEGIN
         PERFORM dibs.request_kept(p_request, 'next', json_build_object('grants', grants), at);
     END IF;
     RETURN json_build_object('grants', grants, 'lanes', to_json(picked.lanes), 'lows', to_json(picked.lows),
-                             'thorough', p_thorough, 'look_seconds', took);
+                             'thorough', p_thorough, 'look_seconds', took, 'ended', ended, 'moved', moved);
 END $$;

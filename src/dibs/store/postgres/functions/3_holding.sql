@@ -153,13 +153,12 @@ CREATE OR REPLACE FUNCTION dibs.done(
 ) RETURNS json LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
-    at bigint;
-    ended json[];
-    finished text[];
-    must_submit text[];
+    f record;
+    e record;
+    ended json[] := '{}';
+    moved bigint := 0;
     others json[] := '{}';
     one record;
-    moved bigint := 0;
     answer json;
 BEGIN
     IF p_request IS NOT NULL THEN
@@ -169,69 +168,26 @@ BEGIN
         END IF;
     END IF;
     PERFORM 1 FROM dibs.sessions WHERE id = p_session FOR NO KEY UPDATE;
-    PERFORM 1 FROM dibs.items WHERE id = ANY (p_items) ORDER BY id FOR NO KEY UPDATE;
-    PERFORM 1 FROM dibs.claims WHERE item = ANY (p_items) ORDER BY item FOR UPDATE;
-    at := dibs.clock();
-    SELECT coalesce(array_agg(c.item) FILTER (WHERE may.finish), '{}'), coalesce(array_agg(c.item) FILTER (WHERE NOT may.finish), '{}')
-    INTO finished, must_submit
-    FROM dibs.claims c, LATERAL (
-        SELECT (a.allowed_actions = '{}' AND a.sensitive_actions = '{}')
-            OR (SELECT i.action FROM dibs.items i WHERE i.id = c.item) = ANY (a.allowed_actions) AS finish
-        FROM dibs.agents a WHERE a.name = c.agent OFFSET 0) may
-    WHERE c.item = ANY (p_items) AND c.session || '' = p_session AND c.expires_at > at
-      AND coalesce(c.token = p_tokens[array_position(p_items, c.item)], true);
-    IF finished <> '{}' THEN
+    f := dibs.finishable(p_items, p_tokens, p_session);
+    IF f.finished <> '{}' THEN
         PERFORM dibs.feed_enter();
-        WITH gone AS (
-            DELETE FROM dibs.claims WHERE item = ANY (finished)
-        ), runs AS (
-            -- An item has one open run at most, that of its claim; joined with the claims, each would be compared with each.
-            UPDATE dibs.runs r
-            SET ended_at = at, outcome = 'done', reason = p_reason,
-                links = coalesce(p_links, '{}')::json, cost = coalesce(p_cost, '{}')::json
-            WHERE r.item = ANY (finished) AND r.outcome IS NULL RETURNING r.*
-        ), items AS (
-            UPDATE dibs.items i SET status = 'done', updated_at = at, revision = i.revision + 1
-            WHERE i.id = ANY (finished) RETURNING i.*
-        ), told AS (
-            INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
-            SELECT i.id, i.revision, 'done', at, 'done', i.token, r.agent, p_session, r.agent,
-                   ('{"reason": ' || coalesce(to_json(p_reason)::text, 'null') || coalesce(', "links": ' || p_links, '')
-                    || coalesce(', "cost": ' || p_cost, '') || '}')::json
-            FROM items i JOIN runs r ON r.item = i.id AND r.token = i.token ORDER BY i.id
-        ), closed AS (
-            UPDATE dibs.tickets t SET closed_at = at, reason = 'the item is done'
-            WHERE t.item = ANY (finished) AND t.closed_at IS NULL RETURNING dibs.tell_session(t.session)
-        ), seen AS (
-            UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at
-        )
-        SELECT array_agg(json_build_object(
-                   'item', i.id, 'token', i.token,
-                   'answer', json_build_object('item', row_to_json(i), 'run', row_to_json(r))) ORDER BY i.id)
-        INTO ended FROM items i JOIN runs r ON r.item = i.id AND r.token = i.token;
-        IF coalesce(cardinality(ended), 0) <> cardinality(finished) THEN
-            RAISE EXCEPTION 'a run of % is not open', finished USING ERRCODE = 'data_corrupted';
-        END IF;
-        FOR one IN SELECT DISTINCT d.needs FROM dibs.dependencies d WHERE d.needs = ANY (finished) ORDER BY d.needs LOOP
-            moved := moved + dibs.free_dependents(one.needs, at, s);
-        END LOOP;
+        e := dibs.end_as_done(f.finished, p_session, p_reason, p_links, p_cost, true, f.at, s);
+        ended := e.told;
+        moved := e.moved;
     END IF;
-    IF cardinality(finished) < cardinality(p_items) THEN
+    IF cardinality(f.finished) < cardinality(p_items) THEN
         FOR one IN
             SELECT * FROM unnest(p_items, p_tokens) AS t (item, token)
-            WHERE t.item <> ALL (finished) ORDER BY t.item COLLATE "C"
+            WHERE t.item <> ALL (f.finished) ORDER BY t.item COLLATE "C"
         LOOP
-            answer := CASE
-                WHEN one.item = ANY (must_submit) THEN dibs.facts('MUST_SUBMIT', at, one.item, p_session, one.token)
-                WHEN EXISTS (SELECT 1 FROM dibs.items WHERE id = one.item)
-                    THEN dibs.facts('FENCED', at, one.item, p_session, one.token)
-                ELSE json_build_object('no', 'TASK_NOT_FOUND') END;
-            others := others || json_build_object('item', one.item, 'token', one.token, 'answer', answer);
+            others := others || json_build_object(
+                'item', one.item, 'token', one.token,
+                'answer', dibs.not_done(one.item, one.token, p_session, f.must_submit, f.at));
         END LOOP;
     END IF;
-    answer := json_build_object('session', p_session, 'moved', moved, 'each', to_json(coalesce(ended, '{}') || others));
-    IF p_request IS NOT NULL AND finished <> '{}' THEN
-        PERFORM dibs.request_kept(p_request, CASE WHEN p_many THEN 'done_many' ELSE 'done' END, answer, at);
+    answer := json_build_object('session', p_session, 'moved', moved, 'each', to_json(ended || others));
+    IF p_request IS NOT NULL AND f.finished <> '{}' THEN
+        PERFORM dibs.request_kept(p_request, CASE WHEN p_many THEN 'done_many' ELSE 'done' END, answer, f.at);
     END IF;
     RETURN answer;
 END $$;

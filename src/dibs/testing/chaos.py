@@ -1,0 +1,116 @@
+"""A TCP proxy that does to connections what networks do: delays, resets, silence, and a cut just after a request.
+
+One in so many requests meets a fate, drawn by the seed. `fired` counts what really happened.
+"""
+
+from __future__ import annotations
+
+import random
+import select
+import socket
+import struct
+import threading
+import time
+from collections import Counter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Self
+
+PIECE = 1 << 16
+POLL_SECONDS = 0.05
+JOIN_SECONDS = 10.0
+DELAY_SECONDS_MAX = 0.05
+#: How many of the requests meet a fate.
+SHARE = 0.12
+FATES = ("delayed", "reset", "cut before", "cut after", "silent")
+#: So that a close is a reset: the other side learns that something went wrong.
+RESET = struct.pack("ii", 1, 0)
+
+
+class ChaosProxy:
+    """With `calm`, it only passes on."""
+
+    def __init__(self, seed: int) -> None:
+        self._draw = random.Random(seed)
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port: int = self._listener.getsockname()[1]
+        self.target = 0
+        self.calm = False
+        self.fired: Counter[str] = Counter()
+        self._over = False
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self._spawn(self._accept)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over = True
+        for thread in self._threads:
+            thread.join(JOIN_SECONDS)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while not self._over:
+            if select.select([self._listener], [], [], POLL_SECONDS)[0]:
+                client, _ = self._listener.accept()
+                self._spawn(self._serve, client)
+
+    def _serve(self, client: socket.socket) -> None:
+        """A request is one piece here: they are small."""
+        silent = False
+        try:
+            server = socket.create_connection(("127.0.0.1", self.target))
+        except OSError:
+            client.close()
+            return
+        with client, server:
+            while not self._over:
+                for source in select.select([client, server], [], [], POLL_SECONDS)[0]:
+                    try:
+                        data = source.recv(PIECE)
+                        if not data:
+                            return
+                        if source is client and not self.calm and self._draw.random() < SHARE:
+                            fate = self._draw.choice(FATES)
+                            silent = silent or fate == "silent"
+                            if self._meets(fate, data, client, server):
+                                return
+                        elif source is client:
+                            server.sendall(data)
+                        elif not silent:
+                            client.sendall(data)
+                    except OSError:
+                        return
+
+    def _meets(self, fate: str, data: bytes, client: socket.socket, server: socket.socket) -> bool:
+        """Let it happen; whether the connection is over with it."""
+        self.fired[fate] += 1
+        match fate:
+            case "delayed":
+                time.sleep(self._draw.random() * DELAY_SECONDS_MAX)
+                server.sendall(data)
+                return False
+            case "silent":
+                server.sendall(data)
+                return False
+            case "cut after":
+                server.sendall(data)
+                server.settimeout(JOIN_SECONDS)
+                server.recv(PIECE)  # it was done, and nobody hears of it
+            case "reset":
+                server.sendall(data[: len(data) // 2])
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            case "cut before":
+                pass
+        return True
+
+    def _spawn(self, target: object, *args: object) -> None:
+        thread = threading.Thread(target=target, args=args, daemon=True)  # type: ignore[arg-type]
+        self._threads.append(thread)
+        thread.start()
