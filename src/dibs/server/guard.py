@@ -28,8 +28,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 BODY_BYTES_MAX = 8_000_000
 #: Within this time a body is here, or it is not waited for.
 BODY_SECONDS = 60.0
-JSON = b"application/json"
-JSON_LINES = b"application/x-ndjson"
+JSON = (b"application/json",)
+#: What no page can send without being asked where it comes from, as little as JSON.
+WHOLE_BOARDS = (b"application/octet-stream", b"application/x-ndjson")
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -112,12 +113,12 @@ class Guard:
             # A browser says where a change comes from. Whatever sends its cookie without that is none, or an odd one.
             return 403, "FORBIDDEN", "a change that is signed by a cookie says its Origin"
         is_large = scope["path"] in self._large
-        wanted = JSON_LINES if is_large else JSON
+        wanted = WHOLE_BOARDS if is_large else JSON
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         length = headers.get(b"content-length", b"0")
         has_body = length.strip(b"0") != b"" or b"transfer-encoding" in headers
-        if has_body and kind != wanted:
-            return 415, "NOT_JSON", f"a body is sent here as {wanted.decode()}"
+        if has_body and kind not in wanted:
+            return 415, "NOT_JSON", f"a body is sent here as {wanted[0].decode()}"
         if not is_large and length.isdigit() and (len(length) > 18 or int(length) > BODY_BYTES_MAX):
             return 413, "TOO_LARGE", f"a body has {BODY_BYTES_MAX} bytes at most"
         return None
