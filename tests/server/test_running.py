@@ -12,14 +12,15 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
 from dibs import keyring
-from dibs.access import AGENT
+from dibs.access import ADMIN, AGENT, LOGIN
 from dibs.board import connect
-from dibs.cli.serving import left_key
+from dibs.cli.serving import introduced, left_key, ways_in
 from dibs.server.connection import HEAD_BYTES_MAX
 from dibs.server.place import Place, listen
 from dibs.server.running import FILES_MAX
@@ -187,6 +188,21 @@ def test_a_key_that_is_left_is_used_again_while_it_is_good(tmp_path: Path, monke
             board.revoke_key(first.split("_")[1])
             left_key(board, here, folder)
             assert keyring.find(here) not in (None, first)
+
+
+def test_a_link_is_made_only_for_somebody_who_sees_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    url, here, role = str(tmp_path / "board.db"), "http://127.0.0.1:8377", attrgetter("role")
+    with connect(url, create=True) as board:
+        unseen = introduced(board, url, Place(), here, with_link=False)
+        assert "code=" not in "".join(ways_in(unseen))
+        assert sorted(map(role, board.keys())) == [ADMIN]
+        seen = introduced(board, url, Place(), here, with_link=True)
+        assert f"{here}/login?code=dibs_" in "".join(ways_in(seen))
+        beyond = introduced(board, url, Place(host="192.0.2.1"), "http://192.0.2.1:8377", with_link=True)
+        assert (beyond["key_file"], beyond["login"]) == (None, None)
+        assert "dibs key create" in "".join(ways_in(beyond))
+        assert sorted(map(role, board.keys())) == [ADMIN, LOGIN]
 
 
 def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:

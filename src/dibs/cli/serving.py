@@ -50,7 +50,9 @@ def serve(cli: Cli) -> None:
     listener = place.listen(at)
     board = connect(url)
     _require_server()
-    told = _introduced(board, url, at, place.url_of(at, listener.getsockname()[1]))
+    # Where nobody looks on, what is printed is kept: in a file, in a journal, where a link would outlive its use.
+    is_read = cli.json or sys.stdout.isatty()
+    told = introduced(board, url, at, place.url_of(at, listener.getsockname()[1]), with_link=is_read)
     if settings.workers > 1:
         from dibs.server import workers
 
@@ -82,11 +84,12 @@ def asked_settings(cli: Cli) -> ServerSettings:
     return config.checked_server(config.load_server(".").replace(**given))
 
 
-def _introduced(board: Board, url: str, where: Place, at: str) -> dict[str, str | None]:
+def introduced(board: Board, url: str, where: Place, at: str, *, with_link: bool) -> dict[str, str | None]:
     """Where the server is and, on this machine, a key for its user and a way in for a browser."""
     told: dict[str, str | None] = {"url": at, "store": location.shown(url), "key_file": None, "login": None}
     if where.is_local:
         told["key_file"] = left_key(board, at, keyring.folder_of(url))
+    if where.is_local and with_link:
         _, code = board.create_key(access.LOGIN, agent=config.user_name(), seconds=access.LOGIN_SECONDS)
         told["login"] = f"{at}/login?code={code}"
     return told
@@ -117,13 +120,17 @@ def _announce(cli: Cli, told: dict[str, str | None]) -> None:
     if cli.json:
         cli.answer({"serving": told})
     else:
-        cli.say(f"{cli.paint('serving', 'green')} {clean(told['store'] or '')} at {told['url']}")
-        cli.say(f"  from a shell:  export DIBS_STORE={told['url']}")
-        if told["login"] is None:
-            cli.say("  each caller needs a key: dibs key create --role agent --agent NAME")
-        else:
-            cli.say(f"  in a browser:  {told['login']}  (good once, for 10 minutes)")
+        cli.say(f"{cli.paint('serving', 'green')} {clean(told['store'] or '')} at {told['url']}", *ways_in(told))
     sys.stdout.flush()
+
+
+def ways_in(told: dict[str, str | None]) -> list[str]:
+    lines = [f"  from a shell:  export DIBS_STORE={told['url']}"]
+    if told["login"] is not None:
+        return [*lines, f"  in a browser:  {told['login']}  (good once, for 10 minutes)"]
+    if told["key_file"] is not None:
+        return [*lines, "  in a browser:  dibs key link prints a link that is good once"]
+    return [*lines, "  each caller needs a key: dibs key create --role agent --agent NAME"]
 
 
 def _absolute(url: str) -> str:
