@@ -124,6 +124,7 @@ def test_no_more_listen_than_it_was_told(shop: Serving) -> None:
     assert first.getresponse().readline().startswith(b"retry:")
     answer = caller("GET", "/api/events")
     assert (answer.status, answer.code, answer.headers["Retry-After"]) == (503, "STORE_UNAVAILABLE", "5")
+    assert answer.headers["Server"] is None, "what it is made of is nobody's business"
     first.close()
 
 
