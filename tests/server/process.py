@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dibs.board import connect, make
-from tests.server.calling import Caller
+from tests.server.attacking import Caller
 
 STOP_SECONDS_MAX = 20
 

@@ -11,7 +11,7 @@ import pytest
 from dibs.access import ADMIN, AGENT, ROLES, VIEWER
 from dibs.server.verbs import VERBS, Verb
 from dibs.testing.http import Host
-from tests.server.calling import Answer, Caller, Served, served
+from tests.server.attacking import Answer, Caller, Served, served
 
 #: Routes that are no verbs of the board: what they need, and a body.
 OTHERS: dict[tuple[str, str], tuple[str, Any]] = {

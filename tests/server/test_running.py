@@ -24,7 +24,7 @@ from dibs.cli.serving import introduced, left_key, ways_in
 from dibs.server.connection import HEAD_BYTES_MAX
 from dibs.server.place import Place, listen
 from dibs.server.running import FILES_MAX
-from tests.server.calling import PATIENCE_SECONDS
+from tests.server.attacking import PATIENCE_SECONDS
 from tests.server.process import Background, Serving, serving
 
 

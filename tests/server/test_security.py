@@ -16,7 +16,7 @@ from dibs.server.callers import COOKIE, TRUSTED_SECONDS
 from dibs.server.guard import BODY_BYTES_MAX
 from dibs.server.place import Place, addresses, listen, secure_hosts, url_of
 from dibs.testing.http import Host
-from tests.server.calling import Answer, Caller, Served, served
+from tests.server.attacking import Answer, Caller, Served, served
 
 ROUTES = (
     "/",
