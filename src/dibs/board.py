@@ -647,8 +647,8 @@ class Board:
     def who(self) -> tuple[Holding, ...]:
         return self.store.who()
 
-    def stats(self) -> Stats:
-        return self.store.stats()
+    def stats(self, *, agent: str | None = None) -> Stats:
+        return self.store.stats(agent=None if agent is None else check.agent_name(agent))
 
     def check(self) -> tuple[str, ...]:
         return self.store.check()

@@ -392,9 +392,12 @@ class SessionEnd(Value):
 
 
 class Holding(Value):
-    """A line of `who`: an item in progress, its claim if it is live, and how healthy that looks; or a soft claim."""
+    """A line of `who`: an item in progress, its claim if it is live, and how healthy that looks; or a soft claim.
 
-    _nested: ClassVar[dict[str, type[Value]]] = {"item": Item, "claim": Claim, "soft": SoftClaim}
+    `lapsed` is a claim that has expired and that nobody has ended since.
+    """
+
+    _nested: ClassVar[dict[str, type[Value]]] = {"item": Item, "claim": Claim, "soft": SoftClaim, "lapsed": Claim}
 
     item: Item
     claim: Claim | None
@@ -404,6 +407,7 @@ class Holding(Value):
     remaining_seconds: float
     waiters: int = 0
     soft: SoftClaim | None = None
+    lapsed: Claim | None = None
 
 
 class SessionView(Value):

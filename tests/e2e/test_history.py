@@ -183,4 +183,6 @@ def test_stats_tell_the_board_in_figures(worked: Dibs) -> None:
     assert (figures["active_claims"], figures["total_claims"], figures["conflicts_avoided"]) == (1, 3, 1)
     told = worked.ok("stats")
     assert "conflicts avoided" in told
+    assert worked.json("stats", "--agent", "coder")["total_claims"] == 2
+    assert worked.json("stats", "--agent", "nobody")["total_claims"] == 0
     assert worked.ok("stats", environment={"LANG": "C", "PYTHONIOENCODING": "ascii"})

@@ -77,9 +77,16 @@ LINES = {
 }
 
 
+@pytest.fixture(scope="module")
+def impatient(shared: Dibs) -> Dibs:
+    """A board whose clients do not wait long for a server to come back."""
+    (shared.folder / "dibs.toml").write_text("[board]\nlock_wait_seconds = 0.1\n")
+    return shared
+
+
 @pytest.mark.parametrize("words", LINES.values(), ids=LINES.keys())
-def test_no_refusal_tells_a_password(shared: Dibs, words: tuple[str, ...]) -> None:
+def test_no_refusal_tells_a_password(impatient: Dibs, words: tuple[str, ...]) -> None:
     for line in (words, (*words, "--json")):
-        done = shared(*line)
+        done = impatient(*line)
         assert done.returncode != 0
         assert SECRET not in done.stdout + done.stderr

@@ -236,7 +236,9 @@ def test_a_worker_has_one_connection_and_listens_only_while_it_waits(
     postgres_server: PostgresServer, harness: PostgresHarness, board: Board
 ) -> None:
     def listening() -> int:
-        return len(asked(postgres_server, f"SELECT pid {MINE} AND query LIKE 'LISTEN%%'", harness.database))
+        """Whoever hears of every change shares a lock, so that others know that it is worth telling."""
+        sharing = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock'"
+        return len(asked(postgres_server, f"SELECT pid {MINE} AND pid IN ({sharing})", harness.database))
 
     worker = harness.actor()
     board.close()

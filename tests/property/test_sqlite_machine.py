@@ -56,6 +56,8 @@ def run(machine: type[BoardMachine], examples: int, phases: list[Phase]) -> None
         suppress_health_check=list(HealthCheck),
         phases=phases,
         database=None,
+        # The first is enough: after it, others would be looked for, and several are told as a group.
+        report_multiple_bugs=False,
     )
     run_state_machine_as_test(machine, settings=chosen)
 

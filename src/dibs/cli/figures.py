@@ -17,11 +17,11 @@ NAME_COLUMNS = 22
 
 
 def stats_options(parser: Parser) -> None:
-    """It takes what every command takes."""
+    parser.option("--agent", metavar="NAME", help="claims, runs and sessions of this agent only")
 
 
 def stats(cli: Cli) -> None:
-    figures = cli.board.stats()
+    figures = cli.board.stats(agent=cli.args.agent)
     return cli.answer(figures) if cli.json else cli.say(*_shown(figures, cli.paint))
 
 

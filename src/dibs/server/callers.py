@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from fastapi import Request
 
-from dibs import access
+from dibs import access, check
 from dibs.access import ADMIN, AGENT
 from dibs.board import Board
 from dibs.errors import Forbidden, Invalid, SessionNotFound, StoreUnavailable, Unauthenticated
-from dibs.model import Key
+from dibs.model import Key, Session
 from dibs.value import Value
 
 COOKIE = "dibs_key"
@@ -118,11 +118,14 @@ class Callers:
         """It acts only for sessions that it registered itself, unless it is an admin's."""
         if caller.role == ADMIN:
             return
-        found = self._board.store.find_session(session)
+        found = self._board.store.find_session(check.session_id(session))
         if found is None:
             raise SessionNotFound(f"the session {session} is not known", session=session, ended=False)
-        if found.key != caller.key:
-            raise Forbidden(f"the session {session} was registered by another key", session=session)
+        self.need_own(caller, found)
+
+    def need_own(self, caller: Caller, session: Session) -> None:
+        if caller.role != ADMIN and session.key != caller.key:
+            raise Forbidden(f"the session {session.id} was registered by another key", session=session.id)
 
     def agent_of(self, caller: Caller, asked: str | None) -> str:
         """The agent that a new session is of."""

@@ -6,12 +6,48 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict
 
 from dibs.access import VIEWER
+from dibs.board import Board
 from dibs.errors import StoreUnavailable
 from dibs.server import schemas
 from dibs.server.routes import REFUSALS, answered
 from dibs.server.service import Service
+
+#: The name of no agent.
+EVERYBODY = "*"
+
+
+class Coordination(BaseModel):
+    """`agent_name` is `*` for the whole board."""
+
+    agent_name: str
+    active_claims: int
+    total_claims: int
+    claim_conflicts_avoided: int
+    claim_success_rate: float
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "agent_name": "cloud",
+                    "active_claims": 3,
+                    "total_claims": 142,
+                    "claim_conflicts_avoided": 12,
+                    "claim_success_rate": 0.98,
+                }
+            ]
+        },
+    )
+
+
+class Health(BaseModel):
+    coordination: Coordination
+
+    model_config = ConfigDict(extra="forbid")
 
 
 def routes(service: Service) -> APIRouter:
@@ -33,23 +69,31 @@ def routes(service: Service) -> APIRouter:
         await service.run(lambda: service.board.store.due_seconds())
         return answered({"ready": True})
 
-    @router.get("/health", summary="Claims in figures", operation_id="health", responses=REFUSALS)
+    @router.get(
+        "/health",
+        summary="Claims in figures, of one agent or of the whole board",
+        operation_id="health",
+        response_model=None,
+        responses={200: {"model": Health}, **REFUSALS},
+    )
     async def health(request: Request, agent: str | None = None) -> Response:
         def look() -> dict[str, Any]:
             service.callers.need(service.caller(request), VIEWER)
-            return {"coordination": coordination(service, agent)}
+            return {"coordination": coordination(service.board, agent)}
 
         return answered(await service.run(look))
 
     return router
 
 
-def coordination(service: Service, agent: str | None) -> dict[str, Any]:
-    stats = service.board.stats()
+def coordination(board: Board, agent: str | None) -> dict[str, Any]:
+    """Figures in the contract's words and types: where nothing was tried, nothing went wrong."""
+    stats = board.stats(agent=agent)
+    rate = stats.claim_success_rate
     return {
-        "agent_name": agent,
+        "agent_name": EVERYBODY if agent is None else agent,
         "active_claims": stats.active_claims,
         "total_claims": stats.total_claims,
         "claim_conflicts_avoided": stats.conflicts_avoided,
-        "claim_success_rate": stats.claim_success_rate,
+        "claim_success_rate": 1.0 if rate is None else rate,
     }

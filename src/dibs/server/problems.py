@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from fastapi import Request
@@ -76,12 +77,18 @@ async def refused(request: Request, error: Exception) -> Response:
 
 
 async def invalid(request: Request, error: Exception) -> Response:
-    """Input that does not even have the shape: the first thing that is wrong, by the name of its field."""
     assert isinstance(error, RequestValidationError)
+    return await refused(request, first_of(error))
+
+
+def first_of(error: RequestValidationError) -> Invalid:
+    """Input that does not even have the shape: the first thing that is wrong, by the name of its field."""
     first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return Invalid("the body is not JSON", field="body")
     place = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
     field = place[0] if place else "body"
-    return await refused(request, Invalid(f"{'.'.join(place) or 'the body'}: {first['msg']}", field=field))
+    return Invalid(f"{'.'.join(place) or 'the body'}: {first['msg']}", field=field)
 
 
 async def crashed(request: Request, error: Exception) -> Response:
@@ -92,4 +99,13 @@ async def crashed(request: Request, error: Exception) -> Response:
 async def no_such_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code = CODES.get(error.status_code, "ERROR")
-    return response(error.status_code, code, f"{request.method} {request.url.path}: {error.detail}")
+    told = response(error.status_code, code, f"{request.method} {request.url.path}: {error.detail}")
+    if error.status_code == 405:
+        told.headers["Allow"] = ", ".join(_allowed(request))
+    return told
+
+
+def _allowed(request: Request) -> list[str]:
+    """What can be done at this path, by all of its routes together."""
+    template = re.sub(r":\w+}", "}", getattr(request.scope.get("route"), "path", ""))
+    return sorted(method.upper() for method in request.app.openapi()["paths"].get(template, {}))

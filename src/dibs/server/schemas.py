@@ -56,7 +56,7 @@ def _fields_of(kind: type[Value]) -> dict[str, Any]:
 
 
 def _answer(kind: type[Value]) -> type[BaseModel]:
-    return create_model(kind.__name__, __config__=ConfigDict(extra="forbid"), **_fields_of(kind))
+    return create_model(kind.__name__, __config__=ConfigDict(extra="forbid", strict=True), **_fields_of(kind))
 
 
 for _name, _kind in vars(model).items():

@@ -1,28 +1,61 @@
-"""The session-task contract: its seven endpoints, bodies, codes and events, word for word.
+"""The session-task contract: its endpoints, bodies, codes and events, word for word.
 
-camelCase, ISO times and milliseconds; an item is a task. Everything that it does not say is the board's.
+camelCase, ISO times and milliseconds; an item is a task. Everything that it does not say is the board's. A session is
+registered first, and acted for only by the key that did so, or an admin's.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import Response
 
-from dibs.model import Event
+from dibs import check, when
+from dibs.access import AGENT, VIEWER
+from dibs.board import Board
+from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, SessionNotFound
+from dibs.model import Ended, Event, Session
+from dibs.server import foreign
+from dibs.server import session_task_shapes as shapes
+from dibs.server import session_task_views as views
+from dibs.server.routes import IDEMPOTENCY_KEY
 from dibs.server.service import Service
+from dibs.server.tracing import traced
 
-#: Which of the contract's events an event of the feed is.
+#: Which of the contract's events an event of the feed is, if it is about a holder.
 EVENTS = {
     "claimed": "task:claimed",
     "expired": "task:claim-expired",
     "owner_died": "task:claim-orphaned",
     **dict.fromkeys(
-        ("released", "done", "failed", "submitted", "rejected", "forgotten", "force_released", "cancelled"),
+        (
+            *("released", "done", "failed", "submitted", "rejected"),
+            *("forgotten", "force_released", "cancelled", "restored"),
+        ),
         "task:released",
     ),
 }
-REASONS = {"done": "completed", "owner_died": "session_dead"}
+#: Reasons of a release that end the run otherwise.
+COMPLETED, FAILURES = "completed", frozenset({"failed", "error"})
+
+REFUSALS = foreign.described(
+    "TaskRefusal",
+    {
+        400: "TASK_NOT_CLAIMABLE: the task is blocked, completed, or kept for another",
+        401: "UNAUTHENTICATED: no key, or one that is not good",
+        403: "NOT_CLAIM_OWNER: another session has the claim; FORBIDDEN: another key registered the session, or the"
+        " key's role does not do",
+        404: "TASK_NOT_FOUND, SESSION_NOT_FOUND (also a session that ended), TASK_NOT_CLAIMED",
+        409: "TASK_ALREADY_CLAIMED, with the claim; AGENT_AT_CAPACITY, RESOURCE_BUSY",
+        410: "CLAIM_EXPIRED: the claim's time was over",
+        422: "INVALID: something asked is not valid",
+        429: "RATE_LIMITED: see Retry-After",
+        503: "STORE_UNAVAILABLE: see Retry-After",
+    },
+)
+Task = Annotated[str, Path(alias="taskId")]
+SessionInPath = Annotated[str, Path(alias="sessionId")]
 
 
 def told(event: Event) -> dict[str, Any] | None:
@@ -34,9 +67,193 @@ def told(event: Event) -> dict[str, Any] | None:
     if kind in ("task:claimed", "task:claim-expired"):
         data["sessionId"] = event.session
     else:
-        data["reason"] = REASONS.get(event.kind) or event.data.get("reason") or event.kind
+        data["reason"] = views.release_reason(event.kind, event.data.get("reason"))
     return {"type": kind, "data": data}
 
 
+def refused(error: DibsError) -> Response:
+    body: dict[str, Any] = {"success": False, "error": error.code}
+    if isinstance(error, ItemAlreadyClaimed):
+        body["claim"] = {
+            "sessionId": error.facts["holder"]["session"],
+            "claimedAt": when.iso(error.facts["claimed_at"]),
+            "remainingMs": views.milliseconds(error.facts["remaining_seconds"]),
+        }
+    else:
+        body["message"] = foreign.message(error)
+    return foreign.no(error, error.http_status, body)
+
+
 def routes(service: Service) -> APIRouter:
-    return APIRouter()
+    router = APIRouter(tags=["session-task"], route_class=foreign.speaking(refused))
+    board = service.board
+
+    @router.post("/api/sessions", summary="Register a session", **_described("register", shapes.Registered))
+    async def register(request: Request, body: shapes.RegisterSession) -> Response:
+        def work() -> dict[str, Any]:
+            session = _registered(service, request, body)
+            return {"success": True, "sessionId": session.id, "session": views.session(session)}
+
+        return foreign.told(await service.run(work))
+
+    @router.post(
+        "/api/tasks/{taskId}/claim", summary="Claim task for session", **_described("claimTask", shapes.Claimed)
+    )
+    async def claim(request: Request, task: Task, body: shapes.ClaimTask) -> Response:
+        def work() -> dict[str, Any]:
+            session = acting_for(service, request, body.sessionId)
+            with traced("claim", {"item": task, "session": session}):
+                grant = board.claim(
+                    task, session=session, ttl_seconds=_seconds(body.ttlMs), request_id=_request_id(request)
+                )
+            return {"success": True, "claim": {"taskId": task, **views.times(grant.claim)}}
+
+        return foreign.told(await service.run(work))
+
+    @router.post(
+        "/api/tasks/{taskId}/release", summary="Release claimed task", **_described("releaseTask", shapes.Released)
+    )
+    async def release(request: Request, task: Task, body: shapes.ReleaseTask) -> Response:
+        def work() -> dict[str, Any]:
+            session = acting_for(service, request, body.sessionId)
+            run = _let_go(board, task, session, body.reason, _request_id(request)).run
+            reason = body.reason or views.release_reason(run.outcome or "", run.reason)
+            return {
+                "success": True,
+                "released": {"taskId": task, "reason": reason, "claimDuration": views.duration(run)},
+            }
+
+        return foreign.told(await service.run(work))
+
+    @router.post(
+        "/api/tasks/{taskId}/claim/heartbeat", summary="Extend claim TTL", **_described("extendClaim", shapes.Extended)
+    )
+    async def heartbeat(request: Request, task: Task, body: shapes.ExtendClaim) -> Response:
+        def work() -> dict[str, Any]:
+            session = acting_for(service, request, body.sessionId)
+            renewal = board.renew(task, session=session, ttl_seconds=_seconds(body.extendMs))
+            claim = {"expiresAt": when.iso(renewal.expires_at), "heartbeatCount": renewal.heartbeat_count}
+            return {"success": True, "claim": claim}
+
+        return foreign.told(await service.run(work))
+
+    @router.get("/api/tasks/in-flight", summary="Get all claimed tasks", **_described("inFlight", shapes.InFlight))
+    async def in_flight(
+        request: Request,
+        session: Annotated[str | None, Query(alias="sessionId")] = None,
+        expired: Annotated[bool, Query(alias="includeExpired")] = False,
+    ) -> Response:
+        def work() -> dict[str, Any]:
+            service.callers.need(service.caller(request), VIEWER)
+            return views.in_flight(board, session, expired=expired)
+
+        return foreign.told(await service.run(work))
+
+    @router.get(
+        "/api/sessions/{sessionId:path}/current-task",
+        summary="Get session's current task",
+        **_described("currentTask", shapes.Current),
+    )
+    async def current_task(request: Request, session: SessionInPath) -> Response:
+        def work() -> dict[str, Any]:
+            service.callers.need(service.caller(request), VIEWER)
+            _live(board.session(check.name(session, "sessionId")))
+            return {"sessionId": session, "currentTask": views.current_task(board, session)}
+
+        return foreign.told(await service.run(work))
+
+    @router.post(
+        "/api/tasks/claims/cleanup", summary="Clean orphaned claims", **_described("cleanUp", shapes.CleanedUp)
+    )
+    async def cleanup(request: Request) -> Response:
+        def work() -> dict[str, Any]:
+            service.callers.need(service.caller(request), AGENT)
+            swept = board.sweep()
+            expired, orphaned = list(swept.expired), list(swept.owner_died)
+            cleaned = len(expired) + len(orphaned)
+            return {"success": True, "cleaned": cleaned, "expired": expired, "orphaned": orphaned, "more": swept.more}
+
+        return foreign.told(await service.run(work))
+
+    @router.get(
+        "/api/tasks/claims/stats", summary="Claim statistics", **_described("claimStats", shapes.ClaimStatistics)
+    )
+    async def stats(request: Request) -> Response:
+        def work() -> dict[str, Any]:
+            service.callers.need(service.caller(request), VIEWER)
+            return {"stats": views.stats(board)}
+
+        return foreign.told(await service.run(work))
+
+    @router.get(
+        "/api/sessions/summary",
+        summary="Sessions with their current tasks and last claims",
+        **_described("sessionsSummary", shapes.SessionsSummary),
+    )
+    async def summary(request: Request) -> Response:
+        def work() -> dict[str, Any]:
+            service.callers.need(service.caller(request), VIEWER)
+            return views.summary(board)
+
+        return foreign.told(await service.run(work))
+
+    return router
+
+
+def acting_for(service: Service, request: Request, session: str) -> str:
+    """A live session that the caller may act for."""
+    caller = service.caller(request)
+    service.callers.need(caller, AGENT)
+    found = service.board.session(check.name(session, "sessionId"))
+    service.callers.need_own(caller, found)
+    return _live(found).id
+
+
+def _live(session: Session) -> Session:
+    if session.ended_at is not None:
+        raise SessionNotFound(f"the session {session.id} has ended", session=session.id, ended=True)
+    return session
+
+
+def _registered(service: Service, request: Request, body: shapes.RegisterSession) -> Session:
+    caller = service.caller(request)
+    service.callers.need(caller, AGENT)
+    if body.id is not None and body.sessionId is not None and body.id != body.sessionId:
+        raise Invalid("sessionId and id are the same thing: say one of them", field="sessionId")
+    about = {"project": body.project, "contextPercent": body.contextPercent}
+    meta = {**body.meta, **{name: value for name, value in about.items() if value is not None}}
+    return service.board.start_session(
+        service.callers.agent_of(caller, body.agent) or body.agentType,
+        id=body.id if body.sessionId is None else body.sessionId,
+        kind=body.agentType,
+        host="",
+        meta=meta,
+        key=foreign.registered_by(caller),
+    )
+
+
+def _let_go(board: Board, task: str, session: str, reason: str | None, request_id: str | None) -> Ended:
+    if reason == COMPLETED:
+        with traced("done", {"item": task, "session": session}):
+            return board.done(task, session=session, request_id=request_id)
+    if reason in FAILURES:
+        with traced("fail", {"item": task, "session": session}):
+            return board.fail(task, session=session, reason=reason, request_id=request_id)
+    with traced("release", {"item": task, "session": session}):
+        return board.release(task, session=session, reason=reason, request_id=request_id)
+
+
+def _seconds(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
+
+
+def _request_id(request: Request) -> str | None:
+    return request.headers.get(IDEMPOTENCY_KEY)
+
+
+def _described(name: str, answer: type[foreign.Told]) -> dict[str, Any]:
+    responses = {200: {"model": answer}, **REFUSALS}
+    if answer is shapes.Claimed:
+        # One route names the model, so that the others can refer to it.
+        responses[409] = {**REFUSALS[409], "model": shapes.TaskRefusal}
+    return {"operation_id": name, "responses": responses, "response_model": None}

@@ -55,7 +55,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     _post(
         "add_many",
-        "/v1/items/batch",
+        "/v1/add_many",
         AGENT,
         "Add all of these items or none",
         {"items": [{"id": "plan", "title": "Plan"}, {"id": "build", "title": "Build", "depends_on": ["plan"]}]},
@@ -96,8 +96,9 @@ VERBS: tuple[Verb, ...] = (
         {"agent": "coder", "id": ME, "kind": "autonomous"},
     ),
     _get("sessions", "/v1/sessions", "Sessions, most recently seen first", {"ended": False}),
-    _get("session", "/v1/sessions/{session:path}", "One session"),
+    # Before the one below, whose path would swallow it.
     _post("end_session", "/v1/sessions/{session:path}/end", AGENT, "End a session, releasing what it holds"),
+    _get("session", "/v1/sessions/{session:path}", "One session"),
     # The claim path
     _of_item(
         "claim", AGENT, "Claim an item by its id, now or when it is this session's turn", {"session": ME}, waits=True

@@ -15,7 +15,7 @@ from starlette.background import BackgroundTask
 
 from dibs import jsontext
 from dibs.access import ADMIN
-from dibs.errors import Invalid
+from dibs.errors import Invalid, StoreUnusable
 from dibs.model import Prune
 from dibs.server import schemas
 from dibs.server.routes import REFUSALS, answered
@@ -99,7 +99,11 @@ def _add_backups(router: APIRouter, service: Service) -> None:
         by = actor or caller.actor
         with tempfile.NamedTemporaryFile(prefix="dibs-restore-") as file:
             await _received(request, file)
-            return answered({"items": await service.run(lambda: service.board.restore(file.name, actor=by))})
+            try:
+                items = await service.run(lambda: service.board.restore(file.name, actor=by))
+            except StoreUnusable as error:
+                raise Invalid(error.message.replace(file.name, "what was sent"), field="body") from error
+            return answered({"items": items})
 
 
 async def _received(request: Request, file: IO[bytes]) -> None:

@@ -152,7 +152,7 @@ class Store(ABC):
 
     @abstractmethod
     def sessions(self, *, ended: bool = False, limit: int) -> tuple[SessionView, ...]:
-        """Live sessions, or with `ended` all that are remembered, most recently seen first."""
+        """Live sessions, or with `ended` all that are remembered, most recently seen (to five seconds) first."""
 
     @abstractmethod
     def find_session(self, id: str) -> Session | None:
@@ -397,11 +397,13 @@ class Store(ABC):
 
     @abstractmethod
     def who(self) -> tuple[Holding, ...]:
-        """Everything in progress, by agent, oldest claim first; then what has no live claim, without one; then soft
-        claims."""
+        """Everything in progress, by agent, oldest claim first; then what has no live claim, with the one that lapsed;
+        then soft claims."""
 
     @abstractmethod
-    def stats(self) -> Stats: ...
+    def stats(self, *, agent: str | None = None) -> Stats:
+        """With an agent, the figures about claims, runs, waiters and sessions are its own; what it was refused counts
+        as far as it is remembered. Items are the board's."""
 
     # Waiting
 

@@ -17,6 +17,7 @@ import sys
 import time
 
 from dibs import wire
+from dibs.testing.greenroom import Called, room_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,19 +79,20 @@ def say(line: dict[str, Any]) -> None:
 
 class Actor:
     def __init__(self, recipe: dict[str, Any], folder: str, *, prefix: tuple[str, ...] = ()) -> None:
-        """`prefix` goes before the command: a tracer, for instance."""
+        """`prefix` goes before the command: a tracer, for instance. Without one it is called from the green room."""
         self._errors_path = os.path.join(folder, f"actor-{os.urandom(4).hex()}.err")
-        with open(self._errors_path, "wb") as errors:
-            self.process = subprocess.Popen(
-                [*prefix, sys.executable, "-m", "dibs.testing.actor"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-            )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self._orders, self._answers = self.process.stdin, self.process.stdout
+        orders, self._orders = os.pipe()
+        self._answers, answers = os.pipe()
         self._buffer = b""
+        with open(self._errors_path, "wb") as errors:
+            self.process: Called | subprocess.Popen[bytes]
+            if prefix:
+                command = [*prefix, sys.executable, "-m", "dibs.testing.actor"]
+                self.process = subprocess.Popen(command, stdin=orders, stdout=answers, stderr=errors)
+            else:
+                self.process = room_for(recipe["call"]).call(orders, answers, errors.fileno())
+        os.close(orders)
+        os.close(answers)
         self._send(recipe)
 
     @property
@@ -139,21 +141,17 @@ class Actor:
         self.await_stop()
 
     def await_stop(self) -> None:
-        end = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < end:
-            pid, status = os.waitpid(self.pid, os.WUNTRACED | os.WNOHANG)
-            if pid:
-                assert os.WIFSTOPPED(status), f"actor {self.pid} ended instead of stopping\n{self.errors()}"
-                return
-            time.sleep(0.001)  # bounded polling: waiting for a child has no time limit
-        raise AssertionError(f"actor {self.pid} did not stop within {PATIENCE_SECONDS:g} s")
+        assert isinstance(self.process, Called), "whoever traces it hears of its stops"
+        stopped = self.process.await_stop(PATIENCE_SECONDS)
+        assert stopped, f"actor {self.pid} ended, or did not stop within {PATIENCE_SECONDS:g} s\n{self.errors()}"
 
     def resume(self) -> None:
         self.process.send_signal(signal.SIGCONT)
 
     def leave(self) -> None:
         """Let it end by itself: there are no more orders."""
-        self._orders.close()
+        os.close(self._orders)
+        self._orders = -1
         try:
             self.process.wait(PATIENCE_SECONDS)
         finally:
@@ -163,14 +161,18 @@ class Actor:
         """Make sure that it is gone; an actor does not outlive its test."""
         if self.process.poll() is None:
             self.kill()
-        self._orders.close()
-        self._answers.close()
+        for file in (self._orders, self._answers):
+            if file >= 0:
+                os.close(file)
+        self._orders = self._answers = -1
+        if isinstance(self.process, Called):
+            self.process.close()
 
     # Lines
 
     def _send(self, order: dict[str, Any]) -> None:
         try:
-            os.write(self._orders.fileno(), json.dumps(order).encode() + b"\n")
+            os.write(self._orders, json.dumps(order).encode() + b"\n")
         except BrokenPipeError:
             raise Gone(f"actor {self.pid} is gone\n{self.errors()}") from None
 
@@ -198,7 +200,7 @@ class Actor:
             left = end - time.monotonic()
             if left <= 0 or not poll.poll(left * 1000):
                 raise AssertionError(f"actor {self.pid} did not answer within {patience_seconds:g} s\n{self.errors()}")
-            read = os.read(self._answers.fileno(), 1 << 16)
+            read = os.read(self._answers, 1 << 16)
             if not read:
                 raise Gone(f"actor {self.pid} ended without an answer\n{self.errors()}")
             self._buffer += read

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SESSIONS = ("ann-1", "ann-2", "bob-1", "cyd-1")
 ENDED = ("done", "rejected", "cancelled")
+#: Of every item here.
+ACTION = "task"
 #: What of an item both sides have to agree on.
 COMPARED = (
     *("status", "token", "strikes", "failures", "attempts", "priority", "revision", "title", "depends_on", "retries"),
@@ -39,10 +41,13 @@ class Comparison:
         self.board, self.other = harness.board(), harness.board()
         self.model = Reference(harness.clock.now())
 
-    def begin(self, limit: int | None, total: int | None) -> None:
-        """The sessions, a few items, and limits for one of the agents."""
+    def begin(self, limit: int | None, total: int | None, *, drafts: bool) -> None:
+        """The sessions, a few items, limits for one of the agents, and for another perhaps nothing but drafts."""
         self.board.set_agent("ann", max_claims=limit, max_claims_total=total)
         self.model.limits["ann"] = (limit, total)
+        if drafts:
+            self.board.set_agent("cyd", sensitive_actions=[ACTION])
+            self.model.drafters.add("cyd")
         for session in SESSIONS:
             self.start(session)
         for priority in (1, 2, 2):

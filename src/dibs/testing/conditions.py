@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dibs.board import Board
-    from dibs.model import Event, Holding, Item
+    from dibs.model import Event, Holding, Item, Ticket
 
 ENDED = ("done", "failed", "rejected", "cancelled")
 #: Where a look at the dependencies decides whether it is `blocked`.
@@ -56,7 +56,7 @@ def blocked_now(items: Sequence[Item]) -> list[str]:
     return [*found, *_circles(by_id)]
 
 
-def queues_fit(board: Board, item: Item) -> list[str]:
+def queues_fit(board: Board, item: Item, waiters: Sequence[Ticket]) -> list[str]:
     """Offers are of ready items, to whoever has a ticket; nobody waits for what is free or over."""
     found = []
     if (item.offered_to is None) != (item.offer_expires_at is None):
@@ -65,7 +65,6 @@ def queues_fit(board: Board, item: Item) -> list[str]:
         if item.status != "ready":
             found.append(f"{item.id} is {item.status} and offered to {item.offered_to}")
         found += _has_ticket(board, item.id, item.offered_to)
-    waiters = board.get(item.id).waiters
     if waiters and item.status in ENDED:
         found.append(f"{item.id} is {item.status} and {waiters[0].session} waits for it")
     if waiters and item.status == "ready" and item.offered_to is None:
@@ -88,9 +87,8 @@ def resources_apart(holdings: Iterable[Holding]) -> list[str]:
     ]
 
 
-def floors_hold(board: Board, events: Sequence[Event]) -> list[str]:
+def floors_hold(board: Board, floors: Mapping[str, int], events: Sequence[Event]) -> list[str]:
     """New items begin at the token floor, which only rises; a cursor below the event floor is refused."""
-    _, floors = next(iter(board.export()))
     begun = [(event.item, event.token) for event in events if event.kind == "added"]
     found = [
         f"{late} begins at token {token}, after {early} began at {before}"

@@ -52,9 +52,9 @@ class Driven(RuleBasedStateMachine):
         self.both = Comparison(type(self).open_harness(), self.met)
         self.model, self.board, self.other = self.both.model, self.both.board, self.both.other
 
-    @initialize(limit=st.sampled_from((1, 1, 2, None)), total=st.sampled_from((None, None, 1, 3)))
-    def begin(self, limit: int | None, total: int | None) -> None:
-        self.both.begin(limit, total)
+    @initialize(limit=st.sampled_from((1, 1, 2, None)), total=st.sampled_from((None, None, 1, 3)), drafts=st.booleans())
+    def begin(self, limit: int | None, total: int | None, drafts: bool) -> None:
+        self.both.begin(limit, total, drafts=drafts)
 
     @invariant()
     def both_look_the_same(self) -> None:

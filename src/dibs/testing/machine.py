@@ -12,8 +12,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from dibs.testing.driving import items, sessions
 from dibs.testing.machine_claims import Claims
-from dibs.testing.machine_items import Items
+from dibs.testing.machine_items import ITEMS_MAX, Items
 from dibs.testing.machine_queues import Queues
 
 if TYPE_CHECKING:
@@ -36,7 +40,35 @@ ANSWERS = frozenset(
 
 
 class BoardMachine(Items, Queues, Claims):
-    pass
+    """The steps that take several parts are such as would not come about by chance often enough."""
+
+    @precondition(lambda self: self.model.drafters)
+    @rule(item=items)
+    def claim_what_was_approved(self, item: int) -> None:
+        """By one who may only draft."""
+        if not self.both.all_in("pending_approval"):
+            self.both.draft(item)
+        self.approve(item, "pat", done=False)
+        approved = [id for id, row in self.model.items.items() if row["approved"]]
+        if approved:
+            self.both.claim(approved[item % len(approved)], "cyd-1")
+
+    @rule(item=items, verb=st.sampled_from(("release", "release", "park", "reject")))
+    def let_go_of_what_is_held(self, item: int, verb: str) -> None:
+        self._finish(verb, *self.both.shown(item, "holder", "latest"))
+
+    @rule(item=items)
+    def done_while_something_depends_on_it(self, item: int) -> None:
+        id, holder, token = self.both.shown(item, "holder", "latest")
+        if len(self.model.items) < ITEMS_MAX:
+            self.both.add(depends_on=(id,))
+        self._finish("done", id, holder, token)
+
+    @rule(item=items, session=sessions)
+    def done_while_somebody_waits(self, item: int, session: str) -> None:
+        id, holder, token = self.both.shown(item, "holder", "latest")
+        self._wait(id, session, None)
+        self._finish("done", id, holder, token)
 
 
 def machine_over(open_harness: Callable[[], Harness]) -> type[BoardMachine]:

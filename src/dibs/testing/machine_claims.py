@@ -7,9 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from dibs.testing.comparison import SESSIONS
 from dibs.testing.driving import Driven, actors, items, sessions, spans, tokens, ttls
-
-endings = st.sampled_from(("release", "release", "park", "done", "done", "reject"))
 
 
 class Claims(Driven):
@@ -68,6 +67,11 @@ class Claims(Driven):
             told=True,
         )
 
+    @rule(n=st.integers(1, 3))
+    def next_for_two_of_one_agent(self, n: int) -> None:
+        for session in SESSIONS[:2]:
+            self.next(session, n)
+
     @rule(item=items, who=actors, which=tokens)
     def recover(self, item: int, who: str, which: str) -> None:
         id, session, token = self.both.shown(item, who, which)
@@ -84,16 +88,16 @@ class Claims(Driven):
         if holding is not None:
             shown = (self.both.shown(item, session, which) for item, which in holding.items())
             believed = {id: token for id, _, token in shown}
+        self._heartbeat(session, believed)
 
-        def beat() -> dict[str, Any]:
-            answer = self.other.heartbeat(session=session, holding=believed)
-            return {
-                "renewed": {one.item for one in answer.renewed},
-                "forgotten": set(answer.forgotten),
-                "lost": {one.item: one.code for one in answer.lost},
-            }
-
-        self.agree("heartbeat", lambda: self.model.heartbeat(session, believed), beat, told=True)
+    @rule(number=items, milliseconds=st.sampled_from((-1, 0, 0, 1)), named=st.booleans())
+    def heartbeat_at_the_end(self, number: int, milliseconds: int, named: bool) -> None:
+        """The holder of something says that it is alive when its claim ends, or just before or after that."""
+        id, session, token = self.both.shown(number, "holder", "latest")
+        claim = self.model.live(id)
+        if claim is not None:
+            self.both.let_pass((claim["expires_at"] - self.model.now + milliseconds) / 1000)
+        self._heartbeat(session, {id: token} if named else None)
 
     @rule(item=items, who=actors, which=tokens)
     def renew(self, item: int, who: str, which: str) -> None:
@@ -122,17 +126,7 @@ class Claims(Driven):
         which=tokens,
     )
     def finish(self, verb: str, item: int, who: str, which: str) -> None:
-        id, session, token = self.both.shown(item, who, which)
-        known: dict[str, Any] = {"session": session, "token": token}
-
-        def finish() -> str:
-            if verb == "reject":
-                return self.board.reject(id, reason="no", **known).status
-            if verb == "done":
-                return self.board.done(id, **known).item.status
-            return self.board.release(id, park=verb == "park", **known).item.status
-
-        self.agree(verb, lambda: self.model.finish(verb, id, session, token), finish, told=True)
+        self._finish(verb, *self.both.shown(item, who, which))
 
     @rule(item=items, who=actors, which=tokens)
     def fail(self, item: int, who: str, which: str) -> None:
@@ -186,3 +180,26 @@ class Claims(Driven):
             ends += [item[name] for name in ("not_before", "offer_expires_at") if item[name] is not None]
         ahead = [end - self.model.now for end in ends if end > self.model.now]
         self.both.let_pass((min(ahead, default=1000) + milliseconds) / 1000)
+
+    def _heartbeat(self, session: str, believed: dict[str, int | None] | None) -> None:
+        def beat() -> dict[str, Any]:
+            answer = self.other.heartbeat(session=session, holding=believed)
+            return {
+                "renewed": {one.item for one in answer.renewed},
+                "forgotten": set(answer.forgotten),
+                "lost": {one.item: one.code for one in answer.lost},
+            }
+
+        self.agree("heartbeat", lambda: self.model.heartbeat(session, believed), beat, told=True)
+
+    def _finish(self, verb: str, id: str, session: str, token: int | None) -> None:
+        known: dict[str, Any] = {"session": session, "token": token}
+
+        def finish() -> str:
+            if verb == "reject":
+                return self.board.reject(id, reason="no", **known).status
+            if verb == "done":
+                return self.board.done(id, **known).item.status
+            return self.board.release(id, park=verb == "park", **known).item.status
+
+        self.agree(verb, lambda: self.model.finish(verb, id, session, token), finish, told=True)

@@ -50,7 +50,7 @@ REMEMBERED = 20
 #: the first of that name does not wait for the second, which nobody could tell from the history. What is pruned has
 #: ended for longer than anybody takes from looking for an id to adding it.
 SAME_ID_SECONDS = 0.5
-PRUNED_SECONDS = 8 * SAME_ID_SECONDS
+PRUNED_SECONDS = 16 * SAME_ID_SECONDS
 ENDED = ("done", "failed", "rejected", "cancelled")
 
 

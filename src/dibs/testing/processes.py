@@ -23,17 +23,18 @@ def alive(pids: list[int]) -> list[int]:
 
 def await_gone(pids: list[int], patience_seconds: float) -> None:
     """Wait for them to end by themselves, then kill those that have not."""
-    left = _left(pids, patience_seconds)
+    left = left_after(patience_seconds, pids)
     for pid in left:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-    stuck = _left(left, KILLED_SECONDS_MAX)
+    stuck = left_after(KILLED_SECONDS_MAX, left)
     assert not stuck, f"killed and still there: {stuck}"
 
 
-def _left(pids: list[int], patience_seconds: float) -> list[int]:
+def left_after(patience_seconds: float, pids: list[int]) -> list[int]:
+    """Those that have not ended by themselves within that time."""
     end = time.monotonic() + patience_seconds
     while pids and time.monotonic() < end:
         time.sleep(POLL_SECONDS)  # bounded polling: only a parent can wait for a process

@@ -16,6 +16,11 @@ def times(size: int) -> int:
     return size * FACTOR
 
 
+def rounds(few: int, many: int) -> int:
+    """Of what few show already: so few for every commit; in a soak the many, multiplied like all others."""
+    return few if FACTOR == 1 else times(many)
+
+
 def seed() -> int:
     """A new seed, or that of `DIBS_SEED`, which a failure prints so that it can be had again."""
     given = os.environ.get("DIBS_SEED")

@@ -69,7 +69,7 @@ class HttpStore(Store):
 
     def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Item, ...]:
         new = [wire.encode(item) for item in items]
-        return self._all(Item, self._write("/v1/items/batch", {"items": new, "actor": actor}, request))
+        return self._all(Item, self._write("/v1/add_many", {"items": new, "actor": actor}, request))
 
     def get(self, item: str) -> Detail:
         return wire.decode(Detail, self._read(f"/v1/items/{item}"))
@@ -354,8 +354,8 @@ class HttpStore(Store):
     def who(self) -> tuple[Holding, ...]:
         return self._all(Holding, self._read("/v1/who"))
 
-    def stats(self) -> Stats:
-        return wire.decode(Stats, self._read("/v1/stats"))
+    def stats(self, *, agent: str | None = None) -> Stats:
+        return wire.decode(Stats, self._read("/v1/stats", agent=agent))
 
     # Waiting
 

@@ -47,7 +47,7 @@ ORDER BY c.expires_at <= :now, c.agent, c.claimed_at, i.seq
 SELECT @soft FROM dibs.soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session
 
 -- name: count_waiters
-SELECT count(*) FROM dibs.tickets WHERE closed_at IS NULL AND expires_at > :now
+SELECT count(*) FROM dibs.tickets WHERE closed_at IS NULL AND expires_at > :now AND (:agent::text IS NULL OR agent = :agent)
 
 -- name: latest_ticket
 SELECT @ticket FROM dibs.tickets WHERE item = :item AND session = :session ORDER BY id DESC LIMIT 1
@@ -72,17 +72,22 @@ SELECT project, type, priority, count(*) FROM dibs.items WHERE status = 'ready'
 GROUP BY project, type, priority ORDER BY priority DESC, project, type
 
 -- name: count_live_claims
-SELECT count(*) FROM dibs.claims WHERE expires_at > :now
+SELECT count(*) FROM dibs.claims WHERE expires_at > :now AND (:agent::text IS NULL OR agent = :agent)
 
 -- name: count_live_sessions
-SELECT count(*) FROM dibs.sessions WHERE ended_at IS NULL
+SELECT count(*) FROM dibs.sessions WHERE ended_at IS NULL AND (:agent::text IS NULL OR agent = :agent)
 
 -- name: count_by_outcome
-SELECT coalesce(outcome, 'running'), count(*) FROM dibs.runs GROUP BY outcome
+SELECT coalesce(outcome, 'running'), count(*) FROM dibs.runs WHERE :agent::text IS NULL OR agent = :agent GROUP BY outcome
+
+-- name: conflicts_of_agent
+SELECT count(*) FROM dibs.activity WHERE agent = :agent AND code = 'TASK_ALREADY_CLAIMED'
 
 -- name: mean_time_to_claim
 SELECT avg(first.at - i.created_at)::double precision / 1000
-FROM (SELECT item, min(started_at) AS at FROM dibs.runs GROUP BY item) AS first JOIN dibs.items i ON i.id = first.item
+FROM (SELECT item, min(started_at) AS at FROM dibs.runs WHERE :agent::text IS NULL OR agent = :agent GROUP BY item) AS first
+JOIN dibs.items i ON i.id = first.item
 
 -- name: mean_claim_duration
-SELECT avg(ended_at - started_at)::double precision / 1000 FROM dibs.runs WHERE ended_at IS NOT NULL
+SELECT avg(ended_at - started_at)::double precision / 1000 FROM dibs.runs
+WHERE ended_at IS NOT NULL AND (:agent::text IS NULL OR agent = :agent)

@@ -57,7 +57,7 @@ ORDER BY claims.expires_at IS NULL OR claims.expires_at <= :now, claims.agent, c
 SELECT @soft FROM soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session
 
 -- name: count_waiters
-SELECT count(*) FROM tickets WHERE closed_at IS NULL AND expires_at > :now
+SELECT count(*) FROM tickets WHERE closed_at IS NULL AND expires_at > :now AND (:agent IS NULL OR agent = :agent)
 
 -- name: latest_ticket
 SELECT @ticket FROM tickets WHERE item = :item AND session = :session ORDER BY id DESC LIMIT 1
@@ -83,17 +83,22 @@ SELECT project, type, priority, count(*) FROM items WHERE status = 'ready'
 GROUP BY project, type, priority ORDER BY priority DESC, project, type
 
 -- name: count_live_claims
-SELECT count(*) FROM claims WHERE expires_at > :now
+SELECT count(*) FROM claims WHERE expires_at > :now AND (:agent IS NULL OR agent = :agent)
 
 -- name: count_live_sessions
-SELECT count(*) FROM sessions WHERE ended_at IS NULL
+SELECT count(*) FROM sessions WHERE ended_at IS NULL AND (:agent IS NULL OR agent = :agent)
 
 -- name: count_by_outcome
-SELECT coalesce(outcome, 'running'), count(*) FROM runs GROUP BY outcome
+SELECT coalesce(outcome, 'running'), count(*) FROM runs WHERE :agent IS NULL OR agent = :agent GROUP BY outcome
+
+-- name: conflicts_of_agent
+SELECT count(*) FROM activity WHERE agent = :agent AND code = 'TASK_ALREADY_CLAIMED'
 
 -- name: mean_time_to_claim
 SELECT avg(first.at - items.created_at) / 1000.0
-FROM (SELECT item, min(started_at) AS at FROM runs GROUP BY item) AS first JOIN items ON items.id = first.item
+FROM (SELECT item, min(started_at) AS at FROM runs WHERE :agent IS NULL OR agent = :agent GROUP BY item) AS first
+JOIN items ON items.id = first.item
 
 -- name: mean_claim_duration
-SELECT avg(ended_at - started_at) / 1000.0 FROM runs WHERE ended_at IS NOT NULL
+SELECT avg(ended_at - started_at) / 1000.0 FROM runs
+WHERE ended_at IS NOT NULL AND (:agent IS NULL OR agent = :agent)

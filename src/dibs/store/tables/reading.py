@@ -116,8 +116,8 @@ class Reading:
 
         return self.read(who)
 
-    def stats(self) -> Stats:
-        return self.read(_stats)
+    def stats(self, *, agent: str | None = None) -> Stats:
+        return self.read(lambda t: _stats(t, agent))
 
     def due_seconds(self, item: str | None = None) -> float | None:
         def due(t: Transaction) -> float | None:
@@ -136,7 +136,15 @@ def _holding(t: Transaction, item: str, kind: str | None) -> Holding:
     if claim is None or not holding.live(claim, t.now):
         silent = (t.now - state.item.updated_at) / 1000
         health = "unclaimed" if claim is None else "expired"
-        return Holding(item=state.item, claim=None, kind=kind, health=health, age_seconds=silent, remaining_seconds=0)
+        return Holding(
+            item=state.item,
+            claim=None,
+            kind=kind,
+            health=health,
+            age_seconds=silent,
+            remaining_seconds=0,
+            lapsed=claim,
+        )
     return Holding(
         item=state.item,
         claim=claim,
@@ -175,25 +183,26 @@ def _cursor(t: Transaction, after: int | None) -> int:
     return after
 
 
-def _stats(t: Transaction) -> Stats:
+def _stats(t: Transaction, agent: str | None) -> Stats:
     statuses = dict.fromkeys(STATUSES, 0) | dict(t.all("count_by_status"))
-    outcomes = dict(t.all("count_by_outcome"))
+    outcomes = dict(t.all("count_by_outcome", agent=agent))
     depth = [dict(zip(("project", "type", "priority", "count"), row, strict=True)) for row in t.all("ready_depth")]
     claims, ended = sum(outcomes.values()), outcomes.get("done", 0) + outcomes.get("failed", 0)
-    conflicts = _figure(t, "conflicts") or 0
+    # The counter of the whole board is not kept by agent; what is kept of each refusal names its agent.
+    conflicts = (_figure(t, "conflicts") if agent is None else _figure(t, "conflicts_of_agent", agent=agent)) or 0
     return Stats(
         items=statuses,
         ready=depth,
-        active_claims=int(_figure(t, "count_live_claims", now=t.now) or 0),
-        waiters=int(_figure(t, "count_waiters", now=t.now) or 0),
-        live_sessions=int(_figure(t, "count_live_sessions") or 0),
+        active_claims=int(_figure(t, "count_live_claims", now=t.now, agent=agent) or 0),
+        waiters=int(_figure(t, "count_waiters", now=t.now, agent=agent) or 0),
+        live_sessions=int(_figure(t, "count_live_sessions", agent=agent) or 0),
         total_claims=claims,
         outcomes=outcomes,
         conflicts_avoided=int(conflicts),
         claim_success_rate=claims / (claims + conflicts) if claims + conflicts else None,
         failure_rate=outcomes.get("failed", 0) / ended if ended else None,
-        time_to_claim_seconds=_figure(t, "mean_time_to_claim"),
-        claim_duration_seconds=_figure(t, "mean_claim_duration"),
+        time_to_claim_seconds=_figure(t, "mean_time_to_claim", agent=agent),
+        claim_duration_seconds=_figure(t, "mean_claim_duration", agent=agent),
     )
 
 

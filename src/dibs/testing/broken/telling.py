@@ -142,8 +142,20 @@ class RunsOldestFirst(Mistake):
 
 @caught_by("reading")
 class MiscountsConflicts(Mistake):
-    def stats(self) -> Stats:
-        return self.inner.stats().replace(conflicts_avoided=0)
+    def stats(self, **asked: Any) -> Stats:
+        return self.inner.stats(**asked).replace(conflicts_avoided=0)
+
+
+@caught_by("reading")
+class CreditsAnAgentWithEverything(Mistake):
+    def stats(self, *, agent: str | None = None) -> Stats:
+        return self.inner.stats()
+
+
+@caught_by("reading")
+class HidesWhoLetItLapse(Mistake):
+    def who(self) -> tuple[Holding, ...]:
+        return tuple(line.replace(lapsed=None) for line in self.inner.who())
 
 
 @caught_by("reading")

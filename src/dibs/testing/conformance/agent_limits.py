@@ -14,7 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dibs.board import Board
 
-CLAIMERS, ROOM, ROUNDS = 8, 3, 300
+CLAIMERS, ROOM = 8, 3
+ROUNDS, ROUNDS_SOAK = 100, 300
 #: Time is told in whole ones, and to be told a little late is no harm.
 MILLISECOND = 0.001
 
@@ -232,7 +233,7 @@ class TestCapacityTogether:
         actors, gate = harness.actors(CLAIMERS), harness.gate()
         sessions = [session(board, "coder") for _ in range(CLAIMERS)]
         won: Counter[str] = Counter()
-        for number in range(sizes.times(ROUNDS)):
+        for number in range(sizes.rounds(ROUNDS, ROUNDS_SOAK)):
             names = [f"{number}-{n}" for n in range(CLAIMERS)]
             added(board, *names, project=f"round-{number}")
             for n, (actor, me) in enumerate(zip(actors, sessions, strict=True)):
@@ -250,6 +251,6 @@ class TestCapacityTogether:
             for claim in held:
                 won[claim.session] += 1
                 board.done(claim.item, session=claim.session, token=claim.token)
-        print(f"{CLAIMERS} claimers with room for {ROOM}, {ROUNDS} rounds: {sorted(won.values())} won by each")
+        print(f"{CLAIMERS} claimers with room for {ROOM}, {number + 1} rounds: {sorted(won.values())} won by each")
         assert len(won) > 1, "the same process won every round: nobody raced"
         assert_sound(board)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.model import Blocker
 
-ROUNDS = 300
+ROUNDS, ROUNDS_SOAK = 100, 300
 
 
 def finish(board: Board, *items: str) -> None:
@@ -245,7 +245,7 @@ class TestFinishingTogether:
         actors, gate = harness.actors(2), harness.gate()
         sessions = [session(board, f"agent-{number}") for number in range(2)]
         last: Counter[str] = Counter()
-        for number in range(sizes.times(ROUNDS)):
+        for number in range(sizes.rounds(ROUNDS, ROUNDS_SOAK)):
             parents, child = [f"{number}-left", f"{number}-right"], f"{number}-child"
             added(board, *parents)
             added(board, child, depends_on=parents)
@@ -266,7 +266,7 @@ class TestFinishingTogether:
         finisher, adder = harness.actors(2)
         gate, me = harness.gate(), session(board)
         born: Counter[str] = Counter()
-        for number in range(sizes.times(ROUNDS)):
+        for number in range(sizes.rounds(ROUNDS, ROUNDS_SOAK)):
             parent, child = f"{number}-parent", f"{number}-child"
             added(board, parent)
             board.claim(parent, session=me)

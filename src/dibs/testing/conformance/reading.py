@@ -83,12 +83,14 @@ class TestWho:
     def test_what_has_lapsed_comes_last_and_without_a_claim(self, harness: Harness) -> None:
         board = harness.board()
         added(board, "a", "b")
-        board.claim("a", session=session(board, "ann"), ttl_seconds=TTL_SECONDS)
+        lost = board.claim("a", session=session(board, "ann"), ttl_seconds=TTL_SECONDS).claim
         board.claim("b", session=session(board, "bob"), ttl_seconds=TTL_SECONDS * 3)
         expire(harness)
         lines = board.who()
         assert [(line.item.id, line.claim is None) for line in lines] == [("b", False), ("a", True)]
         assert (lines[1].remaining_seconds, lines[1].health) == (0, "expired")
+        assert lines[1].lapsed == lost
+        assert lines[0].lapsed is None
 
     def test_health_goes_from_healthy_to_expiring(self, harness: Harness) -> None:
         harness.clock.freeze()
@@ -144,6 +146,43 @@ class TestFigures:
         assert (stats.time_to_claim_seconds, stats.claim_duration_seconds) == (10, 20)
         depth = {(line["type"], line["priority"]): line["count"] for line in stats.ready}
         assert depth == {("bug", 8): 1, ("task", 5): 1}
+
+    def test_an_agent_has_figures_of_its_own(self, harness: Harness) -> None:
+        harness.clock.freeze()
+        board = harness.board()
+        added(board, "a", "b", "c")
+        ann, bob = session(board, "ann"), session(board, "bob")
+        harness.clock.advance(10)
+        board.claim("a", session=ann)
+        board.claim("b", session=ann)
+        board.claim("c", session=bob)
+        board.wait("a", session=bob)
+        harness.clock.advance(20)
+        board.done("b", session=ann)
+        refused(ItemAlreadyClaimed, board.claim, "a", session=bob)
+        refused(ItemAlreadyClaimed, board.claim, "c", session=ann)
+        refused(ItemAlreadyClaimed, board.claim, "c", session=ann)
+        hers, his, board_wide = board.stats(agent="ann"), board.stats(agent="bob"), board.stats()
+        assert (hers.active_claims, hers.total_claims, hers.outcomes) == (1, 2, {"done": 1, "running": 1})
+        assert (hers.conflicts_avoided, hers.claim_success_rate, hers.failure_rate) == (2, 0.5, 0)
+        assert (hers.live_sessions, hers.waiters, hers.claim_duration_seconds) == (1, 0, 20)
+        assert (his.active_claims, his.total_claims, his.outcomes) == (1, 1, {"running": 1})
+        assert (his.conflicts_avoided, his.claim_success_rate, his.failure_rate) == (1, 0.5, None)
+        assert (his.live_sessions, his.waiters, his.claim_duration_seconds) == (1, 1, None)
+        assert (hers.items, hers.ready) == (board_wide.items, board_wide.ready)
+        assert board_wide.conflicts_avoided == 3
+
+    def test_an_agent_that_never_came_has_figures_of_nothing(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        board.claim("x", session=session(board, "ann"))
+        stats = board.stats(agent="nobody")
+        assert (stats.active_claims, stats.total_claims, stats.conflicts_avoided, stats.outcomes) == (0, 0, 0, {})
+        assert (stats.claim_success_rate, stats.time_to_claim_seconds, stats.claim_duration_seconds) == (
+            None,
+            None,
+            None,
+        )
 
     def test_an_empty_board_has_figures_without_rates(self, harness: Harness) -> None:
         stats = harness.board().stats()

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from dibs.board import Board
 
-CLAIMERS, ROUNDS = 8, 300
+CLAIMERS = 8
+ROUNDS, ROUNDS_SOAK = 100, 300
 
 #: Two resources, and whether they touch.
 TOUCHING: tuple[tuple[str, str, bool], ...] = (
@@ -231,7 +232,7 @@ class TestTouchingTogether:
         actors, gate = harness.actors(CLAIMERS), harness.gate()
         sessions = [session(board, f"agent-{number}") for number in range(CLAIMERS)]
         given = busy = 0
-        for number in range(sizes.times(ROUNDS)):
+        for number in range(sizes.rounds(ROUNDS, ROUNDS_SOAK)):
             project = f"round-{number}"
             items = {
                 f"{project}-{n}": ["/".join(draw.choice("ab") for _ in range(draw.randint(1, 3)))]
@@ -251,7 +252,8 @@ class TestTouchingTogether:
             busy += sum(answer.code == "RESOURCE_BUSY" for answer in answers)
             given += self.judged(board, project, items, f"seed {seed}, round {number}")
         print(
-            f"{CLAIMERS} claimers of what touches, {ROUNDS} rounds: {given} given, {busy} refused as busy, seed {seed}"
+            f"{CLAIMERS} claimers of what touches, {number + 1} rounds: {given} given, {busy} refused as busy,"
+            f" seed {seed}"
         )
         assert min(given, busy) > 0
         assert_sound(board, f"seed {seed}:")

@@ -56,7 +56,11 @@ class Holding(Moving):
         room = self._room(session)
         for item in self.items:
             self.freshen(item)
-        eligible = [item for item, row in self.items.items() if row["status"] == "ready" and row["offered_to"] is None]
+        eligible = [
+            item
+            for item, row in self.items.items()
+            if row["status"] == "ready" and row["offered_to"] is None and self._may_take(item, session)
+        ]
         eligible.sort(key=lambda item: (-self.items[item]["priority"], self.items[item]["age"]))
         given = eligible[: n if room is None else min(n, room)]
         for item in given:
@@ -95,6 +99,8 @@ class Holding(Moving):
     def finish(self, verb: str, item: str, session: str, token: int | None) -> str:
         """Release, park, done or reject."""
         self._fence(item, session, token)
+        if verb == "done" and self._only_drafts(session):
+            raise No("FORBIDDEN", agent=self.sessions[session]["agent"])
         outcome, status = ENDS[verb]
         self.end(item, outcome, status or self.rest(item))
         return str(self.items[item]["status"])
@@ -152,7 +158,16 @@ class Holding(Moving):
             raise No("TASK_NOT_CLAIMABLE", status=row["status"])
         if row["offered_to"] not in (None, session):
             raise No("TASK_NOT_CLAIMABLE", offered_to=row["offered_to"])
+        if not self._may_take(item, session):
+            raise No("FORBIDDEN", agent=self.sessions[session]["agent"])
         self._room(session)
+
+    def _may_take(self, item: str, session: str) -> bool:
+        """Who may only draft is not handed what was approved."""
+        return not (self.items[item]["approved"] and self._only_drafts(session))
+
+    def _only_drafts(self, session: str) -> bool:
+        return self.sessions[session]["agent"] in self.drafters
 
     def _room(self, session: str) -> int | None:
         agent = self.sessions[session]["agent"]

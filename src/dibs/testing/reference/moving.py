@@ -37,6 +37,8 @@ class Moving:
         self.sessions: dict[str, dict[str, Any]] = {}
         #: agent -> (most claims of a session, most claims of all its sessions)
         self.limits: dict[str, tuple[int | None, int | None]] = {}
+        #: Agents to whom everything is a sensitive action.
+        self.drafters: set[str] = set()
 
     def live(self, item: str) -> dict[str, Any] | None:
         claim = self.claims.get(item)

@@ -1,0 +1,147 @@
+"""What the session-task contract shows: tasks in flight, sessions with what they are on and what they had, figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dibs import priority, when
+from dibs.board import Board
+from dibs.model import Claim, Holding, Run, Session, SessionView
+
+#: Ends that the contract has a word of its own for. Where the holder lets go for a reason, that is told; where others
+#: do, how.
+REASONS = {"done": "completed", "owner_died": "session_dead"}
+OF_THE_HOLDER = frozenset({"released", "failed"})
+CLAIM_HISTORY = 10
+
+
+def in_flight(board: Board, session: str | None, *, expired: bool) -> dict[str, Any]:
+    held = _claimed(board.who(), expired=expired)
+    found = [(line, claim) for line, claim in held if session in (None, claim.session)]
+    by_session = Counter(claim.session for _, claim in found)
+    summary = {"total": len(found), "bySession": dict(by_session)}
+    return {"inFlight": [_in_flight(line, claim) for line, claim in found], "summary": summary}
+
+
+def summary(board: Board) -> dict[str, Any]:
+    current = _current(board)
+    sessions = [_summary(board, view, current.get(view.session.id)) for view in board.sessions()]
+    working = sum(one["currentTaskId"] is not None for one in sessions)
+    return {"sessions": sessions, "summary": {"total": len(sessions), "working": working}}
+
+
+def current_task(board: Board, session: str) -> dict[str, Any] | None:
+    """What a session is on: of several, what it claimed last."""
+    return _current(board).get(session)
+
+
+def release_reason(outcome: str, reason: str | None) -> str:
+    """Why a claim is over, in one word if there is one."""
+    if outcome in OF_THE_HOLDER and reason:
+        return reason
+    return REASONS.get(outcome, outcome)
+
+
+def _claimed(lines: Sequence[Holding], *, expired: bool = False) -> Iterable[tuple[Holding, Claim]]:
+    """What is held, with the claim by which it is."""
+    for line in lines:
+        claim = line.claim or (line.lapsed if expired else None)
+        if claim is not None:
+            yield line, claim
+
+
+def _in_flight(line: Holding, claim: Claim) -> dict[str, Any]:
+    item = line.item
+    return {
+        "taskId": item.id,
+        "task": {"title": item.title, "phase": item.phase, "priority": priority.name(item.priority)},
+        "claim": {**times(claim), "agentType": line.kind, "healthStatus": line.health},
+    }
+
+
+def times(claim: Claim) -> dict[str, Any]:
+    return {
+        "sessionId": claim.session,
+        "claimedAt": when.iso(claim.claimed_at),
+        "expiresAt": when.iso(claim.expires_at),
+    }
+
+
+def _current(board: Board) -> dict[str, dict[str, Any]]:
+    held = sorted(_claimed(board.who()), key=lambda pair: pair[1].claimed_at)
+    return {claim.session: _task(line, claim) for line, claim in held}
+
+
+def _task(line: Holding, claim: Claim) -> dict[str, Any]:
+    return {
+        "taskId": line.item.id,
+        "title": line.item.title,
+        "claim": {"claimedAt": when.iso(claim.claimed_at), "remainingMs": milliseconds(line.remaining_seconds)},
+    }
+
+
+def session(session: Session) -> dict[str, Any]:
+    return {
+        "sessionId": session.id,
+        "agent": session.agent,
+        "agentType": session.kind,
+        "meta": session.meta,
+        "startedAt": when.iso(session.started_at),
+        "lastSeenAt": when.iso(session.seen_at),
+    }
+
+
+def _summary(board: Board, view: SessionView, current: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        **session(view.session),
+        "currentTaskId": None if current is None else current["taskId"],
+        "currentTaskClaimedAt": None if current is None else current["claim"]["claimedAt"],
+        "currentTask": current,
+        "claimHistory": [_past(run) for run in _history(board, view)],
+    }
+
+
+def _history(board: Board, view: SessionView) -> list[Run]:
+    """The last claims of a session that are over, newest first. What it holds stands among its runs as well."""
+    ended = [run for run in view.recent if run.ended_at is not None]
+    going_on = len(view.recent) - len(ended)
+    if going_on and len(view.recent) >= CLAIM_HISTORY:
+        runs = board.runs(session=view.session.id, limit=CLAIM_HISTORY + max(view.claims, going_on))
+        ended = [run for run in runs if run.ended_at is not None]
+    return ended[:CLAIM_HISTORY]
+
+
+def _past(run: Run) -> dict[str, Any]:
+    return {
+        "taskId": run.item,
+        "claimedAt": when.iso(run.started_at),
+        "releasedAt": when.iso(run.started_at + duration(run)),
+        "releaseReason": release_reason(run.outcome or "", run.reason),
+        "duration": duration(run),
+    }
+
+
+def stats(board: Board) -> dict[str, Any]:
+    figures, held = board.stats(), list(_claimed(board.who()))
+    ends = {outcome: count for outcome, count in figures.outcomes.items() if outcome != "running"}
+    rate = figures.claim_success_rate
+    return {
+        "activeClaims": figures.active_claims,
+        "totalClaims": figures.total_claims,
+        "conflictsAvoided": figures.conflicts_avoided,
+        "claimSuccessRate": 1.0 if rate is None else rate,
+        "averageClaimMs": milliseconds(figures.claim_duration_seconds or 0),
+        "bySession": dict(Counter(claim.session for _, claim in held)),
+        "healthStatus": dict(Counter(line.health for line, _ in held)),
+        "releaseReasons": {release_reason(outcome, None): count for outcome, count in ends.items()},
+    }
+
+
+def duration(run: Run) -> int:
+    return (run.started_at if run.ended_at is None else run.ended_at) - run.started_at
+
+
+def milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
