@@ -156,3 +156,23 @@ def test_a_person_rejects_and_an_agent_only_what_it_holds(shop: Served) -> None:
     shop.board.add("R", id="r")
     assert shop.caller(AGENT, "coder")("POST", "/v1/items/r/reject", {"reason": "no"}).status == 403
     assert shop.admin("POST", "/v1/items/r/reject", {"reason": "no"}).status != 403
+
+
+#: What anybody on the machine may know: that the server is there, whether it can serve, what it speaks.
+OPEN = {("GET", "/livez"), ("GET", "/readyz")}
+
+
+def test_without_a_key_nothing_is_told_and_nothing_is_done(shop: Served) -> None:
+    """Every route there is, also those of foreign contracts, whatever body they want."""
+    document = shop.nobody.ok("GET", "/openapi.json")
+    before = shop.board.events(newest=True, limit=1)
+    for path, methods in document["paths"].items():
+        for method in methods:
+            if (method.upper(), path) in OPEN:
+                continue
+            place = path.replace("{", "").replace("}", "")
+            for body in (None, {}):
+                answer = shop.nobody(method.upper(), place, None if method == "get" else body)
+                # What does not even have the shape may be found wrong before anybody is asked who they are.
+                assert answer.status in (400, 401, 422), (method, path, answer.status, answer.body)
+    assert shop.board.events(newest=True, limit=1) == before
