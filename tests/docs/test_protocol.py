@@ -21,6 +21,7 @@ from dibs.model import EDITABLE, STATUSES, NewItem
 from dibs.rules.items import APPROVED_CONTENT, HELD_CONTENT
 from dibs.rules.resources import normal, overlap
 from dibs.rules.table import RESTING, TRANSITIONS
+from dibs.server.verbs import VERBS
 from dibs.store.contract import Store
 from dibs.value import Value
 from tests.docs.board import Led
@@ -31,14 +32,11 @@ from tests.docs.test_readme import kinds
 PROTOCOL = read("docs/protocol.md")
 
 #: What a board has besides verbs.
-NO_VERBS = {
-    *("close", "check", "watch", "bury_the_dead"),
-    *("create_key", "keep_key", "keys", "revoke_key"),  # in the guide to the server
-}
+NO_VERBS = {"close", "check", "watch", "bury_the_dead", "keep_key"}
 #: Verbs that say no only to wrong input, or when the store does not answer.
 NEVER_REFUSED = {
     *("list", "set_agent", "agents", "sessions", "sweep", "prune", "export"),
-    *("runs", "activity", "who", "stats"),
+    *("runs", "activity", "who", "stats", "keys"),
 }
 #: How the picture says what is no call: the words for these verbs of the table. `edit` is not drawn.
 DRAWN = {"expire": "expiry", "owner_died": "dead owner", "settle": "unblocked", "edit": "due"}
@@ -81,8 +79,7 @@ def check_facts(text: str, refusals: list[DibsError]) -> None:
     seen: dict[str, set[str]] = {}
     for refusal in refusals:
         seen.setdefault(refusal.code, set()).update(refusal.facts)
-    # Only a server asks who somebody is.
-    assert seen.keys() == told.keys() - {Unauthenticated.code}
+    assert seen.keys() == told.keys() - {Unauthenticated.code}, "which only a server says"
     for name, facts in seen.items():
         assert facts == told[name] or (name == Invalid.code and facts >= told[name]), name
 
@@ -101,7 +98,7 @@ def check_verbs(text: str) -> None:
 def check_signatures(text: str) -> None:
     for verb in re.findall(r"^### (\w+)$", section(text, "## Verbs"), re.MULTILINE):
         unwrapped = " ".join(section(text, f"### {verb}").split())
-        said = re.search(rf"`{verb}\(([^)]*)\)(?: -> ([\w ]+))?`", unwrapped)
+        said = re.search(rf"`{verb}\(([^)]*)\)(?: -> ([\w ,\[\]]+))?`", unwrapped)
         assert said, f"{verb} has no signature"
         words, answer = said.groups()
         needed, _, optional = words.partition("[")
@@ -122,6 +119,11 @@ def check_values(text: str) -> None:
         if isinstance(kind, type) and issubclass(kind, Value) and kind not in (Value, NewItem, model.Request)
     }
     assert told == known
+
+
+def check_routes(text: str) -> None:
+    told = {(code(verb)[0], code(route)[0], role) for verb, route, role in table(text, "verb", "route")}
+    assert told == {(verb.name, f"{verb.method} {verb.path.replace(':path', '')}", verb.role) for verb in VERBS}
 
 
 def check_example(text: str) -> None:
@@ -282,6 +284,7 @@ CHECKS: tuple[Callable[[str], None], ...] = (
     check_priorities,
     check_resources,
     check_approved_content,
+    check_routes,
 )
 LED_CHECKS: tuple[Callable[[str, Led], None], ...] = (
     check_tickets,

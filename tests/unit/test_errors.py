@@ -11,7 +11,7 @@ import pytest
 from dibs import errors, wire
 from dibs.errors import DibsError
 
-#: From DESIGN.md: code -> HTTP status, exit code.
+#: Code -> HTTP status, exit code.
 DESIGN = {
     "TASK_NOT_FOUND": (404, 5),
     "SESSION_NOT_FOUND": (404, 5),

@@ -63,6 +63,8 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         self._pid = os.getpid()
         self._current: SqliteTransaction | None = None
         self._row = Row()
+        #: How many transactions there were; with many threads, less than there was work.
+        self.commits = 0
         self._connection: apsw.Connection | None = self._open(create)
         _stores.append(ref(self, _stores.remove))
 
@@ -243,6 +245,7 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             for piece in pieces:
                 self._do_apart(connection, piece)
         connection.execute("COMMIT")
+        self.commits += 1
         if any(piece.changed for piece in pieces):
             self._bell.ring()
         for piece in pieces:
