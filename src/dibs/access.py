@@ -18,12 +18,14 @@ VIEWER, AGENT, ADMIN, LOGIN = "viewer", "agent", "admin", "login"
 #: From the least to the most; each may what those before it may.
 ROLES = (VIEWER, AGENT, ADMIN)
 PREFIX = "dibs"
+#: How long a login key is good at most.
+LOGIN_SECONDS = 600.0
 
 
 def made(role: str, agent: str | None) -> tuple[Key, str]:
     """A new key and its secret, which is told once."""
     if role not in (*ROLES, LOGIN):
-        raise Invalid(f"{role!r} is no role; {', '.join(ROLES)} are", field="role")
+        raise no_role(role)
     id = os.urandom(5).hex()
     secret = f"{PREFIX}_{id}_{urlsafe_b64encode(os.urandom(32)).rstrip(b'=').decode()}"
     return Key(id=id, role=role, agent=agent, digest=digest(secret)), secret
@@ -31,13 +33,17 @@ def made(role: str, agent: str | None) -> tuple[Key, str]:
 
 def told(id: str, role: str, agent: str | None, digest: str) -> Key:
     """A key that its maker describes, without the secret."""
-    if role not in ROLES:
-        raise Invalid(f"{role!r} is no role; {', '.join(ROLES)} are", field="role")
+    if role not in (*ROLES, LOGIN):
+        raise no_role(role)
     if not (id.isalnum() and id.isascii() and len(id) <= 64):
         raise Invalid("the id of a key is letters and digits", field="id")
     if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
         raise Invalid("a digest is the SHA-256 of the secret, as 64 hexadecimal digits", field="digest")
     return Key(id=id, role=role, agent=agent, digest=digest)
+
+
+def no_role(role: str) -> Invalid:
+    return Invalid(f"{role!r} is no role; {', '.join(ROLES)} are", field="role")
 
 
 def digest(secret: str) -> str:
@@ -49,6 +55,18 @@ def id_of(secret: str) -> str | None:
     prefix, _, rest = secret.partition("_")
     id, _, random = rest.partition("_")
     return id if prefix == PREFIX and id.isalnum() and id.isascii() and random else None
+
+
+def lasting_seconds(role: str, asked: float | None) -> float | None:
+    """How long a new key is good; None is until it is revoked."""
+    return min(asked or LOGIN_SECONDS, LOGIN_SECONDS) if role == LOGIN else asked
+
+
+def without_secrets(text: str) -> str:
+    """A text in which every secret is cut down to the id of its key."""
+    import re
+
+    return re.sub(rf"\b({PREFIX}_[0-9A-Za-z]+_)[0-9A-Za-z_-]+", r"\1***", text) if f"{PREFIX}_" in text else text
 
 
 def fits(key: Key, secret: str) -> bool:

@@ -280,18 +280,14 @@ class Board:
         from dibs import access
 
         key, secret = access.made(role, None if agent is None else check.agent_name(agent))
-        if seconds is not None:
-            seconds = check.number(seconds, "seconds", low=1, high=1e9)
-        return self.store.put_key(key, seconds=seconds), secret
+        return self.store.put_key(key, seconds=_lasting(role, seconds)), secret
 
     def keep_key(self, id: str, role: str, agent: str | None, digest: str, seconds: float | None) -> Key:
         """Keep a key whose secret somebody else made, and does not tell."""
         from dibs import access
 
         agent = None if agent is None else check.agent_name(agent)
-        if seconds is not None:
-            seconds = check.number(seconds, "seconds", low=1, high=1e9)
-        return self.store.put_key(access.told(id, role, agent, digest), seconds=seconds)
+        return self.store.put_key(access.told(id, role, agent, digest), seconds=_lasting(role, seconds))
 
     def keys(self) -> tuple[Key, ...]:
         return self.store.keys()
@@ -761,6 +757,14 @@ def seed(board: Board, agents: Mapping[str, Mapping[str, Any]]) -> None:
                     board.set_agent(name, **fields)
                 except TypeError as error:
                     raise Invalid(f"{config.FILE_NAME}: [agents.{name}]: {error}", field=name) from error
+
+
+def _lasting(role: str, seconds: float | None) -> float | None:
+    from dibs import access
+
+    if seconds is not None:
+        seconds = check.number(seconds, "seconds", low=1, high=1e9)
+    return access.lasting_seconds(role, seconds)
 
 
 def _links_and_cost(

@@ -1,7 +1,7 @@
 """Settings: the numbers of DESIGN's defaults, each of which `dibs.toml` may change, and the environment's names.
 
-`Settings` is a plain value; `load` reads the `[board]` table of a `dibs.toml` if there is one. Reading TOML costs
-15 ms of imports, so it happens only where a file exists.
+`Settings` is a plain value; `load` reads the `[board]` table of a `dibs.toml` if there is one, `load_server` the
+`[server]` table. Reading TOML costs 15 ms of imports, so it happens only where a file exists.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ ENV_STORE = "DIBS_STORE"
 ENV_SESSION = "DIBS_SESSION"
 ENV_AGENT = "DIBS_AGENT"
 ENV_TOKEN = "DIBS_CLAIM_TOKEN"
+ENV_KEY = "DIBS_KEY"
 
 
 class Settings(Value):
@@ -50,7 +51,24 @@ class Settings(Value):
     network_filesystem: bool = False
 
 
+class ServerSettings(Value):
+    """Where and how `dibs serve` serves a board. `names`: those by which it is called beside its own address."""
+
+    host: str = "127.0.0.1"
+    port: int = 8377
+    names: tuple[str, ...] = ()
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    insecure: bool = False
+    workers: int = 1
+    log_json: bool = False
+    subscribers_max: int = 10_000
+
+
 DEFAULTS = Settings()
+SERVER_DEFAULTS = ServerSettings()
+PORT_MAX = 65535
+WORKERS_MAX = 64
 
 
 def load(folder: str) -> tuple[Settings, dict[str, dict[str, Any]]]:
@@ -72,6 +90,18 @@ def find_file(folder: str) -> str | None:
 
 
 def read(path: str) -> tuple[Settings, dict[str, dict[str, Any]]]:
+    tables = read_tables(path)
+    return from_table(tables["board"], path), tables["agents"]
+
+
+def load_server(folder: str) -> ServerSettings:
+    """How to serve, as the nearest `dibs.toml` says."""
+    path = find_file(folder)
+    return SERVER_DEFAULTS if path is None else server_from_table(read_tables(path)["server"], path)
+
+
+def read_tables(path: str) -> dict[str, dict[str, Any]]:
+    """The tables that we know, as they stand there."""
     import tomllib
 
     try:
@@ -79,10 +109,10 @@ def read(path: str) -> tuple[Settings, dict[str, dict[str, Any]]]:
             tables = tomllib.load(file)
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"{path}: {error}", field=FILE_NAME) from error
-    board, agents = tables.get("board", {}), tables.get("agents", {})
-    if not isinstance(board, dict) or not isinstance(agents, dict):
-        raise Invalid(f"{path}: [board] and [agents.NAME] are tables", field=FILE_NAME)
-    return from_table(board, path), agents
+    known = {name: tables.get(name, {}) for name in ("board", "server", "agents")}
+    if not all(isinstance(table, dict) for table in known.values()):
+        raise Invalid(f"{path}: [board], [server] and [agents.NAME] are tables", field=FILE_NAME)
+    return known
 
 
 def from_table(table: dict[str, Any], source: str) -> Settings:
@@ -107,6 +137,43 @@ def from_table(table: dict[str, Any], source: str) -> Settings:
             f"{source}: person_ttl_seconds must lie between ttl_seconds_min and person_ttl_seconds_max",
             field="person_ttl_seconds",
         )
+    return settings
+
+
+def server_from_table(table: dict[str, Any], source: str) -> ServerSettings:
+    """The same for `[server]`; files are named from the folder in which `source` lies."""
+    given = dict(table)
+    for name, value in table.items():
+        if name not in ServerSettings._fields:
+            raise Invalid(f"{source}: [server] has no setting {name!r}", field=name)
+        default = getattr(SERVER_DEFAULTS, name)
+        if isinstance(default, bool):
+            wanted, right = "true or false", isinstance(value, bool)
+        elif isinstance(default, int):
+            wanted, right = "a whole number", isinstance(value, int) and not isinstance(value, bool)
+        elif isinstance(default, tuple):
+            wanted = "a list of names"
+            right = isinstance(value, list) and all(isinstance(one, str) and one for one in value)
+            given[name] = tuple(value) if right else ()
+        else:
+            wanted, right = "text", isinstance(value, str) and bool(value)
+        if not right:
+            raise Invalid(f"{source}: {name} must be {wanted}", field=name)
+        if name in ("tls_cert", "tls_key"):
+            given[name] = os.path.join(os.path.dirname(source), value)
+    return checked_server(SERVER_DEFAULTS.replace(**given), f"{source}: ")
+
+
+def checked_server(settings: ServerSettings, source: str = "") -> ServerSettings:
+    """The settings, if they go together."""
+    if not 0 <= settings.port <= PORT_MAX:
+        raise Invalid(f"{source}port must lie between 0 and {PORT_MAX}", field="port")
+    if not 1 <= settings.workers <= WORKERS_MAX:
+        raise Invalid(f"{source}workers must lie between 1 and {WORKERS_MAX}", field="workers")
+    if settings.subscribers_max < 0:
+        raise Invalid(f"{source}subscribers_max must not be below zero", field="subscribers_max")
+    if (settings.tls_cert is None) != (settings.tls_key is None):
+        raise Invalid(f"{source}tls_cert and tls_key are given together", field="tls_cert")
     return settings
 
 

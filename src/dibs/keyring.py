@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 
+from dibs.config import ENV_KEY
 from dibs.errors import Invalid
 
-ENV_KEY = "DIBS_KEY"
 FILE_NAME = "server-key.json"
 
 
@@ -42,10 +42,22 @@ def keep(url: str, secret: str, board_folder: str | None) -> str:
 
 
 def kept(url: str, board_folder: str | None) -> str | None:
-    """The key that an earlier server at this address left."""
+    """The key that an earlier server of this board, or at this address, left."""
     path = _note_path(url) if board_folder is None else os.path.join(board_folder, FILE_NAME)
     found = _read(path)
     return None if found is None else found.get("key")
+
+
+def served_at(board_folder: str) -> str | None:
+    """Where the board in this folder was last served."""
+    found = _read(os.path.join(board_folder, FILE_NAME))
+    return None if found is None else found.get("url")
+
+
+def folder_of(board_url: str) -> str | None:
+    """Where a board's file lies; None if it is no file."""
+    path = board_url.removeprefix("sqlite:")
+    return None if "://" in path else os.path.dirname(os.path.abspath(path))
 
 
 def _address(url: str) -> str:

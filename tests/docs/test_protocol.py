@@ -363,12 +363,16 @@ LINES = {
     "import": ("dibs init --store new.db >/dev/null; dibs import board.jsonl --store new.db", 0),
     "copy": ("dibs copy . copy.db", 0),
     "migrate": ("dibs migrate", 0),
+    "key create": ("dibs key create --role viewer", 0),
+    "key list": ("dibs key list", 0),
+    "key revoke": ("dibs key revoke $(dibs key list | awk 'NR == 2 { print $1 }')", 0),
+    "config": ("dibs config", 0),
     "completion": ("dibs completion bash", 0),
 }
 #: How a line of the above is named where its command gives more than one shape.
 WHICH = re.compile(r" (--\w+|ITEM)$")
-#: It takes its time, and has tests of its own.
-NOT_RUN = {"demo"}
+#: They take their time, or a server, and have tests of their own.
+NOT_RUN = {"demo", "serve", "key link"}
 
 
 def check_json(text: str, shop: Shop) -> None:

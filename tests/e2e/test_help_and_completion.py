@@ -25,6 +25,7 @@ BEFORE: dict[str, tuple[tuple[str, ...], ...]] = {
     "reject": NEEDS_APPROVAL,
     "restore": (ADD_FIX_LOGIN, ("backup", "backup.db")),
     "import": (),
+    "key list": (("key", "create", "--role", "viewer"),),
 }
 NEED_A_CLAIM = (
     "heartbeat",
@@ -42,6 +43,8 @@ NEED_A_CLAIM = (
 )
 BEFORE |= dict.fromkeys(NEED_A_CLAIM, (ADD_FIX_LOGIN, CLAIM_FIX_LOGIN))
 SLOW = {"demo"}
+#: They need a server, a key, a certificate, and have tests of their own beside those of the server.
+NOT_ALONE = {"serve", "key revoke", "key link"}
 
 
 def test_help_lists_every_command(bare: Dibs) -> None:
@@ -72,7 +75,7 @@ def test_help_of_a_family_shows_its_commands(bare: Dibs, family: str) -> None:
     assert shown == [name for name in COMMANDS if name.startswith(family + " ")]
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in SLOW])
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in SLOW | NOT_ALONE])
 def test_every_example_works(dibs: Dibs, name: str) -> None:
     (dibs.folder / "items.jsonl").write_text('{"title": "From a file"}\n')
     dibs.ok("export", "export.jsonl")

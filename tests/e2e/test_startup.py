@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.e2e.conftest import Dibs
+from tests.server.process import Serving
 
 #: Each of these costs milliseconds that an agent pays with every claim and every heartbeat.
 FORBIDDEN = {
@@ -86,6 +87,30 @@ def test_a_hot_command_imports_nothing_heavy(dibs: Dibs, words: tuple[str, ...])
     assert "apsw" in imported
     assert not imported & FORBIDDEN
     assert not {name for name in imported if name.startswith(("dibs.server", "dibs.testing", "dibs.cli.demo"))}
+
+
+#: What a request over HTTP needs of the standard library, and nothing else of what is forbidden.
+OVER_HTTP = {"contextlib", "datetime", "json", "re", "socket", "urllib"}
+
+
+def test_a_claim_over_http_imports_only_the_client_of_the_standard_library(dibs: Dibs) -> None:
+    dibs.ok("add", "x", "--id", "x")
+    with Serving(dibs.folder, "--quiet") as server:
+        environment = dibs.environment | {"DIBS_STORE": server.url, "HOME": str(dibs.folder)}
+        script = f"import sys; sys.path[:] = {sys.path!r}; {_one_line(LIST_MODULES)}"
+        done = subprocess.run(
+            [sys.executable, "-S", "-c", script, "claim", "x"],
+            cwd=dibs.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    imported = set(done.stderr.split())
+    assert "dibs.store.http.store" in imported
+    assert imported & FORBIDDEN <= OVER_HTTP
+    assert not imported & {"apsw", "http.client", "httpx2", "psycopg", "dibs.server"}
 
 
 def test_only_the_module_of_the_command_is_imported(dibs: Dibs) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dibs import config
-from dibs.config import DEFAULTS, Settings
+from dibs.config import DEFAULTS, SERVER_DEFAULTS, Settings
 from dibs.errors import Invalid
 
 
@@ -77,6 +77,42 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 def test_every_setting_can_be_given(tmp_path: Path) -> None:
     lines = [f"{name} = {str(getattr(DEFAULTS, name)).lower()}" for name in Settings._fields]
     assert config.load(written(tmp_path, "[board]\n" + "\n".join(lines)))[0] == DEFAULTS
+
+
+def test_a_server_is_told_where_to_listen_and_finds_its_files_beside_the_configuration(tmp_path: Path) -> None:
+    folder = written(
+        tmp_path,
+        '[server]\nport = 9000\nnames = ["a.example", "https://b.example"]\ntls_cert = "c.pem"\ntls_key = "/k.pem"\n',
+    )
+    settings = config.load_server(folder)
+    assert (settings.port, settings.names, settings.host) == (9000, ("a.example", "https://b.example"), "127.0.0.1")
+    assert (settings.tls_cert, settings.tls_key) == (str(tmp_path / "c.pem"), "/k.pem")
+    assert config.load(folder) == (DEFAULTS, {}), "it is nobody else's business"
+    (tmp_path / config.FILE_NAME).unlink()
+    assert config.load_server(folder) == SERVER_DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[server]\nport = '8377'\n", "whole number"),
+        ("[server]\nport = true\n", "whole number"),
+        ("[server]\nport = 65536\n", "between 0 and 65535"),
+        ("[server]\nhost = 5\n", "text"),
+        ("[server]\nnames = 'a'\n", "list"),
+        ("[server]\nnames = [1]\n", "list"),
+        ("[server]\ninsecure = 'yes'\n", "true or false"),
+        ("[server]\nworkers = 0\n", "between 1"),
+        ("[server]\nsubscribers_max = -1\n", "below zero"),
+        ("[server]\ntls_cert = 'a'\n", "together"),
+        ("[server]\nadmin = 1\n", "admin"),
+        ("server = 5\n", "table"),
+    ],
+)
+def test_what_is_wrong_about_a_server_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(Invalid, match=said) as caught:
+        config.load_server(written(tmp_path, text))
+    assert config.FILE_NAME in caught.value.message
 
 
 def test_a_user_has_a_plain_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,8 @@ class Options(Value):
 
     hosts: Sequence[str]
     origins: Sequence[str]
-    secure: bool = False
+    #: Those that a browser reaches encrypted: their cookies never travel in the clear.
+    secure_hosts: Sequence[str] = ()
     log: TextIO | None = sys.stderr
     log_json: bool = False
 
@@ -60,12 +61,14 @@ def make(service: Service, options: Options) -> App:
         version=version("calldibs"),
         description=DESCRIPTION,
         lifespan=running,
+        redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
         exception_handlers={
             DibsError: problems.refused,
             RequestValidationError: problems.invalid,
             HTTPException: problems.no_such_route,
+            Exception: problems.crashed,
         },
     )
     app.include_router(routes.native(service))
@@ -73,7 +76,7 @@ def make(service: Service, options: Options) -> App:
         app.include_router(part.routes(service))
     figures = metrics.Figures(service)
     app.include_router(figures.routes())
-    app.include_router(login.routes(service, secure=options.secure))
+    app.include_router(login.routes(service, secure_hosts=frozenset(options.secure_hosts)))
     return Guard(
         app,
         hosts=frozenset(options.hosts),

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from fastapi import Request
 
 from dibs import access, check
 from dibs.access import ADMIN, AGENT
 from dibs.board import Board
-from dibs.errors import Forbidden, SessionNotFound, Unauthenticated
+from dibs.errors import Forbidden, Invalid, SessionNotFound, StoreUnavailable, Unauthenticated
 from dibs.model import Key, Session
 from dibs.value import Value
 
@@ -21,6 +22,7 @@ COOKIE = "dibs_key"
 #: For so long a key that was found good is taken for good: a revoked one is not much longer in use.
 TRUSTED_SECONDS = 1.0
 TRUSTED_MAX = 10_000
+NEEDS_KEY = "this needs a key that is good: as DIBS_KEY, or Authorization: Bearer KEY (dibs key create makes one)"
 
 
 class Caller(Value):
@@ -53,8 +55,22 @@ class Callers:
             raise Unauthenticated("the Authorization header is: Bearer KEY")
         key = self._good(secret.strip())
         if key is None or key.role == access.LOGIN:
-            raise Unauthenticated("a key that is good is needed: Authorization: Bearer KEY (dibs key create makes one)")
+            raise Unauthenticated(NEEDS_KEY)
         return Caller(key=key.id, role=key.role, agent=key.agent, by_cookie=by_cookie)
+
+    def good_for(self, request: Request) -> Callable[[], bool]:
+        """Whether the key of a request that goes on is still good; a store that is away takes it from nobody."""
+
+        def is_good() -> bool:
+            try:
+                self.known(request)
+            except Unauthenticated:
+                return False
+            except StoreUnavailable:
+                return True
+            return True
+
+        return is_good
 
     def signed_in(self, code: str, seconds: float) -> str | None:
         """A new secret for a browser in exchange for a login code, which is good once."""
@@ -63,9 +79,16 @@ class Callers:
             return None
         try:
             self._board.revoke_key(key.id)
-        except Exception:
+        except Invalid:
             return None  # somebody was faster
         return self._board.create_key(ADMIN, agent=key.agent, seconds=seconds)[1]
+
+    def revoke(self, key: str) -> Key:
+        """Here it is good no more from now on; on other servers of the board, when they look again."""
+        revoked = self._board.revoke_key(key)
+        with self._lock:
+            self._trusted = {digest: kept for digest, kept in self._trusted.items() if kept[1].id != key}
+        return revoked
 
     def _good(self, secret: str) -> Key | None:
         id = access.id_of(secret)

@@ -65,7 +65,7 @@ def routes(service: Service) -> APIRouter:
     async def revoke_key(request: Request, key: str) -> Response:
         def revoke() -> dict[str, Any]:
             service.callers.need(service.caller(request), ADMIN)
-            return shown(service.board.revoke_key(key))
+            return shown(service.callers.revoke(key))
 
         return answered(await service.run(revoke))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import escape
+
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
@@ -12,15 +14,16 @@ from dibs.server.service import Service
 COOKIE_SECONDS = 12 * 3600
 
 
-def routes(service: Service, *, secure: bool) -> APIRouter:
+def routes(service: Service, *, secure_hosts: frozenset[str]) -> APIRouter:
     router = APIRouter(include_in_schema=False)
 
     @router.get("/login")
-    async def login(code: str = "") -> Response:
+    async def login(request: Request, code: str = "") -> Response:
         secret = await service.run(lambda: service.callers.signed_in(code, COOKIE_SECONDS))
         if secret is None:
             raise Unauthenticated("this link was used already, or is too old: dibs key link prints another")
         answer = RedirectResponse("/", status_code=303)
+        secure = request.headers["host"].lower() in secure_hosts
         answer.set_cookie(
             COOKIE, secret, max_age=COOKIE_SECONDS, httponly=True, samesite="strict", secure=secure, path="/"
         )
@@ -29,7 +32,7 @@ def routes(service: Service, *, secure: bool) -> APIRouter:
     @router.post("/logout")
     async def logout(request: Request) -> Response:
         def leave() -> None:
-            service.board.revoke_key(service.caller(request).key)
+            service.callers.revoke(service.caller(request).key)
 
         await service.run(leave)
         answer = Response(status_code=204)
@@ -40,7 +43,7 @@ def routes(service: Service, *, secure: bool) -> APIRouter:
     async def home(request: Request) -> Response:
         caller = await service.run(lambda: service.caller(request))
         return HTMLResponse(
-            f"<!doctype html><title>dibs</title><p>Signed in as {caller.actor} ({caller.role})."
+            f"<!doctype html><title>dibs</title><p>Signed in as {escape(caller.actor)} ({caller.role})."
             ' <a href="/v1/who">who is on what</a> · <a href="/v1/stats">figures</a> · <a href="/openapi.json">API</a>'
         )
 

@@ -11,13 +11,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from dibs import jsontext, wire
+from dibs import access, jsontext, wire
 from dibs.errors import DibsError, Invalid
 
 MEDIA_TYPE = "application/problem+json"
 TITLES = {
     400: "cannot be claimed",
     401: "who are you?",
+    408: "too slow",
     403: "not allowed",
     404: "not there",
     405: "not so",
@@ -28,13 +29,16 @@ TITLES = {
     421: "not this host",
     422: "not valid",
     429: "too fast",
+    500: "our mistake",
     503: "try later",
 }
 #: Codes of what never reaches the board.
 CODES = {
+    400: "NOT_JSON",
     401: "UNAUTHENTICATED",
     404: "NO_SUCH_ROUTE",
     405: "METHOD_NOT_ALLOWED",
+    408: "TOO_SLOW",
     413: "TOO_LARGE",
     415: "NOT_JSON",
     421: "WRONG_HOST",
@@ -57,9 +61,13 @@ def response(status: int, code: str, detail: str, facts: dict[str, Any] | None =
     headers = {}
     if "retry_after_seconds" in facts:
         headers["Retry-After"] = str(max(1, math.ceil(facts["retry_after_seconds"])))
+    if status == 408:
+        # The rest of the body is not waited for.
+        headers["Connection"] = "close"
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="dibs"'
-    content = jsontext.line(body(status, code, detail, facts))
+    # What was asked is repeated in it, and somebody may have put a key where it does not belong.
+    content = access.without_secrets(jsontext.line(body(status, code, detail, facts)))
     return Response(content, status_code=status, headers=headers, media_type=MEDIA_TYPE)
 
 
@@ -81,6 +89,11 @@ def first_of(error: RequestValidationError) -> Invalid:
     place = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
     field = place[0] if place else "body"
     return Invalid(f"{'.'.join(place) or 'the body'}: {first['msg']}", field=field)
+
+
+async def crashed(request: Request, error: Exception) -> Response:
+    """A mistake of ours: what went wrong is in the log, and nowhere else."""
+    return response(500, "ERROR", "something went wrong here; the server's log says what")
 
 
 async def no_such_route(request: Request, error: Exception) -> Response:

@@ -30,10 +30,11 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         "description": description,
     }
     for status, description in {
-        400: "the item cannot be claimed as it is",
+        400: "the item cannot be claimed as it is, or the body cannot be read",
         401: "no key, or one that is not good",
         403: "the key, or the session, may not",
         404: "no such item or session, or nothing claimed",
+        408: "the body did not come in time",
         409: "somebody else has it, or there is no room for more",
         410: "the claim expired",
         413: "the body is too large",

@@ -12,7 +12,7 @@ from typing import TypeVar
 from fastapi import Request
 
 from dibs.board import Board
-from dibs.config import Settings
+from dibs.config import SERVER_DEFAULTS, Settings
 from dibs.errors import DibsError, StoreUnavailable
 from dibs.model import Event
 from dibs.server.callers import Caller, Callers
@@ -29,9 +29,17 @@ DUE_SECONDS_MIN = 0.05
 
 
 class Service:
-    def __init__(self, store: Store, settings: Settings, *, sweeps: bool = True) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        *,
+        sweeps: bool = True,
+        subscribers_max: int = SERVER_DEFAULTS.subscribers_max,
+    ) -> None:
         """`sweeps`: moves on by itself what time has done to the board."""
         self.settings = settings
+        self.subscribers, self.subscribers_max = 0, subscribers_max
         self._sweeps = sweeps
         # Nobody acts as the server: every call names its actor.
         self.feed = Feed(Board(store, settings, actor="dibs"))

@@ -7,7 +7,8 @@ id it has, and gets everything after that.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -15,13 +16,15 @@ from fastapi.responses import Response, StreamingResponse
 
 from dibs import jsontext, wire
 from dibs.access import VIEWER
-from dibs.errors import Invalid
+from dibs.errors import Invalid, StoreUnavailable
 from dibs.model import Event
 from dibs.server import session_task
 from dibs.server.routes import REFUSALS
 from dibs.server.service import Service
 
 KEEP_ALIVE_SECONDS = 15.0
+#: How often a stream looks whether its caller's key is still good.
+LOOK_SECONDS = 5.0
 #: How long a client waits before it comes back.
 RETRY_MILLISECONDS = 1000
 FILTERS_MAX = 50
@@ -76,16 +79,33 @@ def routes(service: Service) -> APIRouter:
                 service.board.events(after=cursor, limit=1)
 
         await service.run(check)
+        if service.subscribers >= service.subscribers_max:
+            raise StoreUnavailable(f"{service.subscribers_max} are listening here already", retry_after_seconds=5)
         start = service.feed.newest if cursor is None else cursor
         wanted = Wanted(service, project, item, session)
-        return StreamingResponse(told(service, start, wanted), media_type="text/event-stream")
+        events = told(service, start, wanted, service.callers.good_for(request))
+        return StreamingResponse(counted(service, events), media_type="text/event-stream")
 
     return router
 
 
-async def told(service: Service, cursor: int, wanted: Wanted) -> AsyncIterator[bytes]:
+async def counted(service: Service, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    service.subscribers += 1
+    try:
+        async for piece in events:
+            yield piece
+    finally:
+        service.subscribers -= 1
+
+
+async def told(service: Service, cursor: int, wanted: Wanted, is_good: Callable[[], bool]) -> AsyncIterator[bytes]:
     yield f"retry: {RETRY_MILLISECONDS}\nid: {cursor}\n\n".encode()
+    looked = time.monotonic()
     while not service.feed.stopping:
+        if time.monotonic() - looked >= LOOK_SECONDS:
+            if not await service.run(is_good):
+                return
+            looked = time.monotonic()
         events: Sequence[Event] | None = service.feed.after(cursor)
         if events is None:
             at = cursor

@@ -19,7 +19,8 @@ import uvicorn
 
 from dibs.access import ADMIN
 from dibs.server import app
-from dibs.server.running import Place, addresses, listen
+from dibs.server.connection import Connection
+from dibs.server.place import Place, addresses, listen
 from dibs.server.service import Service
 from dibs.testing.actors import say
 from dibs.testing.harness import open_recipe
@@ -39,7 +40,12 @@ class Served:
         own, origins = addresses(place, self.port)
         options = app.Options(hosts=[*own, *(hosts or [])], origins=origins, log=None)
         config = uvicorn.Config(
-            app.make(self._service, options), log_config=None, access_log=False, timeout_graceful_shutdown=5, ws="none"
+            app.make(self._service, options),
+            http=Connection,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=5,
+            ws="none",
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)

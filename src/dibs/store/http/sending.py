@@ -1,21 +1,17 @@
-"""Requests as they go out: over the standard library, which starts fast, or over httpx2, for programs that stay.
+"""Requests as they go out. Either the whole answer comes back, or `Lost` says whether the request may have been heard.
 
-Both keep connections open. Either the whole answer comes back, or `Lost` says whether the request may have been heard.
+Which way they go depends on who asks: a command that lives for one verb has no time to load a library.
 """
 
 from __future__ import annotations
 
-import http.client
-import threading
-import time
-from urllib.parse import urlsplit
+from abc import ABC, abstractmethod
 
 from dibs.errors import StoreUnusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
 
     Body = bytes | Iterable[bytes] | None
 
@@ -38,139 +34,37 @@ class Reply:
         self.status, self.kind, self.body = status, kind, body
 
 
-class Sender:
-    """Over `http.client`."""
+class Sender(ABC):
+    @abstractmethod
+    def send(self, method: str, path: str, headers: dict[str, str], body: Body, timeout_seconds: float) -> Reply: ...
 
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        self._secure = parts.scheme == "https"
-        self._host, self._port = parts.hostname or "", parts.port
-        self._lock = threading.Lock()
-        self._idle: list[tuple[float, http.client.HTTPConnection]] = []
-
-    def send(self, method: str, path: str, headers: dict[str, str], body: Body, timeout_seconds: float) -> Reply:
-        connection = self._connected(timeout_seconds)
-        try:
-            self._ask(connection, method, path, headers, body)
-            answer = connection.getresponse()
-            reply = Reply(answer.status, answer.headers.get_content_type(), answer.read())
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            raise Lost(error, sent=True) from error
-        except BaseException:
-            connection.close()
-            raise
-        if answer.will_close:
-            connection.close()
-        else:
-            self._rest(connection)
-        return reply
-
+    @abstractmethod
     def stream(self, path: str, headers: dict[str, str], timeout_seconds: float) -> Iterator[bytes]:
         """The lines of a long answer; the first is its status."""
-        connection = self._connected(timeout_seconds)
-        try:
-            self._ask(connection, "GET", path, headers, None)
-            answer = connection.getresponse()
-            yield str(answer.status).encode()
-            yield from answer
-        except (OSError, http.client.HTTPException) as error:
-            raise Lost(error, sent=True) from error
-        finally:
-            connection.close()
 
-    def close(self) -> None:
-        with self._lock:
-            found, self._idle = self._idle, []
-        for _, connection in found:
-            connection.close()
+    @abstractmethod
+    def close(self) -> None: ...
 
+    @abstractmethod
     def forget(self) -> None:
         """After a fork: what is open is the parent's."""
-        self._lock = threading.Lock()
-        self._idle = []
-
-    def _connected(self, timeout_seconds: float) -> http.client.HTTPConnection:
-        with self._lock:
-            while self._idle:
-                since, connection = self._idle.pop()
-                if time.monotonic() - since < IDLE_SECONDS and connection.sock is not None:
-                    connection.sock.settimeout(timeout_seconds)
-                    return connection
-                connection.close()
-        try:
-            connection = self._made()
-            connection.connect()
-        except OSError as error:
-            raise Lost(error, sent=False) from error
-        connection.sock.settimeout(timeout_seconds)
-        return connection
-
-    def _made(self) -> http.client.HTTPConnection:
-        if not self._secure:
-            return http.client.HTTPConnection(self._host, self._port, timeout=CONNECT_SECONDS)
-        import ssl
-
-        context = ssl.create_default_context()
-        return http.client.HTTPSConnection(self._host, self._port, timeout=CONNECT_SECONDS, context=context)
-
-    def _ask(
-        self, connection: http.client.HTTPConnection, method: str, path: str, headers: dict[str, str], body: Body
-    ) -> None:
-        chunked = body is not None and not isinstance(body, bytes)
-        if chunked:
-            headers = {**headers, "Transfer-Encoding": "chunked"}
-        connection.request(method, path, body=body, headers=headers, encode_chunked=chunked)
-
-    def _rest(self, connection: http.client.HTTPConnection) -> None:
-        with self._lock:
-            if len(self._idle) < IDLE_MAX:
-                self._idle.append((time.monotonic(), connection))
-                return
-        connection.close()
-
-
-class PooledSender(Sender):
-    """Over httpx2."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        import httpx2
-
-        self._http: Any = httpx2
-        self._url = url
-        self._client: Any = self._opened()
-
-    def send(self, method: str, path: str, headers: dict[str, str], body: Body, timeout_seconds: float) -> Reply:
-        timeout = self._http.Timeout(timeout_seconds, connect=CONNECT_SECONDS)
-        try:
-            answer = self._client.request(method, path, headers=headers, content=body, timeout=timeout)
-        except (self._http.ConnectError, self._http.ConnectTimeout, self._http.PoolTimeout) as error:
-            raise Lost(error, sent=False) from error
-        except self._http.TransportError as error:
-            raise Lost(error, sent=True) from error
-        kind = answer.headers.get("content-type", "").partition(";")[0]
-        return Reply(answer.status_code, kind, answer.content)
-
-    def close(self) -> None:
-        super().close()
-        self._client.close()
-
-    def forget(self) -> None:
-        super().forget()
-        self._client = self._opened()
-
-    def _opened(self) -> Any:
-        limits = self._http.Limits(max_keepalive_connections=IDLE_MAX, keepalive_expiry=IDLE_SECONDS)
-        return self._http.Client(base_url=self._url, limits=limits, trust_env=False)
 
 
 def sender(url: str, *, lean: bool) -> Sender:
-    if not urlsplit(url).hostname:
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    if not parts.hostname:
         raise StoreUnusable("this is no URL of a server; http://127.0.0.1:8377 is right")
+    if lean and parts.scheme == "http":
+        from dibs.store.http.plain import PlainSender
+
+        return PlainSender(url)
+    from dibs.store.http.libraries import LibrarySender, PooledSender
+
     if not lean:
         try:
             return PooledSender(url)
         except ImportError:
             pass  # the standard library does as well, with less behind it
-    return Sender(url)
+    return LibrarySender(url)

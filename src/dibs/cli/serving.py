@@ -1,0 +1,138 @@
+"""`dibs serve`: the board behind HTTP, until it is told to stop.
+
+On loopback nothing has to be set up: the user's own commands find a key that is left beside the board, and a browser is
+signed in by a link that is good once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from dibs import access, config, keyring, location
+from dibs.board import connect, default_url
+from dibs.cli.context import Cli
+from dibs.cli.parser import Parser
+from dibs.cli.render import clean
+from dibs.errors import Invalid, StoreUnusable
+from dibs.server import place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dibs.board import Board
+    from dibs.config import ServerSettings
+    from dibs.server.place import Place
+
+NEEDS_SERVER = "a server needs FastAPI and uvicorn; get them with: pip install 'calldibs[server]'"
+
+
+def serve_options(parser: Parser) -> None:
+    given = config.SERVER_DEFAULTS
+    parser.option("--host", metavar="ADDRESS", help=f"where to listen ({given.host})")
+    parser.number("--port", help=f"at which port ({given.port}; 0 is any)")
+    parser.option("--name", metavar="NAME", help="a name callers use; may be repeated", repeated=True)
+    parser.option("--tls-cert", metavar="FILE", help="encrypt, with this certificate")
+    parser.option("--tls-key", metavar="FILE", help="and its private key")
+    parser.option("--insecure", help="listen to others without TLS all the same")
+    parser.number("--workers", help="so many processes (1; PostgreSQL only)")
+    parser.option("--log-json", help="log requests as JSON, a line each")
+    parser.option("--quiet", help="do not log requests")
+
+
+def serve(cli: Cli) -> None:
+    settings = asked_settings(cli)
+    url = _absolute(cli.args.store or default_url("."))
+    if url.startswith(("http://", "https://")):
+        raise Invalid(f"{url} is a server already; serve the board itself", field="store")
+    if settings.workers > 1 and "://" not in url:
+        raise Invalid("a board in a file is served by one process; --workers is for PostgreSQL", field="workers")
+    at = place.place_of(settings)
+    listener = place.listen(at)
+    board = connect(url)
+    _require_server()
+    # Where nobody looks on, what is printed is kept: in a file, in a journal, where a link would outlive its use.
+    is_read = cli.json or sys.stdout.isatty()
+    told = introduced(board, url, at, place.url_of(at, listener.getsockname()[1]), with_link=is_read)
+    if settings.workers > 1:
+        from dibs.server import workers
+
+        board.close()
+        _announce(cli, told)
+        workers.run(url, settings, listener, quiet=cli.args.quiet)
+    else:
+        from dibs.server import running
+
+        log = None if cli.args.quiet else sys.stderr
+        server = running.server_of(board, settings, listener, log, lambda: _announce(cli, told))
+        server.run(sockets=[listener])
+
+
+def asked_settings(cli: Cli) -> ServerSettings:
+    """Those of `dibs.toml`, and over them what the line says."""
+    asked = cli.args
+    said = {
+        "host": asked.host,
+        "port": asked.port,
+        "names": tuple(asked.name) or None,
+        "tls_cert": asked.tls_cert,
+        "tls_key": asked.tls_key,
+        "insecure": asked.insecure or None,
+        "workers": asked.workers,
+        "log_json": asked.log_json or None,
+    }
+    given = {name: value for name, value in said.items() if value is not None}
+    return config.checked_server(config.load_server(".").replace(**given))
+
+
+def introduced(board: Board, url: str, where: Place, at: str, *, with_link: bool) -> dict[str, str | None]:
+    """Where the server is and, on this machine, a key for its user and a way in for a browser."""
+    told: dict[str, str | None] = {"url": at, "store": location.shown(url), "key_file": None, "login": None}
+    if where.is_local:
+        told["key_file"] = left_key(board, at, keyring.folder_of(url))
+    if where.is_local and with_link:
+        _, code = board.create_key(access.LOGIN, agent=config.user_name(), seconds=access.LOGIN_SECONDS)
+        told["login"] = f"{at}/login?code={code}"
+    return told
+
+
+def left_key(board: Board, at: str, folder: str | None) -> str:
+    """Where an admin's key for whoever runs this lies: the one that was there, if it is still good."""
+    secret = keyring.kept(at, folder)
+    if secret is None or not _is_good(board, secret):
+        _, secret = board.create_key(access.ADMIN, agent=config.user_name())
+    return keyring.keep(at, secret, folder)
+
+
+def _is_good(board: Board, secret: str) -> bool:
+    id = access.id_of(secret)
+    key = None if id is None else board.store.find_key(id)
+    return key is not None and key.role == access.ADMIN and access.fits(key, secret)
+
+
+def _require_server() -> None:
+    from importlib.util import find_spec
+
+    if not all(map(find_spec, ("fastapi", "uvicorn", "httptools"))):
+        raise StoreUnusable(NEEDS_SERVER)
+
+
+def _announce(cli: Cli, told: dict[str, str | None]) -> None:
+    if cli.json:
+        cli.answer({"serving": told})
+    else:
+        cli.say(f"{cli.paint('serving', 'green')} {clean(told['store'] or '')} at {told['url']}", *ways_in(told))
+    sys.stdout.flush()
+
+
+def ways_in(told: dict[str, str | None]) -> list[str]:
+    lines = [f"  from a shell:  export DIBS_STORE={told['url']}"]
+    if told["login"] is not None:
+        return [*lines, f"  in a browser:  {told['login']}  (good once, for 10 minutes)"]
+    if told["key_file"] is not None:
+        return [*lines, "  in a browser:  dibs key link prints a link that is good once"]
+    return [*lines, "  each caller needs a key: dibs key create --role agent --agent NAME"]
+
+
+def _absolute(url: str) -> str:
+    path = url.removeprefix("sqlite:")
+    return url if "://" in path else os.path.abspath(path)

@@ -1,0 +1,102 @@
+"""A connection as we take it: whoever sends the head of a request has so much room and so much time for it.
+
+Without that, a caller who sends one byte a minute, or a header that never ends, would keep a connection and its memory
+for ever, without a key and before the guard sees anything of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from dibs import jsontext
+from dibs.server import problems
+
+HEAD_BYTES_MAX = 64 * 1024
+HEAD_SECONDS = 10.0
+
+
+class HeadTooLarge(Exception):
+    """Seen by the parser, which gives up on the connection."""
+
+
+class Connection(HttpToolsProtocol):
+    _timer: asyncio.TimerHandle | None = None
+    _in_head = True
+    #: What came in while the head was not complete, and what of it the parser has told of.
+    _head_bytes = _told_bytes = 0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._head_bytes += len(data) if self._in_head else 0
+        super().data_received(data)
+        if self._in_head and self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
+            self.send_400_response("the head of this request is too large")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._told_bytes = 0
+        self._expect_head()
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._count(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._count(len(name) + len(value) + len(b": \r\n"))
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._stop_timer()
+        self._in_head, self._head_bytes = True, 0
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self._in_head:
+            # Answered before its body was here. Who hears of that only after sending it gets a while for the rest,
+            # which is thrown away: cut off at once, it would take the refusal for a lost connection.
+            self._expect_head()
+
+    def send_400_response(self, msg: str) -> None:
+        """What cannot be read as HTTP is refused like everything else."""
+        body = jsontext.line(problems.body(400, "NOT_HTTP", msg)).encode()
+        head = (
+            f"HTTP/1.1 400 Bad Request\r\ncontent-type: {problems.MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\n"
+            "connection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def _count(self, size: int) -> None:
+        """The whole head may come in one piece of data, with a body behind it."""
+        self._told_bytes += size
+        if self._told_bytes > HEAD_BYTES_MAX:
+            raise HeadTooLarge
+
+    def _expect_head(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(HEAD_SECONDS, self._close)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _close(self) -> None:
+        self._timer = None
+        self.transport.close()

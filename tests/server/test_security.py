@@ -1,0 +1,440 @@
+"""The security checklist of a service on localhost, each point as an attack."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.cookies import SimpleCookie
+
+import pytest
+
+from dibs import access
+from dibs.access import AGENT, LOGIN, VIEWER
+from dibs.errors import Invalid
+from dibs.server.callers import COOKIE, TRUSTED_SECONDS
+from dibs.server.guard import BODY_BYTES_MAX
+from dibs.server.place import Place, addresses, listen, secure_hosts, url_of
+from dibs.testing.http import Host
+from tests.server.attacking import Answer, Caller, Served, served
+
+ROUTES = (
+    "/",
+    "/v1/items",
+    "/v1/who",
+    "/api/events",
+    "/health",
+    "/livez",
+    "/readyz",
+    "/openapi.json",
+    "/nowhere",
+    "/login",
+)
+
+
+@pytest.fixture(scope="module")
+def shop(http_host: Host, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(http_host, tmp_path_factory.mktemp("security")) as found:
+        yield found
+
+
+def login_code(shop: Served, seconds: float | None = None) -> str:
+    return shop.board.create_key(LOGIN, agent="ann", seconds=seconds)[1]
+
+
+def signed_in(shop: Served) -> str:
+    """The cookie of a browser."""
+    answer = shop.nobody("GET", f"/login?code={login_code(shop)}")
+    assert answer.status == 303
+    return f"{COOKIE}={SimpleCookie(answer.headers['Set-Cookie'])[COOKIE].value}"
+
+
+# 1. Host
+
+
+@pytest.mark.parametrize("path", ROUTES)
+def test_a_name_that_is_not_ours_is_refused_before_anything_else(shop: Served, path: str) -> None:
+    port = shop.admin.port
+    for host in (
+        "evil.example",
+        f"evil.example:{port}",
+        "127.0.0.1",
+        f"127.0.0.1:{port + 1}",
+        "",
+        f"localhost.:{port}",
+    ):
+        for method in ("GET", "POST", "DELETE"):
+            answer = shop.admin(method, path, headers={"Host": host})
+            assert (answer.status, answer.code) == (421, "WRONG_HOST"), (host, method)
+
+
+def test_a_request_has_one_host(shop: Served) -> None:
+    head = b"GET /livez HTTP/1.1\r\nConnection: close\r\n"
+    own = f"Host: 127.0.0.1:{shop.admin.port}\r\n".encode()
+    assert shop.nobody.bytes(head + own + b"\r\n").startswith(b"HTTP/1.1 200")
+    assert not shop.nobody.bytes(head + b"\r\n").startswith(b"HTTP/1.1 200")
+    for two in (b"Host: evil.example\r\n" + own, own + b"Host: evil.example\r\n", own + own):
+        assert not shop.nobody.bytes(head + two + b"\r\n").startswith(b"HTTP/1.1 200"), two
+    absolute = b"GET http://evil.example/livez HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
+    assert b" 421 " in shop.nobody.bytes(absolute).splitlines()[0]
+
+
+def test_our_own_names_are_known(shop: Served) -> None:
+    for name in ("127.0.0.1", "localhost", "LocalHost", "[::1]"):
+        assert shop.nobody("GET", "/livez", headers={"Host": f"{name}:{shop.admin.port}"}).status == 200
+
+
+# 2. Cookies, origins, content types
+
+
+def test_a_page_of_another_origin_changes_nothing(shop: Served) -> None:
+    cookie = signed_in(shop)
+    own = f"http://127.0.0.1:{shop.admin.port}"
+    for origin in ("https://evil.example", "null", "http://127.0.0.1:1", own + ".evil.example", f"https{own[4:]}", ""):
+        for headers in ({"Cookie": cookie}, {"Authorization": f"Bearer {shop.admin.key}"}):
+            answer = shop.nobody("POST", "/v1/items", {"title": "t"}, headers={**headers, "Origin": origin})
+            assert (answer.status, answer.code) == (403, "FORBIDDEN"), (origin, answer.body)
+    assert shop.nobody("POST", "/v1/items", {"title": "t"}, headers={"Cookie": cookie, "Origin": own}).status == 200
+
+
+def test_a_change_by_cookie_alone_says_where_it_comes_from(shop: Served) -> None:
+    cookie = signed_in(shop)
+    assert shop.nobody("POST", "/v1/items", {"title": "t"}, headers={"Cookie": cookie}).status == 403
+    assert shop.nobody("GET", "/v1/items", headers={"Cookie": cookie}).status == 200
+    assert shop.admin("POST", "/v1/items", {"title": "t"}, headers={"Cookie": cookie}).status == 200
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/x-ndjson", "", "json"],
+)
+def test_a_body_is_json_and_says_so(shop: Served, kind: str) -> None:
+    for path in ("/v1/items", "/v1/keys", "/v1/items/x/claim", "/logout", "/nowhere"):
+        answer = shop.admin("POST", path, raw=b'{"title": "t"}', headers={"Content-Type": kind})
+        assert (answer.status, answer.code) == (415, "NOT_JSON"), path
+    if kind != "application/x-ndjson":
+        for path in ("/v1/import", "/v1/restore"):
+            assert shop.admin("POST", path, raw=b"[]", headers={"Content-Type": kind}).status == 415
+
+
+def test_nothing_is_allowed_to_other_origins(shop: Served) -> None:
+    asked = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
+    for method, path in (("OPTIONS", "/v1/items"), ("GET", "/v1/items"), ("GET", "/livez"), ("OPTIONS", "/api/events")):
+        answer = shop.admin(method, path, headers=asked)
+        assert not [name for name in answer.headers if name.lower().startswith("access-control")]
+        assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+
+
+def test_every_answer_is_kept_out_of_caches_frames_and_guesses(shop: Served) -> None:
+    for path in ROUTES:
+        headers = shop.admin("GET", path).headers
+        assert headers["Cache-Control"] == "no-store", path
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+
+
+# 3. Where it listens
+
+
+def test_beyond_this_machine_only_with_tls_or_said_aloud() -> None:
+    for host in ("0.0.0.0", "::", "192.0.2.1", "board.example.org"):
+        with pytest.raises(Invalid, match="--insecure"):
+            listen(Place(host=host, port=0))
+    with pytest.raises(Invalid, match="--name"):
+        listen(Place(host="0.0.0.0", port=0, insecure=True))
+    with pytest.raises(Invalid, match="certificate"):
+        listen(Place(port=0, certificate="/nowhere/cert.pem", private_key="/nowhere/key.pem"))
+    listen(Place(host="0.0.0.0", port=0, insecure=True, names=("board.example.org",))).close()
+
+
+def test_a_port_in_use_is_told_in_one_line(shop: Served) -> None:
+    with pytest.raises(Invalid) as caught:
+        listen(Place(port=shop.admin.port))
+    assert caught.value.message == f"cannot listen at 127.0.0.1:{shop.admin.port}: Address already in use"
+
+
+def test_the_names_that_are_given_are_its_own_and_no_others() -> None:
+    hosts, origins = addresses(Place(), 8377)
+    assert hosts == ["127.0.0.1:8377", "[::1]:8377", "localhost:8377"]
+    assert origins == [f"http://{host}" for host in hosts]
+    assert secure_hosts(Place(), 8377) == []
+    every = Place(host="0.0.0.0", insecure=True, names=("Board.example.org",))
+    hosts, origins = addresses(every, 8377)
+    assert "board.example.org" in hosts
+    assert "board.example.org:8377" in hosts
+    assert not [host for host in hosts if host.startswith("0.0.0.0")]
+    assert "https://board.example.org" in origins
+    assert url_of(every, 8377) == "http://board.example.org:8377"
+
+
+def test_behind_something_that_encrypts_cookies_never_travel_in_the_clear() -> None:
+    front = Place(names=("https://board.example.org",))
+    hosts, origins = addresses(front, 8377)
+    assert "board.example.org" in hosts
+    assert "https://board.example.org" in origins
+    assert "http://board.example.org" not in origins
+    assert secure_hosts(front, 8377) == ["board.example.org"]
+    tls = Place(certificate="c", private_key="k")
+    assert secure_hosts(tls, 443) == addresses(tls, 443)[0]
+    assert "localhost" in secure_hosts(tls, 443)
+    assert addresses(tls, 443)[1][0] == "https://127.0.0.1:443"
+
+
+# 4. Keys
+
+
+def test_a_secret_has_256_bits_and_only_its_digest_is_kept(shop: Served) -> None:
+    key, secret = shop.board.create_key(AGENT, agent="coder")
+    assert secret.startswith(f"dibs_{key.id}_")
+    assert len(secret.removeprefix(f"dibs_{key.id}_")) == 43  # 32 bytes in base64
+    known = shop.board.keys()
+    kept = json.dumps([list(shop.board.export()), [one.as_dict() for one in known]])
+    assert secret not in kept
+    assert secret.removeprefix(f"dibs_{key.id}_") not in kept
+
+
+def test_a_secret_is_told_once_and_a_digest_never(shop: Served) -> None:
+    made = shop.admin.ok("POST", "/v1/keys", {"role": "agent", "agent": "coder"})
+    assert Caller(shop.url, made["secret"]).ok("GET", "/v1/me") == {"key": made["id"], "role": AGENT, "agent": "coder"}
+    listed = shop.admin("GET", "/v1/keys").body.decode()
+    assert made["id"] in listed
+    assert made["secret"] not in listed
+    assert "digest" not in listed + json.dumps(made)
+
+
+def test_what_is_no_key_of_ours_is_refused_alike(shop: Served) -> None:
+    key, secret = shop.board.create_key(VIEWER)
+    wrong = [
+        "",
+        "x",
+        key.id,
+        secret[:-1],
+        secret + "x",
+        secret.swapcase(),
+        f"dibs_{key.id}_",
+        f"dibs_{'0' * 10}_{secret[-43:]}",
+        "dibs__x",
+        "dibs_ä_x",
+        "é" * 50,
+        "x" * 10_000,
+        key.digest,
+    ]
+    told = set()
+    for one in wrong:
+        answer = Caller(shop.url)(
+            "GET", "/v1/me", headers={"Authorization": f"Bearer {one}".encode().decode("latin-1")}
+        )
+        assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, 'Bearer realm="dibs"'), one
+        told.add(answer.body)
+    assert len(told) == 1, "what was wrong with it is not told"
+    for scheme in ("Basic", "Token", secret):
+        assert Caller(shop.url)("GET", "/v1/me", headers={"Authorization": f"{scheme} {secret}"}).status == 401
+    assert Caller(shop.url, secret).ok("GET", "/v1/me")["role"] == VIEWER
+
+
+def test_a_key_in_the_address_is_no_key(shop: Served) -> None:
+    for query in (f"key={shop.admin.key}", f"access_token={shop.admin.key}", f"code={shop.admin.key}"):
+        assert shop.nobody("GET", f"/v1/who?{query}").status == 401
+    assert shop.nobody("GET", f"/login?code={shop.admin.key}").status == 401
+
+
+def test_digests_are_compared_in_constant_time() -> None:
+    assert "compare_digest" in access.fits.__code__.co_names
+
+
+def test_a_revoked_key_is_refused(shop: Served) -> None:
+    caller = shop.caller(AGENT, "coder")
+    id = caller.ok("GET", "/v1/me")["key"]
+    shop.admin.ok("POST", f"/v1/keys/{id}/revoke")
+    assert caller("GET", "/v1/me").status == 401
+    assert TRUSTED_SECONDS <= 1.0, "so long another server of the board may still take it"
+    again = shop.admin("POST", f"/v1/keys/{id}/revoke")
+    assert (again.status, again.code) == (422, "INVALID")
+
+
+def test_a_key_that_expired_is_refused(shop: Served) -> None:
+    caller = shop.caller(VIEWER, seconds=60)
+    shop.harness.clock.advance(61)
+    assert caller("GET", "/v1/me").status == 401
+
+
+def test_no_error_page_repeats_a_secret(shop: Served) -> None:
+    secret = shop.admin.key or ""
+    for answer in (
+        shop.nobody("GET", f"/{secret}"),
+        shop.nobody("GET", f"/login?code={secret}"),
+        shop.admin("GET", f"/v1/items/{secret}"),
+        shop.admin("POST", "/v1/items", {"title": "t", secret: 1}),
+        shop.admin("POST", "/v1/items", {"title": "t", "id": secret + "/"}),
+        shop.nobody("GET", "/v1/me", headers={"Authorization": f"Bearer {secret}x"}),
+    ):
+        assert answer.status >= 400
+        assert secret not in answer.body.decode(), answer.body
+
+
+# Signing in
+
+
+def test_a_login_link_is_good_once_and_gives_a_cookie_that_no_script_reads(shop: Served) -> None:
+    code = login_code(shop)
+    answer = shop.nobody("GET", f"/login?code={code}")
+    assert (answer.status, answer.headers["Location"]) == (303, "/")
+    said = answer.headers["Set-Cookie"]
+    cookie = SimpleCookie(said)[COOKIE]
+    assert (cookie["httponly"], cookie["samesite"].lower(), cookie["path"]) == (True, "strict", "/")
+    assert 0 < int(cookie["max-age"]) <= 86400
+    assert "domain" not in said.lower()
+    assert cookie.value != code
+    again = shop.nobody("GET", f"/login?code={code}")
+    assert (again.status, again.headers["Set-Cookie"]) == (401, None)
+    home = shop.nobody("GET", "/", headers={"Cookie": f"{COOKIE}={cookie.value}"})
+    assert (home.status, b"Signed in as ann (admin)" in home.body) == (200, True)
+
+
+def test_of_two_who_use_a_login_link_one_gets_in(shop: Served) -> None:
+    for _ in range(5):
+        code = login_code(shop)
+        with ThreadPoolExecutor(4) as many:
+            answers: list[Answer] = list(
+                many.map(lambda _, code=code: shop.nobody("GET", f"/login?code={code}"), range(4))
+            )
+        assert sorted(answer.status for answer in answers) == [303, 401, 401, 401]
+
+
+def test_a_login_code_is_no_key_and_does_not_last(shop: Served) -> None:
+    code = login_code(shop)
+    assert Caller(shop.url, code)("GET", "/v1/me").status == 401
+    assert shop.nobody("GET", "/v1/me", headers={"Cookie": f"{COOKIE}={code}"}).status == 401
+    old = login_code(shop, seconds=1e6)
+    shop.harness.clock.advance(access.LOGIN_SECONDS + 1)
+    assert shop.nobody("GET", f"/login?code={old}").status == 401
+    for wrong in ("", "x", "dibs_0000000000_x", "%00", "a" * 5000):
+        assert shop.nobody("GET", f"/login?code={wrong}").status == 401
+
+
+def test_who_signs_out_is_out(shop: Served) -> None:
+    cookie = signed_in(shop)
+    own = {"Cookie": cookie, "Origin": f"http://127.0.0.1:{shop.admin.port}"}
+    assert shop.nobody("POST", "/logout", headers={"Cookie": cookie}).status == 403, "not by another page"
+    answer = shop.nobody("POST", "/logout", headers=own)
+    assert (answer.status, 'dibs_key="";' in answer.headers["Set-Cookie"]) == (204, True)
+    assert shop.nobody("GET", "/v1/me", headers={"Cookie": cookie}).status == 401
+
+
+# 13. Sizes and shapes
+
+
+def test_a_body_has_its_size_and_no_more(shop: Served) -> None:
+    """At the edge, with a length and without one."""
+    frame = len(json.dumps({"title": "t", "x": ""}))
+    fits = json.dumps({"title": "t", "x": "a" * (BODY_BYTES_MAX - frame)}).encode()
+    assert len(fits) == BODY_BYTES_MAX
+    assert shop.admin("POST", "/v1/items", raw=fits).status == 422, "read, and found wrong"
+    answer = shop.admin("POST", "/v1/items", raw=fits + b" ")
+    assert (answer.status, answer.code) == (413, "TOO_LARGE")
+    head = (
+        f"POST /v1/items HTTP/1.1\r\nHost: 127.0.0.1:{shop.admin.port}\r\nAuthorization: Bearer {shop.admin.key}\r\n"
+        "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    ).encode()
+    chunk = b"%x\r\n" % (BODY_BYTES_MAX + 1) + b" " * (BODY_BYTES_MAX + 1) + b"\r\n0\r\n\r\n"
+    assert b" 413 " in shop.nobody.bytes(head + chunk).splitlines()[0]
+
+
+def test_a_length_that_is_a_lie_or_two_are_refused(shop: Served) -> None:
+    for lengths in (
+        b"Content-Length: 5\r\nContent-Length: 6\r\n",
+        b"Content-Length: -1\r\n",
+        b"Content-Length: 1e9\r\n",
+    ):
+        head = f"POST /v1/items HTTP/1.1\r\nHost: 127.0.0.1:{shop.admin.port}\r\n".encode()
+        said = shop.nobody.bytes(head + b"Content-Type: application/json\r\n" + lengths + b"\r\n{}")
+        assert said.startswith(b"HTTP/1.1 400"), lengths
+        assert b"application/problem+json" in said
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 200_000,
+        b'{"title": ' * 50_000,
+        b'{"title": "t", "payload": ' + b'{"a":' * 2000 + b"1" + b"}" * 2001,
+        b'{"title": "t", "payload": {"x": NaN}}',
+        b'{"title": "t", "retries": NaN}',
+        b'{"title": "t", "timeout_seconds": Infinity}',
+        b'{"title": "t", "priority": 1e999}',
+        b'{"title": "t", "priority": ' + b"9" * 5000 + b"}",
+        b'{"title": "\\ud800"}',
+        b'{"title": "a\\u0000b"}',
+        b'{"title": "\xff\xfe"}',
+        b'{"title": "t", "payload": {"\\ud800": 1}}',
+        b"\xef\xbb\xbf{}",
+        b"null",
+        b"[]",
+        b'"text"',
+        b"{",
+        b"",
+        b'{"title": null}',
+        b'{"title": 5}',
+        b'{"title": "t", "labels": "abc"}',
+        b'{"title": "t", "id": "../../etc/passwd"}',
+    ],
+    ids=lambda body: body[:40].decode("latin-1"),
+)
+def test_odd_json_is_refused_and_breaks_nothing(shop: Served, body: bytes) -> None:
+    answer = shop.admin("POST", "/v1/items", raw=body)
+    assert answer.status in (400, 422), answer.body[:200]
+    assert answer.code in ("INVALID", "NOT_JSON")
+
+
+def test_of_a_field_said_twice_the_one_that_is_checked_is_the_one_that_counts(shop: Served) -> None:
+    mine, other = shop.caller(AGENT, "ann"), shop.caller(AGENT, "bob")
+    mine.ok("POST", "/v1/sessions", {"agent": "ann", "id": "ann-7"})
+    other.ok("POST", "/v1/sessions", {"agent": "bob", "id": "bob-7"})
+    shop.board.add("T", id="twice")
+    both = (b'{"session": "ann-7", "session": "bob-7"}', b'{"session": "bob-7", "session": "ann-7"}')
+    answers = [mine("POST", "/v1/items/twice/claim", raw=body) for body in both]
+    assert [answer.status for answer in answers] == [403, 200]
+    assert answers[1].json["claim"]["session"] == "ann-7"
+
+
+@pytest.mark.parametrize(
+    "id",
+    [
+        "..",
+        "%2e%2e",
+        "..%2f..%2fetc%2fpasswd",
+        "%2Fetc",
+        "a%00b",
+        "%00",
+        "%ff%fe",
+        "a" * 5000,
+        "%0d%0aX:%20y",
+        "a%20b",
+        "%c3%a9",
+    ],
+)
+def test_odd_ids_in_a_path_are_no_ids(shop: Served, id: str) -> None:
+    for method, path in (
+        ("GET", f"/v1/items/{id}"),
+        ("POST", f"/v1/items/{id}/claim"),
+        ("GET", f"/v1/sessions/{id}"),
+        ("POST", f"/v1/sessions/{id}/end"),
+        ("POST", f"/v1/keys/{id}/revoke"),
+        ("PUT", f"/v1/agents/{id}"),
+    ):
+        body = {"session": "s"} if path.endswith("claim") else {} if method == "PUT" else None
+        answer = shop.admin(method, path, body)
+        assert answer.status in (400, 404, 405, 422), (method, path, answer.status, answer.body)
+        assert answer.code in ("INVALID", "NO_SUCH_ROUTE", "SESSION_NOT_FOUND", "TASK_NOT_FOUND", "METHOD_NOT_ALLOWED")
+
+
+@pytest.mark.parametrize("query", ["limit=-1", "limit=1e9", "limit=" + "9" * 5000, "after=-1", "limit=%00", "%ff=%ff"])
+def test_odd_queries_are_refused_or_ignored(shop: Served, query: str) -> None:
+    assert shop.admin("GET", f"/v1/events?{query}").status in (200, 422)
+
+
+def test_odd_request_ids_are_refused(shop: Served) -> None:
+    for one in ("é", "a b", "x" * 5000, "a;b"):
+        answer = shop.admin("POST", "/v1/items", {"title": "t"}, headers={"Idempotency-Key": one})
+        assert (answer.status, answer.code) == (422, "INVALID")
