@@ -14,6 +14,7 @@ import uvicorn
 from dibs.config import Settings
 from dibs.errors import Invalid
 from dibs.server import app as application
+from dibs.server.connections import Connection
 from dibs.server.service import Service
 from dibs.store.open import open_store
 from dibs.value import Value
@@ -113,5 +114,6 @@ def serve(
         ssl_keyfile=place.private_key,
         proxy_headers=False,
         ws="none",
+        http=Connection,
     )
     Server(config, service).run(sockets=[listener])

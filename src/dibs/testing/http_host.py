@@ -18,6 +18,7 @@ import uvicorn
 
 from dibs.access import ADMIN
 from dibs.server import app
+from dibs.server.connections import Connection
 from dibs.server.running import Place, addresses, listen
 from dibs.server.service import Service
 from dibs.testing.actors import say
@@ -38,7 +39,12 @@ class Served:
         hosts, origins = addresses(place, self.port)
         options = app.Options(hosts=hosts, origins=origins, log=None)
         config = uvicorn.Config(
-            app.make(self._service, options), log_config=None, access_log=False, timeout_graceful_shutdown=5, ws="none"
+            app.make(self._service, options),
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=5,
+            ws="none",
+            http=Connection,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
