@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dibs.testing.sizes import times
+
 RECEIVE_BYTES = 1 << 18
 #: Far beyond what anything here takes: the bound of a test that would wait for ever.
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = times(120)
 EVENT = re.compile(rb"\nid: (\d+)\nevent: ")
 CUT = (ConnectionResetError, BrokenPipeError)
 

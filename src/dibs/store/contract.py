@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         NewItem,
         Owner,
         Prune,
+        Pulse,
         Reason,
         Renewal,
         Request,
@@ -394,6 +395,10 @@ class Store(ABC):
 
     @abstractmethod
     def stats(self) -> Stats: ...
+
+    @abstractmethod
+    def pulse(self) -> Pulse:
+        """The figures of this instant alone, so that they can be asked for every few seconds."""
 
     # Waiting
 
