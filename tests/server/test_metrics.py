@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from dibs.board import Board
+from dibs.errors import StoreUnavailable
 from dibs.model import Pulse
 from dibs.server import metrics
+from dibs.server.service import Service
 from dibs.store.http.sending import Reply, Sender
 from dibs.testing import postgres, sqlite
 from dibs.testing.harness import Harness
@@ -199,3 +203,41 @@ def test_both_stores_have_the_same_pulse(store: str, tmp_path: Path, postgres_se
             conflicts_avoided=1,
         ).as_dict()
     )
+
+
+class Asked:
+    """A store that counts how often it is asked, and is away when told so."""
+
+    def __init__(self) -> None:
+        self.times, self.away = 0, False
+
+    def pulse(self) -> Pulse:
+        self.times += 1
+        if self.away:
+            raise StoreUnavailable("away")
+        return pulse(waiters=3)
+
+
+def scraped(store: Asked, times: int) -> dict[str, float]:
+    """What the last of so many scrapes finds."""
+    service = SimpleNamespace(board=SimpleNamespace(store=store))
+    board_now = metrics.BoardNow(cast("Service", service))
+    for _ in range(times):
+        found = {sample.name: sample.value for metric in board_now.collect() for sample in metric.samples}
+    return found
+
+
+@pytest.mark.parametrize(("kept_seconds", "asked"), [(1e9, 1), (0, 5)])
+def test_scrapes_within_a_second_share_one_look(
+    monkeypatch: pytest.MonkeyPatch, kept_seconds: float, asked: int
+) -> None:
+    monkeypatch.setattr(metrics, "PULSE_SECONDS", kept_seconds)
+    store = Asked()
+    assert scraped(store, 5)["dibs_waiters"] == 3
+    assert store.times == asked
+
+
+def test_a_store_that_is_away_is_told() -> None:
+    store = Asked()
+    store.away = True
+    assert scraped(store, 1) == {"dibs_store_up": 0}
