@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import resource
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dibs.access import ADMIN, VIEWER
 from dibs.board import Board
 from dibs.config import DEFAULTS
+from dibs.errors import StoreUnavailable
+from dibs.model import Event
+from dibs.server import streams
+from dibs.server.guard import Message
+from dibs.server.service import Service
+from dibs.server.streams import Stream, Wanted
+from dibs.server.subscribers import Subscriber, Subscribers
 from dibs.store.open import open_store
 from dibs.testing import postgres, sqlite
 from dibs.testing.http import Host
 from dibs.testing.postgres_server import PostgresServer
 from dibs.testing.sizes import FACTOR, times
-from tests.server.listening import Counting, Crowd, Listener, await_cut, listening
+from tests.server.listening import EVENT, Counting, Crowd, Listener, await_cut, listening
 from tests.server.process import serving
 
 SUBSCRIBERS = times(100)
@@ -310,3 +319,40 @@ def test_events_too_large_for_the_ring_are_told_all_the_same(served: Served) -> 
             board.add("Large", id=f"large-{n}", body="x" * 900_000, needs_approval=True)
         told(crowd, 12)
         assert crowd.listeners[0].ids == ids_of(board)
+
+
+def test_a_stream_outlives_a_store_that_is_away_for_a_while(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    board = served.board
+    add(board, 0, 3)
+    monkeypatch.setattr(streams, "AWAY_SECONDS", 0)
+    away = [StoreUnavailable("away"), StoreUnavailable("still away")]
+
+    def events(**asked: Any) -> tuple[Event, ...]:
+        if away:
+            raise away.pop()
+        return board.events(**asked)
+
+    async def told() -> bytes:
+        service = Service(board.store, board.settings, sweeps=False)
+        service.feed.newest = board.events()[-1].id
+        monkeypatch.setattr(service.board, "events", events)
+        subscribers = Subscribers(service)
+        stream = Stream(subscribers, Subscriber("a key", lambda: None), 0, Wanted((), (), ()))
+        chunks: list[bytes] = []
+        everything = asyncio.Event()
+
+        async def send(message: Message) -> None:
+            chunks.append(message.get("body", b""))
+            if b"id: 3\n" in chunks[-1]:
+                everything.set()
+
+        async def receive() -> Message:
+            await everything.wait()
+            return {"type": "http.disconnect"}
+
+        await stream({}, receive, send)
+        return b"".join(chunks)
+
+    found = asyncio.run(told())
+    assert away == []
+    assert EVENT.findall(b"\n" + found) == ids_of(board)
