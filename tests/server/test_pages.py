@@ -120,7 +120,7 @@ def test_for_nobody_nothing_is_kept(ring: Pages) -> None:
     assert ids(ring.at(5)) == [6, 7]
 
 
-def test_what_the_ring_does_not_hold_is_read_once_for_all_who_ask(ring: Pages, board: Board) -> None:
+def test_what_the_ring_does_not_hold_is_read_from_the_store(ring: Pages, board: Board) -> None:
     board.add_many([{"id": f"item-{n}", "title": "An item"} for n in range(10)])
     page = ring.read(0)
     assert ids(page) == [event.id for event in board.events()]

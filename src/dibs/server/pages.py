@@ -6,12 +6,13 @@ does not depend on how many are listening, and the memory is the ring's, whateve
 
 from __future__ import annotations
 
+import json
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from dibs import jsontext, wire
+from dibs import wire
 from dibs.board import Board
 from dibs.model import Event
 from dibs.server import session_task
@@ -50,7 +51,6 @@ class Pages:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._lock = threading.Lock()
-        self._reading = threading.Lock()
         #: What lies after `_before` and was heard, is in the ring.
         self._before: int | None = None
         self._ids: list[int] = []
@@ -90,18 +90,17 @@ class Pages:
             return page
 
     def read(self, cursor: int) -> Page | None:
-        """The same from the store, None if there is nothing: not for the event loop. One reads for all who ask."""
-        with self._reading:
-            with self._lock:
-                page = self._kept.get(cursor)
-            if page is not None:
-                return page
-            events = self._board.events(after=cursor, limit=PAGE_EVENTS)
-            if not events:
-                return None
-            page = Page(_fitting([Told(event) for event in events]))
-            with self._lock:
-                return self._keep(cursor, page)
+        """The same from the store, None if there is nothing: not for the event loop."""
+        with self._lock:
+            page = self._kept.get(cursor)
+        if page is not None:
+            return page
+        events = self._board.events(after=cursor, limit=PAGE_EVENTS)
+        if not events:
+            return None
+        page = Page(_fitting([Told(event) for event in events]))
+        with self._lock:
+            return self._keep(cursor, page)
 
     def _keep(self, cursor: int, page: Page) -> Page:
         self._kept[cursor] = page
@@ -127,11 +126,11 @@ class Pages:
 
 def lines(event: Event) -> bytes:
     """An event as a stream tells it: under its own name and id, before that in the session-task contract's words."""
-    native = f"id: {event.id}\nevent: {event.kind}\ndata: {jsontext.line(wire.encode(event))}\n\n"
+    native = f"id: {event.id}\nevent: {event.kind}\ndata: {json.dumps(wire.encode(event))}\n\n"
     foreign = session_task.told(event)
     if foreign is None:
         return native.encode()
-    return f"event: {foreign['type']}\ndata: {jsontext.line(foreign)}\n\n{native}".encode()
+    return f"event: {foreign['type']}\ndata: {json.dumps(foreign)}\n\n{native}".encode()
 
 
 def _fitting(told: Sequence[Told]) -> Sequence[Told]:

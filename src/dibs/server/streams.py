@@ -113,7 +113,7 @@ class Stream(Response):
         try:
             page = self._subscribers.pages.at(self._cursor)
             if page is None:
-                page = await self._subscribers.read(lambda: self._subscribers.pages.read(self._cursor))
+                page = await self._subscribers.catching_up.page(self._cursor)
             if page is None:
                 return False
             chunk = await self._wanted.of(page, self._subscribers)

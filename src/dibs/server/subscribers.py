@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from dibs.errors import DibsError, Forbidden, StoreUnavailable, Unauthenticated
+from dibs.server.catching_up import CatchingUp
 from dibs.server.pages import Pages
 from dibs.server.projects import Projects
 from dibs.server.service import Service
@@ -68,6 +69,7 @@ class Subscribers:
         self.pages, self.projects = Pages(service.board), Projects(service.board)
         self.feed.heard += [self.pages.hear, self.projects.hear]
         self.feed.news.append(self.wake)
+        self.catching_up = CatchingUp(lambda cursor: self._in_thread(lambda: self.pages.read(cursor)))
 
     def need_room(self) -> None:
         if len(self._all) >= self._options.subscribers_max:
@@ -86,7 +88,10 @@ class Subscribers:
             self.pages.wanted -= 1
 
     async def read(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await self._in_thread(work)
+
+    def _in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     # In the event loop
 
