@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import struct
@@ -16,6 +17,11 @@ FORGET = struct.pack("ii", 1, 0)
 
 
 class Connection(HttpToolsProtocol):
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        # Whoever sends waits until all was taken: of a thousand slow clients, each keeps one piece here, and not many.
+        transport.set_write_buffer_limits(high=0)
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope["extensions"] = {EXTENSION: {"cut": self.cut}}

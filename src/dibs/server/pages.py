@@ -20,10 +20,10 @@ from dibs.server import session_task
 RING_EVENTS = 5_000
 #: An event can be large, so that their number alone would be no bound.
 RING_BYTES = 8_000_000
-#: A page ends before it gets larger than this, unless a single event is.
-PAGE_BYTES = 32_768
+#: A page ends before it gets larger than this, unless a single event is. A client that reads slowly keeps one of them.
+PAGE_BYTES = 16_384
 PAGE_EVENTS = 100
-PAGES_KEPT = 32
+PAGES_KEPT = 64
 
 
 class Told:
