@@ -62,7 +62,7 @@ class ServerSettings(Value):
     insecure: bool = False
     workers: int = 1
     log_json: bool = False
-    subscribers_max: int = 10_000
+    subscribers_max: int = 2_000
 
 
 DEFAULTS = Settings()

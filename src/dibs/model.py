@@ -449,6 +449,23 @@ class Stats(Value):
     claim_duration_seconds: float | None
 
 
+class Pulse(Value):
+    """The board at this instant, for whoever watches over it.
+
+    `ready` counts what can be had, by type and by priority, brought to between 0 and 10; `sessions` those that live, by
+    the health of their least healthy claim, or `idle` without one. `heartbeat_lag_seconds` is the age of the oldest
+    renewal of a live claim.
+    """
+
+    ready: list[dict[str, Any]]
+    ready_total: int
+    active_claims: int
+    heartbeat_lag_seconds: float
+    sessions: dict[str, int]
+    waiters: int
+    conflicts_avoided: int
+
+
 class Key(Value):
     """What a caller of a server is known by: `digest` is that of its secret, which nobody keeps but the caller.
 

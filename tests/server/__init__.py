@@ -1,0 +1,1 @@
+"""The server: what it promises beyond the verbs themselves."""

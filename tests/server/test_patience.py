@@ -10,14 +10,9 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from dibs.access import VIEWER
-from dibs.board import Board
-from dibs.config import DEFAULTS
-from dibs.server import guard, streams
-from dibs.server.callers import Callers
+from dibs.server import guard
 from dibs.server.connection import HEAD_SECONDS, Connection
 from dibs.server.guard import Guard, Message, Receive, Scope, Send
-from dibs.store.sqlite.store import SqliteStore
 
 
 class Timer:
@@ -118,37 +113,3 @@ def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyP
     asyncio.run(guarded({"type": "http", "method": "POST", "path": "/", "headers": headers}, never, noted))
     assert sent[0]["status"] == 408
     assert (b"connection", b"close") in sent[0]["headers"]
-
-
-class Headers:
-    """As much of a request as tells who calls."""
-
-    def __init__(self, secret: str) -> None:
-        self.headers = {"authorization": f"Bearer {secret}"}
-        self.cookies: dict[str, str] = {}
-
-
-def test_a_stream_ends_when_its_key_is_revoked(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "LOOK_SECONDS", 0.0)
-    with Board(SqliteStore(str(tmp_path / "board.db"), DEFAULTS, create=True), actor="tester") as board:
-        key, secret = board.create_key(VIEWER)
-        callers = Callers(board)
-        is_good = callers.good_for(Headers(secret))  # type: ignore[arg-type]
-        assert is_good()
-        callers.revoke(key.id)
-        assert not is_good()
-
-        async def listen() -> list[bytes]:
-            return [piece async for piece in streams.told(Quiet(), 7, lambda event: True, is_good)]  # type: ignore[arg-type]
-
-        assert asyncio.run(listen()) == [b"retry: 1000\nid: 7\n\n"]
-
-
-class Quiet:
-    """A service on which nothing happens."""
-
-    class feed:
-        stopping = False
-
-    async def run(self, work: Callable[[], bool]) -> bool:
-        return work()

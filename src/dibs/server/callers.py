@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 
 from fastapi import Request
 
 from dibs import access, check
 from dibs.access import ADMIN, AGENT
 from dibs.board import Board
-from dibs.errors import Forbidden, Invalid, SessionNotFound, StoreUnavailable, Unauthenticated
+from dibs.errors import Forbidden, Invalid, SessionNotFound, Unauthenticated
 from dibs.model import Key, Session
 from dibs.value import Value
 
@@ -57,20 +56,6 @@ class Callers:
         if key is None or key.role == access.LOGIN:
             raise Unauthenticated(NEEDS_KEY)
         return Caller(key=key.id, role=key.role, agent=key.agent, by_cookie=by_cookie)
-
-    def good_for(self, request: Request) -> Callable[[], bool]:
-        """Whether the key of a request that goes on is still good; a store that is away takes it from nobody."""
-
-        def is_good() -> bool:
-            try:
-                self.known(request)
-            except Unauthenticated:
-                return False
-            except StoreUnavailable:
-                return True
-            return True
-
-        return is_good
 
     def signed_in(self, code: str, seconds: float) -> str | None:
         """A new secret for a browser in exchange for a login code, which is good once."""

@@ -1,12 +1,18 @@
-"""A connection as we take it: whoever sends the head of a request has so much room and so much time for it.
+"""A connection as we take it: whoever sends the head of a request has so much room and so much time for it, and one
+whose client does not read can be cut.
 
 Without that, a caller who sends one byte a minute, or a header that never ends, would keep a connection and its memory
-for ever, without a key and before the guard sees anything of it.
+for ever, without a key and before the guard sees anything of it; and to close one politely means to wait for what its
+client does not read.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -16,6 +22,9 @@ from dibs.server import problems
 
 HEAD_BYTES_MAX = 64 * 1024
 HEAD_SECONDS = 10.0
+CUT = "dibs.cut"
+#: Closed with this, a socket forgets what it has not sent, and its peer is told so at once.
+FORGET = struct.pack("ii", 1, 0)
 
 
 class HeadTooLarge(Exception):
@@ -30,6 +39,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        # Whoever sends waits until all was taken: of a thousand slow clients, each keeps one piece here, and not many.
+        transport.set_write_buffer_limits(high=0)
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -44,6 +55,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope["extensions"] = {CUT: {"cut": self.cut}}
         self._told_bytes = 0
         self._expect_head()
 
@@ -82,6 +94,11 @@ class Connection(HttpToolsProtocol):
         self.transport.write(head.encode() + body)
         self.transport.close()
 
+    def cut(self) -> None:
+        with contextlib.suppress(OSError):  # closed already
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, FORGET)
+        self.transport.abort()
+
     def _count(self, size: int) -> None:
         """The whole head may come in one piece of data, with a body behind it."""
         self._told_bytes += size
@@ -100,3 +117,9 @@ class Connection(HttpToolsProtocol):
     def _close(self) -> None:
         self._timer = None
         self.transport.close()
+
+
+def cutter(scope: MutableMapping[str, Any]) -> Callable[[], None] | None:
+    """What cuts the connection of a request, if it came over one of these."""
+    found: Callable[[], None] | None = scope.get("extensions", {}).get(CUT, {}).get("cut")
+    return found

@@ -1,23 +1,16 @@
-"""What is new, once for everybody: one thread follows the board's feed for all streams and all who wait.
-
-The latest events are kept in a ring, each as the bytes that a stream sends. A stream has only a cursor: it takes from
-the ring what it has not sent, or, if it is further behind than the ring reaches, from the store. So one that does not
-read costs nobody anything, and the memory is the ring's, however many there are.
-"""
+"""What is new, once for everybody: one thread follows the board's feed for all streams and all who wait."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from dibs.board import Board
-from dibs.errors import DibsError, StoreUnavailable
+from dibs.errors import DibsError, Invalid, StoreUnavailable
 from dibs.model import Event
 from dibs.store.contract import Watch
 
-RING_EVENTS = 5_000
 READ_EVENTS = 500
 #: A board that nobody touches is looked at this often: what its clock does rings no bell.
 LOOK_SECONDS = 5.0
@@ -29,16 +22,17 @@ class Stopping(StoreUnavailable):
 
 
 class Feed:
-    def __init__(self, board: Board, heard: Callable[[Sequence[Event]], None] | None = None) -> None:
-        """`heard` is told of every event, in the thread that follows."""
+    def __init__(self, board: Board) -> None:
         self._board = board
-        self._heard = heard
-        self._ring: deque[Event] = deque(maxlen=RING_EVENTS)
         self._changed = threading.Condition()
         self._round = 0
         self.stopping = False
-        #: What lies after `_before`, up to `newest`, is in the ring.
-        self._before = self.newest = 0
+        self.newest = 0
+        #: Called with a cursor and the events that come next after it, before anybody else learns of them, in the
+        #: thread that follows.
+        self.heard: list[Callable[[int, Sequence[Event]], None]] = []
+        #: Called in the event loop after that.
+        self.news: list[Callable[[], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._told: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._follow, name="feed", daemon=True)
@@ -47,7 +41,7 @@ class Feed:
         """From an event loop, which is told of news from then on."""
         self._loop, self._told = asyncio.get_running_loop(), asyncio.Event()
         latest = self._board.events(newest=True, limit=1)
-        self._before = self.newest = latest[-1].id if latest else 0
+        self.newest = latest[-1].id if latest else 0
         self._thread.start()
 
     def stop(self) -> None:
@@ -55,8 +49,7 @@ class Feed:
         with self._changed:
             self.stopping = True
             self._changed.notify_all()
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._tell_loop)
+        self._tell()
 
     def wait_for_stop(self, seconds: float) -> None:
         with self._changed:
@@ -76,17 +69,6 @@ class Feed:
             return self._round
 
     # For the event loop
-
-    def after(self, cursor: int) -> list[Event] | None:
-        """What is new since `cursor`; None if that is before what the ring holds, and has to be read."""
-        with self._changed:
-            if cursor >= self.newest:
-                return []
-            return None if cursor < self._before else [event for event in self._ring if event.id > cursor]
-
-    def read(self, cursor: int) -> Sequence[Event]:
-        """The same from the store, at most so many at a time: not for the event loop."""
-        return self._board.events(after=cursor, limit=READ_EVENTS)
 
     async def changed(self, timeout_seconds: float) -> bool:
         """Whether there was news within this time."""
@@ -115,29 +97,37 @@ class Feed:
             watch.close()
 
     def _take_in(self) -> None:
-        while True:
-            events = self._board.events(after=self.newest, limit=READ_EVENTS)
-            if self._heard is not None and events:
-                self._heard(events)
+        while not self.stopping:
+            after = self.newest
+            try:
+                events = self._board.events(after=after, limit=READ_EVENTS)
+            except Invalid as pruned:
+                # What came meanwhile was pruned before it was read: nothing of it can be had any more.
+                self.newest = max(after + 1, int(pruned.facts.get("event_floor", 0)))
+                continue
+            if events:
+                for hear in self.heard:
+                    hear(after, events)
             with self._changed:
-                for event in events:
-                    if len(self._ring) == RING_EVENTS:
-                        self._before = self._ring[0].id
-                    self._ring.append(event)
                 if events:
                     self.newest = events[-1].id
                 self._round += 1
                 self._changed.notify_all()
-            if self._loop is not None and not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._tell_loop)
+            self._tell()
             if len(events) < READ_EVENTS:
                 return
 
+    def _tell(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._tell_loop)
+
     def _tell_loop(self) -> None:
-        """Wake every stream, and have the next wait begin anew."""
+        """Wake everybody, and have the next wait begin anew."""
         if self._told is not None:
             self._told.set()
             self._told = asyncio.Event()
+        for call in self.news:
+            call()
 
 
 class SharedWatch(Watch):

@@ -100,7 +100,7 @@ def _endpoint(service: Service, verb: Verb) -> Callable[..., Awaitable[Response]
 
         def work() -> Any:
             caller = service.caller(request)
-            with traced(verb.name, asked):
+            with traced(verb.name, asked, request.headers):
                 return call(service, caller, verb, asked, request_id)
 
         return answered(await service.run(work, waits=bool(asked.get("wait_seconds"))))

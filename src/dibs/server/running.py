@@ -20,7 +20,7 @@ from dibs.server import STOP_SECONDS, messages
 from dibs.server import app as application
 from dibs.server.connection import Connection
 from dibs.server.place import addresses, place_of, secure_hosts
-from dibs.server.service import Service
+from dibs.server.service import Service, Streaming
 
 KEEP_ALIVE_SECONDS = 5
 #: Each connection is an open file, and shells allow a process a thousand of them.
@@ -58,7 +58,7 @@ def server_of(
     """A server for a board, ready to be run at this socket. It closes the board at its end."""
     place, port = place_of(settings), listener.getsockname()[1]
     hosts, origins = addresses(place, port)
-    service = Service(board.store, board.settings, subscribers_max=settings.subscribers_max)
+    service = Service(board.store, board.settings, streaming=Streaming(subscribers_max=settings.subscribers_max))
     options = application.Options(
         hosts=hosts, origins=origins, secure_hosts=secure_hosts(place, port), log=log, log_json=settings.log_json
     )

@@ -14,10 +14,10 @@ from fastapi import Request
 from dibs.board import Board
 from dibs.config import SERVER_DEFAULTS, Settings
 from dibs.errors import DibsError, StoreUnavailable
-from dibs.model import Event
 from dibs.server.callers import Caller, Callers
 from dibs.server.feed import AWAY_SECONDS, LOOK_SECONDS, Feed
 from dibs.store.contract import Store
+from dibs.value import Value
 
 T = TypeVar("T")
 
@@ -28,18 +28,24 @@ WAITING_THREADS = 256
 DUE_SECONDS_MIN = 0.05
 
 
+class Streaming(Value):
+    """How live events are sent. Who takes nothing for `stalled_seconds` is cut off, and can resume."""
+
+    subscribers_max: int = SERVER_DEFAULTS.subscribers_max
+    keep_alive_seconds: float = 15.0
+    stalled_seconds: float = 30.0
+
+
+STREAMING = Streaming()
+
+
 class Service:
     def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        *,
-        sweeps: bool = True,
-        subscribers_max: int = SERVER_DEFAULTS.subscribers_max,
+        self, store: Store, settings: Settings, *, sweeps: bool = True, streaming: Streaming = STREAMING
     ) -> None:
         """`sweeps`: moves on by itself what time has done to the board."""
         self.settings = settings
-        self.subscribers, self.subscribers_max = 0, subscribers_max
+        self.streaming = streaming
         self._sweeps = sweeps
         # Nobody acts as the server: every call names its actor.
         self.feed = Feed(Board(store, settings, actor="dibs"))
@@ -48,7 +54,6 @@ class Service:
         self._verbs = ThreadPoolExecutor(VERB_THREADS, "verb")
         self._waits = ThreadPoolExecutor(WAITING_THREADS, "wait")
         self._waiting = 0
-        self._projects: dict[str, str] = {}
         self._sweeper = threading.Thread(target=self._sweep, name="sweep", daemon=True)
 
     def start(self) -> None:
@@ -70,18 +75,6 @@ class Service:
         found = self.callers.known(request)
         request.state.caller = found.key
         return found
-
-    def project_of(self, event: Event) -> str | None:
-        """Where an event's item belongs; None if it is gone."""
-        told = event.data.get("project")
-        if told is not None:
-            self._projects[event.item] = told
-        elif event.item not in self._projects:
-            try:
-                self._projects[event.item] = self.board.get(event.item).item.project
-            except DibsError:
-                return None
-        return self._projects[event.item]
 
     async def run(self, work: Callable[[], T], *, waits: bool = False) -> T:
         """Do something that takes its time, without holding up the event loop."""

@@ -102,7 +102,7 @@ def routes(service: Service) -> APIRouter:
     async def claim(request: Request, task: Task, body: shapes.ClaimTask) -> Response:
         def work() -> dict[str, Any]:
             session = acting_for(service, request, body.sessionId)
-            with traced("claim", {"item": task, "session": session}):
+            with traced("claim", {"item": task, "session": session}, request.headers):
                 grant = board.claim(
                     task, session=session, ttl_seconds=_seconds(body.ttlMs), request_id=_request_id(request)
                 )

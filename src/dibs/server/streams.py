@@ -7,27 +7,32 @@ id it has, and gets everything after that.
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+import asyncio
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 
-from dibs import jsontext, wire
+from dibs import jsontext
 from dibs.access import VIEWER
-from dibs.errors import Invalid, StoreUnavailable
-from dibs.model import Event
-from dibs.server import session_task
+from dibs.errors import DibsError, Invalid, StoreUnavailable
+from dibs.server import problems
+from dibs.server.connection import cutter
+from dibs.server.feed import AWAY_SECONDS
+from dibs.server.guard import Receive, Scope, Send
+from dibs.server.pages import Page
 from dibs.server.routes import REFUSALS
 from dibs.server.service import Service
+from dibs.server.subscribers import Subscriber, Subscribers
 
-KEEP_ALIVE_SECONDS = 15.0
-#: How often a stream looks whether its caller's key is still good.
-LOOK_SECONDS = 5.0
+MEDIA_TYPE = "text/event-stream"
 #: How long a client waits before it comes back.
 RETRY_MILLISECONDS = 1000
+#: So long a client that does not read can hold up a stop.
+LAST_WORD_SECONDS = 2.0
 FILTERS_MAX = 50
+CURSOR_DIGITS_MAX = 16
 
 Names = Annotated[tuple[str, ...], Query(max_length=FILTERS_MAX)]
 
@@ -35,22 +40,112 @@ Names = Annotated[tuple[str, ...], Query(max_length=FILTERS_MAX)]
 class Wanted:
     """Which events a subscriber asked for."""
 
-    def __init__(
-        self, service: Service, projects: Sequence[str], items: Sequence[str], sessions: Sequence[str]
-    ) -> None:
-        self._service = service
+    def __init__(self, projects: Sequence[str], items: Sequence[str], sessions: Sequence[str]) -> None:
         self._projects, self._items, self._sessions = frozenset(projects), frozenset(items), frozenset(sessions)
+        self._is_everything = not (projects or items or sessions)
 
-    def __call__(self, event: Event) -> bool:
-        return (
-            (not self._items or event.item in self._items)
-            and (not self._sessions or event.session in self._sessions)
-            and (not self._projects or self._service.project_of(event) in self._projects)
-        )
+    async def of(self, page: Page, subscribers: Subscribers) -> bytes:
+        """What of a page is to be told."""
+        if self._is_everything:
+            return page.lines
+        told = [
+            one
+            for one in page.told
+            if (not self._items or one.item in self._items) and (not self._sessions or one.session in self._sessions)
+        ]
+        if self._projects and told:
+            items = {one.item for one in told}
+            projects = subscribers.projects.known(items)
+            if projects is None:
+                projects = await subscribers.read(lambda: subscribers.projects.look_up(items))
+            told = [one for one in told if projects[one.item] in self._projects]
+        return b"".join(one.lines for one in told)
+
+
+class Stream(Response):
+    """An answer that goes on. It holds a cursor, and the one piece that is on its way."""
+
+    media_type = MEDIA_TYPE
+
+    def __init__(self, subscribers: Subscribers, subscriber: Subscriber, cursor: int, wanted: Wanted) -> None:
+        super().__init__(headers={"X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._subscribers, self._me = subscribers, subscriber
+        self._cursor, self._wanted = cursor, wanted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._send = send
+        self._me.cut = cutter(scope)
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        listening = asyncio.ensure_future(self._await_leaving(receive))
+        try:
+            with self._subscribers.joined(self._me):
+                await self._tell(opening(self._cursor))
+                await self._go_on()
+                await self._end()
+        finally:
+            listening.cancel()
+
+    async def _go_on(self) -> None:
+        """Until the client leaves, the server stops, or there is a reason not to go on."""
+        me, feed = self._me, self._subscribers.feed
+        while not me.gone and not feed.stopping and me.refusal is None:
+            # Before anything is looked at: whatever changes from here on wakes.
+            me.woken.clear()
+            if me.is_quiet:
+                me.is_quiet = False
+                await self._tell(still_here(self._cursor))
+            if self._cursor >= feed.newest or not await self._told_page():
+                await me.woken.wait()
+
+    async def _end(self) -> None:
+        me = self._me
+        if me.refusal is not None:
+            await self._tell(refused(me.refusal))
+        elif self._subscribers.feed.stopping:
+            await self._tell(stopping(self._cursor))
+            if me.cut is not None:
+                asyncio.get_running_loop().call_later(LAST_WORD_SECONDS, me.cut)
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _told_page(self) -> bool:
+        """Tell what comes next; whether there was anything."""
+        try:
+            page = self._subscribers.pages.at(self._cursor)
+            if page is None:
+                page = await self._subscribers.catching_up.page(self._cursor)
+            if page is None:
+                return False
+            chunk = await self._wanted.of(page, self._subscribers)
+        except StoreUnavailable:
+            await asyncio.sleep(AWAY_SECONDS)
+            return True
+        except DibsError as refusal:
+            self._me.refusal = refusal
+            return True
+        self._cursor = page.end
+        if chunk:
+            await self._tell(chunk)
+        # A client that reads fast would else keep the event loop for itself.
+        await asyncio.sleep(0)
+        return True
+
+    async def _tell(self, chunk: bytes) -> None:
+        me = self._me
+        me.stalled_at = me.now()
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+        me.stalled_at = None
+        me.told_at = me.now()
+
+    async def _await_leaving(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._me.leave()
 
 
 def routes(service: Service) -> APIRouter:
     router = APIRouter()
+    subscribers = Subscribers(service)
 
     @router.get(
         "/api/events",
@@ -58,7 +153,7 @@ def routes(service: Service) -> APIRouter:
         operation_id="stream",
         tags=["events"],
         response_model=None,
-        responses={200: {"content": {"text/event-stream": {}}, "description": "events as they come"}, **REFUSALS},
+        responses={200: {"content": {MEDIA_TYPE: {}}, "description": "events as they come"}, **REFUSALS},
     )
     async def stream(
         request: Request,
@@ -67,63 +162,51 @@ def routes(service: Service) -> APIRouter:
         session: Names = (),
         after: Annotated[int | None, Query(ge=0)] = None,
     ) -> Response:
-        given = request.headers.get("last-event-id")
-        if given is not None and not (given.isascii() and given.isdigit() and len(given) < 17):
-            raise Invalid("Last-Event-ID is the id of an event", field="last-event-id")
-        cursor = int(given) if given is not None else after
+        cursor = cursor_of(request.headers.get("last-event-id"), after)
 
-        def check() -> None:
-            service.callers.need(service.caller(request), VIEWER)
+        def may() -> str:
+            caller = service.caller(request)
+            service.callers.need(caller, VIEWER)
+            return caller.key
+
+        def check() -> str:
             if cursor is not None:
                 # A cursor from before what was pruned is refused here, while there is somebody to tell.
                 service.board.events(after=cursor, limit=1)
+            return may()
 
-        await service.run(check)
-        if service.subscribers >= service.subscribers_max:
-            raise StoreUnavailable(f"{service.subscribers_max} are listening here already", retry_after_seconds=5)
+        key = await service.run(check)
+        subscribers.need_room()
         start = service.feed.newest if cursor is None else cursor
-        wanted = Wanted(service, project, item, session)
-        events = told(service, start, wanted, service.callers.good_for(request))
-        return StreamingResponse(counted(service, events), media_type="text/event-stream")
+        return Stream(subscribers, Subscriber(key, may), start, Wanted(project, item, session))
 
     return router
 
 
-async def counted(service: Service, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    service.subscribers += 1
-    try:
-        async for piece in events:
-            yield piece
-    finally:
-        service.subscribers -= 1
+def cursor_of(last_event_id: str | None, after: int | None) -> int | None:
+    """Where to go on: what a browser that comes back says counts more than where it began."""
+    if last_event_id is None:
+        return after
+    if not (last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) <= CURSOR_DIGITS_MAX):
+        raise Invalid("Last-Event-ID is the id of an event", field="last-event-id")
+    return int(last_event_id)
 
 
-async def told(service: Service, cursor: int, wanted: Wanted, is_good: Callable[[], bool]) -> AsyncIterator[bytes]:
-    yield f"retry: {RETRY_MILLISECONDS}\nid: {cursor}\n\n".encode()
-    looked = time.monotonic()
-    while not service.feed.stopping:
-        if time.monotonic() - looked >= LOOK_SECONDS:
-            if not await service.run(is_good):
-                return
-            looked = time.monotonic()
-        events: Sequence[Event] | None = service.feed.after(cursor)
-        if events is None:
-            at = cursor
-            events = await service.run(lambda at=at: service.feed.read(at))  # type: ignore[misc]
-        if events:
-            chunk = b"".join(lines(event) for event in events if wanted(event))
-            cursor = events[-1].id
-            if chunk:
-                yield chunk
-        elif not await service.feed.changed(KEEP_ALIVE_SECONDS):
-            yield b": still here\n\n"
-    yield f"event: stopping\nretry: {RETRY_MILLISECONDS}\ndata: {{}}\n\n".encode()
+# What is told beside events. Each says where to resume, also to who filters and was told no event for long.
 
 
-def lines(event: Event) -> bytes:
-    """An event as a stream tells it."""
-    native = f"id: {event.id}\nevent: {event.kind}\ndata: {jsontext.line(wire.encode(event))}\n\n"
-    foreign = session_task.told(event)
-    if foreign is None:
-        return native.encode()
-    return f"event: {foreign['type']}\ndata: {jsontext.line(foreign)}\n\n{native}".encode()
+def opening(cursor: int) -> bytes:
+    return b"retry: %d\nid: %d\n\n" % (RETRY_MILLISECONDS, cursor)
+
+
+def still_here(cursor: int) -> bytes:
+    return b": still here\nid: %d\n\n" % cursor
+
+
+def stopping(cursor: int) -> bytes:
+    return b'event: stopping\nretry: %d\nid: %d\ndata: {"after": %d}\n\n' % (RETRY_MILLISECONDS, cursor, cursor)
+
+
+def refused(refusal: DibsError) -> bytes:
+    told = problems.body(refusal.http_status, refusal.code, refusal.message, refusal.facts)
+    return f"event: refused\ndata: {jsontext.line(told)}\n\n".encode()

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         NewItem,
         Owner,
         Prune,
+        Pulse,
         Reason,
         Renewal,
         Request,
@@ -404,6 +405,10 @@ class Store(ABC):
     def stats(self, *, agent: str | None = None) -> Stats:
         """With an agent, the figures about claims, runs, waiters and sessions are its own; what it was refused counts
         as far as it is remembered. Items are the board's."""
+
+    @abstractmethod
+    def pulse(self) -> Pulse:
+        """The figures of this instant alone, so that they can be asked for every few seconds."""
 
     # Waiting
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from dibs.config import Settings
-    from dibs.model import NewItem, Owner, Request
+    from dibs.model import NewItem, Owner, Pulse, Request
     from dibs.value import Value
 
     V = TypeVar("V", bound=Value)
@@ -356,6 +356,9 @@ class HttpStore(Store):
 
     def stats(self, *, agent: str | None = None) -> Stats:
         return wire.decode(Stats, self._read("/v1/stats", agent=agent))
+
+    def pulse(self) -> Pulse:
+        raise Invalid("what watches over a board asks its server: GET /metrics", field="store")
 
     # Waiting
 

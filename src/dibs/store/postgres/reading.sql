@@ -71,6 +71,13 @@ SELECT status, count(*) FROM dibs.items GROUP BY status
 SELECT project, type, priority, count(*) FROM dibs.items WHERE status = 'ready'
 GROUP BY project, type, priority ORDER BY priority DESC, project, type
 
+-- name: ready_by_type
+SELECT type, greatest(0, least(10, priority)) AS step, count(*), sum(count(*)) OVER ()::bigint
+FROM dibs.items WHERE status = 'ready' GROUP BY type, step ORDER BY 3 DESC, 1, 2 LIMIT :limit
+
+-- name: live_claims
+SELECT @claim FROM dibs.claims WHERE expires_at > :now LIMIT :limit
+
 -- name: count_live_claims
 SELECT count(*) FROM dibs.claims WHERE expires_at > :now AND (:agent::text IS NULL OR agent = :agent)
 

@@ -82,6 +82,13 @@ SELECT status, count(*) FROM items GROUP BY status
 SELECT project, type, priority, count(*) FROM items WHERE status = 'ready'
 GROUP BY project, type, priority ORDER BY priority DESC, project, type
 
+-- name: ready_by_type
+SELECT type, max(0, min(10, priority)) AS step, count(*), sum(count(*)) OVER ()
+FROM items WHERE status = 'ready' GROUP BY type, step ORDER BY 3 DESC, 1, 2 LIMIT :limit
+
+-- name: live_claims
+SELECT @claim FROM claims WHERE expires_at > :now LIMIT :limit
+
 -- name: count_live_claims
 SELECT count(*) FROM claims WHERE expires_at > :now AND (:agent IS NULL OR agent = :agent)
 

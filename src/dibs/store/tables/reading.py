@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 from dibs import jsontext
 from dibs.errors import Invalid
-from dibs.model import STATUSES, Detail, Holding, Owner, SessionView, Stats
+from dibs.model import STATUSES, Claim, Detail, Holding, Owner, Pulse, SessionView, Stats
 from dibs.rules import holding, queueing
 from dibs.store.tables import rows
 
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 RUNS_IN_DETAIL = 20
 RECENT_RUNS = 10
 EVER = 2**63 - 1
+#: What one pulse looks at: groups of ready items, and live claims.
+READY_GROUPS_MAX = 1_000
+CLAIMS_MAX = 100_000
+#: From bad to good: a session is as healthy as its least healthy claim.
+HEALTHS = ("expiring", "warning", "orphaned", "stale", "healthy", "idle")
 
 
 class Reading:
@@ -119,6 +124,9 @@ class Reading:
     def stats(self, *, agent: str | None = None) -> Stats:
         return self.read(lambda t: _stats(t, agent))
 
+    def pulse(self) -> Pulse:
+        return self.read(_pulse)
+
     def due_seconds(self, item: str | None = None) -> float | None:
         def due(t: Transaction) -> float | None:
             row = t.one("due") if item is None else t.one("due_of_item", item=item)
@@ -203,6 +211,28 @@ def _stats(t: Transaction, agent: str | None) -> Stats:
         failure_rate=outcomes.get("failed", 0) / ended if ended else None,
         time_to_claim_seconds=_figure(t, "mean_time_to_claim", agent=agent),
         claim_duration_seconds=_figure(t, "mean_claim_duration", agent=agent),
+    )
+
+
+def _pulse(t: Transaction) -> Pulse:
+    ready = t.all("ready_by_type", limit=READY_GROUPS_MAX)
+    claims = [
+        Claim(**dict(zip(Claim._fields, row, strict=True))) for row in t.all("live_claims", now=t.now, limit=CLAIMS_MAX)
+    ]
+    holders: dict[str, str] = {}
+    for claim in claims:
+        found = holding.health(claim, t.now, t.settings)
+        holders[claim.session] = min(found, holders.get(claim.session, "idle"), key=HEALTHS.index)
+    sessions = {health: sum(one == health for one in holders.values()) for health in HEALTHS}
+    sessions["idle"] = max(0, int(_figure(t, "count_live_sessions") or 0) - len(holders))
+    return Pulse(
+        ready=[{"type": type, "priority": priority, "count": count} for type, priority, count, _ in ready],
+        ready_total=int(ready[0][3]) if ready else 0,
+        active_claims=len(claims),
+        heartbeat_lag_seconds=max((t.now - claim.renewed_at for claim in claims), default=0) / 1000,
+        sessions=sessions,
+        waiters=int(_figure(t, "count_waiters", now=t.now) or 0),
+        conflicts_avoided=int(_figure(t, "conflicts") or 0),
     )
 
 

@@ -1,0 +1,243 @@
+"""What a server tells about its board: the figures are right, they are documented, their labels are few."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from dibs.board import Board
+from dibs.errors import StoreUnavailable
+from dibs.model import Pulse
+from dibs.server import metrics
+from dibs.server.service import Service
+from dibs.store.http.sending import Reply, sender
+from dibs.testing import postgres, sqlite
+from dibs.testing.harness import Harness
+from dibs.testing.http import Host
+from dibs.testing.postgres_server import PostgresServer
+from tests.docs.markdown import code, read, table
+
+LINE = re.compile(r"^(\w+)(\{.*\})? (\S+)$", re.MULTILINE)
+
+
+class Watched:
+    """A board behind a server, and the figures that are told of it."""
+
+    def __init__(self, harness: Harness, url: str, key: str) -> None:
+        self.harness, self.board = harness, harness.board()
+        self._sender, self._key = sender(url, lean=True), key
+
+    def get(self, path: str, key: str | None = None) -> Reply:
+        headers = {"Authorization": f"Bearer {key or self._key}"}
+        return self._sender.send("GET", path, headers, None, 10)
+
+    def figures(self) -> dict[str, float]:
+        text = self.get("/metrics").body.decode()
+        return {name + labels: float(value) for name, labels, value in LINE.findall(text)}
+
+    def await_heard(self) -> None:
+        """Until the server has taken in everything that happened."""
+        newest = self.board.events(newest=True, limit=1)[-1].id
+        assert b"event" in self.get(f"/v1/watch?after={newest - 1}&wait=20").body
+
+    def close(self) -> None:
+        self._sender.close()
+
+
+@pytest.fixture
+def watched(http_host: Host, tmp_path: Path) -> Iterator[Watched]:
+    with sqlite.harness(tmp_path) as harness:
+        url, key = http_host.serve(harness.recipe())
+        watched = Watched(harness, url, key)
+        yield watched
+        watched.close()
+        http_host.stop(url)
+
+
+def work(board: Board, harness: Harness) -> None:
+    """Three claims: one done after a minute, one failed, one that goes on; one refused, one waiting."""
+    harness.clock.freeze()
+    for n in range(4):
+        board.add("An item", id=f"item-{n}", type="bug" if n else "chore", priority=8 if n else 1)
+    for session in ("coder-1", "coder-2"):
+        board.start_session("coder", id=session)
+    harness.clock.advance(5)
+    tokens = {n: board.claim(f"item-{n}", session="coder-1").claim.token for n in range(3)}
+    with pytest.raises(Exception, match="claimed by"):
+        board.claim("item-2", session="coder-2")
+    board.wait("item-2", session="coder-2")
+    harness.clock.advance(60)
+    board.done("item-0", session="coder-1", token=tokens[0])
+    board.fail("item-1", session="coder-1", token=tokens[1])
+
+
+def test_the_figures_are_those_of_the_board(watched: Watched) -> None:
+    work(watched.board, watched.harness)
+    watched.await_heard()
+    found = watched.figures()
+    for figure, value in {
+        'dibs_ready_items{priority="8",type="bug"}': 1,
+        "dibs_active_claims": 1,
+        "dibs_heartbeat_lag_seconds": 60,
+        'dibs_sessions{health="healthy"}': 1,
+        'dibs_sessions{health="idle"}': 1,
+        "dibs_waiters": 1,
+        "dibs_store_up": 1,
+        "dibs_conflicts_avoided_total": 1,
+        "dibs_claims_total": 3,
+        'dibs_runs_ended_total{outcome="done"}': 1,
+        'dibs_runs_ended_total{outcome="failed"}': 1,
+        'dibs_runs_ended_total{outcome="expired"}': 0,
+        "dibs_time_to_claim_seconds_count": 3,
+        "dibs_time_to_claim_seconds_sum": 15,
+        "dibs_claim_duration_seconds_count": 2,
+        "dibs_claim_duration_seconds_sum": 120,
+    }.items():
+        alike = {name: there for name, there in found.items() if name.startswith(figure.partition("{")[0])}
+        assert found.get(_ordered(figure, found)) == value, (figure, alike)
+
+
+def _ordered(figure: str, found: dict[str, float]) -> str:
+    """The figure as it is written, whatever the order of its labels."""
+    wanted = sorted(re.findall(r'\w+="[^"]*"', figure))
+    name = figure.partition("{")[0]
+    return next(
+        one for one in found if one.partition("{")[0] == name and sorted(re.findall(r'\w+="[^"]*"', one)) == wanted
+    )
+
+
+def test_expired_claims_and_dead_owners_are_counted(watched: Watched) -> None:
+    work(watched.board, watched.harness)
+    watched.harness.clock.advance(3 * 3600)
+    watched.board.sweep()
+    watched.await_heard()
+    found = watched.figures()
+    assert found['dibs_runs_ended_total{outcome="expired"}'] == 1
+    assert found['dibs_runs_ended_total{outcome="owner_died"}'] == 0
+    assert found["dibs_active_claims"] == 0
+
+
+def test_requests_are_told_by_template_and_never_by_what_was_asked(watched: Watched) -> None:
+    for path in ("/v1/items/one", "/v1/items/another", "/no/such/place", "/v1/stats"):
+        watched.get(path)
+    routes = {name for name in watched.figures() if name.startswith("dibs_request_seconds_count")}
+    told = {tuple(sorted(re.findall(r'(\w+)="([^"]*)"', name))) for name in routes}
+    assert (("method", "GET"), ("route", "/v1/items/{item}"), ("status", "404")) in told
+    assert (("method", "GET"), ("route", "other"), ("status", "404")) in told
+    assert (("method", "GET"), ("route", "/v1/stats"), ("status", "200")) in told
+    assert not [name for name in routes if "one" in name or "no/such" in name]
+
+
+def test_figures_need_a_key(watched: Watched) -> None:
+    assert watched.get("/metrics", key="dibs_nobody_knows").status == 401
+
+
+def test_every_metric_is_documented_and_every_documented_one_is_there(watched: Watched) -> None:
+    work(watched.board, watched.harness)
+    watched.await_heard()
+    text = watched.get("/metrics").body.decode()
+    kinds = dict(re.findall(r"^# TYPE (dibs_\w+) (\w+)$", text, re.MULTILINE))
+    labels: dict[str, set[str]] = {name: set() for name in kinds}
+    for name, found, _ in LINE.findall(text):
+        base = re.sub(r"_(bucket|count|sum)$", "", name)
+        if base in labels:
+            labels[base] |= set(re.findall(r'(\w+)="', found)) - {"le"}
+    told = {code(name)[0]: (kind, set(code(labels))) for name, kind, labels, _ in DOCUMENTED}
+    # When they were made is told beside counters, and nobody's business.
+    assert told == {name: (kinds[name], labels[name]) for name in kinds if not name.endswith("_created")}
+
+
+DOCUMENTED = table(read("docs/operations/metrics.md"), "metric", "kind", "labels", "what it tells")
+
+
+def pulse(**changes: object) -> Pulse:
+    figures = Pulse(
+        ready=[],
+        ready_total=0,
+        active_claims=0,
+        heartbeat_lag_seconds=0,
+        sessions={},
+        waiters=0,
+        conflicts_avoided=0,
+    )
+    return figures.replace(**changes)
+
+
+def test_types_beyond_the_most_frequent_are_one() -> None:
+    counts = {f"type-{n}": 1000 - n for n in range(100)}
+    ready = [{"type": type, "priority": 5, "count": count} for type, count in counts.items()]
+    found = metrics.depths(pulse(ready=ready, ready_total=sum(counts.values()) + 7))
+    types = {type for type, _ in found}
+    assert len(types) == metrics.TYPES_MAX + 1
+    assert found["other", "5"] == sum(1000 - n for n in range(metrics.TYPES_MAX, 100))
+    assert found["other", "other"] == 7
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_both_stores_have_the_same_pulse(store: str, tmp_path: Path, postgres_server: PostgresServer) -> None:
+    made = sqlite.harness(tmp_path) if store == "sqlite" else postgres.harness(postgres_server, tmp_path)
+    with made as harness:
+        board = harness.board()
+        work(board, harness)
+        board.add("Most urgent", id="urgent", priority=1_000_000)
+        board.add("Never", id="never", priority=-3)
+        found = board.store.pulse()
+    assert (
+        found.as_dict()
+        == pulse(
+            ready=[
+                {"type": "bug", "priority": 8, "count": 1},
+                {"type": "task", "priority": 0, "count": 1},
+                {"type": "task", "priority": 10, "count": 1},
+            ],
+            ready_total=3,
+            active_claims=1,
+            heartbeat_lag_seconds=60.0,
+            sessions={"expiring": 0, "warning": 0, "orphaned": 0, "stale": 0, "healthy": 1, "idle": 1},
+            waiters=1,
+            conflicts_avoided=1,
+        ).as_dict()
+    )
+
+
+class Asked:
+    """A store that counts how often it is asked, and is away when told so."""
+
+    def __init__(self) -> None:
+        self.times, self.away = 0, False
+
+    def pulse(self) -> Pulse:
+        self.times += 1
+        if self.away:
+            raise StoreUnavailable("away")
+        return pulse(waiters=3)
+
+
+def scraped(store: Asked, times: int) -> dict[str, float]:
+    """What the last of so many scrapes finds."""
+    service = SimpleNamespace(board=SimpleNamespace(store=store))
+    board_now = metrics.BoardNow(cast("Service", service))
+    for _ in range(times):
+        found = {sample.name: sample.value for metric in board_now.collect() for sample in metric.samples}
+    return found
+
+
+@pytest.mark.parametrize(("kept_seconds", "asked"), [(1e9, 1), (0, 5)])
+def test_scrapes_within_a_second_share_one_look(
+    monkeypatch: pytest.MonkeyPatch, kept_seconds: float, asked: int
+) -> None:
+    monkeypatch.setattr(metrics, "PULSE_SECONDS", kept_seconds)
+    store = Asked()
+    assert scraped(store, 5)["dibs_waiters"] == 3
+    assert store.times == asked
+
+
+def test_a_store_that_is_away_is_told() -> None:
+    store = Asked()
+    store.away = True
+    assert scraped(store, 1) == {"dibs_store_up": 0}
