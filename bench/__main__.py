@@ -11,7 +11,7 @@ import json
 import os
 import sys
 
-NAMES = ("startup", "drain", "wakeup", "growth", "postgres", "horizon")
+NAMES = ("startup", "drain", "wakeup", "growth", "postgres", "horizon", "serving")
 RESULTS = "bench/latest.json"
 
 

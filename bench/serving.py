@@ -49,12 +49,11 @@ def measure(arguments: Sequence[str] = ()) -> tuple[str, list[dict[str, object]]
 
 def _row(found: dict[tuple[str, str], list[float]], kind: str, way: str) -> dict[str, object]:
     ratios = [mine / its for mine, its in zip(found[kind, way], found[kind, "itself"], strict=True)]
-    return {
-        "store": kind,
-        "way": way,
-        "pairs/s": statistics.median(found[kind, way]),
-        "ratio": statistics.median(ratios),
-    }
+    return _line(kind, way, statistics.median(found[kind, way]), statistics.median(ratios), None)
+
+
+def _line(kind: str, way: str, pairs: float, ratio: float | None, commits: float | None) -> dict[str, object]:
+    return {"store": kind, "way": way, "pairs/s": pairs, "of the store": ratio, "commits a pair": commits}
 
 
 @contextlib.contextmanager
@@ -114,9 +113,7 @@ def _together(seconds: float) -> list[dict[str, object]]:
         with _place("SQLite") as url, connect(url, seeded=False) as board:
             assert isinstance(board.store, SqliteStore)
             pairs, commits = _work(board, threads, seconds), board.store.commits
-        rows.append(
-            {"store": "SQLite", "way": f"{threads} threads", "pairs/s": pairs / seconds, "commits": commits / pairs}
-        )
+        rows.append(_line("SQLite", f"{threads} threads", pairs / seconds, None, commits / pairs))
     return rows
 
 
@@ -142,9 +139,10 @@ def _work(board: Board, threads: int, seconds: float) -> int:
 
 def main(order: str) -> None:
     asked = json.loads(order)
-    board = (
-        open_board(servers=[asked["server"]], lean=True) if "server" in asked else connect(asked["url"], seeded=False)
-    )
+    if "server" in asked:
+        board = open_board(servers=[asked["server"]], lean=True)
+    else:
+        board = connect(asked["url"], seeded=False)
     with board:
         print("ready", flush=True)
         sys.stdin.readline()

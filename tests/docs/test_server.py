@@ -18,9 +18,8 @@ from dibs.cli.parser import build
 from dibs.server import STOP_SECONDS, guard, workers
 from dibs.server.connection import HEAD_BYTES_MAX, HEAD_SECONDS
 from dibs.server.place import place_of
-from dibs.server.routes import WAIT_SECONDS_MAX
 from dibs.server.running import KEEP_ALIVE_SECONDS
-from dibs.server.service import WAITING_THREADS
+from dibs.server.service import WAIT_SECONDS_MAX, WAITING_THREADS
 from tests.docs.markdown import blocks, code, prose, read, section, table
 from tests.docs.shop import CALLED, Shop
 from tests.server.process import Serving

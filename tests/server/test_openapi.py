@@ -26,7 +26,7 @@ def server(http_host: Host, folder: Path) -> Iterator[tuple[str, str]]:
         board = harness.board()
         added(board, "fix-login", "plan", "build")
         board.start_session("coder", id="coder-1")
-        url, key = http_host.serve(harness.recipe())
+        url, key = http_host.serve(harness.recipe(), wait_seconds_max=0.5)
         yield url, key
         http_host.stop(url)
 

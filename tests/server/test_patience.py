@@ -51,6 +51,9 @@ class Transport(asyncio.Transport):
     def close(self) -> None:
         self.closed = True
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
     def write(self, data: Any) -> None:
         self.written += data
 

@@ -22,6 +22,7 @@ from dibs.server import problems
 
 HEAD_BYTES_MAX = 64 * 1024
 HEAD_SECONDS = 10.0
+TLS_BUFFER_BYTES = 16 * 1024
 CUT = "dibs.cut"
 #: Closed with this, a socket forgets what it has not sent, and its peer is told so at once.
 FORGET = struct.pack("ii", 1, 0)
@@ -40,7 +41,8 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         # Whoever sends waits until all was taken: of a thousand slow clients, each keeps one piece here, and not many.
-        transport.set_write_buffer_limits(high=0)
+        # (Under TLS, asyncio never lets a writer go on that has to wait for an empty buffer.)
+        transport.set_write_buffer_limits(high=TLS_BUFFER_BYTES if transport.get_extra_info("sslcontext") else 0)
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -16,12 +16,11 @@ from dibs.access import ADMIN
 from dibs.model import Owner
 from dibs.server import schemas
 from dibs.server.callers import Caller
-from dibs.server.service import Service
+from dibs.server.service import WAIT_SECONDS_MAX, Service
 from dibs.server.tracing import traced
 from dibs.server.verbs import VERBS, Verb
 
 IDEMPOTENCY_KEY = "idempotency-key"
-WAIT_SECONDS_MAX = 60.0
 #: What any verb may be answered with beside what it gives. By reference: a model for each of them on each route would
 #: make the server start for half a second.
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -127,7 +126,7 @@ def call(service: Service, caller: Caller, verb: Verb, asked: dict[str, Any], re
     if request_id is not None and "request_id" in takes:
         asked["request_id"] = request_id
     if asked.get("wait_seconds"):
-        asked["wait_seconds"] = min(asked["wait_seconds"], WAIT_SECONDS_MAX)
+        asked["wait_seconds"] = min(asked["wait_seconds"], service.wait_seconds_max)
     return function(**asked)
 
 

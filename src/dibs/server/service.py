@@ -24,6 +24,8 @@ T = TypeVar("T")
 #: As many verbs at once as can share a commit; those who wait have threads of their own, so that they keep nobody out.
 VERB_THREADS = 32
 WAITING_THREADS = 256
+#: Longer ones are cut by whatever lies between a client and a server.
+WAIT_SECONDS_MAX = 60.0
 #: What is due and cannot be moved on, for whatever reason, is not tried more often than this.
 DUE_SECONDS_MIN = 0.05
 
@@ -41,10 +43,17 @@ STREAMING = Streaming()
 
 class Service:
     def __init__(
-        self, store: Store, settings: Settings, *, sweeps: bool = True, streaming: Streaming = STREAMING
+        self,
+        store: Store,
+        settings: Settings,
+        *,
+        sweeps: bool = True,
+        streaming: Streaming = STREAMING,
+        wait_seconds_max: float = WAIT_SECONDS_MAX,
     ) -> None:
         """`sweeps`: moves on by itself what time has done to the board."""
         self.settings = settings
+        self.wait_seconds_max = wait_seconds_max
         self.streaming = streaming
         self._sweeps = sweeps
         # Nobody acts as the server: every call names its actor.

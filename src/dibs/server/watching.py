@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from dibs.access import VIEWER
-from dibs.server.routes import REFUSALS, WAIT_SECONDS_MAX, answered
-from dibs.server.service import Service
+from dibs.server.routes import REFUSALS, answered
+from dibs.server.service import WAIT_SECONDS_MAX, Service
 
 
 def routes(service: Service) -> APIRouter:
@@ -25,7 +25,7 @@ def routes(service: Service) -> APIRouter:
     ) -> Response:
         """`event` is the feed's latest event; answered as soon as that is after `after`, or when the time is up."""
         await service.run(lambda: service.callers.need(service.caller(request), VIEWER))
-        end = time.monotonic() + wait
+        end = time.monotonic() + min(wait, service.wait_seconds_max)
         while True:
             newest = service.feed.newest
             left = end - time.monotonic()

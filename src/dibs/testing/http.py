@@ -43,9 +43,9 @@ class Host:
         )
         self._answer("ready")
 
-    def serve(self, recipe: dict[str, Any], port: int = 0, hosts: Sequence[str] = ()) -> tuple[str, str]:
+    def serve(self, recipe: dict[str, Any], port: int = 0, hosts: Sequence[str] = (), **asked: Any) -> tuple[str, str]:
         """The URL and an admin's key of a new server for the board of this recipe."""
-        answer = self._ask({"serve": {"recipe": recipe, "port": port, "hosts": list(hosts)}}, "port")
+        answer = self._ask({"serve": {"recipe": recipe, "port": port, "hosts": list(hosts), **asked}}, "port")
         return f"http://127.0.0.1:{answer['port']}", answer["key"]
 
     def stop(self, url: str) -> None:

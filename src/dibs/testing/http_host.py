@@ -21,7 +21,7 @@ from dibs.access import ADMIN
 from dibs.server import app
 from dibs.server.connection import Connection
 from dibs.server.place import Place, addresses, listen
-from dibs.server.service import Service
+from dibs.server.service import WAIT_SECONDS_MAX, Service
 from dibs.testing.actors import say
 from dibs.testing.harness import open_recipe
 
@@ -29,11 +29,17 @@ from dibs.testing.harness import open_recipe
 class Served:
     """One server in a thread."""
 
-    def __init__(self, recipe: dict[str, Any], port: int = 0, hosts: list[str] | None = None) -> None:
+    def __init__(
+        self,
+        recipe: dict[str, Any],
+        port: int = 0,
+        hosts: list[str] | None = None,
+        wait_seconds_max: float = WAIT_SECONDS_MAX,
+    ) -> None:
         board = open_recipe(recipe)
         self.key = board.create_key(ADMIN, agent="tester")[1]
         # Tests set the clock, and say themselves when something is swept.
-        self._service = Service(board.store, board.settings, sweeps=False)
+        self._service = Service(board.store, board.settings, sweeps=False, wait_seconds_max=wait_seconds_max)
         place = Place(port=port)
         self._socket: socket.socket = listen(place)
         self.port: int = self._socket.getsockname()[1]

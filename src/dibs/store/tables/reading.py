@@ -224,14 +224,14 @@ def _pulse(t: Transaction) -> Pulse:
         found = holding.health(claim, t.now, t.settings)
         holders[claim.session] = min(found, holders.get(claim.session, "idle"), key=HEALTHS.index)
     sessions = {health: sum(one == health for one in holders.values()) for health in HEALTHS}
-    sessions["idle"] = max(0, int(_figure(t, "count_live_sessions") or 0) - len(holders))
+    sessions["idle"] = max(0, int(_figure(t, "count_live_sessions", agent=None) or 0) - len(holders))
     return Pulse(
         ready=[{"type": type, "priority": priority, "count": count} for type, priority, count, _ in ready],
         ready_total=int(ready[0][3]) if ready else 0,
         active_claims=len(claims),
         heartbeat_lag_seconds=max((t.now - claim.renewed_at for claim in claims), default=0) / 1000,
         sessions=sessions,
-        waiters=int(_figure(t, "count_waiters", now=t.now) or 0),
+        waiters=int(_figure(t, "count_waiters", now=t.now, agent=None) or 0),
         conflicts_avoided=int(_figure(t, "conflicts") or 0),
     )
 
