@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from dibs.store.http.sending import Reply, Sender
 
-#: An answer may be waited for in vain, and there has to be time to ask again.
+#: An answer may be waited for in vain, and there has to be time to ask again; where nobody is, that is known at once.
 PATIENCE = 3
 PAUSE_SECONDS_MAX = 0.5
 RETRY_SECONDS = 1.0
@@ -77,14 +77,15 @@ class Asking:
         if query:
             asked = [(name, value) for name, value in query.items() if value is not None and value != ()]
             path = f"{path}?{urlencode(asked, doseq=True)}" if asked else path
-        end, tries, heard = time.monotonic() + PATIENCE * self._answer_seconds, 0, False
+        began, tries, heard = time.monotonic(), 0, False
         while True:
             try:
                 return answer(self.sender.send(method, path, headers, data, self._answer_seconds + wait_seconds))
             except Lost as lost:
                 heard = heard or lost.sent
+                end = began + self._answer_seconds * (PATIENCE if heard else 1)
                 if (heard and not repeatable) or time.monotonic() >= end:
-                    raise away(lost, heard and not repeatable) from lost
+                    raise away(lost, unknown=heard and method != "GET") from lost
             tries += 1
             self.repeated += 1
             pause(tries)
