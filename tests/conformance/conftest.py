@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from dibs.testing import sizes
+
 MEMORY = "/dev/shm"
 
 
@@ -22,3 +24,41 @@ def folder() -> Iterator[Path]:
     made = tempfile.mkdtemp(prefix="dibs-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None)
     yield Path(made)
     shutil.rmtree(made)
+
+
+#: Over HTTP, every commit is held to these groups; the others run there in a soak, or with `DIBS_TEST_HTTP=all`.
+OVER_HTTP = {
+    "test_http_sqlite": {
+        *(
+            "TestRacing",
+            "TestFencing",
+            "TestClaims",
+            "TestIdempotency",
+            "TestCrash",
+            "TestWaiting",
+            "TestFinishAndNext",
+        ),
+        *("TestHeartbeats", "TestRecovery", "TestSessions", "TestExport", "TestRestoring"),
+    },
+    "test_http_postgres": {"TestRacing", "TestFencing", "TestIdempotency"},
+}
+#: Too long for every commit over HTTP: minutes of processes that wait for each other.
+LONG = {
+    "test_of_sixty_four_processes_one_wins_each_of_two_hundred_rounds",
+    "test_sixteen_processes_drain_two_thousand_items_each_once_and_fairly",
+    "test_a_storm_of_kills_loses_nothing",
+}
+ALL_OVER_HTTP = sizes.FACTOR > 1 or os.environ.get("DIBS_TEST_HTTP") == "all"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left = [] if ALL_OVER_HTTP else [item for item in items if _is_left_for_later(item)]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in set(left)]
+
+
+def _is_left_for_later(item: pytest.Item) -> bool:
+    groups = OVER_HTTP.get(item.path.stem)
+    group = item.nodeid.split("::")[1]
+    return groups is not None and (group not in groups or item.name in LONG)
