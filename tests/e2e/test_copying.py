@@ -13,6 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from dibs.board import connect
+from dibs.store.sqlite.connection import SCHEMA_VERSION
 from dibs.testing.invariants import assert_sound
 from tests.e2e.conftest import Dibs, exported
 
@@ -133,8 +134,8 @@ def test_a_copy_that_is_killed_leaves_an_empty_board_and_can_be_done_again(worke
 def test_migrate_says_what_a_file_has(dibs: Dibs) -> None:
     path = str(dibs.folder / ".dibs" / "board.db")
     answer = dibs.json("migrate")
-    assert answer == {"store": path, "before": 1, "after": 1}
-    assert dibs.ok("migrate", "--store", path) == f"nothing to migrate: {path} has schema 1\n"
+    assert answer == {"store": path, "before": SCHEMA_VERSION, "after": SCHEMA_VERSION}
+    assert dibs.ok("migrate", "--store", path) == f"nothing to migrate: {path} has schema {SCHEMA_VERSION}\n"
 
 
 def test_migrate_makes_no_board(bare: Dibs) -> None:
