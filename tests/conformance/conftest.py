@@ -29,18 +29,9 @@ def folder() -> Iterator[Path]:
 #: Over HTTP, every commit is held to these groups; the others run there in a soak, or with `DIBS_TEST_HTTP=all`.
 OVER_HTTP = {
     "test_http_sqlite": {
-        *(
-            "TestRacing",
-            "TestFencing",
-            "TestClaims",
-            "TestIdempotency",
-            "TestCrash",
-            "TestWaiting",
-            "TestFinishAndNext",
-        ),
-        *("TestHeartbeats", "TestRecovery", "TestSessions", "TestExport", "TestRestoring"),
+        *("TestRacing", "TestFencing", "TestClaims", "TestIdempotency", "TestWaiting", "TestFinishAndNext"),
     },
-    "test_http_postgres": {"TestRacing", "TestFencing", "TestIdempotency"},
+    "test_http_postgres": {"TestRacing"},
 }
 #: Too long for every commit over HTTP: minutes of processes that wait for each other.
 LONG = {

@@ -186,6 +186,8 @@ class Holding(Moving):
         for item in sorted(going_on):
             try:
                 self._fence(item, session, finished[item])
+                if self._only_drafts(session):
+                    raise No("FORBIDDEN", agent=self.sessions[session]["agent"])
             except No as no:
                 raise No(no.code, **no.facts, item=item) from no
         for item in sorted(going_on):
