@@ -59,6 +59,10 @@ class Work:
         words = f"UPDATE dibs.{table} SET {column} = %s WHERE {name} = %s"  # noqa: S608  names of this module
         self._connection.execute(words.encode(), [instant, value])
 
+    def expire(self, item: str) -> None:
+        for column in ("expires_at", "look_at"):
+            self.put(LONG_AGO, "claims", column, item=item)
+
     def remember(self, seconds: float) -> None:
         """For how long `next` goes by what it remembers of the lanes."""
         self.store._lanes = Lanes(seconds)
@@ -160,7 +164,7 @@ def claim_what_touches(work: Work) -> None:
 def claim_what_is_late(work: Work) -> None:
     for _ in range(TIMES):
         expired = work.taken()
-        work.put(LONG_AGO, "claims", "expires_at", item=expired)
+        work.expire(expired)
         work.store.claim(expired, session="other")
         due = work.new(not_before=FAR_AHEAD)[0]
         work.put(LONG_AGO, "items", "not_before", id=due)
@@ -198,7 +202,7 @@ def recover(work: Work) -> None:
     for _ in range(TIMES):
         for token in (None, 1):
             item = work.taken()
-            work.put(LONG_AGO, "claims", "expires_at", item=item)
+            work.expire(item)
             work.store.recover(item, session="worker", token=token)
 
 
@@ -215,7 +219,7 @@ def heartbeat(work: Work) -> None:
     work.store.start_session(Session(id=session, agent="worker"))
     for _ in range(TIMES):
         kept, late, forgotten = (work.taken(session) for _ in range(3))
-        work.put(LONG_AGO, "claims", "expires_at", item=late)
+        work.expire(late)
         assert work.store.heartbeat(session=session).lost
         holding: dict[str, int | None] = {kept: None, late: 1, "unheard-of": 1}
         beat = work.store.heartbeat(session=session, holding=holding)
@@ -299,7 +303,9 @@ def bury(work: Work) -> None:
 
 
 def _let_time_pass(work: Work) -> None:
-    work.put(LONG_AGO, "claims", "expires_at", item=work.taken())
+    work.expire(work.taken())
+    # Renewed since it was last looked at.
+    work.put(LONG_AGO, "claims", "look_at", item=work.taken())
     (due,) = work.new(not_before=FAR_AHEAD)
     work.put(LONG_AGO, "items", "not_before", id=due)
     offered, waited_for = work.taken(), work.taken()

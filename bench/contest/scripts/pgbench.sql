@@ -14,8 +14,8 @@ chosen AS MATERIALIZED (
     WHERE x.id = ANY (ARRAY(SELECT id FROM chosen)) RETURNING x.id, x.token, x.revision, x.seq
 ), claimed AS (
     INSERT INTO dibs.claims (item, token, session, agent, claimed_at, renewed_at, expires_at, deadline_at, ttl_seconds,
-                             heartbeat_count)
-    SELECT t.id, t.token, me.id, me.agent, now.at, now.at, now.at + 1800000, now.at + 28800000, 1800, 0
+                             heartbeat_count, look_at)
+    SELECT t.id, t.token, me.id, me.agent, now.at, now.at, now.at + 1800000, now.at + 28800000, 1800, 0, now.at + 1800000
     FROM taken t, me, now
 ), begun AS (
     INSERT INTO dibs.runs (item, token, session, agent, started_at, links, cost)

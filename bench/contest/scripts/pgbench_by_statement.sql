@@ -10,9 +10,9 @@ SET status = 'in_progress', updated_at = floor(extract(epoch FROM clock_timestam
     attempts = attempts + 1, revision = revision + 1
 WHERE id = ANY (string_to_array(:items, ','));
 INSERT INTO dibs.claims (item, token, session, agent, claimed_at, renewed_at, expires_at, deadline_at, ttl_seconds,
-                         heartbeat_count)
+                         heartbeat_count, look_at)
 SELECT id, token, 'bench-' || :client_id::text, 'bench', updated_at, updated_at, updated_at + 1800000,
-       updated_at + 28800000, 1800, 0
+       updated_at + 28800000, 1800, 0, updated_at + 1800000
 FROM dibs.items WHERE id = ANY (string_to_array(:items, ','));
 INSERT INTO dibs.runs (item, token, session, agent, started_at, links, cost)
 SELECT id, token, 'bench-' || :client_id::text, 'bench', updated_at, '{}', '{}'

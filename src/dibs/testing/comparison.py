@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
+    from dibs.model import Item
     from dibs.testing.harness import Harness
 
     E = TypeVar("E", bound=Exception)
@@ -77,17 +78,22 @@ class Comparison:
 
     def look(self) -> None:
         """Items, live claims, queues and soft claims are the same on both sides."""
-        rows = {item.id: item for item in self.other.list()}
+        rows = self._catch_up()
         assert set(rows) == set(self.model.items)
-        for id, row in rows.items():
-            if row.revision > self.model.items[id]["revision"]:
-                self.model.freshen(id)  # a verb that was refused has written down what time has done
         for id, expected in self.model.items.items():
             for name in COMPARED:
                 found = getattr(rows[id], name)
                 assert found == expected[name], f"{id}: {name} is {found!r}, the model says {expected[name]!r}"
         self._same_claims()
         self._same_queues()
+
+    def _catch_up(self) -> dict[str, Item]:
+        """The items; and the model learns what time had done to them where a verb that was refused wrote it down."""
+        rows = {item.id: item for item in self.other.list()}
+        for id in rows.keys() & self.model.items.keys():
+            if rows[id].revision > self.model.items[id]["revision"]:
+                self.model.freshen(id)
+        return rows
 
     def start(self, session: str) -> None:
         agent = session.partition("-")[0]
@@ -159,6 +165,7 @@ class Comparison:
         if who == "holder" and not self.model.claims:
             # So that there is a holder to act, whatever steps came before.
             self.claim(self.in_status("ready", number), SESSIONS[number % len(SESSIONS)])
+            self._catch_up()
         claimed = sorted(self.model.claims)
         id = claimed[number % len(claimed)] if claimed and who == "holder" else self.item(number)
         latest: int = self.model.items[id]["token"]

@@ -88,16 +88,39 @@ def session(row: Answer) -> Session:
 
 
 def grant(answer: Answer) -> Grant:
-    before = answer["previous"]
-    previous = None
-    if before is not None:
-        notes = tuple(Note(**note) for note in before["notes"])
-        previous = Previous(run=run(before["run"]), notes=notes, comment=before["comment"])
-    return Grant(item=item(answer["item"]), claim=claim(answer["claim"]), previous=previous)
+    return Grant(item=item(answer["item"]), claim=claim(answer["claim"]), previous=_previous(answer["previous"]))
+
+
+def _previous(before: Answer | None) -> Previous | None:
+    if before is None:
+        return None
+    notes = tuple(Note(**note) for note in before["notes"])
+    return Previous(run=run(before["run"]), notes=notes, comment=before["comment"])
 
 
 def grants(answer: Answer) -> tuple[Grant, ...]:
-    return tuple(grant(one) for one in answer["grants"])
+    """What `next` gave: the claims were all made by one session at once, so they are told by what they differ in."""
+    return tuple(
+        Grant(item=item(one["item"]), claim=_claimed(one["item"], answer), previous=_previous(one["previous"]))
+        for one in answer["grants"]
+    )
+
+
+def _claimed(row: Answer, answer: Answer) -> Claim:
+    return Claim.of(
+        {
+            "item": row["id"],
+            "token": row["token"],
+            "session": answer["session"],
+            "agent": answer["agent"],
+            "claimed_at": row["updated_at"],
+            "renewed_at": row["updated_at"],
+            "expires_at": row["expires_at"],
+            "deadline_at": row["deadline_at"],
+            "ttl_seconds": float(answer["ttl_seconds"]),
+            "heartbeat_count": 0,
+        }
+    )
 
 
 def ended(answer: Answer) -> Ended:

@@ -112,5 +112,8 @@ WHERE i.status = 'in_progress' AND NOT EXISTS (SELECT 1 FROM dibs.claims c WHERE
 -- name: with_stray_claim
 SELECT i.id, i.status FROM dibs.claims c JOIN dibs.items i ON i.id = c.item WHERE i.status <> 'in_progress' LIMIT 100
 
+-- name: overlooked_claim
+SELECT item FROM dibs.claims WHERE look_at > expires_at LIMIT 100
+
 -- name: durability
 SELECT current_setting('synchronous_commit')

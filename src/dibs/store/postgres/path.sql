@@ -58,10 +58,12 @@ SELECT @agent FROM dibs.agents WHERE name = :name
 SELECT count(*) FROM dibs.claims WHERE session = :session AND expires_at > :now
 
 -- name: live_claim_count_of_agent
-SELECT count(*) FROM dibs.claims WHERE agent = :agent AND expires_at > :now
+SELECT count(*) FROM dibs.sessions s JOIN dibs.claims c ON c.session = s.id
+WHERE s.agent = :agent AND s.ended_at IS NULL AND c.expires_at > :now
 
 -- name: next_expiry_of_agent
-SELECT min(expires_at) FROM dibs.claims WHERE agent = :agent AND expires_at > :now
+SELECT min(c.expires_at) FROM dibs.sessions s JOIN dibs.claims c ON c.session = s.id
+WHERE s.agent = :agent AND s.ended_at IS NULL AND c.expires_at > :now
 
 -- name: bucket_of_agent
 SELECT bucket, bucket_at FROM dibs.agents WHERE name = :name
@@ -121,7 +123,7 @@ INSERT INTO dibs.claims (@columns_of_claim) VALUES (:@claim)
 
 -- name: renew_claim
 UPDATE dibs.claims SET renewed_at = :renewed_at, expires_at = :expires_at, ttl_seconds = :ttl_seconds,
-                       heartbeat_count = :heartbeat_count
+                       heartbeat_count = :heartbeat_count, look_at = least(look_at, :expires_at)
 WHERE item = :item AND token = :token
 
 -- name: delete_claim

@@ -227,6 +227,7 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
         def check(t: Transaction) -> tuple[str, ...]:
             found = [f"{item} is in progress and has no claim" for (item,) in t.all("without_claim")]
             found += [f"{item} is {status} and has a claim" for item, status in t.all("with_stray_claim")]
+            found += [f"the claim of {item} would end unnoticed" for (item,) in t.all("overlooked_claim")]
             row = t.one("durability")
             if row is not None and row[0] == "off":
                 found.append("synchronous_commit is off: what was acknowledged may be lost in a crash; turn it on")

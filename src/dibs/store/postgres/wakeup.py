@@ -2,8 +2,9 @@
 
 A NOTIFY inside a claim's transaction would make all commits take turns, so it is sent afterwards: the first change at
 once, further ones together, ten times a second at most, and only while somebody listens, since each one is a commit.
-What concerns one waiter's ticket is told by the transaction itself, to that waiter alone. Behind a pooler nothing can
-be heard; there, a waiter looks, less and less often.
+Where nobody did, nobody is told for a moment; who has just begun to listen looks for itself until that is over. What
+concerns one waiter's ticket is told by the transaction itself, to that waiter alone. Behind a pooler nothing can be
+heard; there, a waiter looks, less and less often.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ CHANNEL = "dibs"
 NOTIFY = "SELECT pg_notify('dibs', '') WHERE NOT pg_try_advisory_xact_lock(25703, 0)"
 LISTENING = "SELECT pg_advisory_lock_shared(25703, 0)"
 TOGETHER_SECONDS = 0.1
+#: For so long it is believed that nobody listens, and so long after it has begun to, a listener looks now and then.
+NOBODY_SECONDS = 0.25
+FIRST_LOOKS_SECONDS = (0.02, 0.06, 0.15, NOBODY_SECONDS + 0.05)
 #: A change whose teller died before it told is found after this long.
 LOST_WORD_SECONDS = 1.0
 POLL_SECONDS_MIN = 0.02
@@ -43,13 +47,15 @@ class Teller:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._lock = threading.Lock()
-        self._told = 0.0
+        self._told = self._nobody_until = 0.0
         self._later: threading.Timer | None = None
         self._pid = os.getpid()
 
     def tell(self) -> None:
         if self._pid != os.getpid():
             self._lock, self._later, self._pid = threading.Lock(), None, os.getpid()
+        if time.monotonic() < self._nobody_until:
+            return
         with self._lock:
             left = self._told + TOGETHER_SECONDS - time.monotonic()
             if left > 0:
@@ -58,7 +64,7 @@ class Teller:
                 return
             self._said()
         with contextlib.suppress(psycopg.Error, DibsError), self._pool.connection() as connection:
-            connection.execute(NOTIFY)
+            self._notify(connection)
 
     def close(self) -> None:
         """Nothing is left untold."""
@@ -75,7 +81,12 @@ class Teller:
                     self._remember(TOGETHER_SECONDS)
                     return
                 self._said()
-            connection.execute(NOTIFY)
+            self._notify(connection)
+
+    def _notify(self, connection: Connection) -> None:
+        asked = time.monotonic()
+        if connection.execute(NOTIFY).rowcount == 0:
+            self._nobody_until = asked + NOBODY_SECONDS
 
     def _remember(self, seconds: float) -> None:
         self._later = threading.Timer(seconds, self._tell_later)
@@ -97,13 +108,14 @@ class ListeningWatch(Watch):
         self._channel = CHANNEL if session is None else channel_of(session)
         self._look = feed_end if session is None else None
         self._connection: Connection | None = self._listening()
+        self._since = time.monotonic()
         self._seen = 0 if self._look is None else self._look()
 
     def wait(self, timeout_seconds: float) -> bool:
         end = time.monotonic() + timeout_seconds
         while True:
             left = max(0.0, end - time.monotonic())
-            if self._heard(left if self._look is None else min(left, LOST_WORD_SECONDS)):
+            if self._heard(left if self._look is None else min(left, self._until_next_look())):
                 if self._look is not None:
                     self._seen = self._look()
                 return True
@@ -120,10 +132,15 @@ class ListeningWatch(Watch):
             self._connection.close()
             self._connection = None
 
+    def _until_next_look(self) -> float:
+        age = time.monotonic() - self._since
+        return next((at - age for at in FIRST_LOOKS_SECONDS if at > age), LOST_WORD_SECONDS)
+
     def _heard(self, timeout_seconds: float) -> bool:
         try:
             if self._connection is None:
                 self._connection = self._listening()
+                self._since = time.monotonic()
                 return True  # nobody knows what was missed
             # One look answers all that have come by then.
             return bool(list(self._connection.notifies(timeout=timeout_seconds, stop_after=1)))

@@ -43,6 +43,7 @@ class Holding(Moving):
         return self._give(item, session, ttl_seconds)
 
     def recover(self, item: str, session: str, token: int | None) -> int:
+        self.session(session)
         try:
             self._fence(item, session, token)
         except No as no:

@@ -280,32 +280,35 @@ BEGIN
     RETURN moved;
 END $$;
 
--- Of these items, the session's lock held: what it may end as done, and what it holds and has to submit; all of them locked, and
--- the time.
+-- Of these items, which get locked: what the session may end as done, and what it holds and has to submit; and the time. The
+-- session's own lock is held, so that nobody changes its claims of locked items: they need no lock of their own.
 CREATE OR REPLACE FUNCTION dibs.finishable(
-    p_items text[], p_tokens bigint[], p_session text, OUT finished text[], OUT must_submit text[], OUT at bigint
+    p_items text[], p_tokens bigint[], p_session text, a dibs.agents, OUT finished text[], OUT must_submit text[], OUT at bigint
 ) LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM 1 FROM dibs.items WHERE id = ANY (p_items) ORDER BY id FOR NO KEY UPDATE;
-    PERFORM 1 FROM dibs.claims WHERE item = ANY (p_items) ORDER BY item FOR UPDATE;
     at := dibs.clock();
-    SELECT coalesce(array_agg(c.item) FILTER (WHERE may.finish), '{}'), coalesce(array_agg(c.item) FILTER (WHERE NOT may.finish), '{}')
+    SELECT coalesce(array_agg(c.item) FILTER (WHERE c.finish), '{}'), coalesce(array_agg(c.item) FILTER (WHERE NOT c.finish), '{}')
     INTO finished, must_submit
-    FROM dibs.claims c, LATERAL (
-        SELECT (a.allowed_actions = '{}' AND a.sensitive_actions = '{}')
-            OR (SELECT i.action FROM dibs.items i WHERE i.id = c.item) = ANY (a.allowed_actions) AS finish
-        FROM dibs.agents a WHERE a.name = c.agent OFFSET 0) may
-    WHERE c.item = ANY (p_items) AND c.session || '' = p_session AND c.expires_at > at
-      AND coalesce(c.token = p_tokens[array_position(p_items, c.item)], true);
+    FROM (
+        SELECT x.item, (a.allowed_actions = '{}' AND a.sensitive_actions = '{}')
+            OR (SELECT i.action FROM dibs.items i WHERE i.id = x.item) = ANY (a.allowed_actions) AS finish
+        FROM dibs.claims x
+        WHERE x.item = ANY (p_items) AND x.session || '' = p_session AND x.expires_at > at
+          AND coalesce(x.token = p_tokens[array_position(p_items, x.item)], true) OFFSET 0) c;
 END $$;
 
 -- The ends of what was found finishable, in one statement, however much it is; then what depended on it moves on. `told` is what
 -- `done` answers of each, if that is asked for.
 CREATE OR REPLACE FUNCTION dibs.end_as_done(
-    p_items text[], p_session text, p_reason text, p_links text, p_cost text, p_told boolean, p_now bigint, s dibs.settings,
-    OUT moved bigint, OUT told json[]
+    p_items text[], p_session text, p_agent text, p_reason text, p_links text, p_cost text, p_told boolean, p_now bigint,
+    s dibs.settings, OUT moved bigint, OUT told json[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
+    told_as json := '{"reason": ' || coalesce(to_json(p_reason)::text, 'null') || coalesce(', "links": ' || p_links, '')
+                    || coalesce(', "cost": ' || p_cost, '') || '}';
+    its_links json := coalesce(p_links, '{}');
+    its_cost json := coalesce(p_cost, '{}');
     ends bigint;
     one record;
 BEGIN
@@ -313,19 +316,15 @@ BEGIN
         DELETE FROM dibs.claims WHERE item = ANY (p_items)
     ), runs AS (
         -- An item has one open run at most, that of its claim; joined with the claims, each would be compared with each.
-        UPDATE dibs.runs r
-        SET ended_at = p_now, outcome = 'done', reason = p_reason,
-            links = coalesce(p_links, '{}')::json, cost = coalesce(p_cost, '{}')::json
+        UPDATE dibs.runs r SET ended_at = p_now, outcome = 'done', reason = p_reason, links = its_links, cost = its_cost
         WHERE r.item = ANY (p_items) AND r.outcome IS NULL RETURNING r.*
     ), items AS (
         UPDATE dibs.items i SET status = 'done', updated_at = p_now, revision = i.revision + 1
         WHERE i.id = ANY (p_items) RETURNING i.*
     ), events AS (
         INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
-        SELECT i.id, i.revision, 'done', p_now, 'done', i.token, r.agent, p_session, r.agent,
-               ('{"reason": ' || coalesce(to_json(p_reason)::text, 'null') || coalesce(', "links": ' || p_links, '')
-                || coalesce(', "cost": ' || p_cost, '') || '}')::json
-        FROM items i JOIN runs r ON r.item = i.id AND r.token = i.token ORDER BY i.id
+        SELECT i.id, i.revision, 'done', p_now, 'done', i.token, p_agent, p_session, p_agent, told_as
+        FROM items i ORDER BY i.id
     ), closed AS (
         UPDATE dibs.tickets t SET closed_at = p_now, reason = 'the item is done'
         WHERE t.item = ANY (p_items) AND t.closed_at IS NULL RETURNING dibs.tell_session(t.session)
@@ -360,7 +359,9 @@ BEGIN
     due := '{}';
     offers := '{}';
     failed := '{}';
-    FOR overdue IN SELECT item FROM dibs.claims WHERE expires_at <= p_now ORDER BY expires_at LIMIT p_limit LOOP
+    FOR overdue IN
+        SELECT item FROM dibs.claims WHERE look_at <= p_now AND expires_at <= p_now ORDER BY look_at LIMIT p_limit
+    LOOP
         SELECT * INTO i FROM dibs.items WHERE id = overdue FOR NO KEY UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
         PERFORM 1 FROM dibs.claims WHERE item = overdue AND expires_at <= p_now FOR UPDATE SKIP LOCKED;
@@ -437,14 +438,12 @@ BEGIN
     END IF;
     IF a.max_claims IS NOT NULL OR a.max_claims_total IS NOT NULL THEN
         SELECT count(*) INTO held FROM dibs.claims WHERE session = p_session AND expires_at > p_now;
-        SELECT min(expires_at) INTO next_expiry_at FROM dibs.claims WHERE agent = a.name AND expires_at > p_now;
         n := least(n, a.max_claims - held);
     END IF;
-    IF n <= 0 THEN
-        code := 'AGENT_AT_CAPACITY';
-    END IF;
-    IF a.max_claims_total IS NOT NULL THEN
-        SELECT count(*) INTO held_total FROM dibs.claims WHERE agent = a.name AND expires_at > p_now;
+    IF a.max_claims_total IS NOT NULL OR n <= 0 THEN
+        SELECT count(*), min(c.expires_at) INTO held_total, next_expiry_at
+        FROM dibs.sessions x CROSS JOIN LATERAL (SELECT y.expires_at FROM dibs.claims y WHERE y.session = x.id OFFSET 0) c
+        WHERE x.agent = a.name AND x.ended_at IS NULL AND c.expires_at > p_now;
         n := least(n, a.max_claims_total - held_total);
         IF n <= 0 THEN
             code := 'AGENT_AT_CAPACITY';

@@ -129,7 +129,8 @@ BEGIN
     END IF;
     IF c.session = p_session THEN
         UPDATE dibs.claims
-        SET renewed_at = at, expires_at = least(at + dibs.milliseconds(seconds), c.deadline_at), ttl_seconds = seconds
+        SET renewed_at = at, expires_at = least(at + dibs.milliseconds(seconds), c.deadline_at), ttl_seconds = seconds,
+            look_at = least(look_at, at + dibs.milliseconds(seconds))
         WHERE item = p_item RETURNING * INTO c;
         UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at;
         known := json_build_object('item', row_to_json(i), 'claim', row_to_json(c), 'previous', dibs.previous(i.id, c.token));
@@ -188,8 +189,9 @@ BEGIN
     i.offer_expires_at := NULL;
     PERFORM dibs.save(i);
     INSERT INTO dibs.claims (item, token, session, agent, claimed_at, renewed_at, expires_at, deadline_at, ttl_seconds,
-                             heartbeat_count)
-    VALUES (i.id, i.token, p_session, me.agent, at, at, least(at + dibs.milliseconds(seconds), deadline), deadline, seconds, 0)
+                             heartbeat_count, look_at)
+    VALUES (i.id, i.token, p_session, me.agent, at, at, least(at + dibs.milliseconds(seconds), deadline), deadline, seconds, 0,
+            least(at + dibs.milliseconds(seconds), deadline))
     RETURNING * INTO c;
     known := json_build_object('item', row_to_json(i), 'claim', row_to_json(c), 'previous', dibs.previous(i.id, i.token));
     INSERT INTO dibs.runs (item, token, session, agent, started_at, links, cost)
@@ -321,7 +323,7 @@ BEGIN
     END IF;
     a := dibs.agent_of(me.agent);
     IF p_done <> '{}' THEN
-        f := dibs.finishable(p_done, p_done_tokens, p_session);
+        f := dibs.finishable(p_done, p_done_tokens, p_session, a);
         ended := cardinality(f.finished);
         IF ended < cardinality(p_done) THEN
             SELECT t.item, t.token INTO refused FROM unnest(p_done, p_done_tokens) AS t (item, token)
@@ -337,7 +339,7 @@ BEGIN
     END IF;
     PERFORM dibs.feed_enter();
     IF ended > 0 THEN
-        e := dibs.end_as_done(f.finished, p_session, NULL, NULL, NULL, false, f.at, s);
+        e := dibs.end_as_done(f.finished, p_session, me.agent, NULL, NULL, NULL, false, f.at, s);
         moved := e.moved;
         IF moved > 0 THEN
             p_lanes := '{}';
@@ -376,36 +378,35 @@ BEGIN
     WITH taken AS (
         UPDATE dibs.items x
         SET status = 'in_progress', updated_at = at, token = x.token + 1, attempts = x.attempts + 1, revision = x.revision + 1
-        WHERE x.id = ANY (picked.chosen) RETURNING x.*
+        WHERE x.id = ANY (picked.chosen) RETURNING
+            x.*, at + dibs.milliseconds(x.timeout_seconds) AS deadline_at,
+            at + dibs.milliseconds(least(seconds, x.timeout_seconds)) AS expires_at
     ), claimed AS (
         INSERT INTO dibs.claims (item, token, session, agent, claimed_at, renewed_at, expires_at, deadline_at, ttl_seconds,
-                                 heartbeat_count)
-        SELECT t.id, t.token, p_session, me.agent, at, at,
-               at + least(dibs.milliseconds(seconds), dibs.milliseconds(t.timeout_seconds)),
-               at + dibs.milliseconds(t.timeout_seconds), seconds, 0 FROM taken t
-        RETURNING *
+                                 heartbeat_count, look_at)
+        SELECT t.id, t.token, p_session, me.agent, at, at, t.expires_at, t.deadline_at, seconds, 0, t.expires_at FROM taken t
     ), begun AS (
         INSERT INTO dibs.runs (item, token, session, agent, started_at, links, cost)
         SELECT t.id, t.token, p_session, me.agent, at, '{}', '{}' FROM taken t ORDER BY t.priority DESC, t.seq
     ), told AS (
         INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
         SELECT t.id, t.revision, 'claimed', at, 'in_progress', t.token, me.agent, p_session, me.agent,
-               ('{"ttl_seconds": ' || seconds || ', "deadline_at": ' || at + dibs.milliseconds(t.timeout_seconds) || '}')::json
+               ('{"ttl_seconds": ' || seconds || ', "deadline_at": ' || t.deadline_at || '}')::json
         FROM taken t ORDER BY t.priority DESC, t.seq
     ), seen AS (
         UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at
     )
     SELECT json_agg(json_build_object(
-               'item', row_to_json(t), 'claim', row_to_json(c),
-               'previous', CASE WHEN t.attempts > 1 THEN dibs.previous(t.id, t.token) END)
+               'item', row_to_json(t), 'previous', CASE WHEN t.attempts > 1 THEN dibs.previous(t.id, t.token) END)
            ORDER BY t.priority DESC, t.seq) INTO grants
-    FROM taken t JOIN claimed c ON c.item = t.id;
+    FROM taken t;
     IF a.claims_per_minute IS NOT NULL THEN
         PERFORM dibs.spend(a, at, cardinality(picked.chosen));
     END IF;
     IF p_request IS NOT NULL THEN
-        PERFORM dibs.request_kept(p_request, 'next', json_build_object('grants', grants), at);
+        PERFORM dibs.request_kept(p_request, 'next', json_build_object(
+            'grants', grants, 'session', p_session, 'agent', me.agent, 'ttl_seconds', seconds), at);
     END IF;
-    RETURN json_build_object('grants', grants, 'lanes', to_json(picked.lanes), 'lows', to_json(picked.lows),
+    RETURN json_build_object('grants', grants, 'session', p_session, 'agent', me.agent, 'ttl_seconds', seconds, 'lanes', to_json(picked.lanes), 'lows', to_json(picked.lows),
                              'thorough', p_thorough, 'look_seconds', took, 'ended', ended, 'moved', moved);
 END $$;

@@ -45,7 +45,7 @@ BEGIN
     END IF;
     UPDATE dibs.claims
     SET renewed_at = h.at, expires_at = least(h.at + dibs.milliseconds(seconds), deadline_at), ttl_seconds = seconds,
-        heartbeat_count = heartbeat_count + 1
+        heartbeat_count = heartbeat_count + 1, look_at = least(look_at, h.at + dibs.milliseconds(seconds))
     WHERE item = p_item RETURNING * INTO c;
     UPDATE dibs.sessions SET seen_at = h.at WHERE id = p_session AND NOT seen_at BETWEEN h.at - 4999 AND h.at;
     RETURN json_build_object('now', h.at, 'claim', row_to_json(c));
@@ -73,7 +73,7 @@ BEGIN
     PERFORM dibs.feed_enter();
     UPDATE dibs.claims
     SET renewed_at = h.at, expires_at = least(h.at + dibs.milliseconds(ttl_seconds), deadline_at),
-        heartbeat_count = heartbeat_count + 1
+        heartbeat_count = heartbeat_count + 1, look_at = least(look_at, h.at + dibs.milliseconds(ttl_seconds))
     WHERE item = p_item RETURNING * INTO c;
     UPDATE dibs.items SET updated_at = h.at, revision = revision + 1 WHERE id = p_item;
     INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
@@ -153,6 +153,7 @@ CREATE OR REPLACE FUNCTION dibs.done(
 ) RETURNS json LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
+    a dibs.agents;
     f record;
     e record;
     ended json[] := '{}';
@@ -167,11 +168,12 @@ BEGIN
             RETURN answer;
         END IF;
     END IF;
-    PERFORM 1 FROM dibs.sessions WHERE id = p_session FOR NO KEY UPDATE;
-    f := dibs.finishable(p_items, p_tokens, p_session);
+    SELECT x.agent INTO a.name FROM dibs.sessions x WHERE x.id = p_session FOR NO KEY UPDATE;
+    SELECT * INTO a FROM dibs.agents WHERE name = a.name;
+    f := dibs.finishable(p_items, p_tokens, p_session, a);
     IF f.finished <> '{}' THEN
         PERFORM dibs.feed_enter();
-        e := dibs.end_as_done(f.finished, p_session, p_reason, p_links, p_cost, true, f.at, s);
+        e := dibs.end_as_done(f.finished, p_session, a.name, p_reason, p_links, p_cost, true, f.at, s);
         ended := e.told;
         moved := e.moved;
     END IF;
@@ -235,7 +237,7 @@ BEGIN
     WITH updated AS (
         UPDATE dibs.claims x
         SET renewed_at = at, expires_at = least(at + dibs.milliseconds(x.ttl_seconds), x.deadline_at),
-            heartbeat_count = x.heartbeat_count + 1
+            heartbeat_count = x.heartbeat_count + 1, look_at = least(x.look_at, at + dibs.milliseconds(x.ttl_seconds))
         WHERE x.session = p_session AND x.expires_at > at RETURNING x.*
     )
     SELECT json_agg(row_to_json(u) ORDER BY u.item), array_agg(u.item || ' ' || u.token) INTO renewed, kept FROM updated u;
@@ -249,7 +251,7 @@ BEGIN
     FOR k IN 1..coalesce(cardinality(p_items), 0) LOOP
         CONTINUE WHEN p_items[k] || ' ' || p_tokens[k] = ANY (kept)
             OR (p_tokens[k] IS NULL AND EXISTS (
-                SELECT 1 FROM dibs.claims x WHERE x.item = p_items[k] AND x.session = p_session AND x.expires_at > at));
+                SELECT 1 FROM dibs.claims x WHERE x.item = p_items[k] AND x.session || '' = p_session AND x.expires_at > at));
         lost := lost || json_build_object('item', p_items[k], 'token', p_tokens[k],
                                           'facts', dibs.facts('FENCED', at, p_items[k], p_session, p_tokens[k]));
     END LOOP;

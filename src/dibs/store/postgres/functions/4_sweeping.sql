@@ -84,6 +84,9 @@ BEGIN
         bereaved := bereaved || buried.lost;
         failed := failed || buried.failed;
     END LOOP;
+    UPDATE dibs.claims SET look_at = expires_at WHERE ctid = ANY (ARRAY(
+        SELECT x.ctid FROM dibs.claims x WHERE x.look_at <= at AND x.expires_at > at
+        ORDER BY x.look_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
     DELETE FROM dibs.requests WHERE ctid = ANY (ARRAY(
         SELECT x.ctid FROM dibs.requests x WHERE x.at <= since ORDER BY x.at LIMIT 1000 FOR UPDATE SKIP LOCKED));
     DELETE FROM dibs.activity WHERE id <= (SELECT max(x.id) FROM dibs.activity x) - s.activity_kept;
