@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Sweep,
         Waiting,
     )
+    from dibs.session import LiveSession
     from dibs.store.contract import Store, Watch
 
     T = TypeVar("T")
@@ -264,7 +265,22 @@ class Board:
     def end_session(self, session: str, *, reason: str | None = None) -> SessionEnd:
         return self.store.end_session(check.session_id(session), reason=check.optional_text(reason, "reason"))
 
-    def session(self, session: str) -> Session:
+    def session(
+        self,
+        agent: str,
+        *,
+        id: str | None = None,
+        kind: str = "autonomous",
+        meta: Mapping[str, Any] | None = None,
+        ttl_seconds: float | None = None,
+        recover: bool = True,
+    ) -> LiveSession:
+        """A session of this process, kept alive in the background: `with board.session(agent="coder") as me:`."""
+        from dibs.session import LiveSession
+
+        return LiveSession(self, agent, id=id, kind=kind, meta=meta, ttl_seconds=ttl_seconds, recover=recover)
+
+    def find_session(self, session: str) -> Session:
         found = self.store.find_session(check.session_id(session))
         if found is None:
             raise SessionNotFound(f"the session {session} is not known", session=session, ended=False)

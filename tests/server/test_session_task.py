@@ -388,7 +388,7 @@ class TestRegistering:
         caller = server.caller("agent", "coder")
         first, second = (caller.post("/api/sessions", {}).body["sessionId"] for _ in range(2))
         assert first != second
-        assert server.board.session(first).kind == "autonomous"
+        assert server.board.find_session(first).kind == "autonomous"
 
     def test_registering_again_is_the_same_session(self, server: Served, coder: Caller) -> None:
         claim(coder)

@@ -61,7 +61,7 @@ def test_the_sources_example(server: Served, coder: Caller) -> None:
 
 def test_an_instance_is_a_session_of_the_callers_key(server: Served, coder: Caller) -> None:
     claim(coder)
-    session = server.board.session(INSTANCE)
+    session = server.board.find_session(INSTANCE)
     assert (session.agent, session.kind) == ("coder", "http")
     thief = server.caller("agent", "coder")
     assert INSTANCE in refused(claim(thief), 403)
@@ -81,7 +81,7 @@ def test_an_instance_that_has_ended_begins_again(server: Served, coder: Caller) 
     claim(coder)
     server.board.end_session(INSTANCE)
     assert_claimed(claim(coder), True)
-    assert server.board.session(INSTANCE).ended_at is None
+    assert server.board.find_session(INSTANCE).ended_at is None
 
 
 class TestNotClaimed:

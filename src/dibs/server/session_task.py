@@ -157,7 +157,7 @@ def routes(service: Service) -> APIRouter:
     async def current_task(request: Request, session: SessionInPath) -> Response:
         def work() -> dict[str, Any]:
             service.callers.need(service.caller(request), VIEWER)
-            _live(board.session(check.name(session, "sessionId")))
+            _live(board.find_session(check.name(session, "sessionId")))
             return {"sessionId": session, "currentTask": views.current_task(board, session)}
 
         return foreign.told(await service.run(work))
@@ -204,7 +204,7 @@ def acting_for(service: Service, request: Request, session: str) -> str:
     """A live session that the caller may act for."""
     caller = service.caller(request)
     service.callers.need(caller, AGENT)
-    found = service.board.session(check.name(session, "sessionId"))
+    found = service.board.find_session(check.name(session, "sessionId"))
     service.callers.need_own(caller, found)
     return _live(found).id
 

@@ -98,7 +98,7 @@ VERBS: tuple[Verb, ...] = (
     _get("sessions", "/v1/sessions", "Sessions, most recently seen first", {"ended": False}),
     # Before the one below, whose path would swallow it.
     _post("end_session", "/v1/sessions/{session:path}/end", AGENT, "End a session, releasing what it holds"),
-    _get("session", "/v1/sessions/{session:path}", "One session"),
+    _get("find_session", "/v1/sessions/{session:path}", "One session"),
     # The claim path
     _of_item(
         "claim", AGENT, "Claim an item by its id, now or when it is this session's turn", {"session": ME}, waits=True

@@ -1,0 +1,414 @@
+"""A session as a program holds it: registered with its process, kept alive in the background, ended when it leaves.
+
+with board.session(agent="coder") as me:
+    while claim := me.next(types=["bug"], wait_seconds=60):
+        with claim:
+            fix(claim.item)
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import signal
+import sys
+import threading
+import time
+import weakref
+
+from dibs.errors import (
+    ClaimExpired,
+    DibsError,
+    ItemNotClaimable,
+    RateLimited,
+    SessionNotFound,
+    StoreUnavailable,
+    StoreUnusable,
+)
+from dibs.handle import LOSSES, ClaimHandle
+from dibs.heart import Heart, clock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import FrameType
+    from typing import Any, Self, TypeVar
+
+    from dibs.board import Board
+    from dibs.model import Grant, Lost, Session
+
+    T = TypeVar("T")
+
+#: A store that is away is asked again after so long, each time twice that, drawn between half and all of it.
+BACKOFF_SECONDS = 0.1
+BACKOFF_SECONDS_MAX = 5.0
+#: For how long a claim, or the end of one that would be lost sooner, is tried while the store is away.
+PATIENCE_SECONDS = 10.0
+#: One call waits no longer; in between, the heart may tell what is held.
+WAIT_SECONDS = 20.0
+#: How long somebody who asks lets the heart tell first.
+TELLING_SECONDS = 1.0
+#: After a call that took longer, it is not known when the claim began.
+WAITED_SECONDS = 1.0
+#: A claim is renewed at least so often before it would be over.
+BEATS_A_CLAIM = 3
+
+
+class LiveSession:
+    def __init__(
+        self,
+        board: Board,
+        agent: str,
+        *,
+        id: str | None = None,
+        kind: str = "autonomous",
+        meta: Mapping[str, Any] | None = None,
+        ttl_seconds: float | None = None,
+        recover: bool = True,
+    ) -> None:
+        """`ttl_seconds` is what claims are asked for unless they say otherwise; with `recover`, what expired while the
+        process stood still, and nobody was given since, is claimed again in the background."""
+        self.board = board
+        self.ttl_seconds = ttl_seconds
+        self._recovers = recover
+        self._claims: dict[str, ClaimHandle] = {}
+        self._gate = threading.Condition()
+        self._asking = 0
+        self._telling = self._wants_to_tell = False
+        self._ended = self._gone = False
+        self._pid = os.getpid()
+        self._before_sigterm: Any = None
+        self.record: Session = board.start_session(agent, id=id, kind=kind, owner_pid=_owner(), meta=meta)
+        self._heart = Heart(self._beat, self.give_up_late, self._losing_at)
+        self._heart.start(board.settings.heartbeat_seconds)
+        _live.add(self)
+
+    def __repr__(self) -> str:
+        return f"<session {self.id} of {self.agent}: {'ended' if self._ended else f'{len(self._claims)} claims'}>"
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            # So that leaving is what a stopped program does, too.
+            self._before_sigterm = signal.signal(signal.SIGTERM, _leave)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if self._before_sigterm is not None:
+            signal.signal(signal.SIGTERM, self._before_sigterm)
+            self._before_sigterm = None
+        self.end("ended by its owner" if error is None else f"ended by its owner: {type(error).__name__}")
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def agent(self) -> str:
+        return self.record.agent
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, or somebody has ended it."""
+        return self._ended or self._gone
+
+    @property
+    def claims(self) -> tuple[ClaimHandle, ...]:
+        """What this session holds, by what it knows."""
+        return tuple(handle for handle in list(self._claims.values()) if handle.is_at_stake)
+
+    def claim(
+        self,
+        item: str,
+        *,
+        ttl_seconds: float | None = None,
+        wait_seconds: float = 0,
+        patience_seconds: float | None = None,
+    ) -> ClaimHandle:
+        """Claim this item, in its turn if there is time to wait. A store that is away, or a rate that was reached, is
+        waited for as well, `patience_seconds` long at most."""
+
+        def ask(left: float, *, request_id: str) -> tuple[Grant, ...]:
+            ttl = self.ttl_seconds if ttl_seconds is None else ttl_seconds
+            # A ticket is not given up and taken again every now and then: it would lose its place.
+            return (
+                self.board.claim(
+                    item, session=self.id, ttl_seconds=ttl, wait_seconds=max(0.0, left), request_id=request_id
+                ),
+            )
+
+        (handle,) = self._ask(ask, wait_seconds, patience_seconds, at_once=True)
+        return handle
+
+    def next(
+        self,
+        *,
+        types: Sequence[str] = (),
+        projects: Sequence[str] = (),
+        ttl_seconds: float | None = None,
+        wait_seconds: float = 0,
+        patience_seconds: float | None = None,
+    ) -> ClaimHandle | None:
+        """The best item there is, or None if none comes in that time."""
+        found = self.next_of(
+            1,
+            types=types,
+            projects=projects,
+            ttl_seconds=ttl_seconds,
+            wait_seconds=wait_seconds,
+            patience_seconds=patience_seconds,
+        )
+        return found[0] if found else None
+
+    def next_of(
+        self,
+        n: int,
+        *,
+        types: Sequence[str] = (),
+        projects: Sequence[str] = (),
+        ttl_seconds: float | None = None,
+        wait_seconds: float = 0,
+        patience_seconds: float | None = None,
+    ) -> list[ClaimHandle]:
+        """The best items there are, up to so many."""
+
+        def ask(left: float, *, request_id: str) -> tuple[Grant, ...]:
+            return self.board.next(
+                session=self.id,
+                types=types,
+                projects=projects,
+                n=n,
+                ttl_seconds=self.ttl_seconds if ttl_seconds is None else ttl_seconds,
+                wait_seconds=min(WAIT_SECONDS, max(0.0, left)),
+                request_id=request_id,
+            )
+
+        return self._ask(ask, wait_seconds, patience_seconds)
+
+    def end(self, reason: str | None = None) -> None:
+        """Nothing more is done in this session; what it still holds is released."""
+        if self._ended or self._pid != os.getpid():
+            return
+        self._ended = True
+        _live.discard(self)
+        self._heart.stop()
+        over = SessionNotFound(f"the session {self.id} has ended", session=self.id, ended=True)
+        for handle in list(self._claims.values()):
+            handle.lose(over)
+        with contextlib.suppress(SessionNotFound):
+            self._patiently(lambda: self.board.end_session(self.id, reason=reason), clock() + PATIENCE_SECONDS)
+
+    # For the handles
+
+    def hold(self, handle: ClaimHandle, verb: str, patience_seconds: float | None = None, **said: Any) -> Any:
+        """A verb of the holder, asked until it is answered or, unless told otherwise, the claim would be over."""
+        request, until = _request_id(), max(handle.losing_at, clock() + PATIENCE_SECONDS)
+        if patience_seconds is not None:
+            until = clock() + patience_seconds
+        recover = {"recover": True} if self._recovers and verb not in ("release", "reject") else {}
+
+        def ask() -> Any:
+            token = handle.token
+            # Another token makes another request: it may have been recovered between two attempts.
+            id = f"{request}-{token}"
+            does = getattr(self.board, verb)
+            return does(handle.item.id, session=self.id, token=token, request_id=id, **recover, **said)
+
+        return self._patiently(ask, until)
+
+    def recover(self, handle: ClaimHandle) -> Grant:
+        request = _request_id()
+        with self._turn():
+            asked: dict[str, Any] = {
+                "session": self.id,
+                "token": handle.token,
+                "ttl_seconds": self.ttl_seconds,
+                "request_id": request,
+            }
+            recover = functools.partial(self.board.recover, handle.item.id, **asked)
+            grant = self._patiently(recover, clock() + PATIENCE_SECONDS)
+            self._claims[handle.item.id] = handle
+            return grant
+
+    def forget(self, handle: ClaimHandle) -> None:
+        if self._claims.get(handle.item.id) is handle:
+            del self._claims[handle.item.id]
+
+    def give_up_late(self, now: float) -> None:
+        for handle in self.claims:
+            handle.give_up_if_late(now)
+
+    # The heart's
+
+    def _losing_at(self) -> float | None:
+        return min((handle.losing_at for handle in self.claims), default=None)
+
+    def _beat(self) -> float:
+        with self._telling_what_is_held() as holding:
+            asked_at = clock()
+            try:
+                answer = self.board.heartbeat(session=self.id, holding=holding)
+            except SessionNotFound as error:
+                self._gone = True
+                for handle in self.claims:
+                    handle.lose(error)
+                raise
+        for renewal in answer.renewed:
+            if (held := self._claims.get(renewal.item)) is not None:
+                held.renewed(renewal.token, asked_at, renewal.remaining_seconds)
+        for lost in answer.lost:
+            self._lost(lost)
+        return answer.heartbeat_seconds
+
+    def _lost(self, lost: Lost) -> None:
+        handle = self._claims.get(lost.item)
+        if handle is None or handle.token != lost.token or not handle.is_at_stake:
+            return
+        error: DibsError = ClaimExpired(
+            f"the claim of {lost.item} was lost: {lost.how}",
+            item=lost.item,
+            token=lost.token,
+            how=lost.how,
+            taken_over_by=lost.holder,
+        )
+        if self._recovers and lost.code == ClaimExpired.code and lost.holder is None:
+            asked_at = clock()
+            try:
+                handle.regained(self.board.recover(lost.item, session=self.id, token=lost.token), asked_at)
+                return
+            except (*LOSSES, ItemNotClaimable) as refusal:
+                error = refusal
+        handle.lose(error)
+
+    @contextlib.contextmanager
+    def _telling_what_is_held(self) -> Iterator[dict[str, int | None] | None]:
+        """What is held, to be told while nothing new is being asked for: that would be taken for forgotten. None if
+        something is."""
+        with self._gate:
+            told = self._asking == 0
+            self._telling, self._wants_to_tell = told, not told
+            holding = {id: handle.token for id, handle in self._claims.items() if not handle.lost.is_set()}
+        try:
+            yield dict(holding) if told else None
+        finally:
+            with self._gate:
+                self._telling = False
+                self._gate.notify_all()
+
+    # Asking
+
+    def _ask(
+        self,
+        ask: Callable[..., tuple[Grant, ...]],
+        wait_seconds: float,
+        patience_seconds: float | None,
+        *,
+        at_once: bool = False,
+    ) -> list[ClaimHandle]:
+        if self._ended:
+            raise SessionNotFound(f"the session {self.id} has ended", session=self.id, ended=True)
+        end = clock() + wait_seconds
+        patience = clock() + (PATIENCE_SECONDS if patience_seconds is None else patience_seconds)
+        while True:
+            with self._turn():
+                asked_at = clock()
+                try:
+                    grants = self._patiently(functools.partial(_asked, ask, end, _request_id()), max(end, patience))
+                except SessionNotFound:
+                    self._gone = True
+                    raise
+                if grants and clock() > asked_at + WAITED_SECONDS:
+                    asked_at = self._begun_since(asked_at)
+                handles = [self._hold(grant, asked_at) for grant in grants]
+            if handles or at_once or clock() >= end:
+                return handles
+
+    def _hold(self, grant: Grant, asked_at: float) -> ClaimHandle:
+        known = self._claims.get(grant.item.id)
+        if known is not None and known.token == grant.claim.token and known.is_at_stake:
+            return known  # it asked for what it has
+        handle = ClaimHandle(self, grant, asked_at)
+        self._claims[grant.item.id] = handle
+        lasts_seconds = (grant.claim.expires_at - grant.claim.renewed_at) / 1000
+        self._heart.by(min(self.board.settings.heartbeat_seconds, lasts_seconds / BEATS_A_CLAIM))
+        return handle
+
+    def _begun_since(self, asked_at: float) -> float:
+        """Since when a claim can be counted that somebody waited for: nobody knows how long ago it began. Renewed, it
+        goes on from here."""
+        now = clock()
+        try:
+            self.board.heartbeat(session=self.id)
+        except DibsError:
+            return asked_at
+        return now
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        with self._gate:
+            while self._telling:
+                self._gate.wait()
+            if self._wants_to_tell and self._asking == 0:
+                self._heart.by(0)
+                self._gate.wait_for(lambda: not self._wants_to_tell and not self._telling, TELLING_SECONDS)
+                self._wants_to_tell = False
+            self._asking += 1
+        try:
+            yield
+        finally:
+            with self._gate:
+                self._asking -= 1
+                self._gate.notify_all()
+
+    def _patiently(self, ask: Callable[[], T], until: float) -> T:
+        """Ask until there is an answer: again after a store that is away, and after a rate that was reached."""
+        tries = 0
+        while True:
+            try:
+                return ask()
+            except (StoreUnavailable, RateLimited) as error:
+                if isinstance(error, StoreUnusable):
+                    raise
+                pause = _pause(tries, error)
+                if clock() + pause > until:
+                    raise
+                tries += 1
+            time.sleep(pause)
+
+
+def _asked(ask: Callable[..., tuple[Grant, ...]], end: float, request_id: str) -> tuple[Grant, ...]:
+    return ask(end - clock(), request_id=request_id)
+
+
+def _pause(tries: int, error: DibsError) -> float:
+    told = error.facts.get("retry_after_seconds")
+    if isinstance(error, RateLimited) and told is not None:
+        return float(told)
+    draw = 0.5 + os.urandom(1)[0] / 512
+    return draw * min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS * 2.0**tries)
+
+
+def _request_id() -> str:
+    return os.urandom(12).hex()
+
+
+def _owner() -> int | None:
+    """This process, where the system lets others see whether it is alive."""
+    from dibs import owner
+
+    return None if owner.namespace() is None else os.getpid()
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+_live: weakref.WeakSet[LiveSession] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    for session in list(_live):
+        with contextlib.suppress(DibsError):
+            session.end("its process ended")
