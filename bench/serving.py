@@ -27,7 +27,7 @@ from dibs.store.sqlite.store import SqliteStore
 from dibs.testing.http import Host, open_board
 
 PROCESSES, THREADS = 8, 4
-ITEMS = 30_000
+ITEMS = 12_000
 BATCH = 1000
 
 
