@@ -143,8 +143,9 @@ def table(
     for number, row in enumerate(cells):
         line, room = indent, None if columns is None else columns - len(indent)
         for i, cell in enumerate(row):
-            text = cut(cell, widths[i] if room is None else min(widths[i], room))
-            pad = " " * (widths[i] - width(text))
+            fits = widths[i] if room is None else min(widths[i], room)
+            text = cut(cell, fits)
+            pad = " " * (fits - width(text))
             style = painted[number][i] if number < len(painted) else ""
             shown = pad + paint(text, style) if i in right else paint(text, style) + pad
             line += shown + GAP

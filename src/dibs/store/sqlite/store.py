@@ -89,8 +89,9 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
     def _lead(self) -> None:
         """Do what waits to be done, in one transaction, and leave what comes meanwhile to the next."""
         with _Turn(self):
-            pieces = self._row.take()
+            # First, so that nothing is taken from the row by who finds the board closed.
             connection = self._connected()
+            pieces = self._row.take()
             try:
                 self._lock.acquire()
                 self._transact(connection, pieces)
