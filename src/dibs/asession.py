@@ -37,6 +37,7 @@ class AsyncSession:
         """`start` makes the session that this one stands for, when it is entered."""
         self._start = start
         self._live: LiveSession | None = None
+        self._giving_back = threading.Lock()
 
     async def __aenter__(self) -> Self:
         self._live = await aside(self._start, lambda live: live.end("nobody waited for it"))
@@ -46,7 +47,7 @@ class AsyncSession:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         live = self.live
         try:
-            await aside(functools.partial(live.end, why_left(error)))
+            await aside(functools.partial(self._end, live, why_left(error)))
         finally:
             live.let_sigterm_be()
 
@@ -95,7 +96,7 @@ class AsyncSession:
             return [handle]
 
         try:
-            (handle,) = await aside(ask, _give_back)
+            (handle,) = await aside(ask, self._give_back)
         except asyncio.CancelledError:
             gone.set()
             raise
@@ -146,9 +147,20 @@ class AsyncSession:
                 wait_seconds=min(WAIT_SECONDS, left),
                 patience_seconds=patience_seconds,
             )
-            handles = await aside(ask, _give_back)
+            handles = await aside(ask, self._give_back)
             if handles or left <= WAIT_SECONDS:
                 return [AsyncClaim(handle) for handle in handles]
+
+    def _give_back(self, handles: Iterable[ClaimHandle]) -> None:
+        with self._giving_back:
+            for handle in handles:
+                if not self.live.is_over:  # its end has released it
+                    with contextlib.suppress(DibsError):
+                        handle.release("nobody waited for it any more")
+
+    def _end(self, live: LiveSession, reason: str) -> None:
+        with self._giving_back:
+            live.end(reason)
 
 
 class AsyncClaim:
@@ -278,9 +290,3 @@ def _undone(undo: Callable[[T], object], ended: Future[T]) -> None:
     if ended.exception() is None:
         # Not here: this may be the thread of the loop.
         threading.Thread(target=undo, args=(ended.result(),), name="dibs call", daemon=True).start()
-
-
-def _give_back(handles: Iterable[ClaimHandle]) -> None:
-    for handle in handles:
-        with contextlib.suppress(DibsError):
-            handle.release("nobody waited for it any more")

@@ -50,7 +50,7 @@ BACKOFF_SECONDS_MAX = 5.0
 PATIENCE_SECONDS = 10.0
 #: One call waits no longer; in between, the heart may tell what is held.
 WAIT_SECONDS = 20.0
-#: How long somebody who asks lets the heart tell first.
+#: How long somebody who asks lets the heart begin to tell first.
 TELLING_SECONDS = 1.0
 #: After a call that took longer, it is not known when the claim began.
 WAITED_SECONDS = 1.0
@@ -77,7 +77,7 @@ class LiveSession:
         self._recovers = recover
         self._claims: dict[str, ClaimHandle] = {}
         self._gate = threading.Condition()
-        self._asking = 0
+        self._asking = self._queued = 0
         self._telling = self._wants_to_tell = False
         self._ended = self._gone = False
         self._pid = os.getpid()
@@ -325,8 +325,10 @@ class LiveSession:
         """What is held, to be told while nothing new is being asked for: that would be taken for forgotten. None if
         something is."""
         with self._gate:
-            told = self._asking == 0
+            # Who waits for a telling to end goes before the next one.
+            told = self._asking == 0 and self._queued == 0
             self._telling, self._wants_to_tell = told, not told
+            self._gate.notify_all()
             holding = {handle.item.id: handle.token for handle in list(self._claims.values())}
         try:
             yield holding if told else None
@@ -397,12 +399,16 @@ class LiveSession:
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
         with self._gate:
-            while self._telling:
-                self._gate.wait()
             if self._wants_to_tell and self._asking == 0:
                 self._heart.by(0)
-                self._gate.wait_for(lambda: not self._wants_to_tell and not self._telling, TELLING_SECONDS)
+                self._gate.wait_for(lambda: not self._wants_to_tell, TELLING_SECONDS)
                 self._wants_to_tell = False
+            self._queued += 1
+            try:
+                while self._telling:
+                    self._gate.wait()
+            finally:
+                self._queued -= 1
             self._asking += 1
         try:
             yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import json
 import os
@@ -144,3 +145,14 @@ def never_left(board: Board, *, item: str) -> str:
     me.claim(item)
     say({"holds": item, "session": me.id})
     sys.exit(0)
+
+
+def awaiting(board: Board, *, item: str) -> None:
+    """A program of coroutines, in the middle of an item when the signal comes."""
+
+    async def work() -> None:
+        async with board.asession("coder") as me, await me.claim(item):
+            say({"holds": item, "session": me.id})
+            await asyncio.sleep(PATIENCE_SECONDS)
+
+    asyncio.run(work())

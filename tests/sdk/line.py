@@ -62,20 +62,24 @@ class Line:
 
     def _serve(self, client: socket.socket) -> None:
         with client:
+            try:
+                server = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:
+                return
+            with server:
+                self._pass_on(client, server)
+
+    def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
+        while not self._over:
+            ready = select.select([client, server], [], [], POLL_SECONDS)[0]
             if self._cut.is_set():
                 self.broken += 1
                 return
-            with socket.create_connection(("127.0.0.1", self._target)) as server:
-                while not self._over:
-                    ready = select.select([client, server], [], [], POLL_SECONDS)[0]
-                    if self._cut.is_set():
-                        self.broken += 1
-                        return
-                    if ready and self._held.is_set():
-                        self.waited += 1
-                        threading.Event().wait(POLL_SECONDS)  # a bounded pause; what is there stays there
-                    elif not all(_passed(source, server if source is client else client) for source in ready):
-                        return
+            if ready and self._held.is_set():
+                self.waited += 1
+                threading.Event().wait(POLL_SECONDS)  # a bounded pause; what is there stays there
+            elif not all(_passed(source, server if source is client else client) for source in ready):
+                return
 
     def _spawn(self, target: object, *args: object) -> None:
         thread = threading.Thread(target=target, args=args, daemon=True)  # type: ignore[arg-type]

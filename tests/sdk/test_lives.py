@@ -81,11 +81,10 @@ def test_what_a_killed_process_held_is_done_by_another(stage: Stage) -> None:
     holder = stage.holder("x")
     holder.kill()
     board = stage.far()
-    with board.session("coder") as me:
-        # By its dead owner, or where that cannot be judged, by the end of its TTL.
-        with me.claim("x", wait_seconds=60) as claim:
-            assert claim.token == 2
-            assert claim.previous is not None
+    # By its dead owner, or where that cannot be judged, by the end of its TTL.
+    with board.session("coder") as me, me.claim("x", wait_seconds=60) as claim:
+        assert claim.token == 2
+        assert claim.previous is not None
     runs = stage.board.get("x").runs
     assert [run.outcome for run in runs[:1]] == ["done"]
     assert runs[1].outcome in ("owner_died", "expired")

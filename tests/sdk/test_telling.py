@@ -63,7 +63,8 @@ def test_a_claim_that_is_just_being_given_is_not_taken_for_forgotten(stage: Stag
     board = stage.far()
     total = THREADS * EACH
     added(board, *(f"item-{n:03}" for n in range(total)))
-    told_of, forgotten = 0, []
+    told_of = 0
+    forgotten: list[str] = []
     seen = board.heartbeat
 
     def beat(*, session: str, holding: Any = None) -> Heartbeat:
@@ -115,7 +116,7 @@ def test_a_claim_whose_answer_was_lost_is_let_go(near_stage: Stage) -> None:
         end = time.monotonic() + 30
         while near_stage.board.get("x").claim is not None and time.monotonic() < end:
             time.sleep(0.01)  # bounded: the heartbeat goes on by itself
-        assert "released" in kinds(near_stage.board, "x")
+        assert "forgotten" in kinds(near_stage.board, "x")
         board.flaws.clear()
         assert me.next() is not None
 
@@ -188,6 +189,36 @@ def test_a_store_that_is_away_while_a_program_ends_is_waited_for(far_stage: Stag
     holder.send("leave")
     assert holder.result() == "left"
     assert_sound(far_stage.board)
+
+
+def test_a_slow_telling_is_waited_for(near_stage: Stage) -> None:
+    """What it says was true when it began: nothing may be given before it has arrived."""
+    board = Flawed(near_stage.board)
+    added(board, "x")
+
+    def slow(does: Callable[[], Any]) -> Any:
+        time.sleep(1.5 * sessions.TELLING_SECONDS)  # what is tested is that time passes
+        return does()
+
+    with board.session("coder") as me:
+        with me._turn():
+            me._heart.by(0)
+            until_true(lambda: me._wants_to_tell)
+        board.flaws["heartbeat"] = slow
+        claim = me.next()
+        assert claim is not None
+        board.flaws.clear()
+        me._heart.by(0)
+        until_true(lambda: len([verb for verb, _ in board.asked if verb == "heartbeat"]) >= 3)
+        assert "forgotten" not in kinds(near_stage.board, "x")
+        claim.done()
+
+
+def until_true(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not true() and time.monotonic() < end:
+        time.sleep(0.005)  # bounded: another thread is at it
+    assert true()
 
 
 def test_a_claim_that_needs_it_sooner_is_renewed_in_time(near_stage: Stage) -> None:
