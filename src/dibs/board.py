@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, Self, TypeVar
 
+    from dibs.asession import AsyncSession
     from dibs.config import Settings
     from dibs.model import (
         Activity,
@@ -279,6 +280,23 @@ class Board:
         from dibs.session import LiveSession
 
         return LiveSession(self, agent, id=id, kind=kind, meta=meta, ttl_seconds=ttl_seconds, recover=recover)
+
+    def asession(
+        self,
+        agent: str,
+        *,
+        id: str | None = None,
+        kind: str = "autonomous",
+        meta: Mapping[str, Any] | None = None,
+        ttl_seconds: float | None = None,
+        recover: bool = True,
+    ) -> AsyncSession:
+        """The same for programs that await: `async with board.asession(agent="coder") as me:`."""
+        from dibs.asession import AsyncSession
+
+        return AsyncSession(
+            lambda: self.session(agent, id=id, kind=kind, meta=meta, ttl_seconds=ttl_seconds, recover=recover)
+        )
 
     def find_session(self, session: str) -> Session:
         found = self.store.find_session(check.session_id(session))

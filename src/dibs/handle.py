@@ -8,6 +8,7 @@ with me.claim("fix-login") as claim:
 
 from __future__ import annotations
 
+import os
 import threading
 
 from dibs.errors import ClaimExpired, DibsError, ItemNotClaimed, ItemNotFound, NotClaimOwner, SessionNotFound
@@ -15,7 +16,7 @@ from dibs.heart import clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any, Self
 
     from dibs.model import Ended, Grant, Item, Previous, Renewal
@@ -31,9 +32,11 @@ LOSSES = (ClaimExpired, ItemNotClaimed, ItemNotFound, NotClaimOwner, SessionNotF
 
 
 class ClaimHandle:
+    item: Item
+    token: int
+    ttl_seconds: float
+
     def __init__(self, session: LiveSession, grant: Grant, asked_at: float) -> None:
-        self.item: Item = grant.item
-        self.token: int = grant.claim.token
         #: Where the last holder stopped.
         self.previous: Previous | None = grant.previous
         #: Set when the claim is lost, and before it can have expired unnoticed.
@@ -42,10 +45,12 @@ class ClaimHandle:
         self.lost_by: DibsError | None = None
         #: How the run ended, once it has: `done`, `failed`, `submitted`, `released`, `rejected`.
         self.outcome: str | None = None
+        self._regaining: tuple[str, float] | None = None
         self._session = session
         self._ending = False
+        self._tell: list[Callable[[], None]] = []
         self._lock = threading.Lock()
-        self._kept(asked_at, (grant.claim.expires_at - grant.claim.renewed_at) / 1000)
+        self._have(grant, asked_at)
 
     def __repr__(self) -> str:
         state = self.outcome or ("lost" if self.lost.is_set() else "held")
@@ -55,8 +60,8 @@ class ClaimHandle:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if self.outcome is not None:
-            return
+        if self.outcome is not None or not self._session.is_here:
+            return  # a forked child leaves what its parent goes on with
         if error is None:
             self.done()
             return
@@ -76,14 +81,15 @@ class ClaimHandle:
 
     def check(self) -> None:
         """Go on only if the claim is still held."""
-        self._session.give_up_late(clock())
+        if self.is_at_stake and clock() >= self._losing_at:
+            self._session.keep_if_possible()
         if self.lost_by is not None:
             raise self.lost_by
 
     def progress(self, note: str, *, meta: Mapping[str, Any] | None = None) -> Renewal:
         asked_at = clock()
         renewal: Renewal = self._session.hold(self, "progress", note=note, meta=meta)
-        self._kept(asked_at, renewal.remaining_seconds)
+        self.renewed(renewal, asked_at)
         return renewal
 
     def done(
@@ -120,15 +126,13 @@ class ClaimHandle:
 
     def reject(self, reason: str) -> Item:
         """The item is not to be done, by anyone."""
-        item: Item = self._end("reject", reason=reason)
-        self.outcome, self.item = item.status, item
-        return item
+        rejected: Item = self._end("reject", reason=reason)
+        self.outcome, self.item = rejected.status, rejected
+        return rejected
 
     def recover(self) -> None:
         """Have it again after it was lost, if nobody was given it since; under a new token, with what was done."""
-        asked_at = clock()
-        grant = self._session.recover(self)
-        self.regained(grant, asked_at)
+        self._session.recover(self)
 
     # For the worker and the session
 
@@ -142,6 +146,7 @@ class ClaimHandle:
         finally:
             self.lost_by = self.lost_by or over
             self.lost.set()
+            self._tell_all()
 
     @property
     def is_at_stake(self) -> bool:
@@ -151,35 +156,60 @@ class ClaimHandle:
     def losing_at(self) -> float:
         return self._losing_at
 
-    def renewed(self, token: int, asked_at: float, seconds: float) -> None:
-        with self._lock:
-            if token == self.token:
-                self._kept(asked_at, seconds)
+    @property
+    def is_out_of_time(self) -> bool:
+        """Whether it cannot be renewed any more: the item's own time for a claim is over."""
+        return self._expires_at >= self._deadline_at
 
-    def regained(self, grant: Grant, asked_at: float) -> None:
+    def renewed(self, renewal: Renewal, asked_at: float) -> None:
         with self._lock:
-            self.item, self.token = grant.item, grant.claim.token
-            self._kept(asked_at, (grant.claim.expires_at - grant.claim.renewed_at) / 1000)
+            if renewal.token == self.token and asked_at >= self._asked_at:
+                self._kept(asked_at, renewal.remaining_seconds, renewal.expires_at)
+
+    def regaining(self) -> tuple[str, float]:
+        """The request under which it is claimed again, and when that was first asked: if an answer is lost, what was
+        given is found by asking again."""
+        with self._lock:
+            if self._regaining is None:
+                self._regaining = os.urandom(12).hex(), clock()
+            return self._regaining
+
+    def not_regained(self) -> None:
+        self._regaining = None
+
+    def regained(self, grant: Grant, asked_at: float, *, revives: bool) -> bool:
+        """Whether it is held again. Who was told that it is lost has stopped, and goes on only if it asked for that."""
+        with self._lock:
+            self._regaining = None
+            if self.lost.is_set() and not revives:
+                return False
+            self._have(grant, asked_at)
             self.lost_by = None
             self.lost.clear()
+            return True
 
-    def lose(self, error: DibsError) -> None:
+    def lose(self, error: DibsError, token: int | None = None) -> None:
+        """It is lost, if it is still the claim under this token."""
         with self._lock:
-            if self.is_at_stake:
-                self.lost_by = error
-                self.lost.set()
+            self._lose(error, token)
 
     def give_up_if_late(self, now: float) -> None:
-        if now >= self._losing_at:
-            self.lose(
-                ClaimExpired(
-                    f"no heartbeat for {self.item.id} got through in time: by now somebody else may have it",
-                    item=self.item.id,
-                    token=self.token,
-                    how="unheard",
-                    taken_over_by=None,
-                )
-            )
+        with self._lock:
+            if now >= self._losing_at:
+                self._lose(self._late())
+
+    def when_lost(self, tell: Callable[[], None]) -> Callable[[], None]:
+        """`tell` is called once it is lost, by whoever notices, and at once if it is; what is returned takes that
+        back."""
+        with self._lock:
+            self._tell.append(tell)
+            is_lost = self.lost.is_set()
+        if is_lost:
+            tell()
+        return lambda: self._tell.remove(tell)
+
+    def after_fork(self) -> None:
+        self._lock = threading.Lock()
 
     def _end(self, verb: str, **said: Any) -> Any:
         with self._lock:
@@ -200,15 +230,50 @@ class ClaimHandle:
                 self.lose(error)
             raise
         self._session.forget(self)
+        self.lost_by = None
+        self.lost.clear()
         return answer
 
     def _ended(self, ended: Ended) -> Ended:
         self.outcome, self.item = ended.run.outcome, ended.item
         return ended
 
-    def _kept(self, asked_at: float, seconds: float) -> None:
+    def _have(self, grant: Grant, asked_at: float) -> None:
+        claim = grant.claim
+        self.item, self.token, self.ttl_seconds = grant.item, claim.token, claim.ttl_seconds
+        self._deadline_at = claim.deadline_at
+        self._kept(asked_at, (claim.expires_at - claim.renewed_at) / 1000, claim.expires_at)
+
+    def _kept(self, asked_at: float, seconds: float, expires_at: int) -> None:
         """It goes on for so long since before this was asked: what the board's clock says, told by this machine's."""
+        self._asked_at, self._expires_at = asked_at, expires_at
         self._losing_at = asked_at + seconds - min(MARGIN_SECONDS_MAX, MARGIN_SHARE * seconds)
+
+    def _lose(self, error: DibsError, token: int | None = None) -> None:
+        if self.is_at_stake and token in (None, self.token):
+            self.lost_by = error
+            self.lost.set()
+            self._session.forget(self)
+            self._tell_all()
+
+    def _tell_all(self) -> None:
+        for tell in list(self._tell):
+            tell()
+
+    def _late(self) -> ClaimExpired:
+        id = self.item.id
+        why = (
+            f"the time that {id} gives a claim is over"
+            if self.is_out_of_time
+            else f"no heartbeat for {id} got through in time"
+        )
+        return ClaimExpired(
+            f"{why}: by now somebody else may have it",
+            item=id,
+            token=self.token,
+            how="timeout" if self.is_out_of_time else "unheard",
+            taken_over_by=None,
+        )
 
 
 def summary(error: BaseException) -> str:

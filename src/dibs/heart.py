@@ -24,6 +24,9 @@ GAP_SECONDS = 1.0
 GRACE_SECONDS = 3.0
 #: A suspended machine stops its timers, so nobody sleeps for long.
 LOOK_SECONDS = 2.0
+#: A heartbeat that is under way when the heart stops is waited for so long; then it is left to end by itself.
+LAST_BEAT_SECONDS = 1.0
+NEVER = float("inf")
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -44,6 +47,7 @@ class Heart:
         self._stopped = False
         self._next = 0.0
         self._beats = 0
+        self._beating = False
         self._pid = os.getpid()
         self._threads = [
             threading.Thread(target=run, name=f"dibs {what}", daemon=True)
@@ -68,9 +72,18 @@ class Heart:
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
-        # Not for the one that beats: it may hang on a store that is away, and dies with the process.
         if threading.current_thread() not in self._threads:
-            self._threads[1].join()
+            beats, watches = self._threads
+            watches.join()
+            # It may hang on a store that is away, and then dies with the process.
+            beats.join(LAST_BEAT_SECONDS)
+
+    def keep(self) -> None:
+        """Give up what can no longer be kept, once a heartbeat had the chance to keep it."""
+        if self._pid == os.getpid():
+            with self._changed:
+                self._try_to_keep()
+        self._lose(clock())
 
     def _go_on(self) -> None:
         while True:
@@ -79,6 +92,8 @@ class Heart:
                     self._changed.wait(min(left, LOOK_SECONDS))
                 if self._stopped:
                     return
+                # What is asked for from here on is not known to this beat, and is not forgotten by it.
+                self._next, self._beating = NEVER, True
             try:
                 seconds = self._beat()
             except SessionNotFound:
@@ -86,7 +101,7 @@ class Heart:
             except DibsError:
                 seconds = RETRY_SECONDS * (0.5 + os.urandom(1)[0] / 512)
             with self._changed:
-                self._next = clock() + seconds
+                self._next, self._beating = min(self._next, clock() + seconds), False
                 self._beats += 1
                 self._changed.notify_all()
 
@@ -106,8 +121,10 @@ class Heart:
 
     def _try_to_keep(self) -> None:
         """The process stood still: a heartbeat at once, before anything is given up that is still to be had."""
-        beats, end = self._beats, clock() + GRACE_SECONDS
+        end = clock() + GRACE_SECONDS
+        # One that is under way may have begun before that, and says nothing.
+        beats = self._beats + (2 if self._beating else 1)
         self._next = 0.0
         self._changed.notify_all()
-        while not self._stopped and self._beats == beats and (left := end - clock()) > 0:
+        while not self._stopped and self._beats < beats and (left := end - clock()) > 0:
             self._changed.wait(left)

@@ -21,6 +21,7 @@ import weakref
 from dibs.errors import (
     ClaimExpired,
     DibsError,
+    Invalid,
     ItemNotClaimable,
     RateLimited,
     SessionNotFound,
@@ -29,6 +30,7 @@ from dibs.errors import (
 )
 from dibs.handle import LOSSES, ClaimHandle
 from dibs.heart import Heart, clock
+from dibs.rules.claiming import recoverable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from typing import Any, Self, TypeVar
 
     from dibs.board import Board
-    from dibs.model import Grant, Lost, Session
+    from dibs.model import Grant, Session, Waiting
 
     T = TypeVar("T")
 
@@ -48,7 +50,7 @@ BACKOFF_SECONDS_MAX = 5.0
 PATIENCE_SECONDS = 10.0
 #: One call waits no longer; in between, the heart may tell what is held.
 WAIT_SECONDS = 20.0
-#: How long somebody who asks lets the heart tell first.
+#: How long somebody who asks lets the heart begin to tell first.
 TELLING_SECONDS = 1.0
 #: After a call that took longer, it is not known when the claim began.
 WAITED_SECONDS = 1.0
@@ -75,13 +77,13 @@ class LiveSession:
         self._recovers = recover
         self._claims: dict[str, ClaimHandle] = {}
         self._gate = threading.Condition()
-        self._asking = 0
+        self._asking = self._queued = 0
         self._telling = self._wants_to_tell = False
         self._ended = self._gone = False
         self._pid = os.getpid()
         self._before_sigterm: Any = None
         self.record: Session = board.start_session(agent, id=id, kind=kind, owner_pid=_owner(), meta=meta)
-        self._heart = Heart(self._beat, self.give_up_late, self._losing_at)
+        self._heart = Heart(self._beat, self._give_up_late, self._losing_at)
         self._heart.start(board.settings.heartbeat_seconds)
         _live.add(self)
 
@@ -89,16 +91,12 @@ class LiveSession:
         return f"<session {self.id} of {self.agent}: {'ended' if self._ended else f'{len(self._claims)} claims'}>"
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-            # So that leaving is what a stopped program does, too.
-            self._before_sigterm = signal.signal(signal.SIGTERM, _leave)
+        self.leave_on_sigterm()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if self._before_sigterm is not None:
-            signal.signal(signal.SIGTERM, self._before_sigterm)
-            self._before_sigterm = None
-        self.end("ended by its owner" if error is None else f"ended by its owner: {type(error).__name__}")
+        self.end(why_left(error))
+        self.let_sigterm_be()
 
     @property
     def id(self) -> str:
@@ -114,6 +112,11 @@ class LiveSession:
         return self._ended or self._gone
 
     @property
+    def is_here(self) -> bool:
+        """Whether this process started it, and is no fork of the one that did."""
+        return self._pid == os.getpid()
+
+    @property
     def claims(self) -> tuple[ClaimHandle, ...]:
         """What this session holds, by what it knows."""
         return tuple(handle for handle in list(self._claims.values()) if handle.is_at_stake)
@@ -125,16 +128,22 @@ class LiveSession:
         ttl_seconds: float | None = None,
         wait_seconds: float = 0,
         patience_seconds: float | None = None,
+        on_wait: Callable[[Waiting], None] | None = None,
     ) -> ClaimHandle:
-        """Claim this item, in its turn if there is time to wait. A store that is away, or a rate that was reached, is
-        waited for as well, `patience_seconds` long at most."""
+        """Claim this item, in its turn if there is time to wait; `on_wait` is told where this session stands. A store
+        that is away, or a rate that was reached, is waited for as well, `patience_seconds` long at most."""
 
         def ask(left: float, *, request_id: str) -> tuple[Grant, ...]:
             ttl = self.ttl_seconds if ttl_seconds is None else ttl_seconds
             # A ticket is not given up and taken again every now and then: it would lose its place.
             return (
                 self.board.claim(
-                    item, session=self.id, ttl_seconds=ttl, wait_seconds=max(0.0, left), request_id=request_id
+                    item,
+                    session=self.id,
+                    ttl_seconds=ttl,
+                    wait_seconds=max(0.0, left),
+                    on_wait=on_wait,
+                    request_id=request_id,
                 ),
             )
 
@@ -188,16 +197,31 @@ class LiveSession:
 
     def end(self, reason: str | None = None) -> None:
         """Nothing more is done in this session; what it still holds is released."""
-        if self._ended or self._pid != os.getpid():
+        if self._ended or not self.is_here:
             return
         self._ended = True
         _live.discard(self)
         self._heart.stop()
-        over = SessionNotFound(f"the session {self.id} has ended", session=self.id, ended=True)
-        for handle in list(self._claims.values()):
-            handle.lose(over)
+        for handle in self.claims:
+            handle.lose(self._over())
         with contextlib.suppress(SessionNotFound):
             self._patiently(lambda: self.board.end_session(self.id, reason=reason), clock() + PATIENCE_SECONDS)
+
+    def leave_on_sigterm(self) -> None:
+        """So that leaving is what a stopped program does, too; one that has a handler of its own knows better."""
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            self._before_sigterm = signal.signal(signal.SIGTERM, _leave)
+
+    def let_sigterm_be(self) -> None:
+        if self._before_sigterm is not None:
+            signal.signal(signal.SIGTERM, self._before_sigterm)
+            self._before_sigterm = None
+
+    def after_fork(self) -> None:
+        """In the child: what the parent's threads held at that instant is held for ever."""
+        self._gate = threading.Condition()
+        for handle in self._claims.values():
+            handle.after_fork()
 
     # For the handles
 
@@ -206,46 +230,49 @@ class LiveSession:
         request, until = _request_id(), max(handle.losing_at, clock() + PATIENCE_SECONDS)
         if patience_seconds is not None:
             until = clock() + patience_seconds
-        recover = {"recover": True} if self._recovers and verb not in ("release", "reject") else {}
+        recovers = self._recovers and self.is_here and verb not in ("release", "reject")
 
         def ask() -> Any:
             token = handle.token
             # Another token makes another request: it may have been recovered between two attempts.
             id = f"{request}-{token}"
-            does = getattr(self.board, verb)
-            return does(handle.item.id, session=self.id, token=token, request_id=id, **recover, **said)
+            return getattr(self.board, verb)(handle.item.id, session=self.id, token=token, request_id=id, **said)
 
+        if recovers and verb == "progress" and handle.lost.is_set():
+            self.recover(handle)  # who makes progress has not stopped
+        try:
+            return self._patiently(ask, until)
+        except ClaimExpired as error:
+            if not (recovers and recoverable(error)):
+                raise
+        self.recover(handle)
         return self._patiently(ask, until)
 
-    def recover(self, handle: ClaimHandle) -> Grant:
-        request = _request_id()
+    def recover(self, handle: ClaimHandle) -> None:
+        """Have it again under a new token, unless it is had already."""
         with self._turn():
-            asked: dict[str, Any] = {
-                "session": self.id,
-                "token": handle.token,
-                "ttl_seconds": self.ttl_seconds,
-                "request_id": request,
-            }
-            recover = functools.partial(self.board.recover, handle.item.id, **asked)
-            grant = self._patiently(recover, clock() + PATIENCE_SECONDS)
-            self._claims[handle.item.id] = handle
-            return grant
+            self._patiently(lambda: self._regain(handle, handle.token, revives=True), clock() + PATIENCE_SECONDS)
 
     def forget(self, handle: ClaimHandle) -> None:
         if self._claims.get(handle.item.id) is handle:
-            del self._claims[handle.item.id]
+            self._claims.pop(handle.item.id, None)
 
-    def give_up_late(self, now: float) -> None:
-        for handle in self.claims:
-            handle.give_up_if_late(now)
+    def keep_if_possible(self) -> None:
+        """Something is late: it is kept by a heartbeat now, or lost."""
+        self._heart.keep()
 
     # The heart's
+
+    def _give_up_late(self, now: float) -> None:
+        for handle in self.claims:
+            handle.give_up_if_late(now)
 
     def _losing_at(self) -> float | None:
         return min((handle.losing_at for handle in self.claims), default=None)
 
     def _beat(self) -> float:
         with self._telling_what_is_held() as holding:
+            known = {handle: handle.token for handle in self.claims}
             asked_at = clock()
             try:
                 answer = self.board.heartbeat(session=self.id, holding=holding)
@@ -254,47 +281,64 @@ class LiveSession:
                 for handle in self.claims:
                     handle.lose(error)
                 raise
-        for renewal in answer.renewed:
-            if (held := self._claims.get(renewal.item)) is not None:
-                held.renewed(renewal.token, asked_at, renewal.remaining_seconds)
-        for lost in answer.lost:
-            self._lost(lost)
+        renewed = {(renewal.item, renewal.token): renewal for renewal in answer.renewed}
+        missing = []
+        for handle, token in known.items():
+            renewal = renewed.get((handle.item.id, token))
+            if renewal is None:
+                missing.append((handle, token))
+            else:
+                handle.renewed(renewal, asked_at)
+        for handle, token in missing:
+            self._regain_or_lose(handle, token)
         return answer.heartbeat_seconds
 
-    def _lost(self, lost: Lost) -> None:
-        handle = self._claims.get(lost.item)
-        if handle is None or handle.token != lost.token or not handle.is_at_stake:
+    def _regain_or_lose(self, handle: ClaimHandle, token: int) -> None:
+        """It was not renewed, so it is over, or had its end meanwhile."""
+        if handle.token != token or not handle.is_at_stake:
             return
-        error: DibsError = ClaimExpired(
-            f"the claim of {lost.item} was lost: {lost.how}",
-            item=lost.item,
-            token=lost.token,
-            how=lost.how,
-            taken_over_by=lost.holder,
-        )
-        if self._recovers and lost.code == ClaimExpired.code and lost.holder is None:
-            asked_at = clock()
-            try:
-                handle.regained(self.board.recover(lost.item, session=self.id, token=lost.token), asked_at)
-                return
-            except (*LOSSES, ItemNotClaimable) as refusal:
-                error = refusal
-        handle.lose(error)
+        asked_at = clock()
+        try:
+            if self._recovers and not handle.is_out_of_time:
+                self._regain(handle, token, revives=False)
+            else:
+                handle.renewed(self.board.renew(handle.item.id, session=self.id, token=token), asked_at)
+        except (*LOSSES, ItemNotClaimable) as refusal:
+            handle.lose(refusal, token)
+
+    def _regain(self, handle: ClaimHandle, token: int, *, revives: bool) -> None:
+        request, asked_at = handle.regaining()
+        try:
+            grant = self.board.recover(
+                handle.item.id, session=self.id, token=token, ttl_seconds=handle.ttl_seconds, request_id=request
+            )
+        except StoreUnavailable:
+            raise
+        except DibsError:
+            handle.not_regained()
+            raise
+        if handle.regained(grant, asked_at, revives=revives):
+            self._keep(handle, grant)
 
     @contextlib.contextmanager
-    def _telling_what_is_held(self) -> Iterator[dict[str, int | None] | None]:
+    def _telling_what_is_held(self) -> Iterator[dict[str, int] | None]:
         """What is held, to be told while nothing new is being asked for: that would be taken for forgotten. None if
         something is."""
         with self._gate:
-            told = self._asking == 0
+            # Who waits for a telling to end goes before the next one.
+            told = self._asking == 0 and self._queued == 0
             self._telling, self._wants_to_tell = told, not told
-            holding = {id: handle.token for id, handle in self._claims.items() if not handle.lost.is_set()}
+            self._gate.notify_all()
+            holding = {handle.item.id: handle.token for handle in list(self._claims.values())}
         try:
-            yield dict(holding) if told else None
+            yield holding if told else None
         finally:
             with self._gate:
                 self._telling = False
                 self._gate.notify_all()
+
+    def _over(self) -> SessionNotFound:
+        return SessionNotFound(f"the session {self.id} has ended", session=self.id, ended=True)
 
     # Asking
 
@@ -307,7 +351,9 @@ class LiveSession:
         at_once: bool = False,
     ) -> list[ClaimHandle]:
         if self._ended:
-            raise SessionNotFound(f"the session {self.id} has ended", session=self.id, ended=True)
+            raise self._over()
+        if not self.is_here:
+            raise Invalid("this process was forked from the one whose session this is: start another", field="session")
         end = clock() + wait_seconds
         patience = clock() + (PATIENCE_SECONDS if patience_seconds is None else patience_seconds)
         while True:
@@ -319,7 +365,7 @@ class LiveSession:
                     self._gone = True
                     raise
                 if grants and clock() > asked_at + WAITED_SECONDS:
-                    asked_at = self._begun_since(asked_at)
+                    asked_at = self._counted_from(asked_at, grants)
                 handles = [self._hold(grant, asked_at) for grant in grants]
             if handles or at_once or clock() >= end:
                 return handles
@@ -329,30 +375,40 @@ class LiveSession:
         if known is not None and known.token == grant.claim.token and known.is_at_stake:
             return known  # it asked for what it has
         handle = ClaimHandle(self, grant, asked_at)
+        self._keep(handle, grant)
+        return handle
+
+    def _keep(self, handle: ClaimHandle, grant: Grant) -> None:
         self._claims[grant.item.id] = handle
         lasts_seconds = (grant.claim.expires_at - grant.claim.renewed_at) / 1000
         self._heart.by(min(self.board.settings.heartbeat_seconds, lasts_seconds / BEATS_A_CLAIM))
-        return handle
+        if self._ended:
+            handle.lose(self._over())
 
-    def _begun_since(self, asked_at: float) -> float:
-        """Since when a claim can be counted that somebody waited for: nobody knows how long ago it began. Renewed, it
-        goes on from here."""
+    def _counted_from(self, asked_at: float, grants: Sequence[Grant]) -> float:
+        """Since when claims can be counted that somebody waited for: nobody knows how long ago they began. Renewed,
+        they go on from here."""
         now = clock()
         try:
-            self.board.heartbeat(session=self.id)
+            answer = self.board.heartbeat(session=self.id)
         except DibsError:
             return asked_at
-        return now
+        renewed = {(renewal.item, renewal.token) for renewal in answer.renewed}
+        return now if all((grant.item.id, grant.claim.token) in renewed for grant in grants) else asked_at
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
         with self._gate:
-            while self._telling:
-                self._gate.wait()
             if self._wants_to_tell and self._asking == 0:
                 self._heart.by(0)
-                self._gate.wait_for(lambda: not self._wants_to_tell and not self._telling, TELLING_SECONDS)
+                self._gate.wait_for(lambda: not self._wants_to_tell, TELLING_SECONDS)
                 self._wants_to_tell = False
+            self._queued += 1
+            try:
+                while self._telling:
+                    self._gate.wait()
+            finally:
+                self._queued -= 1
             self._asking += 1
         try:
             yield
@@ -375,6 +431,10 @@ class LiveSession:
                     raise
                 tries += 1
             time.sleep(pause)
+
+
+def why_left(error: BaseException | None) -> str:
+    return "ended by its owner" if error is None else f"ended by its owner: {type(error).__name__}"
 
 
 def _asked(ask: Callable[..., tuple[Grant, ...]], end: float, request_id: str) -> tuple[Grant, ...]:
@@ -412,3 +472,12 @@ def _end_all() -> None:
     for session in list(_live):
         with contextlib.suppress(DibsError):
             session.end("its process ended")
+
+
+def _leave_to_the_parent() -> None:
+    for session in list(_live):
+        session.after_fork()
+    _live.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_the_parent)
