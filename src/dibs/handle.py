@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Self
 
-    from dibs.model import Ended, Grant, Item, Previous, Renewal
+    from dibs.model import Approval, Ended, Grant, Item, Previous, Renewal
     from dibs.session import LiveSession
 
 #: Before its claim can have expired by the board's clock, a holder that cannot renew it stops: by this share of what
@@ -36,6 +36,8 @@ class ClaimHandle:
         self.token: int = grant.claim.token
         #: Where the last holder stopped.
         self.previous: Previous | None = grant.previous
+        #: The yes that the item has, if it has one, and the run whose draft it was said to.
+        self.approval: Approval | None = grant.approval
         #: Set when the claim is lost, and before it can have expired unnoticed.
         self.lost = threading.Event()
         #: Why, once it is.
@@ -68,6 +70,12 @@ class ClaimHandle:
                 self.release(f"interrupted: {type(error).__name__}")
         except DibsError as refusal:
             error.add_note(f"dibs: and the claim of {self.item.id} could not be given back: {refusal.message}")
+
+    @property
+    def approved_draft(self) -> str | None:
+        """What a person has said yes to, word for word; None unless one has."""
+        run = None if self.approval is None else self.approval.run
+        return None if run is None else run.draft
 
     @property
     def seconds_left(self) -> float:
@@ -158,7 +166,7 @@ class ClaimHandle:
 
     def regained(self, grant: Grant, asked_at: float) -> None:
         with self._lock:
-            self.item, self.token = grant.item, grant.claim.token
+            self.item, self.token, self.approval = grant.item, grant.claim.token, grant.approval
             self._kept(asked_at, (grant.claim.expires_at - grant.claim.renewed_at) / 1000)
             self.lost_by = None
             self.lost.clear()
