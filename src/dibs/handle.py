@@ -88,6 +88,13 @@ class ClaimHandle:
         if self.lost_by is not None:
             raise self.lost_by
 
+    def verify(self) -> None:
+        """Go on only if the board says so, too: asked at once, by renewing it."""
+        self.check()
+        asked_at = clock()
+        renewal = self._session.board.renew(self.item.id, session=self._session.id, token=self.token)
+        self.renewed(renewal.token, asked_at, renewal.remaining_seconds)
+
     def progress(self, note: str, *, meta: Mapping[str, Any] | None = None) -> Renewal:
         asked_at = clock()
         renewal: Renewal = self._session.hold(self, "progress", note=note, meta=meta)

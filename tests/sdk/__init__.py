@@ -1,0 +1,1 @@
+"""Sessions and claim handles, with real processes on real stores."""
