@@ -167,13 +167,16 @@ class Board:
         *,
         comment: str | None = None,
         done: bool = False,
+        token: int | None = None,
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Item:
-        """Say yes to an item that waits for it: it may be done now, or with `done` it is done with its draft."""
+        """Say yes to an item that waits for it: it may be done now, or with `done` it is done with its draft. With the
+        `token` of the run whose draft was read, to that draft and no other."""
         item, actor, comment = check.item_id(item, "item"), self._actor(actor), check.optional_text(comment, "comment")
-        request = _request(request_id, actor, "approve", item, comment, done)
-        return self.store.approve(item, actor=actor, comment=comment, done=done, request=request)
+        token = check.token(token)
+        request = _request(request_id, actor, "approve", item, comment, done, token)
+        return self.store.approve(item, actor=actor, comment=comment, done=done, token=token, request=request)
 
     def send_back(self, item: str, *, comment: str, actor: str | None = None, request_id: str | None = None) -> Item:
         item, actor, comment = check.item_id(item, "item"), self._actor(actor), check.reason(comment, "comment")

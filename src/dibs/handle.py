@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Self
 
-    from dibs.model import Ended, Grant, Item, Previous, Renewal
+    from dibs.model import Approval, Ended, Grant, Item, Previous, Renewal
     from dibs.session import LiveSession
 
 #: Before its claim can have expired by the board's clock, a holder that cannot renew it stops: by this share of what
@@ -35,6 +35,7 @@ class ClaimHandle:
     item: Item
     token: int
     ttl_seconds: float
+    approval: Approval | None
 
     def __init__(self, session: LiveSession, grant: Grant, asked_at: float) -> None:
         #: Where the last holder stopped.
@@ -75,6 +76,12 @@ class ClaimHandle:
             error.add_note(f"dibs: and the claim of {self.item.id} could not be given back: {refusal.message}")
 
     @property
+    def approved_draft(self) -> str | None:
+        """What a person has said yes to, word for word; None unless one has."""
+        run = None if self.approval is None else self.approval.run
+        return None if run is None else run.draft
+
+    @property
     def seconds_left(self) -> float:
         """How long the claim can be counted on without another heartbeat."""
         return max(0.0, self._losing_at - clock())
@@ -85,6 +92,13 @@ class ClaimHandle:
             self._session.keep_if_possible()
         if self.lost_by is not None:
             raise self.lost_by
+
+    def verify(self) -> None:
+        """Go on only if the board says so, too: asked at once, by renewing it."""
+        self.check()
+        asked_at = clock()
+        renewal = self._session.board.renew(self.item.id, session=self._session.id, token=self.token)
+        self.renewed(renewal.token, asked_at, renewal.remaining_seconds)
 
     def progress(self, note: str, *, meta: Mapping[str, Any] | None = None) -> Renewal:
         asked_at = clock()
@@ -241,6 +255,8 @@ class ClaimHandle:
     def _have(self, grant: Grant, asked_at: float) -> None:
         claim = grant.claim
         self.item, self.token, self.ttl_seconds = grant.item, claim.token, claim.ttl_seconds
+        #: The yes that the item has, if it has one, and the run whose draft it was said to.
+        self.approval = grant.approval
         self._deadline_at = claim.deadline_at
         self._kept(asked_at, (claim.expires_at - claim.renewed_at) / 1000, claim.expires_at)
 

@@ -218,6 +218,17 @@ class Previous(Value):
     comment: str | None = None
 
 
+class Approval(Value):
+    """A yes that holds: whose, what was said with it, and the run whose draft it was said to (None: there was none)."""
+
+    _nested: ClassVar[dict[str, type[Value]]] = {"run": Run}
+
+    actor: str
+    at: int
+    comment: str | None = None
+    run: Run | None = None
+
+
 class Ticket(Value):
     """A session's place in the queue of one item, kept while it is renewed; `reason` says how it was closed."""
 
@@ -273,13 +284,19 @@ class Activity(Value):
 
 
 class Grant(Value):
-    """The answer to a claim: the item, the hold of it, and where the last holder stopped."""
+    """The answer to a claim: the item, the hold of it, where the last holder stopped, and the approval it has."""
 
-    _nested: ClassVar[dict[str, type[Value]]] = {"item": Item, "claim": Claim, "previous": Previous}
+    _nested: ClassVar[dict[str, type[Value]]] = {
+        "item": Item,
+        "claim": Claim,
+        "previous": Previous,
+        "approval": Approval,
+    }
 
     item: Item
     claim: Claim
     previous: Previous | None = None
+    approval: Approval | None = None
 
 
 class Renewal(Value):

@@ -10,21 +10,25 @@
     worker.run()
 
 Each `handles` is a lane of its own: a thread that asks for what it can take, and threads that work on it. What goes
-wrong with one item is written into its run and stops nobody.
+wrong with one item is written into its run and stops nobody. What an agent's policy does not allow is never handed to
+it; what it may only draft, its handler returns as a `Draft`; and what a person approved is `claim.approved_draft`.
 """
 
 from __future__ import annotations
 
-import inspect
+import contextlib
 import os
 import signal
 import threading
+import time
+import traceback
 from collections import Counter
-from concurrent.futures import CancelledError
 
-from dibs.errors import AgentAtCapacity, DibsError, Invalid, SessionNotFound, StoreUnusable
-from dibs.handle import LOSSES, ClaimHandle, summary
+from dibs import when
+from dibs.errors import DibsError, Invalid, SessionNotFound, StoreUnavailable
+from dibs.handle import summary
 from dibs.heart import clock
+from dibs.lane import GRACE_SECONDS, TICK_SECONDS, Draft, Lane
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,26 +38,17 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from dibs.board import Board
+    from dibs.handle import ClaimHandle
+    from dibs.lane import Handler, Running
     from dibs.session import LiveSession
 
-    Handler = Callable[[ClaimHandle], Any]
     H = TypeVar("H", bound=Handler)
     Tell = Callable[[str, ClaimHandle | None, str], None]
 
+__all__ = ["Draft", "Worker", "appending"]
+
 #: How long one call waits for something to do before it is asked again, by the same connection to be woken on.
-WAIT_SECONDS = 60.0
-#: Before asking again after a refusal, or a store that is away: longer each time, drawn so that a crowd spreads out.
-PAUSE_SECONDS = 0.2
-PAUSE_SECONDS_MAX = 30.0
-#: What runs out of time, or is let go at the end, gets so long to notice.
-GRACE_SECONDS = 5.0
-TICK_SECONDS = 0.5
-
-
-class Draft(str):
-    """What a handler returns that is not to be done before a person has approved it."""
-
-    __slots__ = ()
+WAIT_SECONDS = 20.0
 
 
 class Worker:
@@ -67,18 +62,22 @@ class Worker:
         drain_seconds: float = 30.0,
         meta: Mapping[str, Any] | None = None,
         tell: Tell | None = None,
+        log: str | os.PathLike[str] | None = None,
     ) -> None:
         """`drain_seconds`: how long, once stopped, what has begun may take to finish; what has not is released. `tell`
-        hears of everything that happens: a word, the claim it is about, and what there is to say."""
+        hears of everything that happens: a word, the claim it is about, and what there is to say. `log` is a file
+        that is told the same, a line each."""
         self.board, self.agent = board, agent
         self.drain_seconds = drain_seconds
         self.tally: Counter[str] = Counter()
         self._projects, self._ttl_seconds, self._meta = tuple(projects), ttl_seconds, meta
-        self._tell = tell or (lambda word, claim, text: None)
+        self._tells = [one for one in (tell, None if log is None else appending(log, agent)) if one is not None]
         self._lanes: list[Lane] = []
         self._changed = threading.Condition()
         self._running: set[Running] = set()
         self._stopping = threading.Event()
+        self._final: BaseException | None = None
+        self._registering = threading.Lock()
         self._session: LiveSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -101,7 +100,8 @@ class Worker:
 
     def run(self, *, once: bool = False, interval_seconds: float | None = None) -> Counter[str]:
         """Work until stopped; with `once`, until there is nothing to take. How often each outcome was reached. With
-        `interval_seconds`, look that often instead of being woken."""
+        `interval_seconds`, look that often instead of being woken. What no waiting helps against is raised, once
+        what has begun has come to its end; with `once`, also a store that is away."""
         if not self._lanes:
             raise Invalid("a worker needs a handler: @worker.handles(...)", field="handles")
         before = self._take_signals()
@@ -115,11 +115,13 @@ class Worker:
             self._stopping.set()
             self._let_go("the worker was interrupted")
             for number, handler in before.items():
-                signal.signal(number, handler)
-            if self._session is not None:
-                self._session.end("the worker stopped")
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._loop.stop)
+                signal.signal(number, handler or signal.SIG_DFL)
+            self._leave()
+        # Whoever still waits for work has the old one; the next run has its own.
+        self._stopping = threading.Event()
+        error, self._final = self._final, None
+        if error is not None:
+            raise error
         return self.tally
 
     def stop(self) -> None:
@@ -129,26 +131,49 @@ class Worker:
     # For the lanes
 
     @property
-    def is_stopping(self) -> bool:
-        return self._stopping.is_set()
+    def stopping(self) -> threading.Event:
+        """Set once nothing more is to be taken in this run."""
+        return self._stopping
 
     def pause(self, seconds: float) -> None:
         self._stopping.wait(seconds)
 
+    def pause_until_one_is_over(self, seconds: float) -> None:
+        with self._changed:
+            overs = self.tally.total()
+            end = clock() + seconds
+            while self.tally.total() == overs and not self._stopping.is_set() and (left := end - clock()) > 0:
+                self._changed.wait(min(left, TICK_SECONDS))
+
+    def give_up(self, error: BaseException) -> None:
+        """Nothing more can be had: what has begun comes to its end, and the error is whoever's who runs this."""
+        self._final = self._final or error
+        self.tell("refused", None, error.message if isinstance(error, DibsError) else summary(error))
+        self.stop()
+
     def session(self) -> LiveSession:
         """This worker's session; another one if somebody has ended it."""
-        with self._changed:
+        with self._registering:
+            if self._stopping.is_set():
+                raise SessionNotFound("the worker stops", session="", ended=True)
             if self._session is None or self._session.is_over:
                 self._session = self.board.session(self.agent, meta=self._meta, ttl_seconds=self._ttl_seconds)
             return self._session
 
-    def next(self, lane: Lane, wait_seconds: float) -> ClaimHandle | None:
+    def next(self, lane: Lane, *, waits: bool, is_patient: bool) -> ClaimHandle | None:
         return self.session().next(
-            types=lane.types, projects=self._projects, wait_seconds=wait_seconds, patience_seconds=0
+            types=lane.types,
+            projects=self._projects,
+            wait_seconds=WAIT_SECONDS if waits else 0,
+            patience_seconds=None if is_patient else 0,
         )
 
     def tell(self, word: str, claim: ClaimHandle | None, text: str = "") -> None:
-        self._tell(word, claim, text)
+        for tell in self._tells:
+            try:
+                tell(word, claim, text)
+            except Exception:  # a full disk under a log is no reason to stop working
+                traceback.print_exc()
 
     def begin(self, running: Running) -> None:
         with self._changed:
@@ -173,7 +198,7 @@ class Worker:
         with self._changed:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="dibs coroutines", daemon=True).start()
+                threading.Thread(target=_run, args=(self._loop,), name="dibs coroutines", daemon=True).start()
             return self._loop
 
     # The worker's own
@@ -201,6 +226,16 @@ class Worker:
         for running in left:
             running.join(max(0.0, end - clock()))
 
+    def _leave(self) -> None:
+        with self._registering:
+            session, self._session = self._session, None
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
+        if session is not None:
+            with contextlib.suppress(StoreUnavailable):
+                session.end("the worker stopped")
+
     def _take_signals(self) -> dict[int, Any]:
         """Stopped politely, a worker drains; asked a second time, it lets go at once."""
         if threading.current_thread() is not threading.main_thread():
@@ -214,171 +249,25 @@ class Worker:
         return {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
 
 
-class Lane:
-    """What one handler takes: a thread that asks, and as many that work as it may have claims."""
+def appending(path: str | os.PathLike[str], agent: str) -> Tell:
+    """Lines for a file: when, who, what happened, to which item, and what there is to say. It may be moved away."""
 
-    def __init__(
-        self, worker: Worker, handler: Handler, types: Sequence[str], max_claims: int, timeout_seconds: float | None
-    ) -> None:
-        self.worker, self.handler, self.types = worker, handler, tuple(types)
-        self.timeout_seconds = timeout_seconds
-        self._room = threading.Semaphore(max_claims)
-        self._thread: threading.Thread | None = None
+    def tell(word: str, claim: ClaimHandle | None, text: str) -> None:
+        at = when.iso(time.time_ns() // 1_000_000)
+        words = [at, agent, word, *([] if claim is None else [claim.item.id]), *text.split()]
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(" ".join(words) + "\n")
 
-    @property
-    def is_open(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
-
-    def start(self, once: bool, interval_seconds: float | None) -> None:
-        # A daemon: it may be waiting for work when everybody leaves.
-        name = f"dibs lane {', '.join(self.types) or 'any'}"
-        self._thread = threading.Thread(target=self._take, args=(once, interval_seconds), name=name, daemon=True)
-        self._thread.start()
-
-    def leave(self) -> None:
-        self._room.release()
-
-    def _take(self, once: bool, interval_seconds: float | None) -> None:
-        waits = not once and interval_seconds is None
-        refusals = 0
-        while not self.worker.is_stopping:
-            if not self._room.acquire(timeout=TICK_SECONDS):
-                continue
-            claim = None
-            try:
-                claim = self.worker.next(self, WAIT_SECONDS if waits else 0)
-                refusals = 0
-            except SessionNotFound:
-                pass  # the next one is another's
-            except DibsError as error:
-                refusals += 1
-                if self._is_final(error, once):
-                    return
-                self._rest(error, refusals)
-                continue
-            finally:
-                if claim is None:
-                    self._room.release()
-            if claim is not None:
-                self._begin(claim)
-            elif once:
-                return
-            elif interval_seconds is not None:
-                self.worker.pause(interval_seconds)
-
-    def _is_final(self, error: DibsError, once: bool) -> bool:
-        if isinstance(error, StoreUnusable) or (once and not isinstance(error, AgentAtCapacity)):
-            self.worker.tell("refused", None, error.message)
-            return True
-        return False
-
-    def _begin(self, claim: ClaimHandle) -> None:
-        if self.worker.is_stopping:
-            claim.release("the worker was about to stop")
-            self._room.release()
-        else:
-            self.worker.begin(Running(self, claim))
-
-    def _rest(self, error: DibsError, refusals: int) -> None:
-        if not isinstance(error, AgentAtCapacity):
-            self.worker.tell("waiting", None, error.message)
-        draw = 0.5 + os.urandom(1)[0] / 512
-        longest = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS * 2.0**refusals)
-        self.worker.pause(max(float(error.facts.get("retry_after_seconds") or 0), draw * longest))
+    return tell
 
 
-class Running:
-    """A claim that is being worked on, by a thread of its own."""
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    import asyncio
 
-    def __init__(self, lane: Lane, claim: ClaimHandle) -> None:
-        self.lane, self.claim = lane, claim
-        self.timeout_seconds = lane.timeout_seconds
-        self._began = clock()
-        self._cut = False
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name=f"dibs item {claim.item.id}", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def join(self, seconds: float) -> None:
-        self._thread.join(seconds)
-
-    def is_over_time(self, now: float) -> bool:
-        return self.timeout_seconds is not None and now > self._began + self.timeout_seconds
-
-    def cut_short(self, verb: str, reason: str, word: str) -> None:
-        """End the claim from outside; whoever works on it finds it lost, and its place is given to the next."""
-        with self._lock:
-            if self._cut or self.claim.outcome is not None:
-                return
-            self._cut = True
-        try:
-            self.claim.cut_short(verb, reason, GRACE_SECONDS)
-        except DibsError as error:
-            reason = f"{reason}; {error.message}"
-        self.lane.worker.over(self, word, reason)
-        self.lane.leave()
-
-    def _run(self) -> None:
-        word, text = "", ""
-        try:
-            self.claim.check()
-            self._end(self._handled())
-            word, text = self.claim.outcome or "", ""
-        except LOSSES as error:
-            word, text = "lost", error.message
-        except BaseException as error:  # also of a handler that wants to leave: it is the item that ends
-            word, text = self._failed(error)
-        with self._lock:
-            if self._cut:
-                return
-            self._cut = True
-        self.lane.worker.over(self, word, text)
-        self.lane.leave()
-
-    def _handled(self) -> object:
-        if not inspect.iscoroutinefunction(self.lane.handler):
-            return self.lane.handler(self.claim)
-        import asyncio
-
-        async def watched() -> object:
-            task = asyncio.ensure_future(self.lane.handler(self.claim))
-            while not task.done():
-                await asyncio.wait({task}, timeout=TICK_SECONDS)
-                if self.claim.lost.is_set():
-                    task.cancel()
-                    await asyncio.wait({task}, timeout=GRACE_SECONDS)
-                    break
-            return task.result()
-
-        try:
-            return asyncio.run_coroutine_threadsafe(watched(), self.lane.worker.loop()).result()
-        except (CancelledError, asyncio.CancelledError, asyncio.InvalidStateError):
-            self.claim.check()
-            raise
-
-    def _end(self, result: object) -> None:
-        """What the handler returned is how it ends, unless it said so itself."""
-        claim = self.claim
-        if claim.outcome is not None or self._cut:
-            return
-        if isinstance(result, Draft):
-            claim.submit(result)
-        elif isinstance(result, dict):
-            claim.done(**result)
-        elif result is None or isinstance(result, str):
-            claim.done(result)
-        else:
-            raise Invalid(f"a handler returns None, a note, a Draft or the fields of done, not {result!r}")
-
-    def _failed(self, error: BaseException) -> tuple[str, str]:
-        reason = summary(error)
-        try:
-            if self.claim.outcome is None:
-                self.claim.fail(reason)
-            return "failed", reason
-        except LOSSES as lost:
-            return "lost", lost.message
-        except DibsError as refusal:
-            return "failed", f"{reason}; and could not be ended: {refusal.message}"
+    loop.run_forever()
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.wait(left, timeout=GRACE_SECONDS))
+    loop.close()

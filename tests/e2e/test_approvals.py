@@ -65,6 +65,26 @@ def test_an_approved_item_may_be_done_and_everyone_sees_by_whose_word(drafted: D
     drafted.ok("done", "x")
 
 
+def test_an_approval_can_name_the_draft_that_was_read(drafted: Dibs, alice: Dibs) -> None:
+    assert re.search(r"draft of coder .* · token 1", alice.ok("show", "x"))
+    alice.ok("send-back", "x", "--comment", "shorter")
+    drafted.ok("claim", "x")
+    drafted.ok("submit", "x", "--draft", "Fixed.")
+    code, error = alice.refused("approve", "x", "--token", "1")
+    assert (code, error["code"], error["draft_token"]) == (4, "TASK_NOT_CLAIMABLE", 2)
+    assert "its draft is that of run 2, by coder; read it first" in error["message"]
+    assert alice.json("approve", "x", "--token", "2")["item"]["approved"]
+
+
+def test_who_carries_it_out_reads_the_draft_that_was_approved(drafted: Dibs, other: Dibs, alice: Dibs) -> None:
+    alice.ok("approve", "x")
+    for _ in range(2):
+        told = other.ok("claim", "x")
+        assert re.search(r"the draft that was approved, of coder · token 1\n    Dear customer,\n", told)
+        other.ok("release", "x")
+    assert other.json("claim", "x")["approval"]["run"]["draft"] == DRAFT
+
+
 def test_a_draft_can_be_all_there_was_to_do(drafted: Dibs, alice: Dibs) -> None:
     assert alice.json("approve", "x", "--done")["item"]["status"] == "done"
     assert "its draft is enough" in drafted.ok("log", "x").splitlines()[-1]

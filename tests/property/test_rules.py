@@ -87,6 +87,10 @@ def by_pat(rule: Callable[..., Step], **asked: Any) -> Callable[[int, State], li
     return lambda now, state: [rule(now, state, actor="pat", **asked)]
 
 
+def approved(**asked: Any) -> Callable[[int, State], list[Step]]:
+    return lambda now, state: [approving.approve(now, state, state.run, actor="pat", **asked)]
+
+
 VERBS: dict[str, Callable[[int, State], list[Step]]] = {
     "claim by ann": claimed_by(ANN),
     "claim by bob": claimed_by(BOB),
@@ -105,8 +109,8 @@ VERBS: dict[str, Callable[[int, State], list[Step]]] = {
     "retry": by_pat(items.retry, reason=None),
     "park": by_pat(items.park, reason=None),
     "unpark": by_pat(items.unpark, reason=None),
-    "approve": by_pat(approving.approve, comment=None, done=False),
-    "approve as done": by_pat(approving.approve, comment="c", done=True),
+    "approve": approved(comment=None, done=False),
+    "approve as done": approved(comment="c", done=True),
     "send back": by_pat(approving.send_back, comment="c"),
     "reject by a person": by_pat(approving.reject, reason="no"),
     "edit": edited(title=lambda now: f"at {now}", labels=("x",)),

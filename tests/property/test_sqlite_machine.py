@@ -118,7 +118,12 @@ MISTAKES: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "an agent approves its own draft": (
         approving,
         "approve",
-        lambda now, state, **asked: APPROVE(now, state.replace(run=None), **asked),
+        lambda now, state, draft, **asked: APPROVE(now, state, draft and draft.replace(agent=""), **asked),
+    ),
+    "an approval is for whatever draft there is": (
+        approving,
+        "approve",
+        lambda now, state, draft, **asked: APPROVE(now, state, draft, **{**asked, "token": None}),
     ),
 }
 

@@ -31,6 +31,8 @@ EXPECTED = {
     "last_run_of_session": ["runs USING INDEX sqlite_autoindex_runs_1 (item=?)"],
     "notes_of_run": ["events USING INDEX sqlite_autoindex_events_1 (item=?)"],
     "comment_on_run": ["events USING INDEX sqlite_autoindex_events_1 (item=?)"],
+    "latest_draft": ["runs USING INDEX sqlite_autoindex_runs_1 (item=?)"],
+    "latest_approval": ["events USING INDEX sqlite_autoindex_events_1 (item=?)"],
     "session_by_id": ["sessions USING PRIMARY KEY"],
     "agent_by_name": ["agents USING PRIMARY KEY"],
     "live_claims_of_session": ["claims USING INDEX claims_session (session=?)"],

@@ -56,13 +56,16 @@ def approve_options(parser: Parser) -> None:
     parser.item()
     parser.option("--done", help="the draft is all there was to do")
     parser.option("--comment", metavar="TEXT", help="a word to whoever does it")
+    parser.number("--token", help="of the run whose draft was read: yes to that one and no other")
     parser.request_id()
     parser.actor()
 
 
 def approve(cli: Cli) -> None:
     asked = cli.args
-    item = cli.board.approve(asked.item, comment=asked.comment, done=asked.done, request_id=asked.request_id)
+    item = cli.board.approve(
+        asked.item, comment=asked.comment, done=asked.done, token=asked.token, request_id=asked.request_id
+    )
     _tell(cli, "approved", item)
 
 

@@ -147,7 +147,7 @@ def _draft(cli: Cli, detail: Detail) -> list[str]:
     run = next((run for run in detail.runs if run.draft is not None), None)
     if run is None or run.draft is None:
         return []
-    heading = f"draft of {cli.paint.agent(run.agent)} {cli.paint(ago(run.ended_at), 'dim')}"
+    heading = f"draft of {cli.paint.agent(run.agent)} {cli.paint(f'{ago(run.ended_at)} · token {run.token}', 'dim')}"
     return ["", INDENT + heading, *paragraphs(run.draft, INDENT * 2)]
 
 

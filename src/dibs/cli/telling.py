@@ -8,7 +8,7 @@ from dibs.cli.render import OUTCOME_COLOURS, STATUS_COLOURS, Paint, ago, clean, 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dibs.board import Board
-    from dibs.model import Ended, Event, Grant, Heartbeat, Item, Lost, Note, Previous, Renewal
+    from dibs.model import Approval, Ended, Event, Grant, Heartbeat, Item, Lost, Note, Previous, Renewal
 
 INDENT = "  "
 #: How far back the latest decision about a draft is looked for.
@@ -36,7 +36,16 @@ def decision(board: Board, grant: Grant, paint: Paint) -> list[str]:
     """What was said about the draft that came before this claim, if there was one: it is why there is a next claim."""
     drafted = grant.previous is not None and grant.previous.run.outcome == "submitted"
     found = latest_decision(board, grant.item) if drafted or grant.item.approved else None
-    return [] if found is None else [INDENT + decided(found, paint)]
+    return [] if found is None else [INDENT + decided(found, paint), *_approved_draft(grant.approval, paint)]
+
+
+def _approved_draft(approval: Approval | None, paint: Paint) -> list[str]:
+    """What there is to carry out, and nothing else."""
+    run = None if approval is None else approval.run
+    if run is None or run.draft is None:
+        return []
+    heading = f"the draft that was approved, of {paint.agent(run.agent)} {paint(f'· token {run.token}', 'dim')}"
+    return ["", INDENT + heading, *paragraphs(run.draft, INDENT * 2)]
 
 
 def latest_decision(board: Board, item: Item) -> Event | None:

@@ -15,16 +15,30 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from dibs.model import Item, Run
 
-def approve(now: int, state: State, *, actor: str, comment: str | None, done: bool) -> Step:
-    """The item may be done by an agent that is allowed to, or, with `done`, is done with its draft."""
+
+def approve(
+    now: int,
+    state: State,
+    draft: Run | None,
+    *,
+    actor: str,
+    comment: str | None,
+    done: bool,
+    token: int | None = None,
+) -> Step:
+    """The item may be done by an agent that is allowed to, or, with `done`, is done with its draft: that of the run
+    `draft`, the latest that was submitted. With a token, only if that is the run whose draft was read."""
     table.require("approve", state.item)
-    run = state.run
-    if run is not None and run.outcome == "submitted" and actor == run.agent:
+    if token is not None and (draft is None or token != draft.token):
+        raise _another_draft(state.item, draft, token)
+    if draft is not None and actor == draft.agent:
         raise Forbidden(f"{actor} drafted {state.item.id} and cannot approve it", item=state.item.id, agent=actor)
     changes: dict[str, Any] = {"needs_approval": False, "approved": True}
     status = DONE if done else rest(state.item.replace(needs_approval=False), now, blocked=bool(state.blockers))
-    return step(state, kind="approved", at=now, status=status, actor=actor, data={"comment": comment}, **changes)
+    said = {"comment": comment, "draft_token": None if draft is None else draft.token}
+    return step(state, kind="approved", at=now, status=status, actor=actor, data=said, **changes)
 
 
 def send_back(now: int, state: State, *, actor: str, comment: str) -> Step:
@@ -46,3 +60,17 @@ def reject(now: int, state: State, *, actor: str, reason: str) -> Step:
             why="its holder decides",
         )
     return step(state, kind="rejected", at=now, status=REJECTED, actor=actor, data={"reason": reason})
+
+
+def _another_draft(item: Item, draft: Run | None, token: int) -> ItemNotClaimable:
+    if draft is None:
+        why = "it has no draft"
+    else:
+        why = f"its draft is that of run {draft.token}, by {draft.agent}; read it first"
+    return ItemNotClaimable(
+        f"{item.id} does not wait with the draft of run {token}: {why}",
+        item=item.id,
+        status=item.status,
+        why=why,
+        draft_token=None if draft is None else draft.token,
+    )

@@ -122,10 +122,12 @@ class Store(ABC):
         actor: str,
         comment: str | None = None,
         done: bool = False,
+        token: int | None = None,
         request: Request | None = None,
     ) -> Item:
         """An item that waits for approval may be done, by agents allowed its action, or with `done` is done with its
-        draft. By the agent that drafted it: `FORBIDDEN`."""
+        draft. By the agent that drafted it: `FORBIDDEN`. With `token`, only if the draft is that run's: another one
+        is `TASK_NOT_CLAIMABLE`."""
 
     @abstractmethod
     def send_back(self, item: str, *, actor: str, comment: str, request: Request | None = None) -> Item:
@@ -194,7 +196,8 @@ class Store(ABC):
         """Exclusive. The session's own live claim is renewed and answered again, under the same token. `agent` is who
         the caller takes the session for; if the session is another's, `INVALID`. A parked item can be claimed if it
         would be ready; one offered to another session cannot. A session that cannot accept its offer loses it to the
-        next."""
+        next. The answer carries the approval that holds, with the very run whose draft was approved, however many
+        runs came since."""
 
     @abstractmethod
     def recover(

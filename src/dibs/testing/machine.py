@@ -48,7 +48,7 @@ class BoardMachine(Items, Queues, Claims):
         """By one who may only draft."""
         if not self.both.all_in("pending_approval"):
             self.both.draft(item)
-        self.approve(item, "pat", done=False)
+        self.approve(item, "pat", done=False, draft="any")
         approved = [id for id, row in self.model.items.items() if row["approved"]]
         if approved:
             self.both.claim(approved[item % len(approved)], "cyd-1")

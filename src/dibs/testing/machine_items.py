@@ -103,18 +103,27 @@ class Items(Driven):
         self.agree("unpark", lambda: self.model.unpark(id), lambda: self.board.unpark(id))
 
     @when(lambda self: self.both.all_in("pending_approval"))
-    @rule(item=items, actor=st.sampled_from(("pat", "pat", "bob", "its drafter")), done=st.booleans())
-    def approve(self, item: int, actor: str, done: bool) -> None:
+    @rule(
+        item=items,
+        actor=st.sampled_from(("pat", "pat", "bob", "its drafter")),
+        done=st.booleans(),
+        draft=st.sampled_from(("any", "any", "the latest", "the one before")),
+    )
+    def approve(self, item: int, actor: str, done: bool, draft: str) -> None:
         if actor == "its drafter" and not self.both.all_in("pending_approval"):
             self.both.draft(item)
         id = self.both.in_status("pending_approval", item)
-        run = self.model.runs.get((id, self.model.items[id]["token"]))
+        drafted = self.model.drafted(id)
         if actor == "its drafter":
-            actor = "pat" if run is None else self.model.sessions[run["session"]]["agent"]
+            known, runs = self.model.sessions, self.model.runs
+            actor = "pat" if drafted is None else known[runs[id, drafted]["session"]]["agent"]
+        token = None if draft == "any" else drafted or 1
+        if token is not None and draft == "the one before":
+            token = token - 1 or token + 1
         self.agree(
             "approve",
-            lambda: self.model.approve(id, actor, done=done),
-            lambda: self.board.approve(id, actor=actor, done=done).status,
+            lambda: self.model.approve(id, actor, done=done, token=token),
+            lambda: self.board.approve(id, actor=actor, done=done, token=token).status,
             told=True,
         )
 

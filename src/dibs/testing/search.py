@@ -277,7 +277,9 @@ PLAIN: dict[str, Callable[[World, str], World]] = {
     "retry": by_a_person(lambda now, state: items.retry(now, state, actor="admin", reason=None)),
     "park": by_a_person(lambda now, state: items.park(now, state, actor="admin", reason=None)),
     "unpark": by_a_person(lambda now, state: items.unpark(now, state, actor="admin", reason=None)),
-    "approve": by_a_person(lambda now, state: approving.approve(now, state, actor="admin", comment=None, done=False)),
+    "approve": by_a_person(
+        lambda now, state: approving.approve(now, state, state.run, actor="admin", comment=None, done=False)
+    ),
     "send_back": by_a_person(lambda now, state: approving.send_back(now, state, actor="admin", comment="again")),
     "turn_down": by_a_person(lambda now, state: approving.reject(now, state, actor="admin", reason="never")),
 }

@@ -112,9 +112,10 @@ class HttpStore(Store):
         actor: str,
         comment: str | None = None,
         done: bool = False,
+        token: int | None = None,
         request: Request | None = None,
     ) -> Item:
-        return self._move(item, "approve", request, actor=actor, comment=comment, done=done)
+        return self._move(item, "approve", request, actor=actor, comment=comment, done=done, token=token)
 
     def send_back(self, item: str, *, actor: str, comment: str, request: Request | None = None) -> Item:
         return self._move(item, "send_back", request, actor=actor, comment=comment)

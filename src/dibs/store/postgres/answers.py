@@ -21,6 +21,7 @@ from dibs.errors import (
 from dibs.model import (
     ENDED,
     Agent,
+    Approval,
     Blocker,
     Claim,
     Ended,
@@ -88,7 +89,12 @@ def session(row: Answer) -> Session:
 
 
 def grant(answer: Answer) -> Grant:
-    return Grant(item=item(answer["item"]), claim=claim(answer["claim"]), previous=_previous(answer["previous"]))
+    return _grant(answer, claim(answer["claim"]))
+
+
+def _grant(answer: Answer, taken: Claim) -> Grant:
+    previous, approval = _previous(answer["previous"]), _approval(answer["approval"])
+    return Grant(item=item(answer["item"]), claim=taken, previous=previous, approval=approval)
 
 
 def _previous(before: Answer | None) -> Previous | None:
@@ -98,12 +104,15 @@ def _previous(before: Answer | None) -> Previous | None:
     return Previous(run=run(before["run"]), notes=notes, comment=before["comment"])
 
 
+def _approval(given: Answer | None) -> Approval | None:
+    if given is None:
+        return None
+    return Approval(**{**given, "run": None if given["run"] is None else run(given["run"])})
+
+
 def grants(answer: Answer) -> tuple[Grant, ...]:
     """What `next` gave: the claims were all made by one session at once, so they are told by what they differ in."""
-    return tuple(
-        Grant(item=item(one["item"]), claim=_claimed(one["item"], answer), previous=_previous(one["previous"]))
-        for one in answer["grants"]
-    )
+    return tuple(_grant(one, _claimed(one["item"], answer)) for one in answer["grants"])
 
 
 def _claimed(row: Answer, answer: Answer) -> Claim:

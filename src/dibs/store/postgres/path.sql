@@ -48,6 +48,13 @@ WHERE item = :item AND token = :token AND kind = 'progress' ORDER BY number DESC
 SELECT data ->> 'comment' FROM dibs.events
 WHERE item = :item AND token = :token AND kind IN ('approved', 'sent_back') ORDER BY number DESC LIMIT 1
 
+-- name: latest_draft
+SELECT @run FROM dibs.runs WHERE item = :item AND outcome = 'submitted' ORDER BY token DESC LIMIT 1
+
+-- name: latest_approval
+SELECT actor, at, data ->> 'comment', (data ->> 'draft_token')::bigint FROM dibs.events
+WHERE item = :item AND kind = 'approved' ORDER BY number DESC LIMIT 1
+
 -- name: session_by_id
 SELECT @session FROM dibs.sessions WHERE id = :id
 

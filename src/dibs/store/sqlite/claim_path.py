@@ -301,7 +301,7 @@ def _done_many(t: Transaction, believed: Mapping[str, int | None], session: str)
 
 def _granted(t: Transaction, item: Item, claim: Claim | None, before: Run | None) -> Grant:
     assert claim is not None, "a grant is a claim"
-    return Grant(item=item, claim=claim, previous=t.previous(before))
+    return Grant(item=item, claim=claim, previous=t.previous(before), approval=t.approval(item))
 
 
 def _heartbeat(t: Transaction, session: str, believed: Mapping[str, int | None] | None) -> Heartbeat:

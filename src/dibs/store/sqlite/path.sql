@@ -39,6 +39,13 @@ WHERE item = :item AND token = :token AND kind = 'progress' ORDER BY number DESC
 SELECT data ->> 'comment' FROM events
 WHERE item = :item AND token = :token AND kind IN ('approved', 'sent_back') ORDER BY number DESC LIMIT 1
 
+-- name: latest_draft
+SELECT @run FROM runs WHERE item = :item AND outcome = 'submitted' ORDER BY token DESC LIMIT 1
+
+-- name: latest_approval
+SELECT actor, at, data ->> 'comment', data ->> 'draft_token' FROM events
+WHERE item = :item AND kind = 'approved' ORDER BY number DESC LIMIT 1
+
 -- name: session_by_id
 SELECT @session
 FROM sessions WHERE id = :id

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 
 from dibs import jsontext
 from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, ItemNotFound, SessionNotFound
-from dibs.model import BLOCKED, DONE, ENDED, Blocker, Note, Previous
+from dibs.model import BLOCKED, DONE, ENDED, Approval, Blocker, Note, Previous
 from dibs.rules import holding, queueing, resting
 from dibs.rules.claiming import Asker
 from dibs.rules.decision import Decision, State, Step
@@ -237,6 +237,19 @@ class Transaction(ABC):
             return None
         row = self.one("comment_on_run", item=run.item, token=run.token) if run.draft is not None else None
         return Previous(run=run, notes=self.notes(run), comment=None if row is None else row[0])
+
+    def draft(self, item: str) -> Run | None:
+        """The latest run that was submitted."""
+        row = self.one("latest_draft", item=item)
+        return None if row is None else rows.run(row)
+
+    def approval(self, item: Item) -> Approval | None:
+        """The approval that holds, with the run whose draft was approved."""
+        row = self.one("latest_approval", item=item.id) if item.approved else None
+        if row is None:
+            return None
+        actor, at, comment, token = row
+        return Approval(actor=actor, at=at, comment=comment, run=None if token is None else self.run_of(item.id, token))
 
     def notes(self, run: Run) -> tuple[Note, ...]:
         """The latest notes of a run, oldest first."""

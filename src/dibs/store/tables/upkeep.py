@@ -66,12 +66,16 @@ class Upkeep:
         actor: str,
         comment: str | None = None,
         done: bool = False,
+        token: int | None = None,
         request: Request | None = None,
     ) -> Item:
-        def approve(now: int, state: State) -> Step:
-            return approving.approve(now, state, actor=actor, comment=comment, done=done)
+        def approve(t: Transaction) -> Item:
+            state = t.state(item)
+            draft = t.draft(item)
+            step = approving.approve(t.now, state, draft, actor=actor, comment=comment, done=done, token=token)
+            return t.carry_out(state, step).item
 
-        return self._move(approve, item, request)
+        return self.write(approve, request, Item)
 
     def send_back(self, item: str, *, actor: str, comment: str, request: Request | None = None) -> Item:
         def send_back(now: int, state: State) -> Step:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from dibs.errors import AgentAtCapacity, DibsError, Forbidden, RateLimited, ResourceBusy
-from dibs.model import Reason
+from dibs.model import Approval, Reason
 from dibs.testing.broken.mistake import Mistake, caught_by
 
 TYPE_CHECKING = False
@@ -143,6 +143,41 @@ class AsksNobody(Mistake):
 class DropsTheDraft(Mistake):
     def submit(self, item: str, *, draft: str, **asked: Any) -> Ended:
         return self.inner.submit(item, draft="", **asked)
+
+
+@caught_by("approvals", "test_an_approval_can_be_for_the_draft_that_was_read_alone")
+class ApprovesWhateverDraftThereIs(Mistake):
+    def approve(self, item: str, *, token: int | None = None, **asked: Any) -> Item:
+        return self.inner.approve(item, **asked)
+
+
+class Doubtful(Mistake):
+    """Is not sure about what was approved."""
+
+    def approval(self, grant: Grant) -> Grant:
+        raise NotImplementedError
+
+    def claim(self, item: str, **asked: Any) -> Grant:
+        return self.approval(self.inner.claim(item, **asked))
+
+    def next(self, **asked: Any) -> tuple[Grant, ...]:
+        return tuple(self.approval(grant) for grant in self.inner.next(**asked))
+
+
+@caught_by("approvals", "test_the_approved_draft_reaches_also_who_comes_after_others")
+class TakesTheRunBeforeForTheApprovedOne(Doubtful):
+    def approval(self, grant: Grant) -> Grant:
+        if grant.approval is None or grant.previous is None:
+            return grant
+        return grant.replace(approval=grant.approval.replace(run=grant.previous.run))
+
+
+@caught_by("approvals", "test_a_draft_that_nobody_approved_is_no_approved_draft")
+class TakesEveryDraftForApproved(Doubtful):
+    def approval(self, grant: Grant) -> Grant:
+        if grant.approval is not None or grant.previous is None or grant.previous.run.draft is None:
+            return grant
+        return grant.replace(approval=Approval(actor="somebody", at=0, run=grant.previous.run))
 
 
 @caught_by("approvals", "test_a_draft_can_be_sent_back_with_a_comment")

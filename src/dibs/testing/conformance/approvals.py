@@ -74,6 +74,79 @@ class TestApprovals:
         assert previous is not None
         assert (previous.run.draft, previous.run.agent) == ("Dear all,", "writer")
 
+    def test_who_carries_it_out_is_told_what_was_approved_and_by_whom(self, harness: Harness) -> None:
+        board = harness.board()
+        drafted(board)
+        board.approve("x", actor="boss", comment="but not today")
+        me = session(board, "doer")
+        for approval in (board.claim("x", session=me).approval, board.claim("x", session=me).approval):
+            assert approval is not None
+            assert (approval.actor, approval.comment) == ("boss", "but not today")
+            assert approval.at == next(event.at for event in board.log("x") if event.kind == "approved")
+            assert approval.run == board.get("x").runs[-1]
+            assert approval.run is not None
+            assert (approval.run.draft, approval.run.token, approval.run.agent) == ("Dear all,", 1, "writer")
+
+    def test_the_approved_draft_reaches_also_who_comes_after_others(self, harness: Harness) -> None:
+        board = harness.board()
+        drafted(board)
+        board.approve("x", actor="boss")
+        first = session(board, "doer")
+        board.claim("x", session=first)
+        board.release("x", session=first, reason="not me")
+        (grant,) = board.next(session=session(board, "doer"))
+        assert grant.previous is not None
+        assert grant.previous.run.draft is None, "the run before is that of a doer"
+        assert grant.approval is not None
+        assert grant.approval.run is not None
+        assert grant.approval.run.draft == "Dear all,"
+
+    def test_a_draft_that_nobody_approved_is_no_approved_draft(self, harness: Harness) -> None:
+        board = harness.board()
+        me = drafted(board)
+        board.send_back("x", comment="more politely", actor="boss")
+        grant = board.claim("x", session=me)
+        assert grant.previous is not None
+        assert (grant.previous.run.draft, grant.previous.comment) == ("Dear all,", "more politely")
+        assert grant.approval is None
+        board.submit("x", session=me, draft="Dearest all,")
+        board.approve("x", actor="boss")
+        approval = board.claim("x", session=session(board, "doer")).approval
+        assert approval is not None
+        assert approval.run is not None
+        assert (approval.run.draft, approval.run.token) == ("Dearest all,", 2)
+
+    def test_what_was_approved_without_a_draft_has_none(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", needs_approval=True)
+        added(board, "y")
+        board.approve("x", actor="boss", comment="go on")
+        asked = {grant.item.id: grant.approval for grant in board.next(session=session(board), n=2)}
+        assert asked["y"] is None
+        assert asked["x"] is not None
+        assert (asked["x"].actor, asked["x"].comment, asked["x"].run) == ("boss", "go on", None)
+
+    def test_an_approval_can_be_for_the_draft_that_was_read_alone(self, harness: Harness) -> None:
+        board = harness.board()
+        me = drafted(board)
+        read = board.get("x").runs[0].token
+        board.send_back("x", comment="more politely", actor="another")
+        board.claim("x", session=me)
+        board.submit("x", session=me, draft="All of you,")
+        before = whole(board, "x")
+        for done in (False, True):
+            facts = refused(ItemNotClaimable, board.approve, "x", token=read, actor="boss", done=done).facts
+            assert (facts["status"], facts["draft_token"]) == ("pending_approval", 2)
+        assert whole(board, "x") == before
+        assert board.approve("x", token=2, actor="boss").status == "ready"
+        assert board.log("x")[-2].data["draft_token"] == 2
+
+    def test_where_there_is_no_draft_none_can_have_been_read(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", needs_approval=True)
+        assert refused(ItemNotClaimable, board.approve, "x", token=1).facts["draft_token"] is None
+        assert board.approve("x").approved
+
     def test_submitting_is_fenced(self, harness: Harness) -> None:
         board = harness.board()
         added(board, "x")
@@ -155,6 +228,17 @@ class TestApprovals:
         board.park("x")
         board.unpark("x")
         refused(Forbidden, board.approve, "x", actor="writer")
+
+    def test_nor_when_it_asks_again_because_of_an_edit(self, harness: Harness) -> None:
+        board = harness.board()
+        drafted(board, agent="writer")
+        board.approve("x", actor="boss")
+        doer = session(board, "doer")
+        board.claim("x", session=doer)
+        board.release("x", session=doer)
+        board.edit("x", body="and to the press")
+        refused(Forbidden, board.approve, "x", actor="writer")
+        assert board.approve("x", actor="boss", token=1).approved
 
     def test_editing_what_was_approved_asks_for_approval_again(self, harness: Harness) -> None:
         board = harness.board()

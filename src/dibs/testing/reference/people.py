@@ -54,15 +54,22 @@ class People(Moving):
         self._need(item, "parked")
         self.move(item, self.rest(item))
 
-    def approve(self, item: str, actor: str, *, done: bool) -> str:
+    def approve(self, item: str, actor: str, *, done: bool, token: int | None = None) -> str:
         self._need(item, "pending_approval")
-        run = self.runs.get((item, self.items[item]["token"]))
-        if run is not None and run["outcome"] == "submitted" and self.sessions[run["session"]]["agent"] == actor:
+        drafted = self.drafted(item)
+        if token is not None and token != drafted:
+            raise self._not_now(item)
+        if drafted is not None and self.sessions[self.runs[item, drafted]["session"]]["agent"] == actor:
             raise No("FORBIDDEN", agent=actor)
         self.items[item].update(needs_approval=False, approved=True)
         status = "done" if done else self.rest(item)
         self.move(item, status)
         return status
+
+    def drafted(self, item: str) -> int | None:
+        """The token of the latest run that was submitted."""
+        runs = self.runs.items()
+        return max((token for (of, token), run in runs if of == item and run["outcome"] == "submitted"), default=None)
 
     def send_back(self, item: str) -> None:
         self._need(item, "pending_approval")

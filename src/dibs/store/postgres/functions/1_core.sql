@@ -513,3 +513,10 @@ BEGIN
     END IF;
     RETURN json_build_object('run', row_to_json(r), 'notes', coalesce(notes, '[]'), 'comment', said);
 END $$;
+
+-- The approval that holds, with the run whose draft was approved.
+CREATE OR REPLACE FUNCTION dibs.approval(p_item text) RETURNS json LANGUAGE sql STABLE AS $$
+    SELECT json_build_object('actor', e.actor, 'at', e.at, 'comment', e.data -> 'comment', 'run', (
+               SELECT row_to_json(r) FROM dibs.runs r WHERE r.item = p_item AND r.token = (e.data ->> 'draft_token')::bigint))
+    FROM dibs.events e WHERE e.item = p_item AND e.kind = 'approved' ORDER BY e.number DESC LIMIT 1
+$$;

@@ -133,7 +133,8 @@ BEGIN
             look_at = least(look_at, at + dibs.milliseconds(seconds))
         WHERE item = p_item RETURNING * INTO c;
         UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at;
-        known := json_build_object('item', row_to_json(i), 'claim', row_to_json(c), 'previous', dibs.previous(i.id, c.token));
+        known := json_build_object('item', row_to_json(i), 'claim', row_to_json(c), 'previous', dibs.previous(i.id, c.token),
+                                   'approval', CASE WHEN i.approved THEN dibs.approval(i.id) END);
         IF p_request IS NOT NULL THEN
             PERFORM dibs.request_kept(p_request, 'claim', known, at);
         END IF;
@@ -193,7 +194,8 @@ BEGIN
     VALUES (i.id, i.token, p_session, me.agent, at, at, least(at + dibs.milliseconds(seconds), deadline), deadline, seconds, 0,
             least(at + dibs.milliseconds(seconds), deadline))
     RETURNING * INTO c;
-    known := json_build_object('item', row_to_json(i), 'claim', row_to_json(c), 'previous', dibs.previous(i.id, i.token));
+    known := json_build_object('item', row_to_json(i), 'claim', row_to_json(c), 'previous', dibs.previous(i.id, i.token),
+                               'approval', CASE WHEN i.approved THEN dibs.approval(i.id) END);
     INSERT INTO dibs.runs (item, token, session, agent, started_at, links, cost)
     VALUES (i.id, i.token, p_session, me.agent, at, '{}', '{}');
     INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
@@ -397,7 +399,8 @@ BEGIN
         UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at
     )
     SELECT json_agg(json_build_object(
-               'item', row_to_json(t), 'previous', CASE WHEN t.attempts > 1 THEN dibs.previous(t.id, t.token) END)
+               'item', row_to_json(t), 'previous', CASE WHEN t.attempts > 1 THEN dibs.previous(t.id, t.token) END,
+               'approval', CASE WHEN t.approved THEN dibs.approval(t.id) END)
            ORDER BY t.priority DESC, t.seq) INTO grants
     FROM taken t;
     IF a.claims_per_minute IS NOT NULL THEN

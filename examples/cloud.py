@@ -1,0 +1,39 @@
+"""One half of a pair: the agent that only drafts. What it writes is done by nobody before a person has said yes.
+
+Its policy says so (`dibs agent set cloud --sensitive send`): `done` is refused to it, whatever its code says.
+
+    dibs agent set cloud --sensitive send
+    dibs agent set local --allow send
+    dibs add "Apologise for the delay" --id sorry --action send
+    python examples/cloud.py --once
+    dibs show sorry                          # the draft, and its token
+    dibs approve sorry --token 1             # or send-back, or reject
+    python examples/local.py --once
+"""
+
+from __future__ import annotations
+
+import sys
+
+import dibs
+from dibs.handle import ClaimHandle
+from dibs.worker import Draft, Worker
+
+
+def main() -> None:
+    with dibs.connect() as board:
+        worker = Worker(board, "cloud", log="agent-cloud.log")
+
+        @worker.handles()
+        def draft(claim: ClaimHandle) -> Draft:
+            text = f"Dear customer,\n\n{claim.item.title}.\n"
+            if claim.previous is not None and claim.previous.comment is not None:
+                # It was sent back: the comment says what to do otherwise.
+                text += f"\n({claim.previous.comment})\n"
+            return Draft(text)
+
+        print(dict(worker.run(once="--once" in sys.argv)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,263 @@
+"""What one handler of a worker takes, and how each item of it goes: from the claim to the end of its run."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import threading
+from concurrent.futures import CancelledError
+
+from dibs.errors import (
+    AgentAtCapacity,
+    DibsError,
+    Forbidden,
+    Invalid,
+    RateLimited,
+    SessionNotFound,
+    StoreUnavailable,
+    StoreUnusable,
+    Unauthenticated,
+)
+from dibs.handle import LOSSES, ClaimHandle, summary
+from dibs.heart import clock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from typing import Any
+
+    from dibs.worker import Worker
+
+    Handler = Callable[[ClaimHandle], Any]
+
+#: Before asking again after a refusal, or a store that is away: longer each time, drawn so that a crowd spreads out.
+PAUSE_SECONDS = 0.2
+PAUSE_SECONDS_MAX = 30.0
+#: An agent that holds all it may can hold less at any moment: others of its name may have ended something.
+FULL_SECONDS_MAX = 5.0
+#: What runs out of time, or is let go at the end, gets so long to notice.
+GRACE_SECONDS = 5.0
+TICK_SECONDS = 0.5
+#: A claim that is older when the work begins is asked for once more: it can have been taken away since.
+FRESH_SECONDS = 1.0
+#: Refusals that no waiting helps against.
+FINAL = (StoreUnusable, Invalid, Forbidden, Unauthenticated)
+
+
+class Draft(str):
+    """What a handler returns that is not to be done before a person has approved it."""
+
+    __slots__ = ()
+
+
+class Lane:
+    """What one handler takes: a thread that asks, and as many that work as it may have claims."""
+
+    def __init__(
+        self, worker: Worker, handler: Handler, types: Sequence[str], max_claims: int, timeout_seconds: float | None
+    ) -> None:
+        self.worker, self.handler, self.types = worker, handler, tuple(types)
+        self.timeout_seconds = timeout_seconds
+        self._room = threading.Semaphore(max_claims)
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self, once: bool, interval_seconds: float | None) -> None:
+        # A daemon: it may be waiting for work when everybody leaves.
+        name = f"dibs lane {', '.join(self.types) or 'any'}"
+        asked = (self.worker.stopping, once, interval_seconds)
+        self._thread = threading.Thread(target=self._open, args=asked, name=name, daemon=True)
+        self._thread.start()
+
+    def leave(self) -> None:
+        self._room.release()
+
+    def _open(self, stopping: threading.Event, once: bool, interval_seconds: float | None) -> None:
+        try:
+            self._take(stopping, once, interval_seconds)
+        except BaseException as error:  # nobody waits for a thread: whoever runs the worker is to hear of it
+            if not stopping.is_set():
+                self.worker.give_up(error)
+
+    def _take(self, stopping: threading.Event, once: bool, interval_seconds: float | None) -> None:
+        waits = not once and interval_seconds is None
+        refusals = 0
+        while not stopping.is_set():
+            if not self._room.acquire(timeout=TICK_SECONDS):
+                continue
+            claim = None
+            try:
+                claim = self.worker.next(self, waits=waits, is_patient=once)
+                refusals = 0
+            except SessionNotFound:
+                pass  # the next one is another's
+            except DibsError as error:
+                refusals += 1
+                if isinstance(error, FINAL) or (once and isinstance(error, StoreUnavailable)):
+                    raise
+                self._rest(error, refusals)
+                continue
+            finally:
+                if claim is None:
+                    self._room.release()
+            if claim is not None:
+                self._begin(claim, stopping)
+            elif once:
+                return
+            elif interval_seconds is not None:
+                stopping.wait(interval_seconds)
+
+    def _begin(self, claim: ClaimHandle, stopping: threading.Event) -> None:
+        if not stopping.is_set():
+            self.worker.begin(Running(self, claim))
+            return
+        self._room.release()
+        with contextlib.suppress(DibsError):  # it ends with its session
+            claim.release("the worker was about to stop")
+
+    def _rest(self, error: DibsError, refusals: int) -> None:
+        draw = 0.5 + os.urandom(1)[0] / 512
+        longest = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS * 2.0**refusals)
+        if isinstance(error, AgentAtCapacity):
+            return self.worker.pause_until_one_is_over(draw * min(FULL_SECONDS_MAX, longest))
+        self.worker.tell("waiting", None, error.message)
+        return self.worker.pause(max(float(error.facts.get("retry_after_seconds") or 0), draw * longest))
+
+
+class Running:
+    """A claim that is being worked on, by a thread of its own."""
+
+    def __init__(self, lane: Lane, claim: ClaimHandle) -> None:
+        self.lane, self.claim = lane, claim
+        self.timeout_seconds = lane.timeout_seconds
+        self._began = clock()
+        self._cut = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name=f"dibs item {claim.item.id}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    def is_over_time(self, now: float) -> bool:
+        return self.timeout_seconds is not None and now > self._began + self.timeout_seconds
+
+    def cut_short(self, verb: str, reason: str, word: str) -> None:
+        """End the claim from outside; whoever works on it finds it lost, and its place is given to the next."""
+        with self._lock:
+            if self._cut or self.claim.outcome is not None:
+                return
+            self._cut = True
+        try:
+            self.claim.cut_short(verb, reason, GRACE_SECONDS)
+        except DibsError as error:
+            # It may have come to its own end in that very moment.
+            word, reason = self.claim.outcome or word, f"{reason}; {error.message}"
+        self.lane.worker.over(self, word, reason)
+        self.lane.leave()
+
+    def _run(self) -> None:
+        word, text = self._worked()
+        with self._lock:
+            if self._cut:
+                return
+            self._cut = True
+        self.lane.worker.over(self, word, text)
+        self.lane.leave()
+
+    def _worked(self) -> tuple[str, str]:
+        """How it went: a word, and what there is to say."""
+        try:
+            self._verify()
+            result = self._handled()
+        except LOSSES as error:
+            return "lost", error.message
+        except BaseException as error:  # also of a handler that wants to leave: it is the item that ends
+            return self._failed(error)
+        try:
+            self._end(result)
+        except LOSSES as error:
+            return "lost", error.message
+        except (StoreUnavailable, RateLimited) as error:
+            # It is done, and nobody could be told while the claim lasted: to say that it failed would be wrong.
+            self.claim.lose(error)
+            return "lost", error.message
+        except DibsError as error:
+            return self._failed(error)
+        return self.claim.outcome or "", ""
+
+    def _verify(self) -> None:
+        self.claim.check()
+        if clock() > self._began + FRESH_SECONDS:
+            self.claim.verify()
+
+    def _handled(self) -> object:
+        result = self.lane.handler(self.claim)
+        return self._awaited(result) if inspect.isawaitable(result) else result
+
+    def _awaited(self, result: Awaitable[object]) -> object:
+        import asyncio
+
+        async def handled() -> object:
+            try:
+                return await result
+            except (SystemExit, KeyboardInterrupt) as error:
+                return Left(error)  # raised in there, it would end the loop of everybody
+
+        async def watched() -> object:
+            task = asyncio.ensure_future(handled())
+            while not task.done():
+                await asyncio.wait({task}, timeout=TICK_SECONDS)
+                if self.claim.lost.is_set():
+                    task.cancel()
+                    await asyncio.wait({task}, timeout=GRACE_SECONDS)
+                    break
+            return task.result()
+
+        try:
+            found = asyncio.run_coroutine_threadsafe(watched(), self.lane.worker.loop()).result()
+        except (CancelledError, asyncio.CancelledError, asyncio.InvalidStateError):
+            self.claim.check()
+            raise
+        if isinstance(found, Left):
+            raise found.error
+        return found
+
+    def _end(self, result: object) -> None:
+        """What the handler returned is how it ends, unless it said so itself."""
+        claim = self.claim
+        if claim.outcome is not None or self._cut:
+            return
+        if isinstance(result, Draft):
+            claim.submit(result)
+        elif isinstance(result, dict):
+            claim.done(**result)
+        elif result is None or isinstance(result, str):
+            claim.done(result)
+        else:
+            raise Invalid(f"a handler returns None, a note, a Draft or the fields of done, not {result!r}")
+
+    def _failed(self, error: BaseException) -> tuple[str, str]:
+        reason = summary(error)
+        try:
+            if self.claim.outcome is None:
+                self.claim.check()
+                self.claim.fail(reason)
+            return "failed", reason
+        except LOSSES as lost:
+            return "lost", lost.message
+        except DibsError as refusal:
+            return "failed", f"{reason}; and could not be ended: {refusal.message}"
+
+
+class Left:
+    """A coroutine that wanted to leave the program."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
