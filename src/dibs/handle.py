@@ -70,6 +70,11 @@ class ClaimHandle:
             error.add_note(f"dibs: and the claim of {self.item.id} could not be given back: {refusal.message}")
 
     @property
+    def session(self) -> LiveSession:
+        """Whose claim it is."""
+        return self._session
+
+    @property
     def seconds_left(self) -> float:
         """How long the claim can be counted on without another heartbeat."""
         return max(0.0, self._losing_at - clock())

@@ -73,6 +73,8 @@ class Worker:
         self.board, self.agent = board, agent
         self.drain_seconds = drain_seconds
         self.tally: Counter[str] = Counter()
+        #: What made it give up, if something did.
+        self.refusal: DibsError | None = None
         self._projects, self._ttl_seconds, self._meta = tuple(projects), ttl_seconds, meta
         self._tell = tell or (lambda word, claim, text: None)
         self._lanes: list[Lane] = []
@@ -188,6 +190,8 @@ class Worker:
             running.cut_short("fail", f"timed out after {running.timeout_seconds:g}s", "timed_out")
 
     def _drain(self) -> None:
+        if self._running:
+            self.tell("draining", None, f"{len(self._running)} to finish within {self.drain_seconds:g}s")
         end = clock() + self.drain_seconds
         while self._running and clock() < end:
             self._look_after(self._tick())
@@ -268,6 +272,7 @@ class Lane:
 
     def _is_final(self, error: DibsError, once: bool) -> bool:
         if isinstance(error, StoreUnusable) or (once and not isinstance(error, AgentAtCapacity)):
+            self.worker.refusal = error
             self.worker.tell("refused", None, error.message)
             return True
         return False
