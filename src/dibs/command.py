@@ -36,6 +36,10 @@ ENV_COST_FILE = "DIBS_COST_FILE"
 ENV_LINKS_FILE = "DIBS_LINKS_FILE"
 #: How long it may take to notice that a claim is lost.
 LOOK_SECONDS = 0.25
+#: The board ends a claim when the item's time is over, and its holder gives it up before that: the command is ended
+#: earlier by this share of the time, and by no more than this, so that it can still be told why.
+MARGIN_SHARE = 0.2
+MARGIN_SECONDS_MAX = 15.0
 _WORDS = re.compile(r"\{(id|title)\}")
 
 
@@ -110,7 +114,7 @@ class Command:
 
     def _watch(self, claim: ClaimHandle, group: Group, began: float) -> tuple[int | None, Verdict | None]:
         """How it exited, or how it is cut short."""
-        allowed = min(self.timeout_seconds or claim.item.timeout_seconds, claim.item.timeout_seconds)
+        allowed = self._allowed_seconds(claim.item.timeout_seconds)
         while True:
             exit_code = group.wait(LOOK_SECONDS)
             if exit_code is not None:
@@ -126,6 +130,10 @@ class Command:
                 return None, failed(f"timed out after {allowed:g}s", TIMED_OUT)
             if self._draining_at is not None and now > self._draining_at:
                 return None, released("the worker stopped before it was finished")
+
+    def _allowed_seconds(self, of_item: float) -> float:
+        by_item = of_item - min(MARGIN_SECONDS_MAX, MARGIN_SHARE * of_item)
+        return by_item if self.timeout_seconds is None else min(self.timeout_seconds, by_item)
 
 
 def _filled(argument: str, claim: ClaimHandle) -> str:

@@ -17,6 +17,7 @@ GRACE_SECONDS = 3.0
 LOOK_SECONDS = 0.05
 #: 0, 1 and what is below mean others than one group to `kill`.
 GROUP_MIN = 2
+GROUP_MAX = 2**31 - 1
 
 
 def main() -> None:
@@ -35,7 +36,7 @@ def listen() -> set[int]:
         group = int(line[1:])
         if line.startswith(b"-"):
             groups.discard(group)
-        elif line.startswith(b"+") and group >= GROUP_MIN and group != os.getpgid(0):
+        elif line.startswith(b"+") and GROUP_MIN <= group <= GROUP_MAX and group != os.getpgid(0):
             groups.add(group)
             try:
                 os.write(1, b"known\n")

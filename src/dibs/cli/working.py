@@ -27,7 +27,7 @@ def work_options(parser: Parser) -> None:
     parser.option("--type", metavar="T", help="only this type; may be repeated", repeated=True)
     parser.option("--project", metavar="P", help="only this project; may be repeated", repeated=True)
     parser.number("--max", help="on up to so many items at a time (1)", default=1)
-    parser.option("--once", help="take what is there now, then stop; exit 3 if nothing was")
+    parser.option("--once", help="take what is there, then stop; exit 3 if nothing was")
     parser.duration("--interval", "interval_seconds", "look so often, instead of being woken")
     parser.duration("--timeout", "timeout_seconds", "so long a command may take, at most")
     parser.duration("--drain", "drain_seconds", "when stopped, let commands finish so long (30s)")
