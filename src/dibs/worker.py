@@ -271,7 +271,7 @@ class Lane:
                 self.worker.pause(interval_seconds)
 
     def _is_final(self, error: DibsError, once: bool) -> bool:
-        if isinstance(error, StoreUnusable) or (once and not isinstance(error, AgentAtCapacity)):
+        if isinstance(error, StoreUnusable | Invalid) or (once and not isinstance(error, AgentAtCapacity)):
             self.worker.refusal = error
             self.worker.tell("refused", None, error.message)
             return True
