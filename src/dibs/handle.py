@@ -82,6 +82,11 @@ class ClaimHandle:
         return None if run is None else run.draft
 
     @property
+    def session(self) -> LiveSession:
+        """Whose claim it is."""
+        return self._session
+
+    @property
     def seconds_left(self) -> float:
         """How long the claim can be counted on without another heartbeat."""
         return max(0.0, self._losing_at - clock())
@@ -98,7 +103,7 @@ class ClaimHandle:
         self.check()
         asked_at = clock()
         renewal = self._session.board.renew(self.item.id, session=self._session.id, token=self.token)
-        self.renewed(renewal.token, asked_at, renewal.remaining_seconds)
+        self.renewed(renewal, asked_at)
 
     def progress(self, note: str, *, meta: Mapping[str, Any] | None = None) -> Renewal:
         asked_at = clock()

@@ -213,6 +213,8 @@ class Worker:
             running.cut_short("fail", f"timed out after {running.timeout_seconds:g}s", "timed_out")
 
     def _drain(self) -> None:
+        if self._running:
+            self.tell("draining", None, f"{len(self._running)} to finish within {self.drain_seconds:g}s")
         end = clock() + self.drain_seconds
         while self._running and clock() < end:
             self._look_after(self._tick())

@@ -372,7 +372,7 @@ LINES = {
 #: How a line of the above is named where its command gives more than one shape.
 WHICH = re.compile(r" (--\w+|ITEM)$")
 #: They take their time, or a server, and have tests of their own.
-NOT_RUN = {"demo", "serve", "key link"}
+NOT_RUN = {"work", "exec", "demo", "serve", "key link"}
 
 
 def check_json(text: str, shop: Shop) -> None:

@@ -53,6 +53,19 @@ COMMANDS = {
         "end a run with a draft for approval",
         'dibs submit fix-login --draft "Dear customer, ..."',
     ),
+    "work": _of(
+        "work",
+        "working",
+        "run a command for every item there is, and for what comes",
+        "dibs work --agent coder --once -- echo {id} {title}",
+        "dibs work --agent coder --type bug --max 4 --once -- sh -c 'cat >/dev/null'",
+    ),
+    "exec": _of(
+        "work",
+        "working",
+        "claim an item, run a command for it, and end it",
+        "dibs exec fix-login --agent coder -- echo {title}",
+    ),
     "add": _of(
         "board",
         "items",

@@ -53,9 +53,14 @@ def _answer(line: list[str]) -> int:
     except BrokenPipeError:
         raise
     except DibsError as error:
-        return _refuse(error, "--json" in line)
+        return _refuse(error, _wants_json(line))
     except OSError as error:
-        return _refuse(_of_the_system(error), "--json" in line)
+        return _refuse(_of_the_system(error), _wants_json(line))
+
+
+def _wants_json(line: list[str]) -> bool:
+    """What stands after `--` is text, or another command's."""
+    return "--json" in (line[: line.index("--")] if "--" in line else line)
 
 
 def _prepare_streams() -> None:

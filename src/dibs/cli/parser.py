@@ -64,6 +64,7 @@ class Parser:
         self.command = command
         self.words: list[Option] = []
         self.options: dict[str, Option] = {}
+        self.takes_command = False
 
     # What commands declare
 
@@ -89,6 +90,10 @@ class Parser:
             return when.parse_duration(text, field)
 
         self.option(name, metavar="TIME", help=help, read=read, required=required)
+
+    def command_line(self) -> None:
+        """All that follows `--` is the line of another command."""
+        self.takes_command = True
 
     # What several commands take
 
@@ -138,6 +143,8 @@ class Parser:
         declared = [*self.words, *self.options.values()]
         given = args.__dict__
         given.update({o.attribute: [] if o.repeated else o.default for o in declared})
+        if self.takes_command:
+            line, given["command"] = _before_and_after_dashes(line)
         words: list[str] = []
         at = 0
         while at < len(line):
@@ -172,7 +179,8 @@ class Parser:
     def usage(self) -> str:
         words = [word.metavar if word.required else f"[{word.metavar}]" for word in self.words]
         needed = [f"{o.names[-1]} {o.metavar}" for o in self.options.values() if o.required]
-        return " ".join(["usage: dibs", self.name, *(word or "" for word in words), *needed, "[options]"])
+        command = ["-- COMMAND ..."] if self.takes_command else []
+        return " ".join(["usage: dibs", self.name, *(word or "" for word in words), *needed, "[options]", *command])
 
     def help(self) -> str:
         summary = self.command.summary
@@ -208,6 +216,8 @@ class Parser:
     def _require(self, args: Args, words: list[str]) -> None:
         missing = [o.metavar or "" for o in self.words if o.required and getattr(args, o.attribute) is None]
         missing += [o.names[-1] for o in self.options.values() if o.required and getattr(args, o.attribute) is None]
+        if self.takes_command and not args.command:
+            missing.append("-- COMMAND")
         if missing:
             raise self.error(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
         if len(words) > len(self.words):
@@ -224,6 +234,11 @@ def build(name: str, command: Command) -> tuple[Parser, Callable[[Any], int | No
     parser.everywhere()
     do: Callable[[Any], int | None] = getattr(module, NOT_A_NAME.get(function, function))
     return parser, do
+
+
+def _before_and_after_dashes(line: list[str]) -> tuple[list[str], list[str]]:
+    at = line.index("--") if "--" in line else len(line)
+    return line[:at], line[at + 1 :]
 
 
 def _whole_number(text: str) -> int:

@@ -59,3 +59,17 @@ def _stat(pid: int) -> tuple[int, int, str] | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     return pid, int(of), state
+
+
+def with_variable(name: str, value: str) -> list[int]:
+    """Those in whose environment this is, and that are at work: whoever was started by one of them has it as well."""
+    wanted = f"{name}={value}".encode()
+    return [pid for pid, _, state in _all() if state != "Z" and wanted in _environment(pid)]
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:
+        return []

@@ -1,0 +1,123 @@
+"""What a worker shows while it works: on a terminal one line per claim that is redrawn, below all that has happened;
+elsewhere plain lines; with `--json` a line of JSON for each event.
+
+Whoever reads it may leave: then nothing is shown any more, and the work goes on.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+from dibs import jsontext, when
+from dibs.cli.render import OUTCOME_COLOURS, clean, cut, terminal_columns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dibs.cli.context import Cli
+    from dibs.handle import ClaimHandle
+
+#: How often the lines are drawn anew; their times go on by seconds.
+REDRAW_SECONDS = 0.25
+#: No more lines than fit on a small screen; the others are counted.
+LINES_MAX = 12
+#: The first line of what there is to say of an end; all of it is in the run.
+TEXT_COLUMNS = 200
+
+
+class Shown:
+    """A claim that is being worked on, as its line tells it."""
+
+    def __init__(self, claim: ClaimHandle) -> None:
+        self.claim, self.began, self.last = claim, time.monotonic(), ""
+
+    @property
+    def age(self) -> str:
+        return when.span(time.monotonic() - self.began)
+
+
+class Live:
+    def __init__(self, cli: Cli) -> None:
+        self._cli = cli
+        self._drawn = 0
+        self._shown: dict[ClaimHandle, Shown] = {}
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._redraws = not cli.json and terminal_columns(sys.stdout) is not None
+        if self._redraws:
+            threading.Thread(target=self._redraw, name="dibs lines", daemon=True).start()
+
+    def tell(self, word: str, claim: ClaimHandle | None, text: str = "") -> None:
+        """Something happened: to this claim, or to the worker as a whole."""
+        with self._lock:
+            if claim is not None and word == "claimed":
+                self._shown[claim] = Shown(claim)
+            shown = None if claim is None else self._shown.get(claim)
+            if word != "claimed" and claim is not None:
+                self._shown.pop(claim, None)
+            if self._cli.json:
+                self._write(self._as_json(word, claim, text))
+            else:
+                self._write(self._as_line(word, shown, text))
+
+    def output(self, claim: ClaimHandle, line: str) -> None:
+        with self._lock:
+            if self._cli.json:
+                self._write(self._as_json("output", claim, line))
+            elif not self._redraws:
+                self._write(f"{claim.item.id} | {clean(line)}\n")
+            elif (shown := self._shown.get(claim)) is not None:
+                shown.last = clean(line.rpartition("\r")[2])
+
+    def close(self) -> None:
+        with self._lock:
+            self._shown.clear()
+            self._write("")
+            self._closed.set()
+
+    def _redraw(self) -> None:
+        while not self._closed.wait(REDRAW_SECONDS):
+            with self._lock:
+                if self._shown or self._drawn:
+                    self._write("")
+
+    def _write(self, text: str) -> None:
+        if self._closed.is_set():
+            return
+        if self._redraws:
+            lines = self._lines()
+            up = f"\x1b[{self._drawn}A" if self._drawn else ""
+            text = f"\r{up}\x1b[J{text}{''.join(lines)}"
+            self._drawn = len(lines)
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except OSError:
+            self._closed.set()
+
+    def _lines(self) -> list[str]:
+        # One column short, so that no terminal wraps a line that is going to be erased.
+        columns = (terminal_columns(sys.stdout) or 80) - 1
+        shown = list(self._shown.values())
+        lines = [
+            cut(f"  {one.claim.item.id}  {one.age}  {clean(one.claim.item.title)}  {one.last}", columns) + "\n"
+            for one in shown[:LINES_MAX]
+        ]
+        return lines + ([f"  and {len(shown) - LINES_MAX} more\n"] if len(shown) > LINES_MAX else [])
+
+    def _as_line(self, word: str, shown: Shown | None, text: str) -> str:
+        paint, first = self._cli.paint, cut(clean(text.partition("\n")[0]), TEXT_COLUMNS)
+        if shown is None:
+            return f"{paint(word, 'yellow')}  {first}\n"
+        item = shown.claim.item
+        what = paint(word, "green" if word == "claimed" else OUTCOME_COLOURS.get(word, "yellow"))
+        if word == "claimed":
+            return f"{what} {paint(item.id, 'bold')}  {clean(item.title)}\n"
+        return f"{what} {paint(item.id, 'bold')}  after {shown.age}{': ' if first else ''}{first}\n"
+
+    def _as_json(self, word: str, claim: ClaimHandle | None, text: str) -> str:
+        told: dict[str, str | int] = {"event": word}
+        if claim is not None:
+            told |= {"item": claim.item.id, "token": claim.token, "session": claim.session.id}
+        return jsontext.line(told | ({"text": text} if text else {})) + "\n"

@@ -1,0 +1,123 @@
+"""Any program as a worker: `dibs work` runs a command for each item it is given, `dibs exec` for the one that is named.
+How the command is run, and what its exit code means, is told in `command` and `verdict`."""
+
+from __future__ import annotations
+
+import os
+
+from dibs import config
+from dibs.cli import identity
+from dibs.cli.context import Cli, named_actor, named_agent
+from dibs.cli.parser import Parser, UsageError
+from dibs.cli.work import NOTHING
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dibs.board import Board
+    from dibs.cli.live import Live
+    from dibs.command import Command
+    from dibs.handle import ClaimHandle
+
+DRAIN_SECONDS = 30.0
+#: The command ends itself in time; what hangs even then, the worker lets go.
+SLACK_SECONDS = 3.0
+
+
+def work_options(parser: Parser) -> None:
+    parser.option("--type", metavar="T", help="only this type; may be repeated", repeated=True)
+    parser.option("--project", metavar="P", help="only this project; may be repeated", repeated=True)
+    parser.number("--max", help="on up to so many items at a time (1)", default=1)
+    parser.option("--once", help="take what is there, then stop; exit 3 if nothing was")
+    parser.duration("--interval", "interval_seconds", "look so often, instead of being woken")
+    parser.duration("--timeout", "timeout_seconds", "so long a command may take, at most")
+    parser.duration("--drain", "drain_seconds", "when stopped, let commands finish so long (30s)")
+    parser.ttl()
+    parser.option("--agent", metavar="NAME", help="who works (else DIBS_AGENT)")
+    parser.command_line()
+
+
+def work(cli: Cli) -> int:
+    from dibs.worker import Worker
+
+    asked, agent = cli.args, named_agent(cli.args)
+    if agent is None:
+        raise UsageError("say who works: --agent NAME, or: export DIBS_AGENT=NAME", field="agent")
+    drain_seconds = DRAIN_SECONDS if asked.drain is None else asked.drain
+    board = _board(cli)
+    live, command = _shown(cli)
+
+    def tell(word: str, claim: ClaimHandle | None, text: str) -> None:
+        if word == "draining":
+            command.drain(drain_seconds)
+        live.tell(word, claim, text)
+
+    worker = Worker(
+        board,
+        agent,
+        projects=asked.project,
+        ttl_seconds=asked.ttl,
+        drain_seconds=drain_seconds + SLACK_SECONDS,
+        tell=tell,
+    )
+    worker.handles(*asked.type, max_claims=asked.max)(command)
+    try:
+        tally = worker.run(once=asked.once, interval_seconds=asked.interval)
+    finally:
+        command.close()
+        live.close()
+        board.close()
+    if asked.once and not tally:
+        cli.remark("nothing to claim right now")
+        return NOTHING
+    return 0
+
+
+def exec_options(parser: Parser) -> None:
+    parser.item()
+    parser.duration("--wait", "wait_seconds", "if somebody has it, queue for it so long")
+    parser.duration("--timeout", "timeout_seconds", "so long the command may take, at most")
+    parser.ttl()
+    parser.option("--agent", metavar="NAME", help="who does it (else DIBS_AGENT, else you)")
+    parser.command_line()
+
+
+def exec(cli: Cli) -> int:
+    asked, agent = cli.args, named_agent(cli.args)
+    if agent is None and not identity.at_terminal():
+        raise UsageError("say who does it: --agent NAME, or: export DIBS_AGENT=NAME", field="agent")
+    board = _board(cli)
+    live, command = _shown(cli)
+    try:
+        # A session of its own: it ends with the command, and takes nothing else along.
+        with (
+            board.session(agent or config.user_name(), ttl_seconds=asked.ttl) as session,
+            session.claim(asked.item, wait_seconds=asked.wait or 0) as claim,
+        ):
+            live.tell("claimed", claim)
+            verdict = command.run(claim)
+            live.tell(claim.outcome or "", claim, "" if verdict.verb == "done" else verdict.text)
+            return verdict.exit_code
+    finally:
+        command.close()
+        live.close()
+        board.close()
+
+
+def _board(cli: Cli) -> Board:
+    """For a process that stays, with many threads."""
+    from dibs.board import connect
+
+    return connect(cli.args.store, actor=named_actor(cli.args))
+
+
+def _shown(cli: Cli) -> tuple[Live, Command]:
+    from dibs.board import default_url
+    from dibs.cli.live import Live
+    from dibs.command import Command
+
+    live = Live(cli)
+    store = cli.args.store or default_url(".")
+    # The command may go to another folder.
+    store = store if "://" in store else os.path.abspath(store.removeprefix("sqlite:"))
+    environment = {config.ENV_STORE: store}
+    return live, Command(cli.args.command, timeout_seconds=cli.args.timeout, environment=environment, show=live.output)
