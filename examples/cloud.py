@@ -3,7 +3,7 @@
 Its policy says so (`dibs agent set cloud --sensitive send`): `done` is refused to it, whatever its code says.
 
     dibs agent set cloud --sensitive send
-    dibs agent set local --allow send
+    dibs agent set local --allow send --sensitive send
     dibs add "Apologise for the delay" --id sorry --action send
     python examples/cloud.py --once
     dibs show sorry                          # the draft, and its token

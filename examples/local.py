@@ -1,4 +1,7 @@
-"""The other half of the pair: the agent that does what was approved, word for word, and nothing else. See cloud.py."""
+"""The other half of the pair: the agent that does what was approved, word for word, and nothing else. See cloud.py.
+
+Its policy says so (`dibs agent set local --allow send --sensitive send`): it is handed nothing that nobody approved.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,8 @@ def main() -> None:
         def send(claim: ClaimHandle) -> str:
             letter = claim.approved_draft
             if letter is None or claim.approval is None:
-                # Nobody has approved anything here: it is for whoever drafts.
-                claim.release("there is no approved draft", park=True)
+                # Approved before anybody wrote a draft: there is nothing here that could be sent.
+                claim.release("there is no draft that was approved", park=True)
                 return ""
             # The last look before what cannot be taken back.
             claim.verify()

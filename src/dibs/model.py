@@ -126,7 +126,7 @@ class Agent(Value):
 
     `max_claims_total` bounds what all its sessions hold together, `claims_per_minute` (`claims_burst` at once) how fast
     they claim. With `allowed_actions` or `sensitive_actions` given, it is handed nothing else: allowed ones it does,
-    sensitive ones it drafts for approval.
+    sensitive ones it drafts for approval, what is both it does once it is approved.
     """
 
     name: str

@@ -95,7 +95,7 @@ def test_a_command_worker(place: Place) -> None:
 def test_a_cloud_agent_drafts_a_person_approves_and_a_local_one_carries_it_out(place: Place) -> None:
     board, outbox = place.board, place.folder / "outbox.txt"
     place.dibs("agent set cloud --sensitive send")
-    place.dibs("agent set local --allow send")
+    place.dibs("agent set local --allow send --sensitive send")
     board.add("Sorry for the delay", id="sorry", action="send")
     board.add("Pay them", id="pay", action="pay")
     assert place.once("cloud.py") == {"submitted": 1}
@@ -116,7 +116,7 @@ def test_a_cloud_agent_drafts_a_person_approves_and_a_local_one_carries_it_out(p
 
 def test_a_draft_that_is_rejected_is_sent_by_nobody(place: Place) -> None:
     place.dibs("agent set cloud --sensitive send")
-    place.dibs("agent set local --allow send")
+    place.dibs("agent set local --allow send --sensitive send")
     place.board.add("Sorry", id="sorry", action="send")
     place.once("cloud.py")
     place.dibs("reject sorry --reason never")
@@ -125,11 +125,14 @@ def test_a_draft_that_is_rejected_is_sent_by_nobody(place: Place) -> None:
 
 
 def test_the_local_agent_does_nothing_of_its_own(place: Place) -> None:
-    place.dibs("agent set local --allow send")
+    place.dibs("agent set local --allow send --sensitive send")
     place.board.add("Sorry", id="sorry", action="send")
+    place.board.add("Thanks", id="thanks", action="send", needs_approval=True)
+    place.dibs("approve thanks")
     assert place.once("local.py") == {"released": 1}
     assert not (place.folder / "outbox.txt").exists()
-    assert place.board.get("sorry").item.status == "parked"
+    assert place.board.get("sorry").item.status == "ready", "it was not handed to it"
+    assert place.board.get("thanks").item.status == "parked"
 
 
 def test_an_async_agent(place: Place) -> None:

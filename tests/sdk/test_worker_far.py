@@ -91,7 +91,7 @@ def test_new_work_wakes_it_and_an_outage_is_lived_through(stage: Stage) -> None:
 def test_drafts_are_approved_and_carried_out_wherever_the_board_is(stage: Stage) -> None:
     near, far = stage.near, stage.far
     near.set_agent("cloud", sensitive_actions=["send"])
-    near.set_agent("local", allowed_actions=["send"])
+    near.set_agent("local", allowed_actions=["send"], sensitive_actions=["send"])
     near.add("Apologise", id="mail", action="send")
     sent: list[str | None] = []
     cloud, local = Worker(far, "cloud"), Worker(far, "local")

@@ -1,8 +1,9 @@
-"""`dibs demo`: a fleet of real processes on a temporary board, told as it happens.
+"""`dibs demo`: a server and a fleet of real workers on a temporary board, told as it happens.
 
-Four workers share eight items. Two of them go for the same one, one is killed, one is frozen until its claim has
-expired and comes back too late. What is told is read from the board's own feed, and what is said at the end is checked
-against its record: the demo succeeds only if all of it is true.
+Four workers share eight items, two of them over HTTP and two on the file. Two go for the same item, one is killed, one
+is frozen until its claim has expired and comes back too late. A fifth may only draft, you approve, and a sixth carries
+out what was approved. What is told is read from the board's own feed, and what is said at the end is checked against
+its record: the demo succeeds only if all of it is true. Where no server can be started, all of them are on the file.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from dibs.errors import ClaimExpired, ItemAlreadyClaimed
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dibs.board import Board
+    from dibs.model import Run
 
 NOT_SHOWN = 1
 TTL_SECONDS = 2
@@ -36,8 +38,15 @@ ITEMS = (
     ("api-docs", "Document the webhooks", "docs", "docs"),
     ("drop-legacy", "Remove the old importer", "refactoring", "low"),
 )
-#: Each worker's pace in seconds an item, and how long its first one takes.
-WORKERS = {"ada": (0.6, 0.0), "ben": (0.7, 0.0), "cleo": (0.6, 60.0), "dan": (0.6, 2.0 * TTL_SECONDS)}
+#: What needs somebody's word before it is done.
+LETTER = ("tell-them", "The login works again", "letter", "send")
+#: Each worker's pace in seconds an item, how long its first one takes, and whether it is elsewhere.
+WORKERS = {
+    "ada": (0.6, 0.0, False),
+    "ben": (0.7, 0.0, False),
+    "cleo": (0.6, 60.0, True),
+    "dan": (0.6, 2.0 * TTL_SECONDS, True),
+}
 
 
 def demo_options(parser: Parser) -> None:
@@ -60,20 +69,30 @@ def demo(cli: Cli) -> int:
 
 
 def _play(stage: Stage, board: Board, paint: Paint) -> None:
-    stage.heading("A board is one file", f"{stage.folder}/board.db")
-    for id, title, type, priority in ITEMS:
-        board.add(title, id=id, type=type, priority=priority)
-    stage.until("added", item=ITEMS[-1][0])
+    url, said = stage.serve()
+    stage.heading("A board is one file", stage.file)
+    stage.line(_server(url, said, paint))
+    id, title, type, action = LETTER
+    for name in WORKERS:
+        board.set_agent(name, types=sorted({type for _, _, type, _ in ITEMS}))
+    board.set_agent("cloud", types=[type], sensitive_actions=[action])
+    board.set_agent("local", types=[type], allowed_actions=[action], sensitive_actions=[action])
+    for item, does, kind, priority in ITEMS:
+        board.add(does, id=item, type=kind, priority=priority)
+    board.add(title, id=id, type=type, action=action)
+    stage.until("added", item=id)
 
     stage.heading("Two go for the same item", "one gets it, the other is told who has it")
-    for name, (seconds, first_seconds) in WORKERS.items():
-        stage.hire(name, seconds, first_seconds)
+    for name, (seconds, first_seconds, elsewhere) in WORKERS.items():
+        stage.hire(name, url if url and elsewhere else stage.file, seconds, first_seconds)
+    for name in WORKERS:
+        stage.until("hello", agent=name)
     stage.tell("claim " + ITEMS[0][0], "ada", "ben")
     won = stage.until("claimed")
     conflict = stage.until("refused")
 
     stage.heading("The fleet takes what is there", "the best first, under claims that expire")
-    stage.tell("drain", *WORKERS)
+    stage.tell("work", *WORKERS)
     cleos = stage.until("working", agent="cleo")
     dans = stage.until("working", agent="dan")
     for taken in (cleos, dans):
@@ -83,8 +102,6 @@ def _play(stage: Stage, board: Board, paint: Paint) -> None:
     stage.signal("cleo", signal.SIGKILL, "kill -9, holding " + cleos.item)
 
     stage.heading("One is frozen", f"after {TTL_SECONDS}s without a heartbeat its item goes on too")
-    # Right after a heartbeat, so that it is not stopped in the middle of one, with the board's lock in its hand.
-    stage.until("heartbeat", agent="dan", fresh=True)
     stage.signal("dan", signal.SIGSTOP, "stopped, holding " + dans.item)
     crash_done = stage.until("done", item=cleos.item)
     freeze_done = stage.until("done", item=dans.item)
@@ -92,13 +109,28 @@ def _play(stage: Stage, board: Board, paint: Paint) -> None:
     stage.heading("The frozen one comes back", "it finishes its work, and is refused: too late")
     stage.signal("dan", signal.SIGCONT, "goes on with " + dans.item)
     zombie = stage.until("refused", agent="dan")
-    for id, *_ in ITEMS:
-        stage.until("done", item=id)
+    for item, *_ in ITEMS:
+        stage.until("done", item=item)
+
+    stage.heading("One may only draft", "a person says yes, and another does that and nothing else")
+    for name, order, store in (("cloud", "draft", url or stage.file), ("local", "carry_out", stage.file)):
+        stage.hire(name, store, seconds=0)
+        stage.tell(order, name)
+    drafted = stage.until("submitted", item=id)
+    board.approve(id, token=board.get(id).runs[0].token)
+    sent = stage.until("done", item=id)
 
     stage.heading(f"The history of {dans.item}", "every transition, and whose it was")
     for line in item_lines(board.log(dans.item), paint, terminal_columns(sys.stdout)):
         stage.line(line)
-    _verdict(stage, board, won, conflict, cleos, crash_done, dans, freeze_done, zombie)
+    _verdict(stage, board, won, conflict, cleos, crash_done, dans, freeze_done, zombie, drafted, sent)
+
+
+def _server(url: str | None, said: str, paint: Paint) -> str:
+    if url is None:
+        return f"  {paint(f'no server: {said}', 'dim')}"
+    callers = " and ".join(name for name, (_, _, elsewhere) in WORKERS.items() if elsewhere)
+    return f"  and a server before it, for {callers}  {paint(said, 'dim')}"
 
 
 def _verdict(
@@ -111,10 +143,12 @@ def _verdict(
     dans: Happening,
     freeze_done: Happening,
     zombie: Happening,
+    drafted: Happening,
+    sent: Happening,
 ) -> None:
     """What the record says, line by line; all of it has to be true."""
     stage.heading("What the record says", "read from the board, not from the story")
-    ids = [id for id, *_ in ITEMS]
+    ids = [id for id, *_ in ITEMS] + [LETTER[0]]
     events = board.events()
     runs = {id: sorted(board.runs(item=id), key=lambda run: run.token) for id in ids}
     ends = [event.item for event in events if event.kind == "done"]
@@ -140,7 +174,21 @@ def _verdict(
             and zombie.code == ClaimExpired.code
             and zombie.item == dans.item
         ),
+        f"{drafted.agent} drafted {drafted.item}, you approved, and {sent.agent} did that, word for word": (
+            _was_carried_out(board, runs[drafted.item], drafted.agent, sent.agent)
+        ),
         "the history of every item folds to its state": not [finding for finding in examine(board) if not finding.late],
     }
     for sentence, holds in checks.items():
         stage.check(sentence, holds)
+
+
+def _was_carried_out(board: Board, runs: list[Run], drafter: str, doer: str) -> bool:
+    """Drafted by the one, approved by somebody else, and done by the other as it was approved."""
+    draft, done = runs
+    said = [event for event in board.log(draft.item) if event.kind == "approved"]
+    return (
+        [(draft.agent, draft.outcome), (done.agent, done.outcome)] == [(drafter, "submitted"), (doer, "done")]
+        and [(event.actor, event.data["draft_token"]) for event in said] == [("you", draft.token)]
+        and done.reason == draft.draft
+    )

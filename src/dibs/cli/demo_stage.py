@@ -1,4 +1,6 @@
-"""The stage of `dibs demo`: starts the workers, hears what happens on the board and from them, and tells it."""
+"""The stage of `dibs demo`: starts the server and the workers, hears what happens on the board and from them, and tells
+it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 #: Nothing in the story takes this long; if something does, it is not going as it should.
 PATIENCE_SECONDS = 20.0
 #: Kinds that the director waits for and nobody needs to read.
-SILENT = frozenset({"hello", "working", "heartbeat", "claimable"})
+SILENT = frozenset({"hello", "working", "claimable"})
 #: On a terminal, the time to read one act before the next begins.
 READING_SECONDS = 0.8
 #: Where the text of a line begins: after the time, the agent and what it did.
@@ -54,6 +56,10 @@ class Stage:
         self._silent = silent
         self._paint = paint
         self._workers: dict[str, subprocess.Popen[str]] = {}
+        self._server: subprocess.Popen[str] | None = None
+        self._environment = {name: value for name, value in os.environ.items() if not name.startswith("DIBS_")}
+        # What a server notes for its user is gone with the folder.
+        self._environment["XDG_STATE_HOME"] = folder
         self._heard: queue.Queue[Happening] = queue.Queue()
         self._told: list[Happening] = []
         self._closing = False
@@ -67,31 +73,48 @@ class Stage:
 
     def __exit__(self, *_: object) -> None:
         self._closing = True
-        for worker in self._workers.values():
-            worker.kill()
-        for worker in self._workers.values():
-            worker.communicate()
+        started = [*self._workers.values(), *([self._server] if self._server else [])]
+        for process in started:
+            process.kill()
+        for process in started:
+            process.communicate()
         self._listener.join()
 
     # The cast
 
-    def hire(self, name: str, seconds: float, first_seconds: float) -> None:
+    @property
+    def file(self) -> str:
+        return os.path.join(self.folder, "board.db")
+
+    def serve(self) -> tuple[str | None, str]:
+        """The URL of a server for the board, if there can be one, and what it says of itself."""
+        self._server = self._start("dibs.cli.main", "serve", "--port", "0", "--quiet", "--json", "--store", self.file)
+        assert self._server.stdout is not None
+        answer = json.loads(self._server.stdout.readline() or "{}")
+        if "serving" not in answer:
+            return None, answer.get("error", {}).get("message", "it did not start")
+        url = answer["serving"]["url"]
+        return url, url
+
+    def hire(self, name: str, store: str, seconds: float, first_seconds: float = 0) -> None:
         """Start a worker process, and hear from it."""
-        command = [sys.executable, "-m", "dibs.cli.demo_worker", self.folder, name, str(seconds), str(first_seconds)]
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("DIBS_")}
-        worker = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-            env=environment,
-            # Ctrl-C is for the director alone, who then sees to the workers.
-            process_group=0,
-        )
+        worker = self._start("dibs.cli.demo_worker", store, self.folder, name, str(seconds), str(first_seconds))
         self._workers[name] = worker
         threading.Thread(target=self._listen_to_worker, args=(name, worker), daemon=True).start()
-        self.until("hello", agent=name)
+
+    def _start(self, module: str, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            bufsize=1,
+            cwd=self.folder,
+            env=self._environment,
+            # Ctrl-C is for the director alone, who then sees to everybody.
+            process_group=0,
+        )
 
     def tell(self, what: str, *names: str) -> None:
         for name in names:
@@ -120,11 +143,9 @@ class Stage:
         self.checks[sentence] = holds
         self.line(f"  {self._paint('✓', 'green') if holds else self._paint('✗', 'red')} {clean(sentence)}")
 
-    def until(self, kind: str, *, item: str | None = None, agent: str | None = None, fresh: bool = False) -> Happening:
-        """Tell what happens until this has happened; what was told already counts, unless it has to be `fresh`."""
-        if fresh:
-            self._tell_for(0)
-        told, end = len(self._told) if fresh else 0, time.monotonic() + PATIENCE_SECONDS
+    def until(self, kind: str, *, item: str | None = None, agent: str | None = None) -> Happening:
+        """Tell what happens until this has happened; what was told already counts."""
+        told, end = 0, time.monotonic() + PATIENCE_SECONDS
         while True:
             for happening in self._told[told:]:
                 if happening.kind == kind and item in (None, happening.item) and agent in (None, happening.agent):
@@ -163,7 +184,7 @@ class Stage:
 
     def _listen_to_board(self) -> None:
         after = 0
-        with connect(os.path.join(self.folder, "board.db"), folder=self.folder) as board:
+        with connect(self.file, folder=self.folder) as board:
             while not self._closing:
                 for event in board.follow(after=after, wait_seconds=0.2):
                     after = event.id
@@ -185,6 +206,10 @@ def _from_event(event: Event) -> Happening:
             text = "its owner process is dead: ready again"
         case "expired":
             text = "the time is up: ready again"
+        case "submitted":
+            text = str(event.data.get("draft", ""))
+        case "approved":
+            text = f"the draft of run {event.data.get('draft_token')}"
         case _:
             text = ""
     return Happening(kind=event.kind, item=event.item, agent=event.agent or event.actor, text=text)

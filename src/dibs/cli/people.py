@@ -26,7 +26,12 @@ def agent_set_options(parser: Parser) -> None:
     parser.rate("--claims-per-minute", help="how many items it may claim a minute")
     parser.number("--burst", help="how many of these at once (1)")
     parser.option("--allow", metavar="ACTION", help="an action it may do; may be repeated", repeated=True)
-    parser.option("--sensitive", metavar="ACTION", help="one it only drafts; may be repeated", repeated=True)
+    parser.option(
+        "--sensitive",
+        metavar="ACTION",
+        help="one it only drafts, or, allowed too, does once it is approved",
+        repeated=True,
+    )
     parser.option("--reset", help="forget first what was said of it before")
 
 
@@ -162,5 +167,8 @@ def _limits(agent: Agent) -> list[str]:
 
 def _policy(agent: Agent) -> list[str]:
     """What the agent may do and what it may draft; nothing said means anything."""
-    may = [f"may {' '.join(agent.allowed_actions)}"] if agent.allowed_actions else []
-    return may + ([f"drafts {' '.join(agent.sensitive_actions)}"] if agent.sensitive_actions else [])
+    once_approved = [action for action in agent.allowed_actions if action in agent.sensitive_actions]
+    may = [action for action in agent.allowed_actions if action not in once_approved]
+    drafts = [action for action in agent.sensitive_actions if action not in once_approved]
+    told = (("may", may), ("drafts", drafts), ("once approved:", once_approved))
+    return [f"{what} {' '.join(actions)}" for what, actions in told if actions]

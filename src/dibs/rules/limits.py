@@ -2,7 +2,8 @@
 
 A session's limit is counted over its own live claims, the agent's over those of all its sessions. The rate is a bucket
 of `claims_burst` that refills at `claims_per_minute`; each claim given takes one. With a policy (allowed or sensitive
-actions), allowed ones are done, sensitive ones are drafted and submitted, and nothing else is taken.
+actions), allowed ones are done, sensitive ones are drafted and submitted, those that are both are done once they are
+approved, and nothing else is taken.
 """
 
 from __future__ import annotations
@@ -63,20 +64,26 @@ def filled(now: int, agent: Agent, load: Load) -> float:
 
 def may_take(agent: Agent, action: str, approved: bool) -> bool:
     """Whether the policy hands an item of this action to the agent; an approved one only to who may do it."""
-    if not (agent.allowed_actions or agent.sensitive_actions) or action in agent.allowed_actions:
+    if not (agent.allowed_actions or agent.sensitive_actions):
         return True
-    return action in agent.sensitive_actions and not approved
+    allowed, sensitive = action in agent.allowed_actions, action in agent.sensitive_actions
+    return (allowed and not sensitive) or (allowed and approved) or (sensitive and not allowed and not approved)
 
 
 def may_finish(agent: Agent, item: Item) -> bool:
     """Whether the agent may end this item as done, or has to submit a draft of it."""
-    return not (agent.allowed_actions or agent.sensitive_actions) or item.action in agent.allowed_actions
+    if not (agent.allowed_actions or agent.sensitive_actions):
+        return True
+    return item.action in agent.allowed_actions and (item.approved or item.action not in agent.sensitive_actions)
 
 
 def not_allowed(agent: Agent, item: Item) -> Forbidden:
     approved = "approved " if item.approved else ""
+    no = f"{agent.name} is not allowed the {approved}action {item.action}"
+    if item.action in agent.allowed_actions:
+        no = f"{agent.name} is allowed the action {item.action} only once it is approved"
     return Forbidden(
-        f"{agent.name} is not allowed the {approved}action {item.action}",
+        no,
         item=item.id,
         agent=agent.name,
         action=item.action,

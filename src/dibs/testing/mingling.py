@@ -352,6 +352,7 @@ def _set_agent(c: Client) -> None:
             {"claims_per_minute": 6000.0, "claims_burst": 50},
             {"allowed_actions": ["task"]},
             {"sensitive_actions": ["task"]},
+            {"allowed_actions": ["task"], "sensitive_actions": ["task"]},
         )
     )
     c.board.set_agent(c.draw.choice(AGENTS), **limits)

@@ -236,6 +236,14 @@ class FinishesWhatIsSensitive(Lenient):
             return self.without(lambda: self.inner.done(item, **asked), allowed_actions=(), sensitive_actions=())
 
 
+@caught_by("approvals", "test_an_action_that_is_both_is_done_once_it_is_approved_and_not_before")
+class AllowedIsAllowed(Lenient):
+    """Does not ask whether what is allowed is sensitive, too."""
+
+    def next(self, **asked: Any) -> tuple[Grant, ...]:
+        return self.without(lambda: self.inner.next(**asked), sensitive_actions=())
+
+
 @caught_by("approvals", "test_an_agent_is_handed_only_the_actions_of_its_policy")
 class NextKnowsNoPolicy(Lenient):
     def next(self, **asked: Any) -> tuple[Grant, ...]:

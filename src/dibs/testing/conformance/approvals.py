@@ -370,6 +370,37 @@ class TestPolicy:
         assert ids(board.next(session=local)) == ["x"]
         assert board.done("x", session=local).item.status == "done"
 
+    def test_an_action_that_is_both_is_done_once_it_is_approved_and_not_before(self, harness: Harness) -> None:
+        board = harness.board()
+        board.set_agent("cloud", sensitive_actions=["send"])
+        board.set_agent("local", allowed_actions=["send"], sensitive_actions=["send"])
+        added(board, "x", action="send")
+        cloud, local = session(board, "cloud"), session(board, "local")
+        before = whole(board, "x")
+        assert board.next(session=local) == ()
+        assert "only once it is approved" in refused(Forbidden, board.claim, "x", session=local).message
+        assert whole(board, "x") == before
+        board.claim("x", session=cloud)
+        board.submit("x", session=cloud, draft="Dear all,")
+        board.approve("x", actor="boss")
+        assert board.next(session=cloud) == ()
+        assert ids(board.next(session=local)) == ["x"]
+        assert board.done("x", session=local).item.status == "done"
+
+    def test_who_may_do_it_only_once_it_is_approved_does_not_finish_it_before(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", "y", action="send")
+        me = session(board, "local")
+        board.next(session=me, n=2)
+        board.set_agent("local", allowed_actions=["send"], sensitive_actions=["send"])
+        before = whole(board, "x")
+        refused(Forbidden, board.done, "x", session=me)
+        assert [lost.code for lost in board.done_many({"x": None, "y": 1}, session=me).lost] == [
+            "FORBIDDEN",
+            "FORBIDDEN",
+        ]
+        assert whole(board, "x") == before
+
     def test_what_is_sent_back_goes_to_who_drafts(self, harness: Harness) -> None:
         board = harness.board()
         board.set_agent("cloud", sensitive_actions=["send"])

@@ -292,7 +292,8 @@ BEGIN
     INTO finished, must_submit
     FROM (
         SELECT x.item, (a.allowed_actions = '{}' AND a.sensitive_actions = '{}')
-            OR (SELECT i.action FROM dibs.items i WHERE i.id = x.item) = ANY (a.allowed_actions) AS finish
+            OR (SELECT i.action = ANY (a.allowed_actions) AND (i.approved OR i.action <> ALL (a.sensitive_actions))
+                FROM dibs.items i WHERE i.id = x.item) AS finish
         FROM dibs.claims x
         WHERE x.item = ANY (p_items) AND x.session || '' = p_session AND x.expires_at > at
           AND coalesce(x.token = p_tokens[array_position(p_items, x.item)], true) OFFSET 0) c;
@@ -397,8 +398,9 @@ END $$;
 
 CREATE OR REPLACE FUNCTION dibs.may_take(a dibs.agents, p_action text, p_approved boolean) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT (a.allowed_actions = '{}' AND a.sensitive_actions = '{}') OR p_action = ANY (a.allowed_actions)
-        OR (p_action = ANY (a.sensitive_actions) AND NOT p_approved)
+    SELECT (a.allowed_actions = '{}' AND a.sensitive_actions = '{}')
+        OR (p_action = ANY (a.allowed_actions) AND (p_approved OR p_action <> ALL (a.sensitive_actions)))
+        OR (p_action = ANY (a.sensitive_actions) AND p_action <> ALL (a.allowed_actions) AND NOT p_approved)
 $$;
 
 CREATE OR REPLACE FUNCTION dibs.limited(a dibs.agents) RETURNS boolean LANGUAGE sql IMMUTABLE AS
