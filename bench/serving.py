@@ -41,7 +41,7 @@ def measure(arguments: Sequence[str] = ()) -> tuple[str, list[dict[str, object]]
         for kind in ("SQLite", "PostgreSQL") if servers.is_there() else ("SQLite",):
             with _place(kind) as url:
                 found.setdefault((kind, "itself"), []).append(_fleet({"url": url}, asked.seconds))
-            with _place(kind) as url, _served(url) as server:
+            with _place(kind) as url, served(url) as server:
                 found.setdefault((kind, "over HTTP"), []).append(_fleet({"server": server}, asked.seconds))
     rows = [_row(found, kind, way) for kind, way in found]
     return f"Claim + done by {PROCESSES * THREADS} clients (pairs/s)", [*rows, *_together(asked.seconds)]
@@ -77,7 +77,7 @@ def _fill(board: Board) -> None:
 
 
 @contextlib.contextmanager
-def _served(url: str) -> Iterator[tuple[str, str]]:
+def served(url: str) -> Iterator[tuple[str, str]]:
     host = Host()
     try:
         yield host.serve({"call": "bench.serving:opened", "kwargs": {"url": url}})
