@@ -248,6 +248,8 @@ class Lane:
         while not self.worker.is_stopping:
             if not self._room.acquire(timeout=TICK_SECONDS):
                 continue
+            if self.worker.is_stopping:
+                return  # the room is that of a claim that was just let go
             claim = None
             try:
                 claim = self.worker.next(self, WAIT_SECONDS if waits else 0)
