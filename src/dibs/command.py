@@ -15,11 +15,12 @@ import shutil
 import tempfile
 
 from dibs import config, jsontext, wire
-from dibs.errors import Invalid
+from dibs.errors import DibsError, Invalid
 from dibs.group import GRACE_SECONDS, Group, Guard
+from dibs.handle import LOSSES
 from dibs.heart import clock
 from dibs.output import Output
-from dibs.verdict import NOT_FOUND, NOT_RUN, TIMED_OUT, Files, Verdict, failed, judge, released
+from dibs.verdict import DONE, NOT_FOUND, NOT_RUN, RELEASE, SUBMIT, TIMED_OUT, Files, Verdict, failed, judge, released
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ LOOK_SECONDS = 0.25
 #: earlier by this share of the time, and by no more than this, so that it can still be told why.
 MARGIN_SHARE = 0.2
 MARGIN_SECONDS_MAX = 15.0
+#: How only its holder ends a claim, and what a script is told if the command did so and exited with 0.
+OWN_ENDS = {"done": DONE, "submitted": SUBMIT, "released": RELEASE, "failed": 1}
 _WORDS = re.compile(r"\{(id|title)\}")
 
 
@@ -74,8 +77,7 @@ class Command:
             verdict = self._verdict(claim, files)
         finally:
             _remove(files, folder)
-        verdict.carry_out(claim)
-        return verdict
+        return _carried_out(verdict, claim)
 
     def drain(self, seconds: float) -> None:
         """Whatever is not finished by then is ended, and its item released."""
@@ -119,7 +121,7 @@ class Command:
             exit_code = group.wait(LOOK_SECONDS)
             if exit_code is not None:
                 return exit_code, None
-            if claim.lost.is_set():
+            if claim.lost.is_set() and _ended_inside(claim.lost_by) is None:
                 lost_by = claim.lost_by
                 group.end()
                 if lost_by is not None and claim.lost.is_set():
@@ -134,6 +136,26 @@ class Command:
     def _allowed_seconds(self, of_item: float) -> float:
         by_item = of_item - min(MARGIN_SECONDS_MAX, MARGIN_SHARE * of_item)
         return by_item if self.timeout_seconds is None else min(self.timeout_seconds, by_item)
+
+
+def _carried_out(verdict: Verdict, claim: ClaimHandle) -> Verdict:
+    how = _ended_inside(claim.lost_by)
+    if how is None or claim.outcome is not None:
+        try:
+            verdict.carry_out(claim)
+            return verdict
+        except LOSSES as error:
+            how = _ended_inside(error)
+            if how is None or claim.outcome is not None:
+                raise
+    claim.outcome = how
+    return verdict.replace(exit_code=verdict.exit_code or OWN_ENDS[how])
+
+
+def _ended_inside(error: DibsError | None) -> str | None:
+    """How the command itself ended its claim, with `dibs done` for instance, if that is why it is gone."""
+    how = None if error is None else error.facts.get("how")
+    return how if how in OWN_ENDS else None
 
 
 def _filled(argument: str, claim: ClaimHandle) -> str:

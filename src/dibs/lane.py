@@ -89,6 +89,8 @@ class Lane:
         while not stopping.is_set():
             if not self._room.acquire(timeout=TICK_SECONDS):
                 continue
+            if stopping.is_set():
+                return  # the room is that of a claim that was just let go
             claim = None
             try:
                 claim = self.worker.next(self, waits=waits, is_patient=once)

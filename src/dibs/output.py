@@ -115,8 +115,13 @@ class Output:
     def _tell(self, line: bytearray) -> None:
         for at in range(0, len(line), LINE_BYTES):
             text = as_text(line[at : at + LINE_BYTES]).rstrip()
-            if text and self._show is not None:
+            if not text or self._show is None:
+                continue
+            try:
                 self._show(text)
+            except Exception:
+                # Whoever shows it is not to keep the command from going on: it would, with nobody reading.
+                self._show = None
 
 
 def as_text(data: bytes | bytearray) -> str:

@@ -13,7 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from dibs.board import Board, connect, make
@@ -77,9 +77,11 @@ class Fleet:
         self.workers[name].kill()
         self.workers[name].wait()
 
-    def stop(self) -> None:
-        """Politely; every one that was not killed leaves in peace."""
-        going_on = [self.workers[name] for name in self.workers if name not in self.killed]
+    def stop(self, board: Board) -> None:
+        """Politely; every one that was not killed leaves in peace, once it has begun."""
+        names = self.workers.keys() - self.killed
+        until(lambda: names <= {view.session.agent for view in board.sessions()}, seconds=SECONDS_MAX)
+        going_on = [self.workers[name] for name in names]
         for worker in going_on:
             worker.send_signal(signal.SIGTERM)
         assert {worker.wait(30) for worker in going_on} == {0}, self.log()
@@ -119,7 +121,7 @@ def work_through_kills(fleet: Fleet, board: Board) -> None:
         fleet.start()
     until(lambda: _all_done(board), seconds=SECONDS_MAX)
     took = time.monotonic() - began
-    fleet.stop()
+    fleet.stop(board)
     until(lambda: not with_variable(MARKER, fleet.marker), seconds=15)
     assert "Traceback" not in fleet.log()
     assert_sound(board, f"DIBS_SEED={seed}")
@@ -143,21 +145,18 @@ def _all_done(board: Board) -> bool:
 def test_on_sqlite(tmp_path: Path) -> None:
     store = str(tmp_path / "board.db")
     make(store)
-    board = connect(store)
-    with fleet(tmp_path, store) as workers:
+    with closing(connect(store)) as board, fleet(tmp_path, store) as workers:
         work_through_kills(workers, board)
-    board.close()
 
 
 def test_on_postgresql(postgres_server: PostgresServer, tmp_path: Path) -> None:
     name = f"{postgres_server.prefix}fleet_{os.urandom(6).hex()}"
     postgres_server.create_database(name)
+    store = postgres_server.url(name)
     try:
-        make(postgres_server.url(name))
-        board = connect(postgres_server.url(name))
-        with fleet(tmp_path, postgres_server.url(name)) as workers:
+        make(store)
+        with closing(connect(store)) as board, fleet(tmp_path, store) as workers:
             work_through_kills(workers, board)
-        board.close()
     finally:
         postgres_server.drop_database(name)
 
@@ -167,8 +166,9 @@ def test_over_http(tmp_path: Path) -> None:
     make(store)
     (tmp_path / "dibs.toml").write_text(SETTINGS)
     (tmp_path / "fleet").mkdir()
-    with Serving(tmp_path, "--quiet", store=store) as server:
-        board = connect(store)
-        with fleet(tmp_path / "fleet", server.url, home=tmp_path) as workers:
-            work_through_kills(workers, board)
-        board.close()
+    with (
+        Serving(tmp_path, "--quiet", store=store) as server,
+        closing(connect(store)) as board,
+        fleet(tmp_path / "fleet", server.url, home=tmp_path) as workers,
+    ):
+        work_through_kills(workers, board)

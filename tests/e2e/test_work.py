@@ -112,6 +112,29 @@ def test_commands_of_dibs_work_inside(dibs: Dibs) -> None:
     assert "half of it" in json.dumps(detail)
 
 
+@pytest.mark.parametrize("beat", [0.1, 60])
+@pytest.mark.parametrize(
+    ("typed", "outcome", "code"),
+    [
+        ("dibs done $DIBS_ITEM --note fine", "done", 0),
+        ("dibs fail $DIBS_ITEM --reason no", "failed", 1),
+        ("dibs submit $DIBS_ITEM --draft d", "submitted", 10),
+    ],
+)
+def test_a_command_may_end_its_claim_itself(
+    settings: Callable[..., None], dibs: Dibs, typed: str, outcome: str, code: int, beat: float
+) -> None:
+    """Whether the worker hears of it while the command goes on, or only when it is over."""
+    settings(heartbeat_seconds=beat)
+    add(dibs, "a")
+    done = dibs("exec", "a", "--", "sh", "-c", f"{typed}; sleep 0.6; touch over")
+    assert (done.returncode, done.stderr) == (code, "")
+    assert (dibs.folder / "over").exists(), "it was let go on"
+    assert outcomes(dibs, "a") == [outcome]
+    add(dibs, "b")
+    assert f"{outcome} b " in dibs.ok("work", "--once", "--", "sh", "-c", typed)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

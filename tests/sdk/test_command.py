@@ -368,6 +368,15 @@ def test_lines_are_shown_as_they_come(bench: Bench, tmp_path: Path) -> None:
     assert run.outcome == "done"
 
 
+def test_who_cannot_show_a_line_does_not_stop_the_command(bench: Bench) -> None:
+    def show(claim: ClaimHandle, line: str) -> None:
+        raise ValueError("the terminal is gone")
+
+    _, run = bench.sh("seq 100000; echo last", show=show)
+    assert run.outcome == "done"
+    assert (run.reason or "").endswith("last")
+
+
 # How it is ended
 
 
