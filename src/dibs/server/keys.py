@@ -11,6 +11,7 @@ from dibs import wire
 from dibs.access import ADMIN, VIEWER
 from dibs.model import Key
 from dibs.server import schemas
+from dibs.server.keyed import keyed
 from dibs.server.routes import REFUSALS, answered
 from dibs.server.service import Service
 
@@ -38,7 +39,7 @@ def shown(key: Key) -> dict[str, Any]:
 
 
 def routes(service: Service) -> APIRouter:
-    router = APIRouter(tags=["keys"])
+    router = APIRouter(tags=["keys"], route_class=keyed(service))
 
     @router.get("/v1/keys", summary="All keys, without their secrets", operation_id="keys", responses=REFUSALS)
     async def keys(request: Request) -> Response:

@@ -18,6 +18,7 @@ from dibs.board import Board
 from dibs.model import Owner
 from dibs.server import schemas
 from dibs.server.callers import Caller
+from dibs.server.keyed import keyed
 from dibs.server.service import WAIT_SECONDS_MAX, Service
 from dibs.server.tracing import traced
 from dibs.server.verbs import VERBS, Verb
@@ -49,7 +50,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 def native(service: Service) -> APIRouter:
-    router = APIRouter()
+    router = APIRouter(route_class=keyed(service))
     for verb in VERBS:
         _add(router, service, verb)
     return router

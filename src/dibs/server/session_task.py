@@ -85,7 +85,7 @@ def refused(error: DibsError) -> Response:
 
 
 def routes(service: Service) -> APIRouter:
-    router = APIRouter(tags=["session-task"], route_class=foreign.speaking(refused))
+    router = APIRouter(tags=["session-task"], route_class=foreign.speaking(service, refused))
     for add in (_add_sessions, _add_claiming, _add_keeping, _add_figures):
         add(router, service)
     return router

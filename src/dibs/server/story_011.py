@@ -97,7 +97,7 @@ def refused(error: DibsError) -> Response:
 
 
 def routes(service: Service) -> APIRouter:
-    router = APIRouter(tags=["story-011"], route_class=foreign.speaking(refused))
+    router = APIRouter(tags=["story-011"], route_class=foreign.speaking(service, refused))
 
     @router.post(
         PATH,

@@ -18,6 +18,7 @@ from dibs.access import ADMIN
 from dibs.errors import Invalid, StoreUnusable
 from dibs.model import Prune
 from dibs.server import schemas
+from dibs.server.keyed import keyed
 from dibs.server.routes import REFUSALS, answered
 from dibs.server.service import Service
 
@@ -39,7 +40,7 @@ class Pruning(schemas.Shape):
 
 
 def routes(service: Service) -> APIRouter:
-    router = APIRouter(tags=["board"])
+    router = APIRouter(tags=["board"], route_class=keyed(service))
 
     @router.post("/v1/prune", summary="Forget what ended so long ago", operation_id="prune", responses=REFUSALS)
     async def prune(request: Request, body: Pruning) -> Response:
