@@ -363,7 +363,8 @@ def test_nothing_of_a_body_is_read_before_the_key_is_known(shop: Served) -> None
         for key in ("", "Authorization: Bearer dibs_nobody_nothing\r\n", "Authorization: Basic YTpi\r\n"):
             head = (
                 f"{method.upper()} {path.translate({123: None, 125: None})} HTTP/1.1\r\nConnection: close"
-                f"\r\nHost: 127.0.0.1:{shop.admin.port}\r\nContent-Type: {kind}\r\nContent-Length: {BODY_BYTES_MAX}\r\n{key}\r\n"
+                f"\r\nHost: 127.0.0.1:{shop.admin.port}\r\nContent-Type: {kind}"
+                f"\r\nContent-Length: {BODY_BYTES_MAX}\r\n{key}\r\n"
             )
             answer = shop.nobody.bytes(head.encode())
             assert answer.startswith(b"HTTP/1.1 401"), (method, path, key, answer[:200])

@@ -144,8 +144,9 @@ class Store(ABC):
     @abstractmethod
     def start_session(self, session: Session) -> Session:
         """Start it, or start it again if it has ended; a live one is answered as it is, except that a new owner takes
-        it over. An unknown agent is created, without limits. A live session of another agent under that id is
-        `INVALID`; one that was registered by another key is `FORBIDDEN` to who comes with a key."""
+        it over, and that a meta which says anything replaces the one before. An unknown agent is created, without
+        limits. A live session of another agent under that id is `INVALID`; one that was registered by another key is
+        `FORBIDDEN` to who comes with a key."""
 
     @abstractmethod
     def end_session(self, session: str, *, reason: str | None = None) -> SessionEnd:

@@ -164,10 +164,16 @@ def _start_session(t: Transaction, session: Session) -> Session:
 
 
 def _taken_up(t: Transaction, known: Session, again: Session) -> Session:
-    """A live session started again: as it is, unless another process says that it owns it now."""
-    if again.owner is None or again.owner == known.owner:
+    """A live session started again: as it is, unless another process says that it owns it now, or something else is
+    said of it."""
+    taken = known
+    if again.owner is not None and again.owner != known.owner:
+        taken = taken.replace(owner=again.owner, host=again.host)
+    if again.meta:
+        taken = taken.replace(meta=again.meta)
+    if taken == known:
         return known
-    taken = known.replace(owner=again.owner, host=again.host, seen_at=t.now)
+    taken = taken.replace(seen_at=t.now)
     t.run("put_session", rows.encode_session(taken))
     return taken
 
