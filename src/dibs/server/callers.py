@@ -67,9 +67,9 @@ class Callers:
             return None  # somebody was faster
         return self._board.create_key(ADMIN, agent=key.agent, seconds=seconds)[1]
 
-    def revoke(self, key: str) -> Key:
+    def revoke(self, caller: Caller, key: str, request_id: str | None = None) -> Key:
         """Here it is good no more from now on; on other servers of the board, when they look again."""
-        revoked = self._board.revoke_key(key)
+        revoked = self._board.revoke_key(key, actor=caller.actor, request_id=request_id)
         with self._lock:
             self._trusted = {digest: kept for digest, kept in self._trusted.items() if kept[1].id != key}
         return revoked

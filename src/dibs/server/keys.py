@@ -12,7 +12,7 @@ from dibs.access import ADMIN, VIEWER
 from dibs.model import Key
 from dibs.server import schemas
 from dibs.server.keyed import keyed
-from dibs.server.routes import REFUSALS, answered
+from dibs.server.routes import IDEMPOTENCY_KEY, REFUSALS, answered
 from dibs.server.service import Service
 
 
@@ -65,8 +65,9 @@ def routes(service: Service) -> APIRouter:
     )
     async def revoke_key(request: Request, key: str) -> Response:
         def revoke() -> dict[str, Any]:
-            service.callers.need(service.caller(request), ADMIN)
-            return shown(service.callers.revoke(key))
+            caller = service.caller(request)
+            service.callers.need(caller, ADMIN)
+            return shown(service.callers.revoke(caller, key, request.headers.get(IDEMPOTENCY_KEY)))
 
         return answered(await service.run(revoke))
 

@@ -122,7 +122,7 @@ class Upkeep:
     def start_session(self, session: Session) -> Session:
         return self.write(lambda t: _start_session(t, session))
 
-    def end_session(self, session: str, *, reason: str | None = None) -> SessionEnd:
+    def end_session(self, session: str, *, reason: str | None = None, request: Request | None = None) -> SessionEnd:
         def end_session(t: Transaction) -> SessionEnd:
             found = t.session(session)
             t.lock_items(item for (item,) in t.all("items_around_session", session=session))
@@ -130,7 +130,7 @@ class Upkeep:
             over = close(t, found, reason or "ended by its owner")
             return SessionEnd(session=over, released=tuple(item.id for item in released))
 
-        return self.write(end_session)
+        return self.write(end_session, request, SessionEnd)
 
     def _move(self, move: Callable[[int, State], Step], item: str, request: Request | None) -> Item:
         def work(t: Transaction) -> Item:
