@@ -1,4 +1,4 @@
-"""Whether it lives, whether it can serve, and the `/health` figures of the claim-by-move contract."""
+"""Whether it lives, whether it can serve, its pulse, and the `/health` figures of the claim-by-move contract."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from dibs.access import VIEWER
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
+from dibs.model import Pulse
 from dibs.server import schemas
 from dibs.server.routes import REFUSALS, answered
 from dibs.server.service import Service
@@ -68,6 +69,20 @@ def routes(service: Service) -> APIRouter:
             raise StoreUnavailable("the server is stopping", retry_after_seconds=1)
         await service.run(lambda: service.board.store.due_seconds())
         return answered({"ready": True})
+
+    @router.get(
+        "/v1/pulse",
+        summary="The figures of this instant, to be asked for every few seconds",
+        operation_id="pulse",
+        response_model=None,
+        responses={200: {"model": schemas.ANSWERS["Pulse"]}, **REFUSALS},
+    )
+    async def pulse(request: Request) -> Response:
+        def look() -> Pulse:
+            service.callers.need(service.caller(request), VIEWER)
+            return service.board.store.pulse()
+
+        return answered(await service.run(look))
 
     @router.get(
         "/health",

@@ -22,6 +22,7 @@ from dibs.model import (
     Item,
     Key,
     Prune,
+    Pulse,
     Reason,
     Renewal,
     Run,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from dibs.config import Settings
-    from dibs.model import NewItem, Owner, Pulse, Request
+    from dibs.model import NewItem, Owner, Request
     from dibs.value import Value
 
     V = TypeVar("V", bound=Value)
@@ -363,7 +364,7 @@ class HttpStore(Store):
         return wire.decode(Stats, self._read("/v1/stats", agent=agent))
 
     def pulse(self) -> Pulse:
-        raise Invalid("what watches over a board asks its server: GET /metrics", field="store")
+        return wire.decode(Pulse, self._read("/v1/pulse"))
 
     # Waiting
 
