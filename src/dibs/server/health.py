@@ -9,10 +9,9 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
 from dibs.access import VIEWER
-from dibs.board import Board
 from dibs.errors import StoreUnavailable
-from dibs.model import Pulse
-from dibs.server import schemas
+from dibs.model import Pulse, Stats
+from dibs.server import samples, schemas
 from dibs.server.routes import REFUSALS, answered
 from dibs.server.service import Service
 
@@ -29,32 +28,43 @@ class Coordination(BaseModel):
     claim_conflicts_avoided: int
     claim_success_rate: float
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {
-                    "agent_name": "cloud",
-                    "active_claims": 3,
-                    "total_claims": 142,
-                    "claim_conflicts_avoided": 12,
-                    "claim_success_rate": 0.98,
-                }
-            ]
-        },
-    )
+    model_config = ConfigDict(extra="forbid")
+
+
+def told(stats: Stats, agent: str | None) -> dict[str, Any]:
+    """Figures in the contract's words and types: where nothing was tried, nothing went wrong."""
+    rate = stats.claim_success_rate
+    return {
+        "agent_name": EVERYBODY if agent is None else agent,
+        "active_claims": stats.active_claims,
+        "total_claims": stats.total_claims,
+        "claim_conflicts_avoided": stats.conflicts_avoided,
+        "claim_success_rate": 1.0 if rate is None else rate,
+    }
 
 
 class Health(BaseModel):
     coordination: Coordination
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"coordination": told(samples.STATS, samples.SESSION.agent)}]},
+    )
+
+
+Live = schemas.small("Live", {"live": True}, live=bool)
+Ready = schemas.small("Ready", {"ready": True}, ready=bool)
 
 
 def routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["health"])
 
-    @router.get("/livez", summary="The process answers", operation_id="livez")
+    @router.get(
+        "/livez",
+        summary="The process answers",
+        operation_id="livez",
+        responses={200: samples.described(Live)},
+    )
     async def livez() -> Response:
         return answered({"live": True})
 
@@ -62,7 +72,7 @@ def routes(service: Service) -> APIRouter:
         "/readyz",
         summary="The store answers",
         operation_id="readyz",
-        responses={503: {"model": schemas.Problem, **REFUSALS[503]}},
+        responses={200: samples.described(Ready), 503: {"model": schemas.Problem, **REFUSALS[503]}},
     )
     async def readyz() -> Response:
         if service.feed.stopping:
@@ -75,7 +85,7 @@ def routes(service: Service) -> APIRouter:
         summary="The figures of this instant, to be asked for every few seconds",
         operation_id="pulse",
         response_model=None,
-        responses={200: {"model": schemas.ANSWERS["Pulse"]}, **REFUSALS},
+        responses={200: samples.described(schemas.ANSWERS["Pulse"]), **REFUSALS},
     )
     async def pulse(request: Request) -> Response:
         def look() -> Pulse:
@@ -89,26 +99,13 @@ def routes(service: Service) -> APIRouter:
         summary="Claims in figures, of one agent or of the whole board",
         operation_id="health",
         response_model=None,
-        responses={200: {"model": Health}, **REFUSALS},
+        responses={200: samples.described(Health), **REFUSALS},
     )
     async def health(request: Request, agent: str | None = None) -> Response:
         def look() -> dict[str, Any]:
             service.callers.need(service.caller(request), VIEWER)
-            return {"coordination": coordination(service.board, agent)}
+            return {"coordination": told(service.board.stats(agent=agent), agent)}
 
         return answered(await service.run(look))
 
     return router
-
-
-def coordination(board: Board, agent: str | None) -> dict[str, Any]:
-    """Figures in the contract's words and types: where nothing was tried, nothing went wrong."""
-    stats = board.stats(agent=agent)
-    rate = stats.claim_success_rate
-    return {
-        "agent_name": EVERYBODY if agent is None else agent,
-        "active_claims": stats.active_claims,
-        "total_claims": stats.total_claims,
-        "claim_conflicts_avoided": stats.conflicts_avoided,
-        "claim_success_rate": 1.0 if rate is None else rate,
-    }

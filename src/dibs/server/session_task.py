@@ -16,7 +16,7 @@ from dibs.access import AGENT, VIEWER
 from dibs.board import Board
 from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, SessionNotFound
 from dibs.model import Ended, Event, Session
-from dibs.server import foreign
+from dibs.server import foreign, samples
 from dibs.server import session_task_shapes as shapes
 from dibs.server import session_task_views as views
 from dibs.server.routes import IDEMPOTENCY_KEY
@@ -268,7 +268,7 @@ def _request_id(request: Request) -> str | None:
 
 
 def _described(name: str, answer: type[foreign.Told]) -> dict[str, Any]:
-    responses = {200: {"model": answer}, **REFUSALS}
+    responses = {200: samples.described(answer), **REFUSALS}
     if answer is shapes.Claimed:
         # One route names the model, so that the others can refer to it.
         responses[409] = {**REFUSALS[409], "model": shapes.TaskRefusal}

@@ -26,7 +26,7 @@ from dibs.errors import (
     StoreUnavailable,
     Unauthenticated,
 )
-from dibs.server import foreign
+from dibs.server import foreign, samples
 from dibs.server.callers import Caller
 from dibs.server.foreign import Said, Told
 from dibs.server.routes import IDEMPOTENCY_KEY
@@ -105,7 +105,7 @@ def routes(service: Service) -> APIRouter:
         operation_id="agentClaim",
         response_model=None,
         responses={
-            200: {"model": WorkItemClaimed},
+            200: samples.described(WorkItemClaimed),
             **REFUSALS,
             400: {**REFUSALS[400], "model": WorkItemError},
         },
