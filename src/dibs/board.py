@@ -266,8 +266,10 @@ class Board:
             )
         )
 
-    def end_session(self, session: str, *, reason: str | None = None) -> SessionEnd:
-        return self.store.end_session(check.session_id(session), reason=check.optional_text(reason, "reason"))
+    def end_session(self, session: str, *, reason: str | None = None, request_id: str | None = None) -> SessionEnd:
+        session, reason = check.session_id(session), check.optional_text(reason, "reason")
+        request = _request(request_id, session, "end_session", reason)
+        return self.store.end_session(session, reason=reason, request=request)
 
     def session(
         self,
@@ -329,8 +331,9 @@ class Board:
     def keys(self) -> tuple[Key, ...]:
         return self.store.keys()
 
-    def revoke_key(self, key: str) -> Key:
-        return self.store.revoke_key(check.name(key, "key"))
+    def revoke_key(self, key: str, *, actor: str | None = None, request_id: str | None = None) -> Key:
+        key, actor = check.name(key, "key"), self._actor(actor)
+        return self.store.revoke_key(key, request=_request(request_id, actor, "revoke_key", key))
 
     # The claim path
 
@@ -591,8 +594,9 @@ class Board:
         item, session = check.item_id(item, "item"), check.session_id(session)
         return self.store.wait(item, session=session, ttl_seconds=check.ttl_seconds(ttl_seconds))
 
-    def leave(self, item: str, *, session: str) -> Waiting:
-        return self.store.leave(check.item_id(item, "item"), session=check.session_id(session))
+    def leave(self, item: str, *, session: str, request_id: str | None = None) -> Waiting:
+        item, session = check.item_id(item, "item"), check.session_id(session)
+        return self.store.leave(item, session=session, request=_request(request_id, session, "leave", item))
 
     def ticket(self, item: str, *, session: str) -> Waiting:
         return self.store.ticket(check.item_id(item, "item"), session=check.session_id(session))
@@ -601,8 +605,10 @@ class Board:
         item, session = check.item_id(item, "item"), check.session_id(session)
         return self.store.soft_claim(item, session=session, ttl_seconds=check.ttl_seconds(ttl_seconds))
 
-    def soft_release(self, item: str, *, session: str) -> SoftClaim:
-        return self.store.soft_release(check.item_id(item, "item"), session=check.session_id(session))
+    def soft_release(self, item: str, *, session: str, request_id: str | None = None) -> SoftClaim:
+        item, session = check.item_id(item, "item"), check.session_id(session)
+        request = _request(request_id, session, "soft_release", item)
+        return self.store.soft_release(item, session=session, request=request)
 
     def why(self, item: str, *, session: str) -> tuple[Reason, ...]:
         return self.store.why(check.item_id(item, "item"), session=check.session_id(session))

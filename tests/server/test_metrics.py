@@ -16,10 +16,9 @@ from dibs.model import Pulse
 from dibs.server import metrics
 from dibs.server.service import Service
 from dibs.store.http.sending import Reply, sender
-from dibs.testing import postgres, sqlite
+from dibs.testing import sqlite
 from dibs.testing.harness import Harness
 from dibs.testing.http import Host
-from dibs.testing.postgres_server import PostgresServer
 from tests.docs.markdown import code, read, table
 
 LINE = re.compile(r"^(\w+)(\{.*\})? (\S+)$", re.MULTILINE)
@@ -176,33 +175,6 @@ def test_types_beyond_the_most_frequent_are_one() -> None:
     assert len(types) == metrics.TYPES_MAX + 1
     assert found["other", "5"] == sum(1000 - n for n in range(metrics.TYPES_MAX, 100))
     assert found["other", "other"] == 7
-
-
-@pytest.mark.parametrize("store", ["sqlite", "postgres"])
-def test_both_stores_have_the_same_pulse(store: str, tmp_path: Path, postgres_server: PostgresServer) -> None:
-    made = sqlite.harness(tmp_path) if store == "sqlite" else postgres.harness(postgres_server, tmp_path)
-    with made as harness:
-        board = harness.board()
-        work(board, harness)
-        board.add("Most urgent", id="urgent", priority=1_000_000)
-        board.add("Never", id="never", priority=-3)
-        found = board.store.pulse()
-    assert (
-        found.as_dict()
-        == pulse(
-            ready=[
-                {"type": "bug", "priority": 8, "count": 1},
-                {"type": "task", "priority": 0, "count": 1},
-                {"type": "task", "priority": 10, "count": 1},
-            ],
-            ready_total=3,
-            active_claims=1,
-            heartbeat_lag_seconds=60.0,
-            sessions={"expiring": 0, "warning": 0, "orphaned": 0, "stale": 0, "healthy": 1, "idle": 1},
-            waiters=1,
-            conflicts_avoided=1,
-        ).as_dict()
-    )
 
 
 class Asked:

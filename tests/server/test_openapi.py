@@ -7,15 +7,19 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 
 from dibs.testing import sizes, sqlite
 from dibs.testing.conformance.asking import added
 from dibs.testing.http import Host
+from tests.server.calling import Caller
 
 EXAMPLES, EXAMPLES_SOAK = 4, 200
-#: An answer that never ends cannot be compared with its description; restoring would take away what others ask for.
-LEFT_OUT = ("stream", "restore")
+#: An answer that never ends cannot be compared with its description; restoring would take away what others ask for; and
+#: ids that were answered are asked for, also that of the key which it asks with.
+LEFT_OUT = ("stream", "restore", "revoke_key")
+JSON = "application/json"
 #: A board refuses what has the right shape and the wrong meaning, and says so with 422: that is no contradiction.
 UNWANTED = "positive_data_acceptance"
 
@@ -42,3 +46,30 @@ def test_every_reply_is_documented_and_none_is_an_error_of_the_server(server: tu
         command += ["--exclude-operation-id", operation]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert Caller(url, key).get("/v1/me").status == 200, "the key it asked with is not good any more"
+
+
+def test_every_answer_has_an_example_that_its_schema_describes(server: tuple[str, str]) -> None:
+    document = Caller(server[0], None).get("/openapi.json").body
+    answers = [
+        (path, method, status, kind, content)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        for status, response in operation["responses"].items()
+        for kind, content in response.get("content", {}).items()
+    ]
+    without = [place for *place, content in answers if "example" not in content and place[2:] == ["200", JSON]]
+    assert not without
+    shown = [(place, content) for *place, content in answers if "example" in content]
+    assert {place[2] for place, _ in shown} == {"200", "409"}
+    for place, content in shown:
+        schema = {**content["schema"], "components": document["components"]}
+        assert content["schema"], place
+        wrong = [error.message for error in jsonschema_rs.validator_for(schema).iter_errors(content["example"])]
+        assert not wrong, (place, wrong)
+
+
+def test_what_is_no_json_is_not_described_as_json(server: tuple[str, str]) -> None:
+    paths = Caller(server[0], None).get("/openapi.json").body["paths"]
+    for path in ("/v1/export", "/v1/backup", "/api/events", "/metrics"):
+        assert JSON not in paths[path]["get"]["responses"]["200"]["content"], path

@@ -5,17 +5,23 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dibs import access
+from dibs.board import Board
+from dibs.errors import StoreUnavailable
+from dibs.store.http.store import HttpStore
 from dibs.testing import postgres, sizes, sqlite
 from dibs.testing.chaos import FATES, ChaosProxy
 from dibs.testing.conformance.asking import added
 from dibs.testing.directing import Troupe, assert_nothing_lost
 from dibs.testing.harness import Harness
-from dibs.testing.http import Host
+from dibs.testing.http import Host, open_board
 from dibs.testing.postgres_server import PostgresServer
 
 WORKERS, ITEMS = 4, 24
@@ -60,6 +66,72 @@ def test_a_failing_network_doubles_nothing_and_loses_nothing(harness: Harness, h
     for code in ("NOT_CLAIM_OWNER", "TASK_NOT_CLAIMED", "CLAIM_EXPIRED", "INVALID"):
         assert not counts[code], f"seed {seed}: {counts[code]} answers that got lost were taken for {code}"
     assert_nothing_lost(calls, board, f"seed {seed}:")
+
+
+@pytest.mark.parametrize("lean", [False, True], ids=["staying", "lean"])
+def test_an_end_whose_answer_was_lost_is_asked_for_again(harness: Harness, http_host: Host, lean: bool) -> None:
+    board = harness.board()
+    added(board, "held", "soft", "kept")
+    me = board.start_session("coder", id="me").id
+    board.claim("held", session=board.start_session("other").id)
+    board.claim("kept", session=me)
+    board.wait("held", session=me)
+    board.soft_claim("soft", session=me)
+    viewer = board.create_key("viewer")[0].id
+    with through_chaos(harness, http_host, lean) as (proxy, remote, _):
+        answers = {
+            verb: lost(proxy, remote, ask)
+            for verb, ask in {
+                "leave": lambda: remote.leave("held", session=me),
+                "soft_release": lambda: remote.soft_release("soft", session=me),
+                "end_session": lambda: remote.end_session(me, reason="lunch"),
+                "revoke_key": lambda: remote.revoke_key(viewer),
+                "create_key": lambda: remote.create_key("agent", agent="coder", seconds=60),
+            }.items()
+        }
+    assert answers["leave"].ticket.reason == "it was given up"
+    assert answers["soft_release"].item == "soft"
+    assert (answers["end_session"].released, answers["end_session"].session.end_reason) == (("kept",), "lunch")
+    assert answers["revoke_key"].revoked_at is not None
+    key, secret = answers["create_key"]
+    there = board.keys()
+    assert [one.digest for one in there if one.id == key.id] == [access.digest(secret)]
+
+
+def test_who_revokes_the_own_key_cannot_ask_what_became_of_it(harness: Harness, http_host: Host) -> None:
+    board = harness.board()
+    with through_chaos(harness, http_host, False) as (proxy, remote, key):
+        own = access.id_of(key)
+        assert own is not None
+        with pytest.raises(StoreUnavailable) as refusal:
+            lost(proxy, remote, lambda: remote.revoke_key(own))
+    assert refusal.value.facts["outcome"] == "unknown"
+    assert board.store.find_key(own) is None
+
+
+@contextmanager
+def through_chaos(harness: Harness, http_host: Host, lean: bool) -> Iterator[tuple[ChaosProxy, Board, str]]:
+    """A calm proxy, a board behind it, and the key of that."""
+    with ChaosProxy(sizes.seed()) as proxy:
+        proxy.calm = True
+        url, key = http_host.serve(harness.recipe(), hosts=[proxy.host])
+        proxy.target = int(url.rpartition(":")[2])
+        try:
+            with open_board(servers=[(f"http://{proxy.host}", key)], lean=lean, settings=SETTINGS) as remote:
+                yield proxy, remote, key
+        finally:
+            http_host.stop(url)
+
+
+def lost(proxy: ChaosProxy, remote: Board, ask: Callable[[], Any]) -> Any:
+    """What is answered when the first answer is lost, after all of it was done."""
+    store = remote.store
+    assert isinstance(store, HttpStore)
+    before, again = proxy.fired["cut after"], store.reconnects
+    proxy.doomed = ["cut after"]
+    answer = ask()
+    assert (proxy.fired["cut after"], store.reconnects) == (before + 1, again + 1)
+    return answer
 
 
 def test_a_server_killed_under_load_loses_nothing_that_was_acknowledged(harness: Harness) -> None:

@@ -26,6 +26,7 @@ OTHERS: dict[tuple[str, str], tuple[str, Any]] = {
     ("POST", "/v1/restore"): (ADMIN, None),
     ("GET", "/v1/watch"): (VIEWER, None),
     ("GET", "/v1/due"): (VIEWER, None),
+    ("GET", "/v1/pulse"): (VIEWER, None),
     ("GET", "/health"): (VIEWER, None),
     ("GET", "/api/events"): (VIEWER, None),
 }

@@ -15,6 +15,7 @@ from dibs.errors import Invalid
 from dibs.server.callers import COOKIE, TRUSTED_SECONDS
 from dibs.server.guard import BODY_BYTES_MAX
 from dibs.server.place import Place, addresses, listen, secure_hosts, url_of
+from dibs.server.whole import IMPORT, LARGE, RESTORE
 from dibs.testing.http import Host
 from tests.server.attacking import Answer, Caller, Served, served
 
@@ -102,6 +103,15 @@ def test_a_change_by_cookie_alone_says_where_it_comes_from(shop: Served) -> None
     assert shop.nobody("POST", "/v1/items", {"title": "t"}, headers={"Cookie": cookie}).status == 403
     assert shop.nobody("GET", "/v1/items", headers={"Cookie": cookie}).status == 200
     assert shop.admin("POST", "/v1/items", {"title": "t"}, headers={"Cookie": cookie}).status == 200
+
+
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "nonsense"])
+def test_next_to_an_authorization_header_no_cookie_counts(shop: Served, header: str) -> None:
+    """The guard asks for an Origin only where a cookie is all there is."""
+    cookie = signed_in(shop)
+    for method, path in (("POST", "/v1/sweep"), ("GET", "/v1/who")):
+        answer = shop.nobody(method, path, headers={"Cookie": cookie, "Authorization": header})
+        assert (answer.status, answer.code) == (401, "UNAUTHENTICATED"), (method, answer.body)
 
 
 @pytest.mark.parametrize(
@@ -339,6 +349,31 @@ def test_a_body_has_its_size_and_no_more(shop: Served) -> None:
     ).encode()
     chunk = b"%x\r\n" % (BODY_BYTES_MAX + 1) + b" " * (BODY_BYTES_MAX + 1) + b"\r\n0\r\n\r\n"
     assert b" 413 " in shop.nobody.bytes(head + chunk).splitlines()[0]
+
+
+def test_nothing_of_a_body_is_read_before_the_key_is_known(shop: Served) -> None:
+    """Only heads are sent here: who would read the body first waited for it in vain."""
+    paths = shop.nobody.ok("GET", "/openapi.json")["paths"]
+    asked = [
+        (method, path) for path, methods in paths.items() for method, told in methods.items() if "requestBody" in told
+    ]
+    assert {path for _, path in asked} >= {"/v1/next", "/v1/keys", "/api/sessions", "/functions/v1/agent-claim"}
+    for method, path in (*asked, ("post", IMPORT), ("post", RESTORE)):
+        kind = "application/octet-stream" if path in LARGE else "application/json"
+        for key in ("", "Authorization: Bearer dibs_nobody_nothing\r\n", "Authorization: Basic YTpi\r\n"):
+            head = (
+                f"{method.upper()} {path.translate({123: None, 125: None})} HTTP/1.1\r\nConnection: close"
+                f"\r\nHost: 127.0.0.1:{shop.admin.port}\r\nContent-Type: {kind}"
+                f"\r\nContent-Length: {BODY_BYTES_MAX}\r\n{key}\r\n"
+            )
+            answer = shop.nobody.bytes(head.encode())
+            assert answer.startswith(b"HTTP/1.1 401"), (method, path, key, answer[:200])
+            if path.startswith("/v1/"):
+                own = b'"code": "UNAUTHENTICATED"'
+            else:
+                # In the words of the contract, which is not ours.
+                own = b'"error": "UNAUTHENTICATED"' if path.startswith("/api/") else b'"success": false, "error": "'
+            assert own in answer, (path, answer)
 
 
 def test_a_length_that_is_a_lie_or_two_are_refused(shop: Served) -> None:

@@ -392,7 +392,12 @@ class TestRegistering:
 
     def test_registering_again_is_the_same_session(self, server: Served, coder: Caller) -> None:
         claim(coder)
-        assert register(coder, ME).status == 200
+        assert register(coder, ME, contextPercent=40, meta={"pid": 7}).body["session"]["meta"] == {
+            "pid": 7,
+            "contextPercent": 40,
+        }
+        assert register(coder, ME, contextPercent=67).body["session"]["meta"] == {"contextPercent": 67}
+        assert register(coder, ME).body["session"]["meta"] == {"contextPercent": 67}
         assert heartbeat(coder).status == 200
 
     def test_without_an_agent_it_is_called_as_its_type(self, server: Served) -> None:

@@ -114,12 +114,14 @@ def session_start(cli: Cli) -> None:
 def session_end_options(parser: Parser) -> None:
     parser.word("id", "the session to end (your own)", optional=True)
     parser.reason()
+    parser.request_id()
     parser.identity()
 
 
 def session_end(cli: Cli) -> None:
     asked = cli.args
-    ended = cli.board.end_session(asked.id or identity.own_session(cli), reason=asked.reason)
+    mine = asked.id or identity.own_session(cli)
+    ended = cli.board.end_session(mine, reason=asked.reason, request_id=asked.request_id)
     if cli.json:
         return cli.answer(ended)
     released = f"released {', '.join(ended.released)}" if ended.released else "it held nothing"

@@ -33,7 +33,9 @@ def release(cli: Cli) -> None:
     asked = cli.args
     if asked.park or asked.reason or asked.token is not None:
         raise UsageError("a soft claim has no token and leaves no trace; leave the other options out", field="soft")
-    soft = identity.holding(cli, lambda session: cli.board.soft_release(asked.item, session=session))
+    soft = identity.holding(
+        cli, lambda session: cli.board.soft_release(asked.item, session=session, request_id=asked.request_id)
+    )
     if cli.json:
         return cli.answer({"soft_claim": soft})
     return cli.say(f"{cli.paint('let go', 'yellow')} {cli.paint(soft.item, 'bold')}  its soft claim")

@@ -61,12 +61,15 @@ def wait(cli: Cli) -> None:
 
 def leave_options(parser: Parser) -> None:
     parser.item()
+    parser.request_id()
     parser.identity()
 
 
 def leave(cli: Cli) -> None:
     asked = cli.args
-    left = identity.holding(cli, lambda session: cli.board.leave(asked.item, session=session))
+    left = identity.holding(
+        cli, lambda session: cli.board.leave(asked.item, session=session, request_id=asked.request_id)
+    )
     if cli.json:
         return cli.answer(left)
     return cli.say(f"{cli.paint('left', 'yellow')} the queue of {cli.paint(clean(asked.item), 'bold')}")

@@ -26,6 +26,7 @@ from dibs.server import (
     watching,
     whole,
 )
+from dibs.server.document import Documented
 from dibs.server.guard import App, Guard
 from dibs.server.service import Service
 from dibs.value import Value
@@ -56,7 +57,7 @@ def make(service: Service, options: Options) -> App:
         yield
         service.close()
 
-    app = FastAPI(
+    app = Documented(
         title="dibs",
         version=version("calldibs"),
         description=DESCRIPTION,

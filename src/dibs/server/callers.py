@@ -46,16 +46,15 @@ class Callers:
 
     def known(self, request: Request) -> Caller:
         """Whose request it is. May ask the store: not for the event loop."""
-        kind, _, secret = request.headers.get("authorization", "").partition(" ")
-        by_cookie = not secret
-        if by_cookie:
-            secret = request.cookies.get(COOKIE, "")
-        elif kind.lower() != "bearer":
-            raise Unauthenticated("the Authorization header is: Bearer KEY")
-        key = self._good(secret.strip())
+        secret, by_cookie = self._told(request)
+        key = self._good(secret)
         if key is None or key.role == access.LOGIN:
             raise Unauthenticated(NEEDS_KEY)
         return Caller(key=key.id, role=key.role, agent=key.agent, by_cookie=by_cookie)
+
+    def is_trusted(self, request: Request) -> bool:
+        """Whether its key was found good just now. Asks nobody."""
+        return self._just_trusted(access.digest(self._told(request)[0])) is not None
 
     def signed_in(self, code: str, seconds: float) -> str | None:
         """A new secret for a browser in exchange for a login code, which is good once."""
@@ -68,9 +67,9 @@ class Callers:
             return None  # somebody was faster
         return self._board.create_key(ADMIN, agent=key.agent, seconds=seconds)[1]
 
-    def revoke(self, key: str) -> Key:
+    def revoke(self, caller: Caller, key: str, request_id: str | None = None) -> Key:
         """Here it is good no more from now on; on other servers of the board, when they look again."""
-        revoked = self._board.revoke_key(key)
+        revoked = self._board.revoke_key(key, actor=caller.actor, request_id=request_id)
         with self._lock:
             self._trusted = {digest: kept for digest, kept in self._trusted.items() if kept[1].id != key}
         return revoked
@@ -80,9 +79,9 @@ class Callers:
         if id is None:
             return None
         digest = access.digest(secret)
-        trusted = self._trusted.get(digest)
-        if trusted is not None and trusted[0] > time.monotonic():
-            return trusted[1]
+        trusted = self._just_trusted(digest)
+        if trusted is not None:
+            return trusted
         key = self._board.store.find_key(id)
         if key is None or not access.fits(key, secret):
             return None
@@ -92,6 +91,21 @@ class Callers:
                     self._trusted.clear()
                 self._trusted[digest] = (time.monotonic() + TRUSTED_SECONDS, key)
         return key
+
+    def _just_trusted(self, digest: str) -> Key | None:
+        until, key = self._trusted.get(digest, (0.0, None))
+        return key if until > time.monotonic() else None
+
+    def _told(self, request: Request) -> tuple[str, bool]:
+        """The secret that came along, and whether in a cookie: one counts only where there is no Authorization header
+        at all, since only there the guard has asked where a change comes from."""
+        said = request.headers.get("authorization")
+        if said is None:
+            return request.cookies.get(COOKIE, ""), True
+        kind, _, secret = said.partition(" ")
+        if kind.lower() != "bearer":
+            raise Unauthenticated("the Authorization header is: Bearer KEY")
+        return secret.strip(), False
 
     # What it may
 

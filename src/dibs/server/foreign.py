@@ -6,13 +6,12 @@ everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 
@@ -21,7 +20,9 @@ from dibs.access import ADMIN
 from dibs.errors import DibsError, Invalid
 from dibs.server import problems
 from dibs.server.callers import Caller
+from dibs.server.keyed import Keyed
 from dibs.server.routes import REFUSALS
+from dibs.server.service import Service
 
 #: What never gets to a route is a problem in every format: turned away by the guard, or with a name in its path that no
 #: path can have.
@@ -40,11 +41,13 @@ class Told(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def speaking(refused: Callable[[DibsError], Response]) -> type[APIRoute]:
+def speaking(by: Service, refused: Callable[[DibsError], Response]) -> type[Keyed]:
     """A kind of route that tells every refusal so."""
 
-    class Foreign(APIRoute):
-        def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
+    class Foreign(Keyed):
+        service = by
+
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             handle = super().get_route_handler()
 
             async def handler(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Whether it lives, whether it can serve, and the `/health` figures of the claim-by-move contract."""
+"""Whether it lives, whether it can serve, its pulse, and the `/health` figures of the claim-by-move contract."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
 from dibs.access import VIEWER
-from dibs.board import Board
 from dibs.errors import StoreUnavailable
-from dibs.server import schemas
+from dibs.model import Pulse, Stats
+from dibs.server import samples, schemas
 from dibs.server.routes import REFUSALS, answered
 from dibs.server.service import Service
 
@@ -28,67 +28,11 @@ class Coordination(BaseModel):
     claim_conflicts_avoided: int
     claim_success_rate: float
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {
-                    "agent_name": "cloud",
-                    "active_claims": 3,
-                    "total_claims": 142,
-                    "claim_conflicts_avoided": 12,
-                    "claim_success_rate": 0.98,
-                }
-            ]
-        },
-    )
-
-
-class Health(BaseModel):
-    coordination: Coordination
-
     model_config = ConfigDict(extra="forbid")
 
 
-def routes(service: Service) -> APIRouter:
-    router = APIRouter(tags=["health"])
-
-    @router.get("/livez", summary="The process answers", operation_id="livez")
-    async def livez() -> Response:
-        return answered({"live": True})
-
-    @router.get(
-        "/readyz",
-        summary="The store answers",
-        operation_id="readyz",
-        responses={503: {"model": schemas.Problem, **REFUSALS[503]}},
-    )
-    async def readyz() -> Response:
-        if service.feed.stopping:
-            raise StoreUnavailable("the server is stopping", retry_after_seconds=1)
-        await service.run(lambda: service.board.store.due_seconds())
-        return answered({"ready": True})
-
-    @router.get(
-        "/health",
-        summary="Claims in figures, of one agent or of the whole board",
-        operation_id="health",
-        response_model=None,
-        responses={200: {"model": Health}, **REFUSALS},
-    )
-    async def health(request: Request, agent: str | None = None) -> Response:
-        def look() -> dict[str, Any]:
-            service.callers.need(service.caller(request), VIEWER)
-            return {"coordination": coordination(service.board, agent)}
-
-        return answered(await service.run(look))
-
-    return router
-
-
-def coordination(board: Board, agent: str | None) -> dict[str, Any]:
+def told(stats: Stats, agent: str | None) -> dict[str, Any]:
     """Figures in the contract's words and types: where nothing was tried, nothing went wrong."""
-    stats = board.stats(agent=agent)
     rate = stats.claim_success_rate
     return {
         "agent_name": EVERYBODY if agent is None else agent,
@@ -97,3 +41,71 @@ def coordination(board: Board, agent: str | None) -> dict[str, Any]:
         "claim_conflicts_avoided": stats.conflicts_avoided,
         "claim_success_rate": 1.0 if rate is None else rate,
     }
+
+
+class Health(BaseModel):
+    coordination: Coordination
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"coordination": told(samples.STATS, samples.SESSION.agent)}]},
+    )
+
+
+Live = schemas.small("Live", {"live": True}, live=bool)
+Ready = schemas.small("Ready", {"ready": True}, ready=bool)
+
+
+def routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["health"])
+
+    @router.get(
+        "/livez",
+        summary="The process answers",
+        operation_id="livez",
+        responses={200: samples.described(Live)},
+    )
+    async def livez() -> Response:
+        return answered({"live": True})
+
+    @router.get(
+        "/readyz",
+        summary="The store answers",
+        operation_id="readyz",
+        responses={200: samples.described(Ready), 503: {"model": schemas.Problem, **REFUSALS[503]}},
+    )
+    async def readyz() -> Response:
+        if service.feed.stopping:
+            raise StoreUnavailable("the server is stopping", retry_after_seconds=1)
+        await service.run(lambda: service.board.store.due_seconds())
+        return answered({"ready": True})
+
+    @router.get(
+        "/v1/pulse",
+        summary="The figures of this instant, to be asked for every few seconds",
+        operation_id="pulse",
+        response_model=None,
+        responses={200: samples.described(schemas.ANSWERS["Pulse"]), **REFUSALS},
+    )
+    async def pulse(request: Request) -> Response:
+        def look() -> Pulse:
+            service.callers.need(service.caller(request), VIEWER)
+            return service.board.store.pulse()
+
+        return answered(await service.run(look))
+
+    @router.get(
+        "/health",
+        summary="Claims in figures, of one agent or of the whole board",
+        operation_id="health",
+        response_model=None,
+        responses={200: samples.described(Health), **REFUSALS},
+    )
+    async def health(request: Request, agent: str | None = None) -> Response:
+        def look() -> dict[str, Any]:
+            service.callers.need(service.caller(request), VIEWER)
+            return {"coordination": told(service.board.stats(agent=agent), agent)}
+
+        return answered(await service.run(look))
+
+    return router

@@ -7,11 +7,12 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from dibs import wire
+from dibs import access, wire
 from dibs.access import ADMIN, VIEWER
 from dibs.model import Key
-from dibs.server import schemas
-from dibs.server.routes import REFUSALS, answered
+from dibs.server import samples, schemas
+from dibs.server.keyed import keyed
+from dibs.server.routes import IDEMPOTENCY_KEY, REFUSALS, answered
 from dibs.server.service import Service
 
 
@@ -31,6 +32,24 @@ class NewKey(schemas.Shape):
     }
 
 
+_SHOWN = {**wire.encode(samples.KEY)}
+del _SHOWN["digest"]
+ShownKey = schemas.small("ShownKey", _SHOWN, **schemas.fields_of("Key", without="digest"))
+MadeKey = schemas.small(
+    "MadeKey",
+    {**_SHOWN, "secret": f"{access.PREFIX}_{samples.KEY.id}_..."},
+    **schemas.fields_of("Key", without="digest"),
+    secret=(str, ""),
+)
+Me = schemas.small(
+    "Me",
+    {"key": samples.KEY.id, "role": samples.KEY.role, "agent": samples.KEY.agent},
+    key=str,
+    role=str,
+    agent=str | None,
+)
+
+
 def shown(key: Key) -> dict[str, Any]:
     told: dict[str, Any] = wire.encode(key)
     del told["digest"]
@@ -38,9 +57,14 @@ def shown(key: Key) -> dict[str, Any]:
 
 
 def routes(service: Service) -> APIRouter:
-    router = APIRouter(tags=["keys"])
+    router = APIRouter(tags=["keys"], route_class=keyed(service))
 
-    @router.get("/v1/keys", summary="All keys, without their secrets", operation_id="keys", responses=REFUSALS)
+    @router.get(
+        "/v1/keys",
+        summary="All keys, without their secrets",
+        operation_id="keys",
+        responses={200: samples.described(list[ShownKey]), **REFUSALS},  # type: ignore[valid-type]
+    )
     async def keys(request: Request) -> Response:
         def look() -> list[dict[str, Any]]:
             service.callers.need(service.caller(request), ADMIN)
@@ -48,7 +72,12 @@ def routes(service: Service) -> APIRouter:
 
         return answered(await service.run(look))
 
-    @router.post("/v1/keys", summary="Make a key", operation_id="create_key", responses=REFUSALS)
+    @router.post(
+        "/v1/keys",
+        summary="Make a key",
+        operation_id="create_key",
+        responses={200: samples.described(MadeKey), **REFUSALS},
+    )
     async def create_key(request: Request, body: NewKey) -> Response:
         def create() -> dict[str, Any]:
             service.callers.need(service.caller(request), ADMIN)
@@ -60,16 +89,25 @@ def routes(service: Service) -> APIRouter:
         return answered(await service.run(create))
 
     @router.post(
-        "/v1/keys/{key}/revoke", summary="A key is good no more", operation_id="revoke_key", responses=REFUSALS
+        "/v1/keys/{key}/revoke",
+        summary="A key is good no more",
+        operation_id="revoke_key",
+        responses={200: samples.described(ShownKey), **REFUSALS},
     )
     async def revoke_key(request: Request, key: str) -> Response:
         def revoke() -> dict[str, Any]:
-            service.callers.need(service.caller(request), ADMIN)
-            return shown(service.callers.revoke(key))
+            caller = service.caller(request)
+            service.callers.need(caller, ADMIN)
+            return shown(service.callers.revoke(caller, key, request.headers.get(IDEMPOTENCY_KEY)))
 
         return answered(await service.run(revoke))
 
-    @router.get("/v1/me", summary="Whose key this is", operation_id="me", responses=REFUSALS)
+    @router.get(
+        "/v1/me",
+        summary="Whose key this is",
+        operation_id="me",
+        responses={200: samples.described(Me), **REFUSALS},
+    )
     async def me(request: Request) -> Response:
         def look() -> dict[str, Any]:
             caller = service.caller(request)

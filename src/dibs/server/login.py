@@ -32,7 +32,8 @@ def routes(service: Service, *, secure_hosts: frozenset[str]) -> APIRouter:
     @router.post("/logout")
     async def logout(request: Request) -> Response:
         def leave() -> None:
-            service.callers.revoke(service.caller(request).key)
+            caller = service.caller(request)
+            service.callers.revoke(caller, caller.key)
 
         await service.run(leave)
         answer = Response(status_code=204)

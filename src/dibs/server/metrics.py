@@ -107,7 +107,7 @@ class Figures:
             "/metrics",
             summary="Figures for Prometheus",
             operation_id="metrics",
-            response_model=None,
+            response_class=Response,
             responses={200: {"content": {"text/plain": {}}, "description": "in Prometheus's text format"}, **REFUSALS},
         )
         async def metrics(request: Request) -> Response:

@@ -16,8 +16,10 @@ from dibs import wire
 from dibs.access import ADMIN
 from dibs.board import Board
 from dibs.model import Owner
-from dibs.server import schemas
+from dibs.server import problems, samples, schemas
 from dibs.server.callers import Caller
+from dibs.server.document import marked
+from dibs.server.keyed import keyed
 from dibs.server.service import WAIT_SECONDS_MAX, Service
 from dibs.server.tracing import traced
 from dibs.server.verbs import VERBS, Verb
@@ -27,7 +29,7 @@ IDEMPOTENCY_KEY = "idempotency-key"
 #: make the server start for half a second.
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {
-        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
         "description": description,
     }
     for status, description in {
@@ -46,10 +48,13 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         503: "the store, or the server, is away for a while: see Retry-After",
     }.items()
 }
+REFUSALS[409]["content"][problems.MEDIA_TYPE]["example"] = marked(
+    problems.body(409, samples.REFUSAL.code, samples.REFUSAL.message, samples.REFUSAL.facts)
+)
 
 
 def native(service: Service) -> APIRouter:
-    router = APIRouter()
+    router = APIRouter(route_class=keyed(service))
     for verb in VERBS:
         _add(router, service, verb)
     return router
@@ -82,7 +87,7 @@ def _add(router: APIRouter, service: Service, verb: Verb) -> None:
         methods=[verb.method],
         summary=verb.summary,
         operation_id=verb.name,
-        responses={200: {"model": schemas.answer_of(verb.name)}, **REFUSALS},
+        responses={200: samples.described(schemas.answer_of(verb.name)), **REFUSALS},
         response_model=None,
         tags=[verb.path.split("/")[2]],
     )

@@ -18,7 +18,8 @@ from dibs.board import Board
 from dibs.model import EDITABLE, NewItem
 from dibs.value import Value
 
-Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, examples=["2026-11-15T12:00:00.000Z"])]
+NOON = "2026-11-15T12:00:00.000Z"
+Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, examples=[NOON])]
 #: The caller's identity and the waiting client's hook are not for a body to say.
 NOT_ASKED = frozenset({"self", "request_id", "on_wait", "key", "owner_pid"})
 NAMES: dict[str, Any] = {
@@ -62,6 +63,20 @@ def _answer(kind: type[Value]) -> type[BaseModel]:
 for _name, _kind in vars(model).items():
     if isinstance(_kind, type) and issubclass(_kind, Value) and _kind is not Value:
         ANSWERS[_name] = _answer(_kind)
+
+
+def small(name: str, example: dict[str, Any], **fields: Any) -> type[BaseModel]:
+    """The model of an answer that is no value of the board, with its example; a field is a type, or that and a
+    default."""
+    config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [example]})
+    made = {field: hint if isinstance(hint, tuple) else (hint, ...) for field, hint in fields.items()}
+    found: type[BaseModel] = create_model(name, __config__=config, **made)  # type: ignore[call-overload]
+    return found
+
+
+def fields_of(name: str, *, without: str) -> dict[str, Any]:
+    """The fields of a value's model but one."""
+    return {field: (info.annotation, info) for field, info in ANSWERS[name].model_fields.items() if field != without}
 
 
 class Problem(BaseModel):

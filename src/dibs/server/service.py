@@ -85,6 +85,11 @@ class Service:
         request.state.caller = found.key
         return found
 
+    async def meet(self, request: Request) -> None:
+        """Refuse who has no key that is good, before anything that it says is read."""
+        if not self.callers.is_trusted(request):
+            await self.run(lambda: self.callers.known(request))
+
     async def run(self, work: Callable[[], T], *, waits: bool = False) -> T:
         """Do something that takes its time, without holding up the event loop."""
         loop = asyncio.get_running_loop()

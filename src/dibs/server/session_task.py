@@ -16,7 +16,7 @@ from dibs.access import AGENT, VIEWER
 from dibs.board import Board
 from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, SessionNotFound
 from dibs.model import Ended, Event, Session
-from dibs.server import foreign
+from dibs.server import foreign, samples
 from dibs.server import session_task_shapes as shapes
 from dibs.server import session_task_views as views
 from dibs.server.routes import IDEMPOTENCY_KEY
@@ -85,7 +85,13 @@ def refused(error: DibsError) -> Response:
 
 
 def routes(service: Service) -> APIRouter:
-    router = APIRouter(tags=["session-task"], route_class=foreign.speaking(refused))
+    router = APIRouter(tags=["session-task"], route_class=foreign.speaking(service, refused))
+    for add in (_add_sessions, _add_claiming, _add_keeping, _add_figures):
+        add(router, service)
+    return router
+
+
+def _add_sessions(router: APIRouter, service: Service) -> None:
     board = service.board
 
     @router.post("/api/sessions", summary="Register a session", **_described("register", shapes.Registered))
@@ -95,6 +101,35 @@ def routes(service: Service) -> APIRouter:
             return {"success": True, "sessionId": session.id, "session": views.session(session)}
 
         return foreign.told(await service.run(work))
+
+    @router.get(
+        "/api/sessions/{sessionId:path}/current-task",
+        summary="Get session's current task",
+        **_described("currentTask", shapes.Current),
+    )
+    async def current_task(request: Request, session: SessionInPath) -> Response:
+        def work() -> dict[str, Any]:
+            service.callers.need(service.caller(request), VIEWER)
+            _live(board.find_session(check.name(session, "sessionId")))
+            return {"sessionId": session, "currentTask": views.current_task(board, session)}
+
+        return foreign.told(await service.run(work))
+
+    @router.get(
+        "/api/sessions/summary",
+        summary="Sessions with their current tasks and last claims",
+        **_described("sessionsSummary", shapes.SessionsSummary),
+    )
+    async def summary(request: Request) -> Response:
+        def work() -> dict[str, Any]:
+            service.callers.need(service.caller(request), VIEWER)
+            return views.summary(board)
+
+        return foreign.told(await service.run(work))
+
+
+def _add_claiming(router: APIRouter, service: Service) -> None:
+    board = service.board
 
     @router.post(
         "/api/tasks/{taskId}/claim", summary="Claim task for session", **_described("claimTask", shapes.Claimed)
@@ -125,6 +160,10 @@ def routes(service: Service) -> APIRouter:
 
         return foreign.told(await service.run(work))
 
+
+def _add_keeping(router: APIRouter, service: Service) -> None:
+    board = service.board
+
     @router.post(
         "/api/tasks/{taskId}/claim/heartbeat", summary="Extend claim TTL", **_described("extendClaim", shapes.Extended)
     )
@@ -134,31 +173,6 @@ def routes(service: Service) -> APIRouter:
             renewal = board.renew(task, session=session, ttl_seconds=_seconds(body.extendMs))
             claim = {"expiresAt": when.iso(renewal.expires_at), "heartbeatCount": renewal.heartbeat_count}
             return {"success": True, "claim": claim}
-
-        return foreign.told(await service.run(work))
-
-    @router.get("/api/tasks/in-flight", summary="Get all claimed tasks", **_described("inFlight", shapes.InFlight))
-    async def in_flight(
-        request: Request,
-        session: Annotated[str | None, Query(alias="sessionId")] = None,
-        expired: Annotated[bool, Query(alias="includeExpired")] = False,
-    ) -> Response:
-        def work() -> dict[str, Any]:
-            service.callers.need(service.caller(request), VIEWER)
-            return views.in_flight(board, session, expired=expired)
-
-        return foreign.told(await service.run(work))
-
-    @router.get(
-        "/api/sessions/{sessionId:path}/current-task",
-        summary="Get session's current task",
-        **_described("currentTask", shapes.Current),
-    )
-    async def current_task(request: Request, session: SessionInPath) -> Response:
-        def work() -> dict[str, Any]:
-            service.callers.need(service.caller(request), VIEWER)
-            _live(board.find_session(check.name(session, "sessionId")))
-            return {"sessionId": session, "currentTask": views.current_task(board, session)}
 
         return foreign.told(await service.run(work))
 
@@ -175,6 +189,22 @@ def routes(service: Service) -> APIRouter:
 
         return foreign.told(await service.run(work))
 
+
+def _add_figures(router: APIRouter, service: Service) -> None:
+    board = service.board
+
+    @router.get("/api/tasks/in-flight", summary="Get all claimed tasks", **_described("inFlight", shapes.InFlight))
+    async def in_flight(
+        request: Request,
+        session: Annotated[str | None, Query(alias="sessionId")] = None,
+        expired: Annotated[bool, Query(alias="includeExpired")] = False,
+    ) -> Response:
+        def work() -> dict[str, Any]:
+            service.callers.need(service.caller(request), VIEWER)
+            return views.in_flight(board, session, expired=expired)
+
+        return foreign.told(await service.run(work))
+
     @router.get(
         "/api/tasks/claims/stats", summary="Claim statistics", **_described("claimStats", shapes.ClaimStatistics)
     )
@@ -184,20 +214,6 @@ def routes(service: Service) -> APIRouter:
             return {"stats": views.stats(board)}
 
         return foreign.told(await service.run(work))
-
-    @router.get(
-        "/api/sessions/summary",
-        summary="Sessions with their current tasks and last claims",
-        **_described("sessionsSummary", shapes.SessionsSummary),
-    )
-    async def summary(request: Request) -> Response:
-        def work() -> dict[str, Any]:
-            service.callers.need(service.caller(request), VIEWER)
-            return views.summary(board)
-
-        return foreign.told(await service.run(work))
-
-    return router
 
 
 def acting_for(service: Service, request: Request, session: str) -> str:
@@ -252,7 +268,7 @@ def _request_id(request: Request) -> str | None:
 
 
 def _described(name: str, answer: type[foreign.Told]) -> dict[str, Any]:
-    responses = {200: {"model": answer}, **REFUSALS}
+    responses = {200: samples.described(answer), **REFUSALS}
     if answer is shapes.Claimed:
         # One route names the model, so that the others can refer to it.
         responses[409] = {**REFUSALS[409], "model": shapes.TaskRefusal}

@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
+from dibs.server import samples
+from dibs.server import session_task_views as views
 from dibs.server.foreign import Said, Told
 from dibs.server.schemas import Instant
 
@@ -74,6 +76,10 @@ class Registered(Told):
     success: bool
     sessionId: str
     session: SessionState
+
+    model_config = _like(
+        {"success": True, "sessionId": samples.SESSION.id, "session": views.session(samples.SESSION)},
+    )
 
 
 class ClaimOfTask(Told):
@@ -256,6 +262,8 @@ class ClaimStats(Told):
 class ClaimStatistics(Told):
     stats: ClaimStats
 
+    model_config = _like({"stats": views.figures_of(samples.STATS, [samples.HOLDING])})
+
 
 class PastClaim(Told):
     taskId: str
@@ -282,3 +290,12 @@ class SessionsSummary(Told):
 
     sessions: list[SessionInSummary]
     summary: SessionCounts
+
+    model_config = _like(
+        {
+            "sessions": [
+                views.summed_up(samples.SESSION, views.task(samples.HOLDING, samples.CLAIM), [samples.RUN]),
+            ],
+            "summary": {"total": 1, "working": 1},
+        }
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 from dibs import priority, when
 from dibs.board import Board
-from dibs.model import Claim, Holding, Run, Session, SessionView
+from dibs.model import Claim, Holding, Run, Session, SessionView, Stats
 
 #: Ends that the contract has a word of its own for. Where the holder lets go for a reason, that is told; where others
 #: do, how.
@@ -71,10 +71,10 @@ def times(claim: Claim) -> dict[str, Any]:
 
 def _current(board: Board) -> dict[str, dict[str, Any]]:
     held = sorted(_claimed(board.who()), key=lambda pair: pair[1].claimed_at)
-    return {claim.session: _task(line, claim) for line, claim in held}
+    return {claim.session: task(line, claim) for line, claim in held}
 
 
-def _task(line: Holding, claim: Claim) -> dict[str, Any]:
+def task(line: Holding, claim: Claim) -> dict[str, Any]:
     return {
         "taskId": line.item.id,
         "title": line.item.title,
@@ -94,12 +94,16 @@ def session(session: Session) -> dict[str, Any]:
 
 
 def _summary(board: Board, view: SessionView, current: dict[str, Any] | None) -> dict[str, Any]:
+    return summed_up(view.session, current, _history(board, view))
+
+
+def summed_up(of: Session, current: dict[str, Any] | None, history: Sequence[Run]) -> dict[str, Any]:
     return {
-        **session(view.session),
+        **session(of),
         "currentTaskId": None if current is None else current["taskId"],
         "currentTaskClaimedAt": None if current is None else current["claim"]["claimedAt"],
         "currentTask": current,
-        "claimHistory": [_past(run) for run in _history(board, view)],
+        "claimHistory": [_past(run) for run in history],
     }
 
 
@@ -124,7 +128,11 @@ def _past(run: Run) -> dict[str, Any]:
 
 
 def stats(board: Board) -> dict[str, Any]:
-    figures, held = board.stats(), list(_claimed(board.who()))
+    return figures_of(board.stats(), board.who())
+
+
+def figures_of(figures: Stats, lines: Sequence[Holding]) -> dict[str, Any]:
+    held = list(_claimed(lines))
     ends = {outcome: count for outcome, count in figures.outcomes.items() if outcome != "running"}
     rate = figures.claim_success_rate
     return {

@@ -26,7 +26,7 @@ from dibs.errors import (
     StoreUnavailable,
     Unauthenticated,
 )
-from dibs.server import foreign
+from dibs.server import foreign, samples
 from dibs.server.callers import Caller
 from dibs.server.foreign import Said, Told
 from dibs.server.routes import IDEMPOTENCY_KEY
@@ -97,7 +97,7 @@ def refused(error: DibsError) -> Response:
 
 
 def routes(service: Service) -> APIRouter:
-    router = APIRouter(tags=["story-011"], route_class=foreign.speaking(refused))
+    router = APIRouter(tags=["story-011"], route_class=foreign.speaking(service, refused))
 
     @router.post(
         PATH,
@@ -105,7 +105,7 @@ def routes(service: Service) -> APIRouter:
         operation_id="agentClaim",
         response_model=None,
         responses={
-            200: {"model": WorkItemClaimed},
+            200: samples.described(WorkItemClaimed),
             **REFUSALS,
             400: {**REFUSALS[400], "model": WorkItemError},
         },

@@ -152,7 +152,7 @@ def routes(service: Service) -> APIRouter:
         summary="Live events, as server-sent events",
         operation_id="stream",
         tags=["events"],
-        response_model=None,
+        response_class=Response,
         responses={200: {"content": {MEDIA_TYPE: {}}, "description": "events as they come"}, **REFUSALS},
     )
     async def stream(

@@ -10,14 +10,23 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from dibs.access import VIEWER
+from dibs.server import samples, schemas
 from dibs.server.routes import REFUSALS, answered
 from dibs.server.service import WAIT_SECONDS_MAX, Service
+
+Watched = schemas.small("Watched", {"event": 480}, event=int)
+Due = schemas.small("Due", {"due_seconds": 42.5}, due_seconds=float | None)
 
 
 def routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["waiting"])
 
-    @router.get("/v1/watch", summary="Return once anything changes", operation_id="watch", responses=REFUSALS)
+    @router.get(
+        "/v1/watch",
+        summary="Return once anything changes",
+        operation_id="watch",
+        responses={200: samples.described(Watched), **REFUSALS},
+    )
     async def watch(
         request: Request,
         after: Annotated[int | None, Query(ge=0)] = None,
@@ -34,7 +43,10 @@ def routes(service: Service) -> APIRouter:
             await asyncio.shield(service.feed.changed(left))
 
     @router.get(
-        "/v1/due", summary="How long until time alone changes something", operation_id="due_seconds", responses=REFUSALS
+        "/v1/due",
+        summary="How long until time alone changes something",
+        operation_id="due_seconds",
+        responses={200: samples.described(Due), **REFUSALS},
     )
     async def due(request: Request, item: str | None = None) -> Response:
         def look() -> dict[str, Any]:

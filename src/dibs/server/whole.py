@@ -17,7 +17,8 @@ from dibs import jsontext
 from dibs.access import ADMIN
 from dibs.errors import Invalid, StoreUnusable
 from dibs.model import Prune
-from dibs.server import schemas
+from dibs.server import samples, schemas
+from dibs.server.keyed import keyed
 from dibs.server.routes import REFUSALS, answered
 from dibs.server.service import Service
 
@@ -38,10 +39,19 @@ class Pruning(schemas.Shape):
     model_config = {**schemas.Shape.model_config, "json_schema_extra": {"examples": [{"older_than_seconds": 2592000}]}}
 
 
-def routes(service: Service) -> APIRouter:
-    router = APIRouter(tags=["board"])
+Loaded = schemas.small("Loaded", {"records": 731}, records=int)
+Restored = schemas.small("Restored", {"items": 12}, items=int)
 
-    @router.post("/v1/prune", summary="Forget what ended so long ago", operation_id="prune", responses=REFUSALS)
+
+def routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["board"], route_class=keyed(service))
+
+    @router.post(
+        "/v1/prune",
+        summary="Forget what ended so long ago",
+        operation_id="prune",
+        responses={200: samples.described(schemas.ANSWERS["Prune"]), **REFUSALS},
+    )
     async def prune(request: Request, body: Pruning) -> Response:
         def prune() -> Prune:
             service.callers.need(service.caller(request), ADMIN)
@@ -53,7 +63,7 @@ def routes(service: Service) -> APIRouter:
         "/v1/export",
         summary="Every record of the board, as JSON lines",
         operation_id="export",
-        response_model=None,
+        response_class=Response,
         responses={200: {"content": {MEDIA_TYPE: {}}, "description": "a record a line"}, **REFUSALS},
     )
     async def export(request: Request) -> Response:
@@ -61,7 +71,12 @@ def routes(service: Service) -> APIRouter:
         records = ((jsontext.line([kind, data]) + "\n").encode() for kind, data in service.board.export())
         return StreamingResponse(records, media_type=MEDIA_TYPE)
 
-    @router.post(IMPORT, summary="Fill an empty board from an export", operation_id="load", responses=REFUSALS)
+    @router.post(
+        IMPORT,
+        summary="Fill an empty board from an export",
+        operation_id="load",
+        responses={200: samples.described(Loaded), **REFUSALS},
+    )
     async def load(request: Request) -> Response:
         await service.run(lambda: service.callers.need(service.caller(request), ADMIN))
         with tempfile.TemporaryFile() as file:
@@ -77,7 +92,7 @@ def _add_backups(router: APIRouter, service: Service) -> None:
         "/v1/backup",
         summary="A backup of the board, as a file",
         operation_id="backup",
-        response_model=None,
+        response_class=Response,
         responses={200: {"content": {BINARY: {}}, "description": "the file"}, **REFUSALS},
     )
     async def backup(request: Request) -> Response:
@@ -92,7 +107,12 @@ def _add_backups(router: APIRouter, service: Service) -> None:
         gone = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
         return FileResponse(path, media_type=BINARY, background=gone)
 
-    @router.post(RESTORE, summary="Make the board what a backup says", operation_id="restore", responses=REFUSALS)
+    @router.post(
+        RESTORE,
+        summary="Make the board what a backup says",
+        operation_id="restore",
+        responses={200: samples.described(Restored), **REFUSALS},
+    )
     async def restore(request: Request, actor: str | None = None) -> Response:
         caller = await service.run(lambda: service.caller(request))
         service.callers.need(caller, ADMIN)

@@ -146,11 +146,12 @@ class Store(ABC):
     @abstractmethod
     def start_session(self, session: Session) -> Session:
         """Start it, or start it again if it has ended; a live one is answered as it is, except that a new owner takes
-        it over. An unknown agent is created, without limits. A live session of another agent under that id is
-        `INVALID`; one that was registered by another key is `FORBIDDEN` to who comes with a key."""
+        it over, and that a meta which says anything replaces the one before. An unknown agent is created, without
+        limits. A live session of another agent under that id is `INVALID`; one that was registered by another key is
+        `FORBIDDEN` to who comes with a key."""
 
     @abstractmethod
-    def end_session(self, session: str, *, reason: str | None = None) -> SessionEnd:
+    def end_session(self, session: str, *, reason: str | None = None, request: Request | None = None) -> SessionEnd:
         """A clean end: its live claims are released, without a strike."""
 
     @abstractmethod
@@ -163,7 +164,8 @@ class Store(ABC):
 
     @abstractmethod
     def put_key(self, key: Key, *, seconds: float | None = None) -> Key:
-        """Keep a new key, for so long or until it is revoked."""
+        """Keep a new key, for so long or until it is revoked. The very same key, kept already, is answered as it is;
+        another one of that id is `INVALID`."""
 
     @abstractmethod
     def find_key(self, id: str) -> Key | None:
@@ -174,8 +176,9 @@ class Store(ABC):
         """All there ever were, oldest first."""
 
     @abstractmethod
-    def revoke_key(self, id: str) -> Key:
-        """Not good any more, from now on. Unknown or revoked already: `INVALID`; of two at once, one is told so."""
+    def revoke_key(self, id: str, *, request: Request | None = None) -> Key:
+        """Not good any more, from now on; answered without its digest, since an answer is kept and exported. Unknown or
+        revoked already: `INVALID`; of two at once, one is told so."""
 
     @abstractmethod
     def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
@@ -360,7 +363,7 @@ class Store(ABC):
         item is `TASK_NOT_CLAIMABLE`."""
 
     @abstractmethod
-    def leave(self, item: str, *, session: str) -> Waiting:
+    def leave(self, item: str, *, session: str, request: Request | None = None) -> Waiting:
         """Give the ticket up; an offer to it goes to the next. Without a ticket: `TASK_NOT_CLAIMED`."""
 
     @abstractmethod
@@ -373,7 +376,7 @@ class Store(ABC):
         the session's heartbeat, excludes nobody, has no token, is no part of the history."""
 
     @abstractmethod
-    def soft_release(self, item: str, *, session: str) -> SoftClaim: ...
+    def soft_release(self, item: str, *, session: str, request: Request | None = None) -> SoftClaim: ...
 
     @abstractmethod
     def why(self, item: str, *, session: str) -> tuple[Reason, ...]:

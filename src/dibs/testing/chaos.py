@@ -1,11 +1,13 @@
 """A TCP proxy that does to connections what networks do: delays, resets, silence, and a cut just after a request.
 
-One in so many requests meets a fate, drawn by the seed. `fired` counts what really happened.
+One in so many requests meets a fate, drawn by the seed; the next ones meet those that they are `doomed` to. `fired`
+counts what really happened.
 """
 
 from __future__ import annotations
 
 import random
+import re
 import select
 import socket
 import struct
@@ -24,12 +26,13 @@ DELAY_SECONDS_MAX = 0.05
 #: How many of the requests meet a fate.
 SHARE = 0.12
 FATES = ("delayed", "reset", "cut before", "cut after", "silent")
+LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 #: So that a close is a reset: the other side learns that something went wrong.
 RESET = struct.pack("ii", 1, 0)
 
 
 class ChaosProxy:
-    """With `calm`, it only passes on."""
+    """With `calm`, it only passes on what is not doomed."""
 
     def __init__(self, seed: int) -> None:
         self._draw = random.Random(seed)
@@ -37,6 +40,8 @@ class ChaosProxy:
         self.port: int = self._listener.getsockname()[1]
         self.target = 0
         self.calm = False
+        #: What becomes of the next requests, one after the other.
+        self.doomed: list[str] = []
         self.fired: Counter[str] = Counter()
         self._over = False
         self._threads: list[threading.Thread] = []
@@ -62,8 +67,7 @@ class ChaosProxy:
                 self._spawn(self._serve, client)
 
     def _serve(self, client: socket.socket) -> None:
-        """A request is one piece here: they are small."""
-        silent = False
+        silent, came = False, b""
         try:
             server = socket.create_connection(("127.0.0.1", self.target))
         except OSError:
@@ -76,17 +80,26 @@ class ChaosProxy:
                         data = source.recv(PIECE)
                         if not data:
                             return
-                        if source is client and not self.calm and self._draw.random() < SHARE:
-                            fate = self._draw.choice(FATES)
+                        if source is server:
+                            if not silent:
+                                client.sendall(data)
+                            continue
+                        came += data
+                        while size := size_of_request(came):
+                            request, came = came[:size], came[size:]
+                            fate = self._fate()
                             silent = silent or fate == "silent"
-                            if self._meets(fate, data, client, server):
+                            if fate is None:
+                                server.sendall(request)
+                            elif self._meets(fate, request, client, server):
                                 return
-                        elif source is client:
-                            server.sendall(data)
-                        elif not silent:
-                            client.sendall(data)
                     except OSError:
                         return
+
+    def _fate(self) -> str | None:
+        if self.doomed:
+            return self.doomed.pop(0)
+        return self._draw.choice(FATES) if not self.calm and self._draw.random() < SHARE else None
 
     def _meets(self, fate: str, data: bytes, client: socket.socket, server: socket.socket) -> bool:
         """Let it happen; whether the connection is over with it."""
@@ -114,3 +127,14 @@ class ChaosProxy:
         thread = threading.Thread(target=target, args=args, daemon=True)  # type: ignore[arg-type]
         self._threads.append(thread)
         thread.start()
+
+
+def size_of_request(came: bytes) -> int:
+    """How long the first request is, if all of it is there; else 0. Clients send head and body apart, and only a whole
+    one is done by the server."""
+    head, end, _ = came.partition(b"\r\n\r\n")
+    if not end:
+        return 0
+    length = LENGTH.search(head)
+    size = len(head) + len(end) + (int(length[1]) if length else 0)
+    return size if size <= len(came) else 0

@@ -1,7 +1,7 @@
 """One request, until it is answered: asked again after a lost answer where that is safe, refusals as our errors.
 
 Every verb that changes something carries a request id, its caller's or one of our own, so that asking again cannot do
-it twice. The few that cannot be asked again say that it is not known what became of them.
+it twice. What cannot be asked again says that it is not known what became of it.
 """
 
 from __future__ import annotations

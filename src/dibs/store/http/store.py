@@ -22,6 +22,7 @@ from dibs.model import (
     Item,
     Key,
     Prune,
+    Pulse,
     Reason,
     Renewal,
     Run,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from dibs.config import Settings
-    from dibs.model import NewItem, Owner, Pulse, Request
+    from dibs.model import NewItem, Owner, Request
     from dibs.value import Value
 
     V = TypeVar("V", bound=Value)
@@ -58,6 +59,7 @@ class HttpStore(Store):
         """`lean`: over the standard library, for a process that lives for one verb."""
         self.url = url
         self.settings = settings
+        self._secret = key
         self._asking = Asking(sender(url.rstrip("/"), lean=lean), key, settings.lock_wait_seconds)
 
     @property
@@ -151,9 +153,9 @@ class HttpStore(Store):
         body = {name: told[name] for name in ("agent", "id", "kind", "host", "owner", "meta")}
         return wire.decode(Session, self._asking.ask("POST", "/v1/sessions", body))
 
-    def end_session(self, session: str, *, reason: str | None = None) -> SessionEnd:
+    def end_session(self, session: str, *, reason: str | None = None, request: Request | None = None) -> SessionEnd:
         path = f"/v1/sessions/{_quoted(session)}/end"
-        return wire.decode(SessionEnd, self._asking.ask("POST", path, {"reason": reason}, repeatable=False))
+        return wire.decode(SessionEnd, self._write(path, {"reason": reason}, request))
 
     def find_session(self, id: str) -> Session | None:
         from dibs.errors import SessionNotFound
@@ -172,7 +174,8 @@ class HttpStore(Store):
 
     def put_key(self, key: Key, *, seconds: float | None = None) -> Key:
         body = {"id": key.id, "role": key.role, "agent": key.agent, "digest": key.digest, "seconds": seconds}
-        return self._key(self._asking.ask("POST", "/v1/keys", body, repeatable=False))
+        # Of the very same key there is one, however often it is put.
+        return self._key(self._asking.ask("POST", "/v1/keys", body))
 
     def find_key(self, id: str) -> Key | None:
         return next((key for key in self.keys() if key.id == id and key.revoked_at is None), None)
@@ -180,8 +183,13 @@ class HttpStore(Store):
     def keys(self) -> tuple[Key, ...]:
         return tuple(self._key(one) for one in self._read("/v1/keys"))
 
-    def revoke_key(self, id: str) -> Key:
-        return self._key(self._asking.ask("POST", f"/v1/keys/{_quoted(id)}/revoke", repeatable=False))
+    def revoke_key(self, id: str, *, request: Request | None = None) -> Key:
+        from dibs import access
+
+        path = f"/v1/keys/{_quoted(id)}/revoke"
+        is_own = self._secret is not None and access.id_of(self._secret) == id
+        # Whoever revoked the own key cannot ask what became of that.
+        return self._key(self._asking.ask("POST", path, request_id=_id_of(request), repeatable=not is_own))
 
     # The claim path
 
@@ -318,9 +326,8 @@ class HttpStore(Store):
         body = {"session": session, "ttl_seconds": ttl_seconds}
         return wire.decode(Waiting, self._asking.ask("POST", f"/v1/items/{item}/wait", body))
 
-    def leave(self, item: str, *, session: str) -> Waiting:
-        path = f"/v1/items/{item}/leave"
-        return wire.decode(Waiting, self._asking.ask("POST", path, {"session": session}, repeatable=False))
+    def leave(self, item: str, *, session: str, request: Request | None = None) -> Waiting:
+        return self._of(Waiting, item, "leave", request, session=session)
 
     def ticket(self, item: str, *, session: str) -> Waiting:
         return wire.decode(Waiting, self._read(f"/v1/items/{item}/ticket", session=session))
@@ -329,9 +336,8 @@ class HttpStore(Store):
         body = {"session": session, "ttl_seconds": ttl_seconds}
         return wire.decode(SoftClaim, self._asking.ask("POST", f"/v1/items/{item}/soft_claim", body))
 
-    def soft_release(self, item: str, *, session: str) -> SoftClaim:
-        path = f"/v1/items/{item}/soft_release"
-        return wire.decode(SoftClaim, self._asking.ask("POST", path, {"session": session}, repeatable=False))
+    def soft_release(self, item: str, *, session: str, request: Request | None = None) -> SoftClaim:
+        return self._of(SoftClaim, item, "soft_release", request, session=session)
 
     def why(self, item: str, *, session: str) -> tuple[Reason, ...]:
         return self._all(Reason, self._read(f"/v1/items/{item}/why", session=session))
@@ -359,7 +365,7 @@ class HttpStore(Store):
         return wire.decode(Stats, self._read("/v1/stats", agent=agent))
 
     def pulse(self) -> Pulse:
-        raise Invalid("what watches over a board asks its server: GET /metrics", field="store")
+        return wire.decode(Pulse, self._read("/v1/pulse"))
 
     # Waiting
 

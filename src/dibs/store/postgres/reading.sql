@@ -72,8 +72,15 @@ SELECT project, type, priority, count(*) FROM dibs.items WHERE status = 'ready'
 GROUP BY project, type, priority ORDER BY priority DESC, project, type
 
 -- name: ready_by_type
-SELECT type, greatest(0, least(10, priority)) AS step, count(*), sum(count(*)) OVER ()::bigint
-FROM dibs.items WHERE status = 'ready' GROUP BY type, step ORDER BY 3 DESC, 1, 2 LIMIT :limit
+-- In two parts, for the index of what is ready leaves out what is offered.
+SELECT type, step, count(*), sum(count(*)) OVER ()::bigint
+FROM (
+    SELECT type, greatest(0, least(10, priority)) AS step FROM dibs.items WHERE status = 'ready' AND offered_to IS NULL
+    UNION ALL
+    SELECT type, greatest(0, least(10, priority)) FROM dibs.items
+    WHERE status = 'ready' AND offered_to IS NOT NULL AND offer_expires_at IS NOT NULL
+) AS ready
+GROUP BY type, step ORDER BY 3 DESC, 1, 2 LIMIT :limit
 
 -- name: live_claims
 SELECT @claim FROM dibs.claims WHERE expires_at > :now LIMIT :limit

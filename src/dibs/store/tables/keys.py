@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from dibs.errors import Invalid
+from dibs.model import Key
 from dibs.store.tables import rows
 
 TYPE_CHECKING = False
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from dibs.model import Key, Request, Session
+    from dibs.model import Request, Session
     from dibs.store.tables.transaction import Transaction
     from dibs.value import Value
 
@@ -30,10 +31,13 @@ class Keys:
 
     def put_key(self, key: Key, *, seconds: float | None = None) -> Key:
         def put(t: Transaction) -> Key:
-            if t.one("key_by_id", id=key.id) is not None:
+            row = t.one("key_by_id", id=key.id)
+            known = None if row is None else rows.key(row)
+            kept = _dated(key, t.now if known is None else known.created_at, seconds)
+            if known is not None and known.replace(revoked_at=None) == kept:
+                return known
+            if known is not None:
                 raise Invalid(f"there is a key {key.id} already", field="id", key=key.id)
-            expires_at = None if seconds is None else t.now + round(seconds * 1000)
-            kept = key.replace(created_at=t.now, expires_at=expires_at)
             t.run("put_key", rows.encode(kept))
             return kept
 
@@ -52,15 +56,15 @@ class Keys:
     def keys(self) -> tuple[Key, ...]:
         return self.read(lambda t: tuple(rows.key(row) for row in t.all("keys")))
 
-    def revoke_key(self, id: str) -> Key:
+    def revoke_key(self, id: str, *, request: Request | None = None) -> Key:
         def revoke(t: Transaction) -> Key:
             row = t.one("revoke_key", id=id, now=t.now)
             if row is None:
                 how = "is not known" if t.one("key_by_id", id=id) is None else "was revoked already"
                 raise Invalid(f"the key {id} {how}", field="key", key=id)
-            return rows.key(row)
+            return rows.key(row).replace(digest="")
 
-        return self.write(revoke)
+        return self.write(revoke, request, Key)
 
     def find_session(self, id: str) -> Session | None:
         def find(t: Transaction) -> Session | None:
@@ -68,3 +72,9 @@ class Keys:
             return None if row is None else rows.session(row)
 
         return self.read(find)
+
+
+def _dated(key: Key, created_at: int, seconds: float | None) -> Key:
+    return key.replace(
+        created_at=created_at, expires_at=None if seconds is None else created_at + round(seconds * 1000)
+    )

@@ -38,14 +38,14 @@ class Tickets:
     def wait(self, item: str, *, session: str, ttl_seconds: float | None = None) -> Waiting:
         return self.write(lambda t: _wait(t, item, session, ttl_seconds))
 
-    def leave(self, item: str, *, session: str) -> Waiting:
+    def leave(self, item: str, *, session: str, request: Request | None = None) -> Waiting:
         def work(t: Transaction) -> Waiting:
             t.session(session)
             state = t.state(item)
             leave(t, state, session, "it was given up")
             return _latest(t, t.state(item), session)
 
-        return self.write(work)
+        return self.write(work, request, Waiting)
 
     def ticket(self, item: str, *, session: str) -> Waiting:
         return self.read(lambda t: _latest(t, t.state(item), session))
@@ -71,7 +71,7 @@ class Tickets:
 
         return self.write(soft_claim)
 
-    def soft_release(self, item: str, *, session: str) -> SoftClaim:
+    def soft_release(self, item: str, *, session: str, request: Request | None = None) -> SoftClaim:
         def soft_release(t: Transaction) -> SoftClaim:
             t.state(item)
             row = t.one("soft_claim", item=item, session=session, now=t.now)
@@ -81,7 +81,7 @@ class Tickets:
             t.changed = True
             return rows.soft_claim(row)
 
-        return self.write(soft_release)
+        return self.write(soft_release, request, SoftClaim)
 
     def why(self, item: str, *, session: str) -> tuple[Reason, ...]:
         def work(t: Transaction) -> tuple[Reason, ...]:

@@ -126,7 +126,7 @@ class Upkeep:
     def start_session(self, session: Session) -> Session:
         return self.write(lambda t: _start_session(t, session))
 
-    def end_session(self, session: str, *, reason: str | None = None) -> SessionEnd:
+    def end_session(self, session: str, *, reason: str | None = None, request: Request | None = None) -> SessionEnd:
         def end_session(t: Transaction) -> SessionEnd:
             found = t.session(session)
             t.lock_items(item for (item,) in t.all("items_around_session", session=session))
@@ -134,7 +134,7 @@ class Upkeep:
             over = close(t, found, reason or "ended by its owner")
             return SessionEnd(session=over, released=tuple(item.id for item in released))
 
-        return self.write(end_session)
+        return self.write(end_session, request, SessionEnd)
 
     def _move(self, move: Callable[[int, State], Step], item: str, request: Request | None) -> Item:
         def work(t: Transaction) -> Item:
@@ -168,10 +168,16 @@ def _start_session(t: Transaction, session: Session) -> Session:
 
 
 def _taken_up(t: Transaction, known: Session, again: Session) -> Session:
-    """A live session started again: as it is, unless another process says that it owns it now."""
-    if again.owner is None or again.owner == known.owner:
+    """A live session started again: as it is, unless another process says that it owns it now, or something else is
+    said of it."""
+    taken = known
+    if again.owner is not None and again.owner != known.owner:
+        taken = taken.replace(owner=again.owner, host=again.host)
+    if again.meta:
+        taken = taken.replace(meta=again.meta)
+    if taken == known:
         return known
-    taken = known.replace(owner=again.owner, host=again.host, seen_at=t.now)
+    taken = taken.replace(seen_at=t.now)
     t.run("put_session", rows.encode_session(taken))
     return taken
 

@@ -82,6 +82,33 @@ class TakesOthersSessions(Mistake):
         return self.inner.start_session(session)
 
 
+@caught_by("sessions", "test_what_a_live_session_says_of_itself_anew_replaces_what_it_said")
+class KeepsTheFirstMeta(Mistake):
+    def start_session(self, session: Session) -> Session:
+        known = self.inner.find_session(session.id)
+        goes_on = known is not None and known.ended_at is None
+        return self.inner.start_session(session.replace(meta={}) if goes_on else session)
+
+
+@caught_by("sessions", "test_what_a_live_session_says_of_itself_anew_replaces_what_it_said")
+class AddsToTheMeta(Mistake):
+    def start_session(self, session: Session) -> Session:
+        known = self.inner.find_session(session.id)
+        before = {} if known is None or not session.meta else known.meta
+        return self.inner.start_session(session.replace(meta={**before, **session.meta}))
+
+
+@caught_by("sessions", "test_what_a_live_session_says_of_itself_anew_replaces_what_it_said")
+class TakesSilenceForNothing(Mistake):
+    """Who starts a session again and says nothing of it takes back what was said."""
+
+    def start_session(self, session: Session) -> Session:
+        started = self.inner.start_session(session)
+        if not session.meta:
+            self.raw("UPDATE sessions SET meta = '{}' WHERE id = :id", id=session.id)
+        return started.replace(meta=session.meta)
+
+
 class Deaf:
     """A watch that hears nothing, and says so when the time is up."""
 

@@ -160,9 +160,9 @@ class LapsedOffersStandInTheWay(Mistake):
 
 @caught_by("tickets", "test_an_offer_that_is_left_goes_to_the_next_at_once")
 class LeavingKeepsTheOffer(Reoffers):
-    def leave(self, item: str, *, session: str) -> Waiting:
+    def leave(self, item: str, *, session: str, **asked: Any) -> Waiting:
         offered = self.inner.get(item).item.offered_to == session
-        left = self.inner.leave(item, session=session)
+        left = self.inner.leave(item, session=session, **asked)
         if offered:
             self.offer(item, session)
         return left
@@ -170,8 +170,8 @@ class LeavingKeepsTheOffer(Reoffers):
 
 @caught_by("queues", "test_a_waiting_claim_that_is_interrupted_leaves")
 class NobodyEverLeaves(Mistake):
-    def leave(self, item: str, **asked: Any) -> Waiting:
-        return self.inner.ticket(item, **asked)
+    def leave(self, item: str, *, session: str, **asked: Any) -> Waiting:
+        return self.inner.ticket(item, session=session)
 
 
 @caught_by("tickets", "test_the_end_of_a_session_leaves_its_queues")
@@ -240,9 +240,9 @@ class SoftClaimsOutliveTheSession(Mistake):
 
 @caught_by("soft_claims", "test_a_soft_claim_is_given_up_by_who_has_it")
 class AnyoneGivesUpSoftClaims(Mistake):
-    def soft_release(self, item: str, *, session: str) -> SoftClaim:
+    def soft_release(self, item: str, *, session: str, **asked: Any) -> SoftClaim:
         try:
-            return self.inner.soft_release(item, session=session)
+            return self.inner.soft_release(item, session=session, **asked)
         except DibsError:
             for line in self.inner.who():
                 if line.soft is not None and line.item.id == item:

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from dibs.errors import DibsError
+from dibs.errors import DibsError, Invalid
 from dibs.testing.broken.mistake import Mistake, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from dibs.model import Activity, Event, Grant, Holding, Item, Run, SessionView, Stats
+    from dibs.model import (
+        Activity,
+        Event,
+        Grant,
+        Holding,
+        Item,
+        Key,
+        Run,
+        SessionEnd,
+        SessionView,
+        SoftClaim,
+        Stats,
+        Waiting,
+    )
+
+ENDS = "test_what_ends_without_a_token_gives_the_same_answer_and_does_nothing_again"
 
 
 @caught_by("items")
@@ -73,6 +88,52 @@ class EditsUntold(Mistake):
 class IgnoresRequestIds(Mistake):
     def next(self, *, request: Any = None, **asked: Any) -> tuple[Grant, ...]:
         return self.inner.next(**asked)
+
+
+@caught_by("idempotency", ENDS)
+class LeavesTwice(Mistake):
+    def leave(self, item: str, *, session: str, **asked: Any) -> Waiting:
+        return self.inner.leave(item, session=session)
+
+
+@caught_by("idempotency", ENDS)
+class LetsGoTwice(Mistake):
+    def soft_release(self, item: str, *, session: str, **asked: Any) -> SoftClaim:
+        return self.inner.soft_release(item, session=session)
+
+
+@caught_by("idempotency", ENDS)
+class EndsASessionTwice(Mistake):
+    def end_session(self, session: str, *, request: Any = None, **asked: Any) -> SessionEnd:
+        return self.inner.end_session(session, **asked)
+
+
+@caught_by("idempotency", "test_a_key_is_revoked_once_and_no_answer_tells_its_digest")
+class RevokesTwice(Mistake):
+    def revoke_key(self, id: str, **asked: Any) -> Key:
+        return self.inner.revoke_key(id)
+
+
+@caught_by("idempotency", "test_a_key_is_revoked_once_and_no_answer_tells_its_digest")
+class TellsWhatAKeyIsCheckedBy(Mistake):
+    def revoke_key(self, id: str, **asked: Any) -> Key:
+        known = self.inner.find_key(id)
+        revoked: Key = self.inner.revoke_key(id, **asked)
+        return revoked if known is None else revoked.replace(digest=known.digest)
+
+
+@caught_by("idempotency", "test_the_very_same_key_is_kept_once")
+class KnowsAKeyByItsIdAlone(Mistake):
+    def put_key(self, key: Key, **asked: Any) -> Key:
+        return self.inner.find_key(key.id) or self.inner.put_key(key, **asked)
+
+
+@caught_by("idempotency", "test_the_very_same_key_is_kept_once")
+class RefusesTheSameKeyAgain(Mistake):
+    def put_key(self, key: Key, **asked: Any) -> Key:
+        if self.inner.find_key(key.id) is not None:
+            raise Invalid(f"there is a key {key.id} already", field="id")
+        return self.inner.put_key(key, **asked)
 
 
 @caught_by("idempotency")

@@ -25,6 +25,7 @@ GROUPS = (
     "offers",
     "ordering",
     "parking",
+    "pulses",
     "queues",
     "racing",
     "reading",
@@ -58,6 +59,7 @@ from dibs.testing.conformance.limits import TestLimits  # noqa: E402
 from dibs.testing.conformance.offers import TestOffers  # noqa: E402
 from dibs.testing.conformance.ordering import TestOrdering  # noqa: E402
 from dibs.testing.conformance.parking import TestParking  # noqa: E402
+from dibs.testing.conformance.pulses import TestPulses  # noqa: E402
 from dibs.testing.conformance.queues import TestQueues, TestTurns  # noqa: E402
 from dibs.testing.conformance.racing import TestRacing  # noqa: E402
 from dibs.testing.conformance.reading import TestFigures, TestLists, TestRecords, TestWho  # noqa: E402
@@ -101,6 +103,7 @@ __all__ = [
     "TestParking",
     "TestPolicy",
     "TestPruning",
+    "TestPulses",
     "TestQueues",
     "TestRacing",
     "TestRate",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dibs import access
 from dibs.errors import Invalid, ItemAlreadyClaimed
 from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, kinds, refused, session
 from dibs.testing.harness import Harness
@@ -46,6 +47,54 @@ class TestIdempotency:
             harness.clock.advance(30)
             assert ask(other) == first, verb
             assert len(board.events(limit=10_000)) == events, f"{verb} was done again"
+
+    def test_what_ends_without_a_token_gives_the_same_answer_and_does_nothing_again(self, harness: Harness) -> None:
+        board, other = harness.board(), harness.board()
+        added(board, "held", "soft", "kept")
+        me = session(board)
+        board.claim("held", session=session(board))
+        board.claim("kept", session=me)
+        board.wait("held", session=me)
+        board.soft_claim("soft", session=me)
+        asked: dict[str, Callable[[Board], object]] = {
+            "leave": lambda b: b.leave("held", session=me, request_id="r-leave"),
+            "soft_release": lambda b: b.soft_release("soft", session=me, request_id="r-soft"),
+            "end_session": lambda b: b.end_session(me, reason="lunch", request_id="r-end"),
+        }
+        for verb, ask in asked.items():
+            first = ask(board)
+            events = len(board.events(limit=10_000))
+            harness.clock.advance(30)
+            assert ask(other) == first, verb
+            assert len(board.events(limit=10_000)) == events, f"{verb} was done again"
+        refused(Invalid, board.leave, "soft", session=me, request_id="r-leave")
+        refused(Invalid, board.end_session, me, reason="supper", request_id="r-end")
+
+    def test_a_key_is_revoked_once_and_no_answer_tells_its_digest(self, harness: Harness) -> None:
+        board, other = harness.board(), harness.board()
+        key, secret = board.create_key("viewer")
+        first = board.revoke_key(key.id, request_id="r")
+        assert (first.id, first.digest) == (key.id, "")
+        assert first.revoked_at is not None
+        harness.clock.advance(30)
+        assert other.revoke_key(key.id, request_id="r") == first
+        refused(Invalid, board.revoke_key, key.id)
+        kept = [data for kind, data in board.export() if kind == "request"]
+        assert kept, "the answer is not kept"
+        assert access.digest(secret) not in str(kept)
+
+    def test_the_very_same_key_is_kept_once(self, harness: Harness) -> None:
+        board, other = harness.board(), harness.board()
+        key, _ = access.made("agent", "coder")
+        first = board.store.put_key(key, seconds=600)
+        harness.clock.advance(30)
+        assert other.store.put_key(key, seconds=600) == first
+        others = (key.replace(role="admin"), key.replace(agent=None), key.replace(digest=access.digest("another")))
+        for another in others:
+            refused(Invalid, board.store.put_key, another, seconds=600)
+        refused(Invalid, board.store.put_key, key)
+        there = board.keys()
+        assert [(one.role, one.agent) for one in there if one.id == key.id] == [("agent", "coder")]
 
     def test_a_repeated_next_does_not_hand_out_more(self, harness: Harness) -> None:
         board = harness.board()

@@ -71,7 +71,18 @@ class TestSessions:
         board = harness.board()
         first = board.start_session("coder", id="s", kind="autonomous", meta={"a": 1})
         harness.clock.advance(10)
-        assert board.start_session("coder", id="s", kind="person", meta={"b": 2}) == first
+        assert board.start_session("coder", id="s", kind="person") == first
+        assert board.start_session("coder", id="s", meta={"a": 1}) == first
+
+    def test_what_a_live_session_says_of_itself_anew_replaces_what_it_said(self, harness: Harness) -> None:
+        board = harness.board()
+        first = board.start_session("coder", id="s", kind="autonomous", meta={"project": "shop", "percent": 40})
+        harness.clock.advance(10)
+        again = board.start_session("coder", id="s", kind="person", meta={"percent": 67})
+        assert again == first.replace(meta={"percent": 67}, seen_at=again.seen_at)
+        assert again.seen_at > first.seen_at
+        assert board.start_session("coder", id="s") == again, "who says nothing takes nothing back"
+        assert [view.session for view in harness.board().sessions()] == [again]
 
     def test_another_agents_live_session_cannot_be_taken(self, harness: Harness) -> None:
         board = harness.board()
