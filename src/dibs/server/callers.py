@@ -24,6 +24,12 @@ TRUSTED_MAX = 10_000
 NEEDS_KEY = "this needs a key that is good: as DIBS_KEY, or Authorization: Bearer KEY (dibs key create makes one)"
 
 
+def secret_of(request: Request) -> str:
+    """What it shows to be known by."""
+    said = request.headers.get("authorization", "").partition(" ")[2]
+    return (said or request.cookies.get(COOKIE, "")).strip()
+
+
 class Caller(Value):
     """`by_cookie`: a browser, which sends its cookie whether the person meant it or not."""
 
@@ -46,13 +52,11 @@ class Callers:
 
     def known(self, request: Request) -> Caller:
         """Whose request it is. May ask the store: not for the event loop."""
-        kind, _, secret = request.headers.get("authorization", "").partition(" ")
-        by_cookie = not secret
-        if by_cookie:
-            secret = request.cookies.get(COOKIE, "")
-        elif kind.lower() != "bearer":
+        kind, _, said = request.headers.get("authorization", "").partition(" ")
+        by_cookie = not said
+        if not by_cookie and kind.lower() != "bearer":
             raise Unauthenticated("the Authorization header is: Bearer KEY")
-        key = self._good(secret.strip())
+        key = self._good(secret_of(request))
         if key is None or key.role == access.LOGIN:
             raise Unauthenticated(NEEDS_KEY)
         return Caller(key=key.id, role=key.role, agent=key.agent, by_cookie=by_cookie)

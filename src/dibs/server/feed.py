@@ -21,6 +21,12 @@ class Stopping(StoreUnavailable):
     """The server is going down; another, or the next one, goes on."""
 
 
+class Left(StoreUnavailable):
+    """Who asked is gone, and is given nothing. The status is told to nobody but the log."""
+
+    http_status = 499
+
+
 class Feed:
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -58,12 +64,23 @@ class Feed:
     # For threads
 
     def watch(self, session: str | None = None) -> Watch:
-        return SharedWatch(self)
+        return SharedWatch(self, threading.Event())
 
-    def wait(self, seen: int, timeout_seconds: float) -> int:
+    def watch_until(self, left: threading.Event) -> Callable[[str | None], Watch]:
+        """Watches for somebody who may leave before the time is up."""
+        return lambda session: SharedWatch(self, left)
+
+    def leave(self, left: threading.Event) -> None:
+        with self._changed:
+            left.set()
+            self._changed.notify_all()
+
+    def wait(self, seen: int, left: threading.Event, timeout_seconds: float) -> int:
         """The round that is going on, once it is another than `seen` or the time is up."""
         with self._changed:
-            self._changed.wait_for(lambda: self._round != seen or self.stopping, timeout_seconds)
+            self._changed.wait_for(lambda: self._round != seen or self.stopping or left.is_set(), timeout_seconds)
+            if left.is_set():
+                raise Left("whoever asked has left")
             if self.stopping:
                 raise Stopping("the server is stopping; ask again", retry_after_seconds=1)
             return self._round
@@ -133,12 +150,12 @@ class Feed:
 class SharedWatch(Watch):
     """Woken by the one thread that watches."""
 
-    def __init__(self, feed: Feed) -> None:
-        self._feed = feed
+    def __init__(self, feed: Feed, left: threading.Event) -> None:
+        self._feed, self._left = feed, left
         self._seen = feed._round
 
     def wait(self, timeout_seconds: float) -> bool:
-        before, self._seen = self._seen, self._feed.wait(self._seen, timeout_seconds)
+        before, self._seen = self._seen, self._feed.wait(self._seen, self._left, timeout_seconds)
         return self._seen != before
 
     def close(self) -> None:
