@@ -190,6 +190,7 @@ def check_limits(text: str) -> None:
         ("`retries`", check.RETRIES_MAX),
         ("`n` of", NEXT_MAX),
         ("items in `done`", check.BATCH_MAX),
+        ("items in `holding`", check.HOLDING_MAX),
         ("`limit` of", check.LIST_MAX),
     ):
         (row,) = [row for row in limits if row.startswith(words)]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.cookies import SimpleCookie
+from typing import Any
 
 import pytest
 
@@ -385,6 +386,24 @@ def test_odd_json_is_refused_and_breaks_nothing(shop: Served, body: bytes) -> No
     answer = shop.admin("POST", "/v1/items", raw=body)
     assert answer.status in (400, 422), answer.body[:200]
     assert answer.code in ("INVALID", "NOT_JSON")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"pid": 2**40}, {"pid": -1}, {"start_time": 2**70}, {"pid_namespace": -(2**70)}, {"boot_id": "a\0b"}]
+)
+def test_an_owner_that_cannot_be_is_refused(shop: Served, wrong: dict[str, Any]) -> None:
+    owner = {"boot_id": "b", "pid_namespace": 1, "pid": 1, "start_time": 1}
+    answer = shop.admin("POST", "/v1/sessions", {"agent": "coder", "owner": {**owner, **wrong}})
+    assert (answer.status, answer.code, answer.json["facts"]["field"]) == (422, "INVALID", "owner")
+    assert shop.admin("POST", "/v1/sessions", {"agent": "coder", "owner": owner}).status == 200
+
+
+def test_what_is_too_much_to_hold_is_refused_at_once(shop: Served) -> None:
+    shop.board.start_session("coder", id="greedy")
+    holding = {f"item-{number}": None for number in range(10_001)}
+    for path in ("/v1/heartbeat", "/v1/done_many"):
+        answer = shop.admin("POST", path, {"session": "greedy", "holding": holding})
+        assert (answer.status, answer.code, answer.json["facts"]["field"]) == (422, "INVALID", "holding")
 
 
 def test_of_a_field_said_twice_the_one_that_is_checked_is_the_one_that_counts(shop: Served) -> None:
