@@ -94,7 +94,7 @@ class Board:
     ) -> tuple[Item, ...]:
         """Add all of the items or none; a refusal says which one was wrong, counted from 1, as `number`."""
         new = []
-        given, actor = list(items), self._actor(actor)
+        given, actor = check.batch(items), self._actor(actor)
         for number, fields in enumerate(given, start=1):
             # Asked again, it is the same item: an id that is made up does not change.
             tail = None if request_id is None else _tail(actor, request_id, number)

@@ -16,7 +16,9 @@ from dibs.rules.resources import normal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 ID_LENGTH_MAX = 128
 NAME_LENGTH_MAX = 128
@@ -182,6 +184,14 @@ def finished(given: object) -> dict[str, int]:
     if len(given) > BATCH_MAX:
         raise Invalid(f"done has {len(given)} items; {BATCH_MAX} is the most", field="done")
     return {item_id(item, "done"): whole(held, "token", low=1, high=TOKEN_MAX) for item, held in given.items()}
+
+
+def batch(given: Iterable[T]) -> list[T]:
+    """What is added in one step, for which everybody else has to wait."""
+    found = list(given)
+    if len(found) > BATCH_MAX:
+        raise Invalid(f"{len(found)} items at once; {BATCH_MAX} is the most: add them in batches", field="items")
+    return found
 
 
 def holding(given: object) -> dict[str, int | None]:
