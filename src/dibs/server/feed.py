@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Sequence
 
@@ -49,6 +50,10 @@ class Feed:
         latest = self._board.events(newest=True, limit=1)
         self.newest = latest[-1].id if latest else 0
         self._thread.start()
+
+    @property
+    def is_followed(self) -> bool:
+        return self._thread.is_alive()
 
     def stop(self) -> None:
         """Everybody who waits is sent home."""
@@ -104,14 +109,14 @@ class Feed:
                     watch = self._board.store.watch()
                 self._take_in()
                 watch.wait(LOOK_SECONDS)
-            except DibsError:
-                # The store is away; whoever asks is told so by the store itself.
-                if watch is not None:
-                    watch.close()
-                    watch = None
+            except Exception as error:
+                # The store is away; whoever asks is told so by the store itself. Anything else is for the log.
+                if not isinstance(error, DibsError):
+                    logging.exception("the feed could not be followed, and is tried again")
+                _close(watch)
+                watch = None
                 self.wait_for_stop(AWAY_SECONDS)
-        if watch is not None:
-            watch.close()
+        _close(watch)
 
     def _take_in(self) -> None:
         while not self.stopping:
@@ -145,6 +150,14 @@ class Feed:
             self._told = asyncio.Event()
         for call in self.news:
             call()
+
+
+def _close(watch: Watch | None) -> None:
+    if watch is not None:
+        try:
+            watch.close()
+        except Exception:
+            logging.exception("a watch could not be closed")
 
 
 class SharedWatch(Watch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections import Counter
@@ -76,6 +77,11 @@ class Service:
         if self._sweeps:
             self._sweeper.start()
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything runs that was started."""
+        return self.feed.is_followed and (self._sweeper.is_alive() or not self._sweeps)
+
     def stop(self) -> None:
         self.feed.stop()
 
@@ -142,3 +148,7 @@ class Service:
                     self.board.bury_the_dead()
             except DibsError:
                 self.feed.wait_for_stop(AWAY_SECONDS)
+            except Exception:
+                # Whatever it was about, the rest of the board is moved on all the same.
+                logging.exception("the sweep failed, and is tried again")
+                self.feed.wait_for_stop(LOOK_SECONDS)
