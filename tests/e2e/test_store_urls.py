@@ -119,6 +119,13 @@ def test_what_follows_the_name_of_a_server_is_not_dropped_without_a_word(dibs: D
     assert SECRET not in f"{error}"
 
 
+def test_a_database_does_not_know_who_serves_it(dibs: Dibs) -> None:
+    code, error = dibs.refused("key", "link", "--store", NO_SUCH_SERVER)
+    assert (code, error["code"], error["field"]) == (1, "INVALID", "url")
+    assert "--url" in error["message"]
+    assert SECRET not in f"{error}"
+
+
 def test_a_link_to_what_is_no_server_is_refused(dibs: Dibs) -> None:
     code, error = dibs.refused("key", "link", "--url", "http://host:port")
     assert (code, error["code"], error["field"]) == (1, "INVALID", "url")

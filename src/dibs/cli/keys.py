@@ -91,7 +91,11 @@ def _server_of(url: str) -> str:
     if url.startswith(("http://", "https://")):
         return url
     folder = keyring.folder_of(url)
-    found = None if folder is None else keyring.served_at(folder)
+    if folder is None:
+        raise Invalid(
+            f"{location.shown(url)} does not know where it is served; name the server with --url", field="url"
+        )
+    found = keyring.served_at(folder)
     if found is None:
         raise StoreUnavailable(
             f"nobody serves {location.shown(url)} here; start it with dibs serve, or name the server with --url"

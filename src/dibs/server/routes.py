@@ -143,6 +143,8 @@ def _takes(verb: str) -> frozenset[str]:
 def _started_by(service: Service, caller: Caller, asked: dict[str, Any]) -> dict[str, Any]:
     owner = asked.get("owner")
     return {
+        # Where it runs is the caller's to say: this machine is the server's.
+        "host": "",
         **asked,
         "agent": service.callers.agent_of(caller, asked.get("agent")),
         "owner": None if owner is None else Owner(**owner),
