@@ -95,7 +95,7 @@ class Board:
     ) -> tuple[Item, ...]:
         """Add all of the items or none; a refusal says which one was wrong, counted from 1, as `number`."""
         new = []
-        given, actor = list(items), self._actor(actor)
+        given, actor = check.batch(items), self._actor(actor)
         for number, fields in enumerate(given, start=1):
             # Asked again, it is the same item: an id that is made up does not change.
             tail = None if request_id is None else _tail(actor, request_id, number)
@@ -254,13 +254,15 @@ class Board:
         """Start a session; without an id it gets one. The process `owner_pid` (or `owner`, if somebody else looked it
         up) really owns it: its death ends the claims. `key` is whose it is on a server."""
         agent = check.agent_name(agent)
+        if owner_pid is not None:
+            owner = owners.of(check.whole(owner_pid, "owner_pid", low=1, high=check.PID_MAX))
         return self.store.start_session(
             Session(
                 id=f"{agent[:40]}-{os.urandom(6).hex()}" if id is None else check.session_id(id),
                 agent=agent,
                 kind=check.name(kind, "kind"),
                 host=os.uname().nodename[:255] if host is None else check.text(host, "host", 255),
-                owner=owner if owner_pid is None else owners.of(check.whole(owner_pid, "owner_pid", low=1, high=2**31)),
+                owner=None if owner is None else check.owner(owner),
                 meta=check.json_object(dict(meta or {}), "meta"),
                 key=key,
             )
@@ -441,9 +443,8 @@ class Board:
         return grants or self._wait_for(look, wait_seconds)
 
     def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:
-        if holding is not None:
-            holding = {check.item_id(item, "holding"): check.token(token) for item, token in holding.items()}
-        return self.store.heartbeat(session=check.session_id(session), holding=holding)
+        held = None if holding is None else check.holding(holding)
+        return self.store.heartbeat(session=check.session_id(session), holding=held)
 
     def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
         item, session, token = check.item_id(item, "item"), check.session_id(session), check.token(token)
@@ -512,8 +513,7 @@ class Board:
     def done_many(self, holding: Mapping[str, int | None], *, session: str, request_id: str | None = None) -> Finished:
         """`done` for each item, given with its token (None: not known), in one step. What cannot be done is answered
         as lost; a claim that has expired is not recovered here."""
-        holding = {check.item_id(item, "holding"): check.token(token) for item, token in holding.items()}
-        session = check.session_id(session)
+        holding, session = check.holding(holding), check.session_id(session)
         request = _request(request_id, session, "done_many", holding)
         return self.store.done_many(holding, session=session, request=request)
 

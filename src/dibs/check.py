@@ -10,13 +10,15 @@ from collections.abc import Iterable, Mapping
 
 from dibs import priority, when
 from dibs.errors import Invalid
-from dibs.model import DEFAULT_TYPE, EDITABLE, STATUSES, NewItem
+from dibs.model import DEFAULT_TYPE, EDITABLE, STATUSES, NewItem, Owner
 from dibs.rules.resources import normal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 ID_LENGTH_MAX = 128
 NAME_LENGTH_MAX = 128
@@ -31,6 +33,10 @@ RETRIES_MAX = 1000
 TIMEOUT_SECONDS_MAX = 365 * 86400.0
 TOKEN_MAX = 2**53
 BATCH_MAX = 1000
+#: Beyond what any session holds, and answered before anybody else has waited long.
+HOLDING_MAX = 10_000
+#: The kernel's own: a larger one is no pid that it could be asked about.
+PID_MAX = 2**31 - 1
 LIST_MAX = 100_000
 
 #: An id is also a file name in a vault and a word in a shell.
@@ -178,6 +184,34 @@ def finished(given: object) -> dict[str, int]:
     if len(given) > BATCH_MAX:
         raise Invalid(f"done has {len(given)} items; {BATCH_MAX} is the most", field="done")
     return {item_id(item, "done"): whole(held, "token", low=1, high=TOKEN_MAX) for item, held in given.items()}
+
+
+def batch(given: Iterable[T]) -> list[T]:
+    """What is added in one step, for which everybody else has to wait."""
+    found = list(given)
+    if len(found) > BATCH_MAX:
+        raise Invalid(f"{len(found)} items at once; {BATCH_MAX} is the most: add them in batches", field="items")
+    return found
+
+
+def holding(given: object) -> dict[str, int | None]:
+    """Items that a session says it holds, each with its token, if it knows that."""
+    if not isinstance(given, Mapping):
+        raise Invalid("holding must map items to their tokens", field="holding")
+    if len(given) > HOLDING_MAX:
+        raise Invalid(f"holding has {len(given)} items; {HOLDING_MAX} is the most", field="holding")
+    return {item_id(item, "holding"): token(held) for item, held in given.items()}
+
+
+def owner(given: object) -> Owner:
+    """A process that somebody else looked up. Whoever judges it later asks the kernel about these numbers."""
+    if not isinstance(given, Owner):
+        raise Invalid("owner is a process, with its boot_id, pid_namespace, pid and start_time", field="owner")
+    name(given.boot_id, "owner")
+    whole(given.pid_namespace, "owner", low=0, high=TOKEN_MAX)
+    whole(given.pid, "owner", low=1, high=PID_MAX)
+    whole(given.start_time, "owner", low=0, high=TOKEN_MAX)
+    return given
 
 
 def ttl_seconds(given: object) -> float | None:

@@ -76,7 +76,8 @@ def _read(path: str) -> dict[str, str] | None:
     try:
         with open(path, encoding="utf-8") as file:
             # A file that others can write could send our key to them; one that they can read is no secret.
-            if os.fstat(file.fileno()).st_uid != os.getuid():
+            about = os.fstat(file.fileno())
+            if about.st_uid != os.getuid() or about.st_mode & 0o077:
                 return None
             found = json.load(file)
     except (OSError, ValueError):

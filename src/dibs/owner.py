@@ -53,6 +53,8 @@ def _is_dead(owner: Owner) -> bool:
         return True
     except PermissionError:
         pass  # alive, and somebody else's
+    except OverflowError:
+        return False  # no pid at all, from a board that somebody filled by hand
     # None here means that /proc hides other people's processes: no proof of anything.
     return _start_time(owner.pid) not in (None, owner.start_time)
 

@@ -189,7 +189,9 @@ def check_limits(text: str) -> None:
         ("resource", check.RESOURCE_BYTES_MAX),
         ("`retries`", check.RETRIES_MAX),
         ("`n` of", NEXT_MAX),
+        ("items in one `add_many`", check.BATCH_MAX),
         ("items in `done`", check.BATCH_MAX),
+        ("items in `holding`", check.HOLDING_MAX),
         ("`limit` of", check.LIST_MAX),
     ):
         (row,) = [row for row in limits if row.startswith(words)]

@@ -8,18 +8,21 @@ import re
 import shlex
 import shutil
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from dibs import access, config
+from dibs import access, config, keyring
+from dibs.board import connect, make
 from dibs.cli.commands import COMMANDS
 from dibs.cli.parser import build
+from dibs.cli.serving import left_key
 from dibs.server import STOP_SECONDS, guard, workers
 from dibs.server.connection import HEAD_BYTES_MAX, HEAD_SECONDS
 from dibs.server.place import place_of
 from dibs.server.running import KEEP_ALIVE_SECONDS
-from dibs.server.service import WAIT_SECONDS_MAX, WAITING_THREADS
+from dibs.server.service import WAIT_SECONDS_MAX, WAITING_OF_ONE, WAITING_THREADS
 from tests.docs.markdown import blocks, code, prose, read, section, table
 from tests.docs.shop import CALLED, Shop
 from tests.server.process import Serving
@@ -89,7 +92,22 @@ def test_the_configuration_is_accepted() -> None:
     assert place_of(settings).names == ("board.example.org",)
 
 
-def test_the_unit_and_the_container_start_what_there_is() -> None:
+def leaves_a_key(unit: Mapping[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the unit's environment and a home that is out of reach, as under ProtectHome."""
+    assert unit["ProtectHome"] == "true"
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setenv("HOME", "/dev/null")
+    for setting in unit["Environment"].split():
+        name, _, value = setting.partition("=")
+        assert value.startswith(f"/var/lib/{unit['StateDirectory']}/")
+        monkeypatch.setenv(name, str(folder) + value)
+    make(os.environ["DIBS_STORE"])
+    with connect() as board:
+        left_key(board, "http://127.0.0.1:8377", keyring.folder_of(os.environ["DIBS_STORE"]))
+    assert keyring.find("http://127.0.0.1:8377")
+
+
+def test_the_unit_and_the_container_start_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (unit,) = blocks(OPERATIONS, "ini")
     parsed = configparser.ConfigParser(strict=False, interpolation=None)
     parsed.optionxform = str  # type: ignore[assignment,method-assign]
@@ -98,6 +116,7 @@ def test_the_unit_and_the_container_start_what_there_is() -> None:
     program, *rest = service["ExecStart"].split()
     typed_options(" ".join([os.path.basename(program), *rest]))
     assert int(service["TimeoutStopSec"]) > STOP_SECONDS
+    leaves_a_key(service, tmp_path, monkeypatch)
     (container,) = blocks(OPERATIONS, "dockerfile")
     (entry,) = re.findall(r"^ENTRYPOINT \[(.*)\]$", container, re.MULTILINE)
     asked = typed_options(shlex.join(word.strip(' "') for word in entry.split(",")))
@@ -113,7 +132,7 @@ def test_the_figures_are_those_of_the_code() -> None:
         f"{guard.BODY_BYTES_MAX:,} bytes, within {guard.BODY_SECONDS:.0f} seconds",
         f"{HEAD_BYTES_MAX:,} bytes, within {HEAD_SECONDS:.0f} seconds",
         f"{WAIT_SECONDS_MAX:.0f} seconds",
-        f"{WAITING_THREADS}; the next gets 503",
+        f"{WAITING_THREADS}, and {WAITING_OF_ONE} with one key; the next gets 503",
         f"closed after {KEEP_ALIVE_SECONDS} seconds",
     ):
         assert words in limits, words

@@ -90,3 +90,42 @@ def test_no_refusal_tells_a_password(impatient: Dibs, words: tuple[str, ...]) ->
         done = impatient(*line)
         assert done.returncode != 0
         assert SECRET not in done.stdout + done.stderr
+
+
+WRONG_SERVERS = {
+    "no port": f"http://me:{SECRET}@host:port",
+    "a port beyond all": f"http://me:{SECRET}@host:99999",
+    "a broken address": f"http://me:{SECRET}@[::1",
+    "no slashes": "http:127.0.0.1:8377",
+    "no host": "http://",
+    "a host with a space": "http://a b:8377",
+    "a host that is too long": f"https://{'a' * 64}.example.org",
+}
+
+
+@pytest.mark.parametrize("url", WRONG_SERVERS.values(), ids=WRONG_SERVERS.keys())
+def test_a_url_of_a_server_that_is_none_is_refused_without_repeating_it(dibs: Dibs, url: str) -> None:
+    code, error = dibs.refused("list", "--store", url)
+    assert (code, error["code"], error["field"]) == (1, "INVALID", "store")
+    assert "http://127.0.0.1:8377 is right" in error["message"]
+    assert SECRET not in f"{error}"
+
+
+@pytest.mark.parametrize("tail", ["/board", "/v1/", "?a=b", "/#x"])
+def test_what_follows_the_name_of_a_server_is_not_dropped_without_a_word(dibs: Dibs, tail: str) -> None:
+    code, error = dibs.refused("list", "--store", f"http://me:{SECRET}@127.0.0.1:1{tail}")
+    assert (code, error["code"], error["field"]) == (1, "INVALID", "store")
+    assert "http://127.0.0.1:1 is right" in error["message"]
+    assert SECRET not in f"{error}"
+
+
+def test_a_database_does_not_know_who_serves_it(dibs: Dibs) -> None:
+    code, error = dibs.refused("key", "link", "--store", NO_SUCH_SERVER)
+    assert (code, error["code"], error["field"]) == (1, "INVALID", "url")
+    assert "--url" in error["message"]
+    assert SECRET not in f"{error}"
+
+
+def test_a_link_to_what_is_no_server_is_refused(dibs: Dibs) -> None:
+    code, error = dibs.refused("key", "link", "--url", "http://host:port")
+    assert (code, error["code"], error["field"]) == (1, "INVALID", "url")

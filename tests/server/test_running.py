@@ -186,6 +186,10 @@ def test_a_key_that_is_left_is_used_again_while_it_is_good(tmp_path: Path, monke
             left_key(board, here, folder)
             assert keyring.find(here) == keyring.find("http://localhost:8377/") == first
             assert keyring.find(there) is None, "it is sent nowhere else"
+            for mode in (0o640, 0o604, 0o620):
+                os.chmod(path, mode)
+                assert keyring.find(here) is None, "others may have read it, or written it"
+            os.chmod(path, 0o600)
             board.revoke_key(first.split("_")[1])
             left_key(board, here, folder)
             assert keyring.find(here) not in (None, first)

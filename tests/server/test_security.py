@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.cookies import SimpleCookie
+from typing import Any
 
 import pytest
 
@@ -156,6 +157,37 @@ def test_beyond_this_machine_only_with_tls_or_said_aloud() -> None:
     with pytest.raises(Invalid, match="certificate"):
         listen(Place(port=0, certificate="/nowhere/cert.pem", private_key="/nowhere/key.pem"))
     listen(Place(host="0.0.0.0", port=0, insecure=True, names=("board.example.org",))).close()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        " ",
+        "a b",
+        "*.example.org",
+        "board.example.org/dibs",
+        "ftp://board.example.org",
+        "https://",
+        "board.example.org:port",
+        "board.example.org:99999",
+        "me@board.example.org",
+        "[::1",
+        "bücher.example",
+        "a\n",
+    ],
+)
+def test_a_name_that_no_caller_could_use_is_refused(name: str) -> None:
+    with pytest.raises(Invalid, match="no name to call") as caught:
+        listen(Place(port=0, names=(name,)))
+    assert caught.value.facts["field"] == "names"
+
+
+@pytest.mark.parametrize(
+    "name", ["Board.example.org", "board:8443", "https://board.example.org/", "::1", "[::1]:80", "10.0.0.1"]
+)
+def test_a_name_that_callers_use_is_taken(name: str) -> None:
+    listen(Place(port=0, names=(name,))).close()
 
 
 def test_a_port_in_use_is_told_in_one_line(shop: Served) -> None:
@@ -420,6 +452,43 @@ def test_odd_json_is_refused_and_breaks_nothing(shop: Served, body: bytes) -> No
     answer = shop.admin("POST", "/v1/items", raw=body)
     assert answer.status in (400, 422), answer.body[:200]
     assert answer.code in ("INVALID", "NOT_JSON")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"pid": 2**40}, {"pid": -1}, {"start_time": 2**70}, {"pid_namespace": -(2**70)}, {"boot_id": "a\0b"}]
+)
+def test_an_owner_that_cannot_be_is_refused(shop: Served, wrong: dict[str, Any]) -> None:
+    owner = {"boot_id": "b", "pid_namespace": 1, "pid": 1, "start_time": 1}
+    answer = shop.admin("POST", "/v1/sessions", {"agent": "coder", "owner": {**owner, **wrong}})
+    assert (answer.status, answer.code, answer.json["facts"]["field"]) == (422, "INVALID", "owner")
+    assert shop.admin("POST", "/v1/sessions", {"agent": "coder", "owner": owner}).status == 200
+
+
+def test_what_is_too_much_to_hold_is_refused_at_once(shop: Served) -> None:
+    shop.board.start_session("coder", id="greedy")
+    holding = {f"item-{number}": None for number in range(10_001)}
+    for path in ("/v1/heartbeat", "/v1/done_many"):
+        answer = shop.admin("POST", path, {"session": "greedy", "holding": holding})
+        assert (answer.status, answer.code, answer.json["facts"]["field"]) == (422, "INVALID", "holding")
+
+
+def test_half_a_key_is_none(shop: Served) -> None:
+    for half, missing in (({"id": "0123456789"}, "digest"), ({"digest": "0" * 64}, "id")):
+        answer = shop.admin("POST", "/v1/keys", {"role": "viewer", **half})
+        assert (answer.status, answer.code, answer.json["facts"]["field"]) == (422, "INVALID", missing)
+
+
+def test_odd_ids_in_a_query_are_no_ids(shop: Served) -> None:
+    for id in ("%00", "a%20b", "a" * 5000, ""):
+        answer = shop.admin("GET", f"/v1/due?item={id}")
+        assert (answer.status, answer.code, answer.json["facts"]["field"]) == (422, "INVALID", "item"), id
+    assert shop.admin("GET", "/v1/due?item=unknown").status == 200
+
+
+def test_the_machine_of_a_session_is_the_callers_to_say(shop: Served) -> None:
+    silent = shop.admin.ok("POST", "/v1/sessions", {"agent": "coder", "id": "silent"})
+    assert silent["host"] == "", "where the server runs says nothing of its callers"
+    assert shop.admin.ok("POST", "/v1/sessions", {"agent": "coder", "id": "told", "host": "there"})["host"] == "there"
 
 
 def test_of_a_field_said_twice_the_one_that_is_checked_is_the_one_that_counts(shop: Served) -> None:

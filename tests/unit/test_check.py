@@ -9,6 +9,7 @@ import pytest
 
 from dibs import check
 from dibs.errors import Invalid
+from dibs.model import Owner
 
 NEVER_WORDS = ["", " ", "-a", ".a", "a b", "ä", "a\0", "a\n", "\ud800", "x" * 129, 5, None, b"a", ["a"]]
 
@@ -52,6 +53,44 @@ def test_what_is_finished_is_named_with_its_token() -> None:
             check.finished(given)
     with pytest.raises(Invalid, match="1000"):
         check.finished({f"item-{number}": 1 for number in range(1001)})
+
+
+def test_what_is_held_is_named_with_or_without_its_token_and_is_not_endless() -> None:
+    assert check.holding({"b": None, "a": 1}) == {"b": None, "a": 1}
+    for given in ({"a": 0}, {"a b": 1}, ["a"], "a", None):
+        with pytest.raises(Invalid):
+            check.holding(given)
+    check.holding({f"item-{number}": None for number in range(10_000)})
+    with pytest.raises(Invalid, match="10000") as caught:
+        check.holding({f"item-{number}": None for number in range(10_001)})
+    assert caught.value.facts["field"] == "holding"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("boot_id", ""),
+        ("boot_id", "a\0"),
+        ("boot_id", "\ud800"),
+        ("boot_id", "x" * 129),
+        ("pid_namespace", -1),
+        ("pid_namespace", 2**64),
+        ("pid", 0),
+        ("pid", -1),
+        ("pid", 2**31),
+        ("pid", 2**40),
+        ("pid", True),
+        ("start_time", -1),
+        ("start_time", 2**64),
+    ],
+)
+def test_an_owner_is_a_process_that_there_could_be(field: str, value: Any) -> None:
+    sound = Owner(boot_id="00000000-0000-4000-8000-000000000000", pid_namespace=2**32, pid=2**31 - 1, start_time=0)
+    assert check.owner(sound) == sound
+    for wrong in (sound.replace(**{field: value}), sound.as_dict()):
+        with pytest.raises(Invalid) as caught:
+            check.owner(wrong)
+        assert caught.value.facts["field"] == "owner"
 
 
 @pytest.mark.parametrize("given", ["", "   ", "two\nlines", "a\rb", "x" * 501, "nul\0", "\ud800", 5, None])

@@ -29,6 +29,11 @@ def test_a_process_that_ended_is_dead() -> None:
         owner.of(child.pid)
 
 
+def test_what_cannot_be_a_pid_is_not_proven_dead() -> None:
+    """Also of a board that was filled from a file, past every check."""
+    assert owner.find_dead([("s", owner.of(os.getpid()).replace(pid=2**40))]) == []
+
+
 def test_a_process_that_only_waits_to_be_reaped_is_dead() -> None:
     child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     theirs = owner.of(child.pid)

@@ -9,7 +9,7 @@ from dibs.board import default_url
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import ago, table, terminal_columns
-from dibs.errors import StoreUnavailable
+from dibs.errors import Invalid, StoreUnavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +91,11 @@ def _server_of(url: str) -> str:
     if url.startswith(("http://", "https://")):
         return url
     folder = keyring.folder_of(url)
-    found = None if folder is None else keyring.served_at(folder)
+    if folder is None:
+        raise Invalid(
+            f"{location.shown(url)} does not know where it is served; name the server with --url", field="url"
+        )
+    found = keyring.served_at(folder)
     if found is None:
         raise StoreUnavailable(
             f"nobody serves {location.shown(url)} here; start it with dibs serve, or name the server with --url"
@@ -104,10 +108,15 @@ def _reach(url: str) -> None:
     import socket
     from urllib.parse import urlsplit
 
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
-        socket.create_connection((parts.hostname or "", port), REACH_SECONDS).close()
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        host = ""
+    if not host:
+        raise Invalid("this is no URL of a server; http://127.0.0.1:8377 is right", field="url")
+    try:
+        socket.create_connection((host, port), REACH_SECONDS).close()
     except OSError as error:
         raise StoreUnavailable(f"no server answers at {url}; start it with: dibs serve") from error
 

@@ -24,13 +24,22 @@ TRUSTED_MAX = 10_000
 NEEDS_KEY = "this needs a key that is good: as DIBS_KEY, or Authorization: Bearer KEY (dibs key create makes one)"
 
 
-class Caller(Value):
-    """`by_cookie`: a browser, which sends its cookie whether the person meant it or not."""
+def secret_of(request: Request) -> str:
+    """The secret that came along. A cookie counts only where there is no Authorization header at all: only there the
+    guard has asked where a change comes from."""
+    said = request.headers.get("authorization")
+    if said is None:
+        return request.cookies.get(COOKIE, "").strip()
+    kind, _, secret = said.partition(" ")
+    if kind.lower() != "bearer":
+        raise Unauthenticated("the Authorization header is: Bearer KEY")
+    return secret.strip()
 
+
+class Caller(Value):
     key: str
     role: str
     agent: str | None
-    by_cookie: bool
 
     @property
     def actor(self) -> str:
@@ -46,15 +55,14 @@ class Callers:
 
     def known(self, request: Request) -> Caller:
         """Whose request it is. May ask the store: not for the event loop."""
-        secret, by_cookie = self._told(request)
-        key = self._good(secret)
+        key = self._good(secret_of(request))
         if key is None or key.role == access.LOGIN:
             raise Unauthenticated(NEEDS_KEY)
-        return Caller(key=key.id, role=key.role, agent=key.agent, by_cookie=by_cookie)
+        return Caller(key=key.id, role=key.role, agent=key.agent)
 
     def is_trusted(self, request: Request) -> bool:
         """Whether its key was found good just now. Asks nobody."""
-        return self._just_trusted(access.digest(self._told(request)[0])) is not None
+        return self._just_trusted(access.digest(secret_of(request))) is not None
 
     def signed_in(self, code: str, seconds: float) -> str | None:
         """A new secret for a browser in exchange for a login code, which is good once."""
@@ -95,17 +103,6 @@ class Callers:
     def _just_trusted(self, digest: str) -> Key | None:
         until, key = self._trusted.get(digest, (0.0, None))
         return key if until > time.monotonic() else None
-
-    def _told(self, request: Request) -> tuple[str, bool]:
-        """The secret that came along, and whether in a cookie: one counts only where there is no Authorization header
-        at all, since only there the guard has asked where a change comes from."""
-        said = request.headers.get("authorization")
-        if said is None:
-            return request.cookies.get(COOKIE, ""), True
-        kind, _, secret = said.partition(" ")
-        if kind.lower() != "bearer":
-            raise Unauthenticated("the Authorization header is: Bearer KEY")
-        return secret.strip(), False
 
     # What it may
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Sequence
 
@@ -19,6 +20,12 @@ AWAY_SECONDS = 0.5
 
 class Stopping(StoreUnavailable):
     """The server is going down; another, or the next one, goes on."""
+
+
+class Left(StoreUnavailable):
+    """Who asked is gone, and is given nothing. The status is told to nobody but the log."""
+
+    http_status = 499
 
 
 class Feed:
@@ -44,6 +51,10 @@ class Feed:
         self.newest = latest[-1].id if latest else 0
         self._thread.start()
 
+    @property
+    def is_followed(self) -> bool:
+        return self._thread.is_alive()
+
     def stop(self) -> None:
         """Everybody who waits is sent home."""
         with self._changed:
@@ -58,12 +69,23 @@ class Feed:
     # For threads
 
     def watch(self, session: str | None = None) -> Watch:
-        return SharedWatch(self)
+        return SharedWatch(self, threading.Event())
 
-    def wait(self, seen: int, timeout_seconds: float) -> int:
+    def watch_until(self, left: threading.Event) -> Callable[[str | None], Watch]:
+        """Watches for somebody who may leave before the time is up."""
+        return lambda session: SharedWatch(self, left)
+
+    def leave(self, left: threading.Event) -> None:
+        with self._changed:
+            left.set()
+            self._changed.notify_all()
+
+    def wait(self, seen: int, left: threading.Event, timeout_seconds: float) -> int:
         """The round that is going on, once it is another than `seen` or the time is up."""
         with self._changed:
-            self._changed.wait_for(lambda: self._round != seen or self.stopping, timeout_seconds)
+            self._changed.wait_for(lambda: self._round != seen or self.stopping or left.is_set(), timeout_seconds)
+            if left.is_set():
+                raise Left("whoever asked has left")
             if self.stopping:
                 raise Stopping("the server is stopping; ask again", retry_after_seconds=1)
             return self._round
@@ -87,14 +109,14 @@ class Feed:
                     watch = self._board.store.watch()
                 self._take_in()
                 watch.wait(LOOK_SECONDS)
-            except DibsError:
-                # The store is away; whoever asks is told so by the store itself.
-                if watch is not None:
-                    watch.close()
-                    watch = None
+            except Exception as error:
+                # The store is away; whoever asks is told so by the store itself. Anything else is for the log.
+                if not isinstance(error, DibsError):
+                    logging.exception("the feed could not be followed, and is tried again")
+                _close(watch)
+                watch = None
                 self.wait_for_stop(AWAY_SECONDS)
-        if watch is not None:
-            watch.close()
+        _close(watch)
 
     def _take_in(self) -> None:
         while not self.stopping:
@@ -130,15 +152,23 @@ class Feed:
             call()
 
 
+def _close(watch: Watch | None) -> None:
+    if watch is not None:
+        try:
+            watch.close()
+        except Exception:
+            logging.exception("a watch could not be closed")
+
+
 class SharedWatch(Watch):
     """Woken by the one thread that watches."""
 
-    def __init__(self, feed: Feed) -> None:
-        self._feed = feed
+    def __init__(self, feed: Feed, left: threading.Event) -> None:
+        self._feed, self._left = feed, left
         self._seen = feed._round
 
     def wait(self, timeout_seconds: float) -> bool:
-        before, self._seen = self._seen, self._feed.wait(self._seen, timeout_seconds)
+        before, self._seen = self._seen, self._feed.wait(self._seen, self._left, timeout_seconds)
         return self._seen != before
 
     def close(self) -> None:

@@ -77,6 +77,8 @@ def routes(service: Service) -> APIRouter:
     async def readyz() -> Response:
         if service.feed.stopping:
             raise StoreUnavailable("the server is stopping", retry_after_seconds=1)
+        if not service.is_whole:
+            raise StoreUnavailable("a part of the server has ended; it has to be started again")
         await service.run(lambda: service.board.store.due_seconds())
         return answered({"ready": True})
 

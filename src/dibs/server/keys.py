@@ -9,6 +9,7 @@ from fastapi.responses import Response
 
 from dibs import access, wire
 from dibs.access import ADMIN, VIEWER
+from dibs.errors import Invalid
 from dibs.model import Key
 from dibs.server import samples, schemas
 from dibs.server.keyed import keyed
@@ -81,6 +82,9 @@ def routes(service: Service) -> APIRouter:
     async def create_key(request: Request, body: NewKey) -> Response:
         def create() -> dict[str, Any]:
             service.callers.need(service.caller(request), ADMIN)
+            if (body.digest is None) != (body.id is None):
+                missing = "digest" if body.digest is None else "id"
+                raise Invalid("a key that somebody else made has an id and a digest", field=missing)
             if body.digest is not None and body.id is not None:
                 return shown(service.board.keep_key(body.id, body.role, body.agent, body.digest, body.seconds))
             key, secret = service.board.create_key(body.role, agent=body.agent, seconds=body.seconds)

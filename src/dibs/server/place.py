@@ -70,6 +70,13 @@ def _check(place: Place) -> None:
         )
     if place.host in EVERY and not place.names:
         raise Invalid(f"{place.host} is no name to call a server by: say which are, with --name NAME", field="names")
+    for name in place.names:
+        if not _is_name(name):
+            raise Invalid(
+                f"{name!r} is no name to call a server by; board.example.org, board.example.org:8443 or"
+                " https://board.example.org is",
+                field="names",
+            )
     if place.certificate is not None:
         import ssl
 
@@ -128,6 +135,22 @@ def _named(place: Place, port: int) -> list[tuple[str, str]]:
         if not scheme and not _has_port(host):
             found.append((scheme, f"{host}:{port}"))
     return found
+
+
+def _is_name(name: str) -> bool:
+    """Whether a Host header could ever be just this: compared letter by letter, so no path and no wildcard."""
+    from urllib.parse import urlsplit
+
+    scheme, _, host = name.rstrip("/").lower().rpartition("://")
+    host = host if _has_port(host) else _bracketed(host)
+    try:
+        parts = urlsplit(f"//{host}")
+        named, port = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    signs = "-._:" if host.startswith("[") else "-._"
+    known = named.isascii() and all(sign.isalnum() or sign in signs for sign in named) and "@" not in host
+    return bool(named) and known and port != 0 and parts.netloc == host and scheme in ("", "http", "https")
 
 
 def _bracketed(name: str) -> str:

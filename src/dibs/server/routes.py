@@ -104,18 +104,22 @@ def _endpoint(service: Service, verb: Verb) -> Callable[..., Awaitable[Response]
             asked["wait_seconds"] = wait
         request_id = request.headers.get(IDEMPOTENCY_KEY)
 
-        def work() -> Any:
+        def work(board: Board) -> Any:
             caller = service.caller(request)
             with traced(verb.name, asked, request.headers):
-                return call(service, caller, verb, asked, request_id)
+                return call(service, board, caller, verb, asked, request_id)
 
-        return answered(await service.run(work, waits=bool(asked.get("wait_seconds"))))
+        if asked.get("wait_seconds"):
+            return answered(await service.wait(request, work))
+        return answered(await service.run(lambda: work(service.board)))
 
     endpoint.__name__ = verb.name
     return endpoint
 
 
-def call(service: Service, caller: Caller, verb: Verb, asked: dict[str, Any], request_id: str | None) -> Any:
+def call(
+    service: Service, board: Board, caller: Caller, verb: Verb, asked: dict[str, Any], request_id: str | None
+) -> Any:
     """Do a verb for a caller, held against what its key allows."""
     service.callers.need(caller, verb.role)
     takes = _takes(verb.name)
@@ -133,7 +137,7 @@ def call(service: Service, caller: Caller, verb: Verb, asked: dict[str, Any], re
         asked["request_id"] = request_id
     if asked.get("wait_seconds"):
         asked["wait_seconds"] = min(asked["wait_seconds"], service.wait_seconds_max)
-    return getattr(service.board, verb.name)(**asked)
+    return getattr(board, verb.name)(**asked)
 
 
 @functools.cache
@@ -144,6 +148,8 @@ def _takes(verb: str) -> frozenset[str]:
 def _started_by(service: Service, caller: Caller, asked: dict[str, Any]) -> dict[str, Any]:
     owner = asked.get("owner")
     return {
+        # Where it runs is the caller's to say: this machine is the server's.
+        "host": "",
         **asked,
         "agent": service.callers.agent_of(caller, asked.get("agent")),
         "owner": None if owner is None else Owner(**owner),

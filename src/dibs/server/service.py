@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 from fastapi import Request
 
+from dibs import access
 from dibs.board import Board
 from dibs.config import SERVER_DEFAULTS, Settings
 from dibs.errors import DibsError, StoreUnavailable
-from dibs.server.callers import Caller, Callers
+from dibs.server.callers import Caller, Callers, secret_of
 from dibs.server.feed import AWAY_SECONDS, LOOK_SECONDS, Feed
 from dibs.store.contract import Store
 from dibs.value import Value
@@ -24,6 +28,8 @@ T = TypeVar("T")
 #: As many verbs at once as can share a commit; those who wait have threads of their own, so that they keep nobody out.
 VERB_THREADS = 32
 WAITING_THREADS = 256
+#: So many of them with one key: nobody takes all the room.
+WAITING_OF_ONE = 128
 #: Longer ones are cut by whatever lies between a client and a server.
 WAIT_SECONDS_MAX = 60.0
 #: What is due and cannot be moved on, for whatever reason, is not tried more often than this.
@@ -62,13 +68,19 @@ class Service:
         self.callers = Callers(self.board)
         self._verbs = ThreadPoolExecutor(VERB_THREADS, "verb")
         self._waits = ThreadPoolExecutor(WAITING_THREADS, "wait")
-        self._waiting = 0
+        #: How many wait, by the digest of their key.
+        self._waiting: Counter[str] = Counter()
         self._sweeper = threading.Thread(target=self._sweep, name="sweep", daemon=True)
 
     def start(self) -> None:
         self.feed.start()
         if self._sweeps:
             self._sweeper.start()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything runs that was started."""
+        return self.feed.is_followed and (self._sweeper.is_alive() or not self._sweeps)
 
     def stop(self) -> None:
         self.feed.stop()
@@ -90,18 +102,39 @@ class Service:
         if not self.callers.is_trusted(request):
             await self.run(lambda: self.callers.known(request))
 
-    async def run(self, work: Callable[[], T], *, waits: bool = False) -> T:
+    async def run(self, work: Callable[[], T]) -> T:
         """Do something that takes its time, without holding up the event loop."""
-        loop = asyncio.get_running_loop()
-        if not waits:
-            return await loop.run_in_executor(self._verbs, work)
-        if self._waiting >= WAITING_THREADS:
+        return await asyncio.get_running_loop().run_in_executor(self._verbs, work)
+
+    async def wait(self, request: Request, work: Callable[[Board], T]) -> T:
+        """Do something that waits, on a board that waits for nobody who left."""
+        left = threading.Event()
+        board = Board(self.board.store, self.settings, actor="dibs", watch=self.feed.watch_until(left))
+        with self._room_for(request):
+            listening = asyncio.ensure_future(self._note_leaving(request, left))
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._waits, work, board)
+            finally:
+                listening.cancel()
+
+    @contextmanager
+    def _room_for(self, request: Request) -> Iterator[None]:
+        """Counted before anybody asks whether the key is good, which takes a thread."""
+        key = access.digest(secret_of(request))
+        if self._waiting.total() >= WAITING_THREADS:
             raise StoreUnavailable(f"{WAITING_THREADS} are waiting here already", retry_after_seconds=1)
-        self._waiting += 1
+        if self._waiting[key] >= WAITING_OF_ONE:
+            raise StoreUnavailable(f"{WAITING_OF_ONE} are waiting with this key already", retry_after_seconds=1)
+        self._waiting[key] += 1
         try:
-            return await loop.run_in_executor(self._waits, work)
+            yield
         finally:
-            self._waiting -= 1
+            self._waiting -= Counter([key])
+
+    async def _note_leaving(self, request: Request, left: threading.Event) -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass  # the rest of a body that nobody read
+        self.feed.leave(left)
 
     def _sweep(self) -> None:
         """Move on what time has done to the board, when it has, so that those who watch see it then."""
@@ -120,3 +153,7 @@ class Service:
                     self.board.bury_the_dead()
             except DibsError:
                 self.feed.wait_for_stop(AWAY_SECONDS)
+            except Exception:
+                # Whatever it was about, the rest of the board is moved on all the same.
+                logging.exception("the sweep failed, and is tried again")
+                self.feed.wait_for_stop(LOOK_SECONDS)

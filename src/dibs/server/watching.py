@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
+from dibs import check
 from dibs.access import VIEWER
 from dibs.server import samples, schemas
 from dibs.server.routes import REFUSALS, answered
@@ -51,7 +52,8 @@ def routes(service: Service) -> APIRouter:
     async def due(request: Request, item: str | None = None) -> Response:
         def look() -> dict[str, Any]:
             service.callers.need(service.caller(request), VIEWER)
-            return {"due_seconds": service.board.store.due_seconds(item)}
+            known = None if item is None else check.item_id(item, "item")
+            return {"due_seconds": service.board.store.due_seconds(known)}
 
         return answered(await service.run(look))
 

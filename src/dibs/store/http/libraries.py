@@ -6,10 +6,12 @@ Both keep connections open.
 from __future__ import annotations
 
 import http.client
+import ssl
 import threading
 import time
 from urllib.parse import urlsplit
 
+from dibs.errors import StoreUnusable
 from dibs.store.http.sending import CONNECT_SECONDS, IDLE_MAX, IDLE_SECONDS, Lost, Reply, Sender
 
 TYPE_CHECKING = False
@@ -84,17 +86,14 @@ class LibrarySender(Sender):
             connection = self._made()
             connection.connect()
         except OSError as error:
-            raise Lost(error, sent=False) from error
+            raise _unconnected(error) from error
         connection.sock.settimeout(timeout_seconds)
         return connection
 
     def _made(self) -> http.client.HTTPConnection:
         if not self._secure:
             return http.client.HTTPConnection(self._host, self._port, timeout=CONNECT_SECONDS)
-        import ssl
-
-        context = ssl.create_default_context()
-        return http.client.HTTPSConnection(self._host, self._port, timeout=CONNECT_SECONDS, context=context)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=CONNECT_SECONDS, context=_trusting())
 
     def _ask(
         self, connection: http.client.HTTPConnection, method: str, path: str, headers: dict[str, str], body: Body
@@ -128,7 +127,7 @@ class PooledSender(LibrarySender):
         try:
             answer = self._client.request(method, path, headers=headers, content=body, timeout=timeout)
         except (self._http.ConnectError, self._http.ConnectTimeout, self._http.PoolTimeout) as error:
-            raise Lost(error, sent=False) from error
+            raise _unconnected(error) from error
         except self._http.TransportError as error:
             raise Lost(error, sent=True) from error
         kind = answer.headers.get("content-type", "").partition(";")[0]
@@ -144,4 +143,20 @@ class PooledSender(LibrarySender):
 
     def _opened(self) -> Any:
         limits = self._http.Limits(max_keepalive_connections=IDLE_MAX, keepalive_expiry=IDLE_SECONDS)
-        return self._http.Client(base_url=self._url, limits=limits, trust_env=False)
+        verify = _trusting() if self._secure else True
+        return self._http.Client(base_url=self._url, limits=limits, verify=verify, trust_env=False)
+
+
+def _trusting() -> ssl.SSLContext:
+    """As everything else on the machine does: what the system trusts, or what `SSL_CERT_FILE` names."""
+    return ssl.create_default_context()
+
+
+def _unconnected(error: Exception) -> Exception:
+    if "CERTIFICATE_VERIFY_FAILED" not in str(error):
+        return Lost(error, sent=False)
+    # Asked again, it would be the same.
+    why = str(error).partition("verify failed: ")[2].partition(" (_ssl")[0]
+    return StoreUnusable(
+        f"the server's certificate is not trusted ({why or error}); SSL_CERT_FILE names the file of one that is to be"
+    )

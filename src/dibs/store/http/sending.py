@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from dibs.errors import StoreUnusable
+from dibs.errors import Invalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 5.0
 IDLE_MAX = 16
+#: Of a part of a host's name; a longer one cannot even be looked up.
+LABEL_MAX = 63
 #: A server closes what was quiet for five seconds; a request on such a connection might be lost.
 IDLE_SECONDS = 4.0
 
@@ -27,6 +29,23 @@ class Lost(Exception):
     def __init__(self, why: object, *, sent: bool) -> None:
         super().__init__(str(why) or type(why).__name__)
         self.sent = sent
+
+
+def check(url: str) -> None:
+    """It names a server, and nothing but that. Not repeated in a refusal: somebody may have put a password in it."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        host, port = "", None
+    is_host = host.isascii() and host.isprintable() and " " not in host
+    if port == 0 or not is_host or not all(0 < len(label) <= LABEL_MAX for label in host.rstrip(".").split(".")):
+        raise Invalid("this is no URL of a server; http://127.0.0.1:8377 is right", field="store")
+    if parts.path or parts.query or parts.fragment:
+        right = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        raise Invalid(f"a server's URL ends with its name and port: {right} is right", field="store")
 
 
 class Reply:
@@ -51,12 +70,8 @@ class Sender(ABC):
 
 
 def sender(url: str, *, lean: bool) -> Sender:
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(url)
-    if not parts.hostname:
-        raise StoreUnusable("this is no URL of a server; http://127.0.0.1:8377 is right")
-    if lean and parts.scheme == "http":
+    check(url)
+    if lean and url.startswith("http:"):
         from dibs.store.http.plain import PlainSender
 
         return PlainSender(url)

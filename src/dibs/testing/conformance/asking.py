@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from dibs.check import BATCH_MAX
 from dibs.errors import DibsError
 
 TYPE_CHECKING = False
@@ -28,7 +29,8 @@ def session(board: Board, agent: str = "coder", **kwargs: Any) -> str:
 
 def added(board: Board, *ids: str, **fields: Any) -> None:
     """Items under these ids, in this order."""
-    board.add_many([{"id": id, "title": f"do {id}", **fields} for id in ids])
+    for start in range(0, len(ids), BATCH_MAX):
+        board.add_many([{"id": id, "title": f"do {id}", **fields} for id in ids[start : start + BATCH_MAX]])
 
 
 def refused(kind: type[E], verb: Callable[..., object], *args: Any, **kwargs: Any) -> E:

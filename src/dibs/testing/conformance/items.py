@@ -94,6 +94,9 @@ class TestItems:
         wanted = [f"item-{number:04}" for number in range(1000, 0, -1)]
         assert ids(board.add_many({"id": id, "title": id} for id in wanted)) == wanted
         assert ids(board.list()) == wanted
+        refusal = refused(Invalid, board.add_many, [{"id": f"more-{number}", "title": "x"} for number in range(1001)])
+        assert refusal.facts["field"] == "items"
+        assert ids(board.list()) == wanted
 
     def test_an_unknown_item_is_not_found_by_any_verb(self, harness: Harness) -> None:
         board = harness.board()

@@ -1,0 +1,113 @@
+"""What the server does by itself, with nobody asking: it moves on what time has done, buries the dead, and survives its
+own mistakes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dibs.errors import StoreUnavailable
+from dibs.server import feed as feed_module
+from dibs.server import health
+from dibs.server import service as service_module
+from dibs.server.service import Service
+from dibs.testing import sqlite
+from dibs.testing.sqlite import SqliteHarness
+
+PATIENCE_SECONDS = 20
+
+
+class Once:
+    """A call that fails the first time, as nothing of ours is meant to."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+        self.failed = threading.Event()
+        self.went_on = threading.Event()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self.failed.is_set():
+            self.failed.set()
+            raise OverflowError("a mistake of ours")
+        self.went_on.set()
+        return self._call(*args, **kwargs)
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[SqliteHarness]:
+    with sqlite.harness(tmp_path) as harness:
+        yield harness
+
+
+@contextmanager
+def going(service: Service) -> Iterator[None]:
+    """It runs, without a web server."""
+    loop = asyncio.new_event_loop()
+
+    async def start() -> None:
+        service.start()
+
+    loop.run_until_complete(start())
+    try:
+        yield
+    finally:
+        service.stop()
+        service._sweeper.join(PATIENCE_SECONDS)
+        service.feed._thread.join(PATIENCE_SECONDS)
+        loop.close()
+
+
+def ready(service: Service) -> Any:
+    """What /readyz answers."""
+    (route,) = [one for one in health.routes(service).routes if getattr(one, "path", "") == "/readyz"]
+    return asyncio.run(route.endpoint())  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_module, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(feed_module, "AWAY_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_mistake_of_ours_ends_neither_sweeper_nor_follower(
+    harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    board = harness.board()
+    service = Service(board.store, board.settings)
+    burying, following = Once(service.board.bury_the_dead), Once(service.feed._take_in)
+    monkeypatch.setattr(service.board, "bury_the_dead", burying)
+    monkeypatch.setattr(service.feed, "_take_in", following)
+    with caplog.at_level(logging.ERROR), going(service):
+        assert burying.went_on.wait(PATIENCE_SECONDS)
+        assert following.went_on.wait(PATIENCE_SECONDS)
+        assert ready(service).status_code == 200
+    said = [record.getMessage() for record in caplog.records if record.exc_info]
+    assert sorted(words.split(",")[0] for words in said) == ["the feed could not be followed", "the sweep failed"]
+
+
+@pytest.mark.parametrize("gone", ["sweeper", "follower"])
+def test_a_server_of_which_something_ended_is_not_ready(
+    harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    board = harness.board()
+    service = Service(board.store, board.settings)
+    ended = threading.Thread(target=lambda: None)
+    ended.start()
+    ended.join()
+    with going(service):
+        assert ready(service).status_code == 200
+        with monkeypatch.context() as patched:
+            if gone == "sweeper":
+                patched.setattr(service, "_sweeper", ended)
+            else:
+                patched.setattr(service.feed, "_thread", ended)
+            with pytest.raises(StoreUnavailable, match="ended"):
+                ready(service)

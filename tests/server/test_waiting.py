@@ -1,0 +1,146 @@
+"""Those who wait at a server: who hangs up makes room at once and is given nothing, and nobody takes all the room."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import Request
+
+from dibs.board import Board
+from dibs.errors import StoreUnavailable
+from dibs.server import service as service_module
+from dibs.server.feed import Left
+from dibs.server.guard import Message
+from dibs.server.service import Service
+from dibs.testing import sqlite
+from dibs.testing.http import Host
+from tests.server.attacking import PATIENCE_SECONDS, Served, served
+
+#: Longer than any test is waited for: who is not told that its caller left is found out.
+WAIT_SECONDS = 10 * PATIENCE_SECONDS
+
+
+class Asking:
+    """Somebody with a key who asks, and may leave."""
+
+    def __init__(self, key: str) -> None:
+        self._leaves = asyncio.Event()
+        headers = [(b"authorization", f"Bearer {key}".encode())]
+        self.request = Request({"type": "http", "method": "POST", "headers": headers}, self._receive)
+
+    def leave(self) -> None:
+        self._leaves.set()
+
+    async def _receive(self) -> Message:
+        await self._leaves.wait()
+        return {"type": "http.disconnect"}
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    with sqlite.harness(tmp_path) as harness:
+        board = harness.board()
+        board.start_session("coder", id="me")
+        yield Service(board.store, board.settings, sweeps=False)
+
+
+async def within(work: asyncio.Future[Any]) -> Any:
+    return await asyncio.wait_for(asyncio.shield(work), PATIENCE_SECONDS)
+
+
+def test_who_hangs_up_is_given_nothing(service: Service) -> None:
+    async def look() -> None:
+        service.start()
+        caller, looked = Asking("k"), threading.Event()
+
+        def work(board: Board) -> object:
+            looked.set()
+            return board.next(session="me", wait_seconds=WAIT_SECONDS)
+
+        waiting = asyncio.ensure_future(service.wait(caller.request, work))
+        assert await service.run(lambda: looked.wait(PATIENCE_SECONDS))
+        caller.leave()
+        with pytest.raises(Left):
+            await within(waiting)
+        await service.run(lambda: service.board.add("T", id="t"))
+        assert (await service.run(lambda: service.board.get("t"))).item.status == "ready"
+
+    try:
+        asyncio.run(look())
+    finally:
+        service.close()
+
+
+def test_nobody_takes_all_the_room_and_who_leaves_makes_room(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_module, "WAITING_OF_ONE", 2)
+    monkeypatch.setattr(service_module, "WAITING_THREADS", 3)
+
+    async def look() -> None:
+        service.start()
+        callers = [Asking(key) for key in ("one", "one", "one", "other", "third")]
+        begun = [
+            asyncio.ensure_future(
+                service.wait(caller.request, lambda board: board.next(session="me", wait_seconds=WAIT_SECONDS))
+            )
+            for caller in callers
+        ]
+        with pytest.raises(StoreUnavailable, match="2 are waiting with this key") as refused:
+            await within(begun[2])
+        assert refused.value.facts == {"retry_after_seconds": 1}
+        with pytest.raises(StoreUnavailable, match="3 are waiting here"):
+            await within(begun[4])
+        callers[0].leave()
+        with pytest.raises(Left):
+            await within(begun[0])
+        assert await service.wait(callers[2].request, lambda board: board.next(session="me")) == ()
+        assert not any(begun[still].done() for still in (1, 3))
+        service.stop()
+        await asyncio.gather(*begun, return_exceptions=True)
+
+    try:
+        asyncio.run(look())
+    finally:
+        service.close()
+
+
+@pytest.fixture
+def shop(http_host: Host, tmp_path: Path) -> Iterator[Served]:
+    with served(http_host, tmp_path) as found:
+        yield found
+
+
+def test_a_place_in_a_queue_is_given_up_by_who_hangs_up(shop: Served) -> None:
+    """Over the wire, behind the guard: the ticket goes with the connection."""
+    caller = shop.admin
+    for session in ("holder", "s"):
+        shop.board.start_session("coder", id=session)
+    shop.board.add("T", id="t")
+    shop.board.claim("t", session="holder")
+    body = json.dumps({"session": "s"})
+    waiting = socket.create_connection((caller.host, caller.port), PATIENCE_SECONDS)
+    waiting.sendall(
+        f"POST /v1/items/t/claim?wait=60 HTTP/1.1\r\nHost: {caller.host}:{caller.port}\r\n"
+        f"Authorization: Bearer {caller.key}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
+    )
+    _until(shop, waiters=1)
+    waiting.close()
+    _until(shop, waiters=0)
+    shop.board.done("t", session="holder")
+    assert shop.board.get("t").item.status == "done"
+
+
+def _until(shop: Served, *, waiters: int) -> None:
+    after = 0
+    for _ in range(PATIENCE_SECONDS):
+        if len(shop.board.get("t").waiters) == waiters:
+            return
+        after = shop.admin.ok("GET", f"/v1/watch?after={after}&wait=1")["event"]
+    raise AssertionError(f"there are not {waiters} waiters")
