@@ -212,8 +212,9 @@ class TestTime:
                 ended.append("cancelled")
                 raise
 
-        assert Ran(worker, once=True).join() == {"timed_out": 1}
-        until(lambda: ended == ["cancelled"])
+        with running(worker):
+            until(lambda: ended == ["cancelled"])  # by its time, and not because everybody leaves
+        assert worker.tally == {"timed_out": 1}
         assert statuses(board) == {"slow": "failed"}
 
     def test_a_lost_claim_ends_the_work_and_not_the_worker(self, board: Board) -> None:
