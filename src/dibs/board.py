@@ -723,6 +723,7 @@ class Board:
         if wait_seconds <= 0:
             return ()
         watch = self.watch()
+        buried = time.monotonic()
         try:
             while True:
                 # Looked at again once the watch stands, so that nothing can slip in between.
@@ -731,8 +732,11 @@ class Board:
                 if grants or left <= 0:
                     return grants
                 due = self.store.due_seconds()
-                watch.wait(min(left, OWNER_LOOK_SECONDS if due is None else min(due, OWNER_LOOK_SECONDS)))
-                self.bury_the_dead()
+                woken = watch.wait(min(left, OWNER_LOOK_SECONDS if due is None else min(due, OWNER_LOOK_SECONDS)))
+                # Who was woken is in a hurry, and looks for what woke it first.
+                if not woken or time.monotonic() - buried > OWNER_LOOK_SECONDS:
+                    self.bury_the_dead()
+                    buried = time.monotonic()
         finally:
             watch.close()
 

@@ -40,7 +40,7 @@ def claim_in_turn(
     waits = True
     try:
         standing = store.wait(item, session=session, ttl_seconds=TICKET_SECONDS)
-        renewed = time.monotonic()
+        renewed = buried = time.monotonic()
         while True:
             if standing.offered:
                 grant = claim()
@@ -53,12 +53,16 @@ def claim_in_turn(
                 return claim()
             due = store.due_seconds(item)
             # An offer to somebody else may wake only them: one look within its time tells when it lapses.
-            watch.wait(min(left, RENEW_SECONDS, accept_seconds, RENEW_SECONDS if due is None else due))
-            bury_the_dead()
+            woken = watch.wait(min(left, RENEW_SECONDS, accept_seconds, RENEW_SECONDS if due is None else due))
+            if not woken or time.monotonic() - buried > RENEW_SECONDS:
+                bury_the_dead()
+                buried = time.monotonic()
             standing = store.ticket(item, session=session)
             if standing.status in ENDED:
                 waits = False
                 raise _over(item, standing)
+            if standing.offered:
+                continue  # its turn: whatever else there is to know can wait
             # What time has done to the item is recorded by whoever asks for it, and a ticket asks.
             if (
                 store.due_seconds(item) == 0
