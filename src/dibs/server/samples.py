@@ -22,7 +22,6 @@ from dibs.model import (
     Key,
     NewItem,
     Note,
-    Previous,
     Prune,
     Pulse,
     Reason,
@@ -65,13 +64,13 @@ assert _RUNNING is not None
 _HELD = _CLAIMED.after(State(item=_ADDED.item)).replace(claim=CLAIM)
 _DONE = ending.done(_NOW, _HELD, CLAIM, note=None, links=_SAID["done"]["links"], cost={})
 assert _DONE.run is not None
-RUN = _DONE.run
-_RELEASED = ending.release(_NOW, _HELD, CLAIM, reason=_SAID["release"]["reason"]).run
-assert _RELEASED is not None
+_RUN = _DONE.run
+#: What the session did before.
+EARLIER = _RUN.replace(item=_SAID["add_many"]["items"][0]["id"], started_at=_AT, ended_at=_CLAIMED_AT)
 _NOTE = Note(at=_NOW, note=_SAID["progress"]["note"])
 _TICKET = queueing.wait(_NOW, _HELD, _OTHER, None, DEFAULTS).replace(id=1)
 _RENEWAL = holding.renewal(CLAIM, _NOW, DEFAULTS)
-_ENDED = Ended(item=_DONE.item, run=RUN)
+_ENDED = Ended(item=_DONE.item, run=_RUN)
 _READY = {"type": _ADDED.item.type, "priority": _ADDED.item.priority, "count": 1}
 #: What another session is told while the item is held.
 REFUSAL = claiming.already_claimed(_NOW, CLAIM)
@@ -107,10 +106,10 @@ _SAMPLES: dict[str, Value] = {
         _AGENT,
         SESSION,
         CLAIM,
-        RUN,
+        _RUN,
         claiming.refused(_NOW, _CLAIMED.item, _OTHER, REFUSAL).replace(id=1),
         Detail(item=_CLAIMED.item, claim=CLAIM, runs=(_RUNNING,), notes=(_NOTE,), waiters=(_TICKET,)),
-        Grant(item=_CLAIMED.item, claim=CLAIM, previous=Previous(run=_RELEASED, notes=(_NOTE,))),
+        Grant(item=_CLAIMED.item, claim=CLAIM),
         _RENEWAL,
         Heartbeat(
             session=SESSION.id,
@@ -124,7 +123,7 @@ _SAMPLES: dict[str, Value] = {
         Reason(code=REFUSAL.code, text=REFUSAL.message),
         _ENDED,
         Finished(ended=(_ENDED,), lost=()),
-        SessionView(session=SESSION, claims=1, recent=(RUN,)),
+        SessionView(session=SESSION, claims=1, recent=(_RUNNING, EARLIER)),
         SessionEnd(session=SESSION.replace(ended_at=_NOW, end_reason="ended by its owner"), released=(CLAIM.item,)),
         Sweep(expired=(CLAIM.item,), owner_died=(), failed=()),
         HOLDING,

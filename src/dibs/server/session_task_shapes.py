@@ -294,7 +294,7 @@ class SessionsSummary(Told):
     model_config = _like(
         {
             "sessions": [
-                views.summed_up(samples.SESSION, views.task(samples.HOLDING, samples.CLAIM), [samples.RUN]),
+                views.summed_up(samples.SESSION, views.task(samples.HOLDING, samples.CLAIM), [samples.EARLIER]),
             ],
             "summary": {"total": 1, "working": 1},
         }
