@@ -209,6 +209,25 @@ def test_scrapes_within_a_second_share_one_look(
     assert store.times == asked
 
 
+def test_methods_are_few_and_streams_are_not_measured() -> None:
+    board, feed = SimpleNamespace(store=Asked()), SimpleNamespace(heard=[])
+    figures = metrics.Figures(cast(Service, SimpleNamespace(board=board, feed=feed)))
+    for method, path in (
+        ("GET", "/v1/items"),
+        ("PROPFIND", "/v1/items"),
+        ("BREW", "/v1/items"),
+        ("GET", "/api/events"),
+    ):
+        figures.measured(method, path, 200, 0.1)
+    counted = {
+        (sample.labels["method"], sample.labels["route"]): sample.value
+        for metric in figures._requests.collect()
+        for sample in metric.samples
+        if sample.name.endswith("_count")
+    }
+    assert counted == {("GET", "/v1/items"): 1, ("other", "/v1/items"): 2}
+
+
 def test_a_store_that_is_away_is_told() -> None:
     store = Asked()
     store.away = True

@@ -11,7 +11,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from dibs.server import guard
-from dibs.server.connection import HEAD_SECONDS, Connection
+from dibs.server.connection import HEAD_BYTES_MAX, HEAD_SECONDS, Connection
 from dibs.server.guard import Guard, Message, Receive, Scope, Send
 
 
@@ -93,6 +93,36 @@ def test_who_finishes_it_is_waited_for_no_more_until_the_next_one() -> None:
         connection.data_received(b"GET / HT")
         assert len(loop.running()) == 1
         assert not transport.closed
+
+    asyncio.run(look())
+
+
+def test_a_line_that_does_not_end_is_not_read_to_its_end() -> None:
+    """Piece by piece, the parser tells of nothing before the line is complete."""
+
+    async def look() -> None:
+        for begun in (b"GET /", b"GET / HTTP/1.1\r\nX: "):
+            connection, _, transport = connected()
+            connection.data_received(begun)
+            for _ in range(HEAD_BYTES_MAX // 1024):
+                assert not transport.closed
+                connection.data_received(b"a" * 1024)
+            assert transport.closed, begun
+            assert transport.written.startswith(b"HTTP/1.1 400")
+
+    asyncio.run(look())
+
+
+def test_the_rest_of_a_body_that_nobody_read_is_not_waited_for_without_end() -> None:
+    async def look() -> None:
+        connection, loop, transport = connected()
+        connection.data_received(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab")
+        assert not loop.running()
+        connection.cycle.response_complete = True
+        connection.on_response_complete()
+        (timer,) = [timer for timer in loop.running() if timer.seconds == HEAD_SECONDS]
+        timer.call()
+        assert transport.closed
 
     asyncio.run(look())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from dibs.board import Board
 from dibs.errors import StoreUnavailable
 from dibs.server import feed as feed_module
 from dibs.server import health
@@ -21,7 +23,7 @@ from dibs.server.service import Service
 from dibs.testing import sqlite
 from dibs.testing.sqlite import SqliteHarness
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 10
 
 
 class Once:
@@ -70,13 +72,13 @@ def ready(service: Service) -> Any:
     return asyncio.run(route.endpoint())  # type: ignore[attr-defined]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_module, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(feed_module, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(feed_module, "AWAY_SECONDS", 0.05)
 
 
-@pytest.mark.usefixtures("hasty")
 def test_a_mistake_of_ours_ends_neither_sweeper_nor_follower(
     harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -111,3 +113,34 @@ def test_a_server_of_which_something_ended_is_not_ready(
                 patched.setattr(service.feed, "_thread", ended)
             with pytest.raises(StoreUnavailable, match="ended"):
                 ready(service)
+
+
+def test_what_time_has_done_is_moved_on_with_nobody_asking(harness: SqliteHarness) -> None:
+    board = harness.board()
+    board.add("T", id="t")
+    board.start_session("coder", id="me")
+    board.claim("t", session="me", ttl_seconds=600)
+    with going(Service(harness.board().store, board.settings)):
+        harness.clock.advance(601)
+        until(board, "expired")
+    assert board.get("t").item.status == "ready"
+
+
+def test_the_dead_are_buried_with_nobody_asking(harness: SqliteHarness) -> None:
+    board = harness.board()
+    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    board.add("T", id="t")
+    board.start_session("coder", id="me", owner_pid=child.pid)
+    board.claim("t", session="me", ttl_seconds=600)
+    with going(Service(harness.board().store, board.settings)):
+        child.communicate()
+        until(board, "owner_died")
+    assert board.get("t").item.status == "ready"
+
+
+def until(board: Board, kind: str) -> None:
+    """Somebody else sees it happen, and does nothing about it."""
+    for event in board.follow(wait_seconds=PATIENCE_SECONDS):
+        if event.kind == kind:
+            return
+    raise AssertionError(f"nothing was {kind}")

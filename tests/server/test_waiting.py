@@ -21,7 +21,7 @@ from dibs.server.guard import Message
 from dibs.server.service import Service
 from dibs.testing import sqlite
 from dibs.testing.http import Host
-from tests.server.attacking import PATIENCE_SECONDS, Served, served
+from tests.server.attacking import PATIENCE_SECONDS, Caller, Served, served
 
 #: Longer than any test is waited for: who is not told that its caller left is found out.
 WAIT_SECONDS = 10 * PATIENCE_SECONDS
@@ -135,6 +135,22 @@ def test_a_place_in_a_queue_is_given_up_by_who_hangs_up(shop: Served) -> None:
     _until(shop, waiters=0)
     shop.board.done("t", session="holder")
     assert shop.board.get("t").item.status == "done"
+
+
+def test_nobody_waits_longer_than_the_server_lets_them(http_host: Host, tmp_path: Path) -> None:
+    with sqlite.harness(tmp_path) as harness:
+        url, key = http_host.serve(harness.recipe(), wait_seconds_max=0.2)
+        try:
+            caller = Caller(url, key)
+            harness.board().start_session("coder", id="me")
+            # Each within the patience of a caller, which is shorter than what was asked.
+            assert caller.ok("POST", "/v1/next?wait=60", {"session": "me"}) == []
+            assert caller.ok("GET", "/v1/watch?after=1000&wait=60")["event"] < 1000
+            for path in ("/v1/next?wait=61", "/v1/next?wait=-1", "/v1/next?wait=nan"):
+                assert caller("POST", path, {"session": "me"}).status == 422, path
+            assert caller("GET", "/v1/watch?after=1000&wait=61").status == 422
+        finally:
+            http_host.stop(url)
 
 
 def _until(shop: Served, *, waiters: int) -> None:
