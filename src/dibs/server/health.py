@@ -19,6 +19,16 @@ from dibs.server.service import Service
 EVERYBODY = "*"
 
 
+#: The contract's own.
+EXAMPLE = {
+    "agent_name": "cloud",
+    "active_claims": 3,
+    "total_claims": 142,
+    "claim_conflicts_avoided": 12,
+    "claim_success_rate": 0.98,
+}
+
+
 class Coordination(BaseModel):
     """`agent_name` is `*` for the whole board."""
 
@@ -28,7 +38,7 @@ class Coordination(BaseModel):
     claim_conflicts_avoided: int
     claim_success_rate: float
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE]})
 
 
 def told(stats: Stats, agent: str | None) -> dict[str, Any]:
@@ -46,10 +56,7 @@ def told(stats: Stats, agent: str | None) -> dict[str, Any]:
 class Health(BaseModel):
     coordination: Coordination
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"coordination": told(samples.STATS, samples.SESSION.agent)}]},
-    )
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"coordination": EXAMPLE}]})
 
 
 Live = schemas.small("Live", {"live": True}, live=bool)
