@@ -20,7 +20,7 @@ EVERYBODY = "*"
 
 
 #: The contract's own.
-EXAMPLE = {
+EXAMPLE: dict[str, Any] = {
     "agent_name": "cloud",
     "active_claims": 3,
     "total_claims": 142,
