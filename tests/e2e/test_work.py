@@ -255,11 +255,12 @@ def test_killed_it_leaves_no_process_and_another_does_the_item(dibs: Dibs, ended
 def test_a_claim_that_is_taken_away_ends_the_command_and_its_late_result_is_refused(
     quick_beats: None, dibs: Dibs, ended: Keep
 ) -> None:
-    """It ignores SIGTERM and would still say done."""
+    """Told to end, it still says done."""
     add(dibs, "a")
     script = "trap 'exit 0' TERM; echo $$ >>pids; sleep 600 & echo $! >>pids; echo begun; wait"
     worker = ended(dibs.start("work", "--json", "--", "sh", "-c", script))
     until(lambda: len(pids(dibs.folder)) == 2)
+    dibs.ok("wait", "a", "--agent", "alice", "--session", "s9")  # else the worker itself might have it again
     dibs.ok("force-release", "a", "--reason", "mine", "--actor", "alice")
     dibs.ok("claim", "a", "--agent", "alice", "--session", "s9")
     assert worker.stdout is not None
