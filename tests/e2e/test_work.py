@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -214,10 +213,8 @@ def test_terminated_it_releases_what_is_not_finished_in_time(dibs: Dibs, ended: 
     add(dibs, "a", "b")
     worker = ended(dibs.start("work", "--max", "2", "--drain", "1s", "--", "sh", "-c", ENDLESS))
     until(lambda: len(pids(dibs.folder)) == 4)
-    began = time.monotonic()
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(SECONDS_MAX) == 0
-    assert time.monotonic() - began < 10
     assert not alive(pids(dibs.folder))
     for id in ("a", "b"):
         assert outcomes(dibs, id) == ["released"]
