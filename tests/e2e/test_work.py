@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -214,10 +213,8 @@ def test_terminated_it_releases_what_is_not_finished_in_time(dibs: Dibs, ended: 
     add(dibs, "a", "b")
     worker = ended(dibs.start("work", "--max", "2", "--drain", "1s", "--", "sh", "-c", ENDLESS))
     until(lambda: len(pids(dibs.folder)) == 4)
-    began = time.monotonic()
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(SECONDS_MAX) == 0
-    assert time.monotonic() - began < 10
     assert not alive(pids(dibs.folder))
     for id in ("a", "b"):
         assert outcomes(dibs, id) == ["released"]
@@ -255,11 +252,12 @@ def test_killed_it_leaves_no_process_and_another_does_the_item(dibs: Dibs, ended
 def test_a_claim_that_is_taken_away_ends_the_command_and_its_late_result_is_refused(
     quick_beats: None, dibs: Dibs, ended: Keep
 ) -> None:
-    """It ignores SIGTERM and would still say done."""
+    """Told to end, it still says done."""
     add(dibs, "a")
     script = "trap 'exit 0' TERM; echo $$ >>pids; sleep 600 & echo $! >>pids; echo begun; wait"
     worker = ended(dibs.start("work", "--json", "--", "sh", "-c", script))
     until(lambda: len(pids(dibs.folder)) == 2)
+    dibs.ok("wait", "a", "--agent", "alice", "--session", "s9")  # else the worker itself might have it again
     dibs.ok("force-release", "a", "--reason", "mine", "--actor", "alice")
     dibs.ok("claim", "a", "--agent", "alice", "--session", "s9")
     assert worker.stdout is not None
