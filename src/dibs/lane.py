@@ -93,7 +93,7 @@ class Lane:
                 return  # the room is that of a claim that was just let go
             claim = None
             try:
-                claim = self.worker.next(self, waits=waits, is_patient=once)
+                claim = self.worker.next(self, stopping, waits=waits, is_patient=once)
                 refusals = 0
             except SessionNotFound:
                 pass  # the next one is another's

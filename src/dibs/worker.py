@@ -117,8 +117,6 @@ class Worker:
             for number, handler in before.items():
                 signal.signal(number, handler or signal.SIG_DFL)
             self._leave()
-        # Whoever still waits for work has the old one; the next run has its own.
-        self._stopping = threading.Event()
         error, self._final = self._final, None
         if error is not None:
             raise error
@@ -151,17 +149,17 @@ class Worker:
         self.tell("refused", None, error.message if isinstance(error, DibsError) else summary(error))
         self.stop()
 
-    def session(self) -> LiveSession:
-        """This worker's session; another one if somebody has ended it."""
+    def session(self, stopping: threading.Event) -> LiveSession:
+        """This worker's session; another one if somebody has ended it, but none once it stops."""
         with self._registering:
-            if self._stopping.is_set():
+            if stopping.is_set():
                 raise SessionNotFound("the worker stops", session="", ended=True)
             if self._session is None or self._session.is_over:
                 self._session = self.board.session(self.agent, meta=self._meta, ttl_seconds=self._ttl_seconds)
             return self._session
 
-    def next(self, lane: Lane, *, waits: bool, is_patient: bool) -> ClaimHandle | None:
-        return self.session().next(
+    def next(self, lane: Lane, stopping: threading.Event, *, waits: bool, is_patient: bool) -> ClaimHandle | None:
+        return self.session(stopping).next(
             types=lane.types,
             projects=self._projects,
             wait_seconds=WAIT_SECONDS if waits else 0,
@@ -232,6 +230,8 @@ class Worker:
         with self._registering:
             session, self._session = self._session, None
         loop, self._loop = self._loop, None
+        # Whoever still waits for work has the old one; the next run has its own.
+        self._stopping = threading.Event()
         if loop is not None:
             loop.call_soon_threadsafe(loop.stop)
         if session is not None:
