@@ -19,18 +19,6 @@ from dibs.server.service import Service
 EVERYBODY = "*"
 
 
-class Coordination(BaseModel):
-    """`agent_name` is `*` for the whole board."""
-
-    agent_name: str
-    active_claims: int
-    total_claims: int
-    claim_conflicts_avoided: int
-    claim_success_rate: float
-
-    model_config = ConfigDict(extra="forbid")
-
-
 def told(stats: Stats, agent: str | None) -> dict[str, Any]:
     """Figures in the contract's words and types: where nothing was tried, nothing went wrong."""
     rate = stats.claim_success_rate
@@ -43,13 +31,28 @@ def told(stats: Stats, agent: str | None) -> dict[str, Any]:
     }
 
 
+#: That of the contract itself.
+EXAMPLE = told(
+    samples.STATS.replace(active_claims=3, total_claims=142, conflicts_avoided=12, claim_success_rate=0.98), "cloud"
+)
+
+
+class Coordination(BaseModel):
+    """`agent_name` is `*` for the whole board."""
+
+    agent_name: str
+    active_claims: int
+    total_claims: int
+    claim_conflicts_avoided: int
+    claim_success_rate: float
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE]})
+
+
 class Health(BaseModel):
     coordination: Coordination
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"coordination": told(samples.STATS, samples.SESSION.agent)}]},
-    )
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"coordination": EXAMPLE}]})
 
 
 Live = schemas.small("Live", {"live": True}, live=bool)
