@@ -216,6 +216,15 @@ def test_a_request_id_makes_asking_again_harmless(dibs: Dibs, item: str, verb: s
     assert answers[0] == answers[1]
 
 
+def test_what_ends_without_a_token_can_be_asked_again_too(dibs: Dibs, other: Dibs, item: str) -> None:
+    other.ok("claim", item)
+    dibs.ok("wait", item)
+    dibs.ok("claim", item, "--soft")
+    for words in (("leave", item), ("release", item, "--soft"), ("session", "end")):
+        answers = [dibs.json(*words, "--request-id", f"r-{words[0]}") for _ in range(2)]
+        assert answers[0] == answers[1], words
+
+
 def test_an_agent_at_its_limit_exits_75(dibs: Dibs, item: str) -> None:
     dibs.ok("agent", "set", "coder", "--max-claims", "1")
     dibs.ok("add", "Second", "--id", "second")

@@ -112,5 +112,6 @@ def test_a_stranger_sees_no_figures(server: Served) -> None:
 
 def test_it_is_in_the_document_with_the_sources_example(server: Served) -> None:
     document = server.admin.get("/openapi.json").body
-    assert "200" in document["paths"]["/health"]["get"]["responses"]
+    answer = document["paths"]["/health"]["get"]["responses"]["200"]["content"]["application/json"]
+    assert answer["example"] == EXAMPLE
     assert document["components"]["schemas"]["Coordination"]["examples"] == [EXAMPLE["coordination"]]

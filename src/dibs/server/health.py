@@ -19,14 +19,22 @@ from dibs.server.service import Service
 EVERYBODY = "*"
 
 
-#: The contract's own.
-EXAMPLE: dict[str, Any] = {
-    "agent_name": "cloud",
-    "active_claims": 3,
-    "total_claims": 142,
-    "claim_conflicts_avoided": 12,
-    "claim_success_rate": 0.98,
-}
+def told(stats: Stats, agent: str | None) -> dict[str, Any]:
+    """Figures in the contract's words and types: where nothing was tried, nothing went wrong."""
+    rate = stats.claim_success_rate
+    return {
+        "agent_name": EVERYBODY if agent is None else agent,
+        "active_claims": stats.active_claims,
+        "total_claims": stats.total_claims,
+        "claim_conflicts_avoided": stats.conflicts_avoided,
+        "claim_success_rate": 1.0 if rate is None else rate,
+    }
+
+
+#: That of the contract itself.
+EXAMPLE = told(
+    samples.STATS.replace(active_claims=3, total_claims=142, conflicts_avoided=12, claim_success_rate=0.98), "cloud"
+)
 
 
 class Coordination(BaseModel):
@@ -39,18 +47,6 @@ class Coordination(BaseModel):
     claim_success_rate: float
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE]})
-
-
-def told(stats: Stats, agent: str | None) -> dict[str, Any]:
-    """Figures in the contract's words and types: where nothing was tried, nothing went wrong."""
-    rate = stats.claim_success_rate
-    return {
-        "agent_name": EVERYBODY if agent is None else agent,
-        "active_claims": stats.active_claims,
-        "total_claims": stats.total_claims,
-        "claim_conflicts_avoided": stats.conflicts_avoided,
-        "claim_success_rate": 1.0 if rate is None else rate,
-    }
 
 
 class Health(BaseModel):
