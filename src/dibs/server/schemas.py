@@ -19,8 +19,9 @@ from dibs.model import EDITABLE, NewItem
 from dibs.value import Value
 
 Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, examples=["2026-11-15T12:00:00.000Z"])]
-#: The caller's identity and the waiting client's hook are not for a body to say.
-NOT_ASKED = frozenset({"self", "request_id", "on_wait", "key", "owner_pid"})
+#: The caller's identity and the waiting client's hook are not for a body to say; how long to wait is said once, in the
+#: query.
+NOT_ASKED = frozenset({"self", "request_id", "on_wait", "wait_seconds", "key", "owner_pid"})
 NAMES: dict[str, Any] = {
     "Any": Any,
     "Iterable": list,
