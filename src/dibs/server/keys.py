@@ -7,10 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from dibs import wire
-from dibs.access import ADMIN, VIEWER
+from dibs.access import ADMIN, VIEWER, shown
 from dibs.errors import Invalid
-from dibs.model import Key
 from dibs.server import schemas
 from dibs.server.routes import REFUSALS, answered
 from dibs.server.service import Service
@@ -30,12 +28,6 @@ class NewKey(schemas.Shape):
         **schemas.Shape.model_config,
         "json_schema_extra": {"examples": [{"role": "agent", "agent": "coder"}]},
     }
-
-
-def shown(key: Key) -> dict[str, Any]:
-    told: dict[str, Any] = wire.encode(key)
-    del told["digest"]
-    return told
 
 
 def routes(service: Service) -> APIRouter:
