@@ -14,6 +14,10 @@ from hmac import compare_digest
 from dibs.errors import Invalid
 from dibs.model import Key
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 VIEWER, AGENT, ADMIN, LOGIN = "viewer", "agent", "admin", "login"
 #: From the least to the most; each may what those before it may.
 ROLES = (VIEWER, AGENT, ADMIN)
@@ -40,6 +44,11 @@ def told(id: str, role: str, agent: str | None, digest: str) -> Key:
     if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
         raise Invalid("a digest is the SHA-256 of the secret, as 64 hexadecimal digits", field="digest")
     return Key(id=id, role=role, agent=agent, digest=digest)
+
+
+def shown(key: Key) -> dict[str, Any]:
+    """A key as it may be told: without what it is checked by."""
+    return {name: value for name, value in key.as_dict().items() if name != "digest"}
 
 
 def no_role(role: str) -> Invalid:

@@ -207,7 +207,7 @@ def owner(given: object) -> Owner:
     """A process that somebody else looked up. Whoever judges it later asks the kernel about these numbers."""
     if not isinstance(given, Owner):
         raise Invalid("owner is a process, with its boot_id, pid_namespace, pid and start_time", field="owner")
-    name(given.boot_id, "owner")
+    text(given.boot_id, "owner", NAME_LENGTH_MAX)
     whole(given.pid_namespace, "owner", low=0, high=TOKEN_MAX)
     whole(given.pid, "owner", low=1, high=PID_MAX)
     whole(given.start_time, "owner", low=0, high=TOKEN_MAX)

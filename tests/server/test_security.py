@@ -13,6 +13,7 @@ import pytest
 from dibs import access
 from dibs.access import AGENT, LOGIN, VIEWER
 from dibs.errors import Invalid
+from dibs.server import callers
 from dibs.server.callers import COOKIE, TRUSTED_SECONDS
 from dibs.server.guard import BODY_BYTES_MAX
 from dibs.server.place import Place, addresses, listen, secure_hosts, url_of
@@ -125,7 +126,8 @@ def test_a_body_is_json_and_says_so(shop: Served, kind: str) -> None:
         assert (answer.status, answer.code) == (415, "NOT_JSON"), path
     if kind != "application/x-ndjson":
         for path in ("/v1/import", "/v1/restore"):
-            assert shop.admin("POST", path, raw=b"[]", headers={"Content-Type": kind}).status == 415
+            answer = shop.admin("POST", path, raw=b"[]", headers={"Content-Type": kind})
+            assert (answer.status, answer.code) == (415, "NOT_A_BOARD"), path
 
 
 def test_nothing_is_allowed_to_other_origins(shop: Served) -> None:
@@ -283,6 +285,15 @@ def test_a_key_in_the_address_is_no_key(shop: Served) -> None:
 
 def test_digests_are_compared_in_constant_time() -> None:
     assert "compare_digest" in access.fits.__code__.co_names
+
+
+def test_what_is_remembered_of_good_keys_has_its_bound(shop: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callers, "TRUSTED_MAX", 3)
+    known = callers.Callers(shop.board)
+    for _ in range(10):
+        _, secret = shop.board.create_key(VIEWER)
+        assert known._good(secret) is not None
+        assert len(known._trusted) <= 3
 
 
 def test_a_revoked_key_is_refused(shop: Served) -> None:

@@ -149,6 +149,8 @@ def test_nobody_waits_longer_than_the_server_lets_them(http_host: Host, tmp_path
             for path in ("/v1/next?wait=61", "/v1/next?wait=-1", "/v1/next?wait=nan"):
                 assert caller("POST", path, {"session": "me"}).status == 422, path
             assert caller("GET", "/v1/watch?after=1000&wait=61").status == 422
+            twice = caller("POST", "/v1/next?wait=1", {"session": "me", "wait_seconds": 1})
+            assert (twice.status, twice.json["facts"]["field"]) == (422, "wait_seconds")
         finally:
             http_host.stop(url)
 

@@ -69,7 +69,6 @@ def test_what_is_held_is_named_with_or_without_its_token_and_is_not_endless() ->
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("boot_id", ""),
         ("boot_id", "a\0"),
         ("boot_id", "\ud800"),
         ("boot_id", "x" * 129),

@@ -13,8 +13,6 @@ from dibs.errors import Invalid, StoreUnavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from dibs.model import Key
 
 REACH_SECONDS = 2.0
@@ -33,7 +31,7 @@ def key_create(cli: Cli) -> None:
         raise access.no_role(asked.role)
     key, secret = cli.board.create_key(asked.role, agent=asked.agent, seconds=asked.expires)
     if cli.json:
-        return cli.answer({"key": {**shown(key), "secret": secret}})
+        return cli.answer({"key": {**access.shown(key), "secret": secret}})
     cli.say(f"{cli.paint('made a key', 'green')} {key.id}  {_about(key)}")
     cli.say(f"  {secret}")
     return cli.say(cli.paint("  it is not told again; whoever has it sets DIBS_KEY to it", "dim"))
@@ -48,7 +46,7 @@ def key_list(cli: Cli) -> None:
     known = cli.board.keys()
     keys = [key for key in known if cli.args.all or _state(key, now) == "good"]
     if cli.json:
-        return cli.answer({"keys": [shown(key) for key in keys]})
+        return cli.answer({"keys": [access.shown(key) for key in keys]})
     if not keys:
         return cli.remark("no keys; make one with: dibs key create --role agent --agent NAME")
     rows = [[key.id, key.role, key.agent or "", f"made {ago(key.created_at)}", _until(key, now)] for key in keys]
@@ -65,7 +63,7 @@ def key_revoke_options(parser: Parser) -> None:
 def key_revoke(cli: Cli) -> None:
     key = cli.board.revoke_key(cli.args.id)
     if cli.json:
-        return cli.answer({"key": shown(key)})
+        return cli.answer({"key": access.shown(key)})
     return cli.say(f"{cli.paint('revoked', 'green')} {key.id}  {_about(key)}")
 
 
@@ -80,11 +78,6 @@ def key_link(cli: Cli) -> None:
     key, code = cli.board.create_key(access.LOGIN, agent=config.user_name(), seconds=access.LOGIN_SECONDS)
     link = f"{url}/login?code={code}"
     return cli.answer({"login": link, "expires_at": key.expires_at}) if cli.json else cli.say(link)
-
-
-def shown(key: Key) -> dict[str, Any]:
-    """A key as it may be printed."""
-    return {name: value for name, value in key.as_dict().items() if name != "digest"}
 
 
 def _server_of(url: str) -> str:

@@ -118,7 +118,7 @@ class Guard:
         length = headers.get(b"content-length", b"0")
         has_body = length.strip(b"0") != b"" or b"transfer-encoding" in headers
         if has_body and kind not in wanted:
-            return 415, "NOT_JSON", f"a body is sent here as {wanted[0].decode()}"
+            return 415, "NOT_A_BOARD" if is_large else "NOT_JSON", f"a body is sent here as {wanted[0].decode()}"
         if not is_large and length.isdigit() and (len(length) > 18 or int(length) > BODY_BYTES_MAX):
             return 413, "TOO_LARGE", f"a body has {BODY_BYTES_MAX} bytes at most"
         return None

@@ -7,10 +7,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from dibs import access, wire
-from dibs.access import ADMIN, VIEWER
+from dibs import access
+from dibs.access import ADMIN, VIEWER, shown
 from dibs.errors import Invalid
-from dibs.model import Key
 from dibs.server import samples, schemas
 from dibs.server.keyed import keyed
 from dibs.server.routes import IDEMPOTENCY_KEY, REFUSALS, answered
@@ -33,8 +32,7 @@ class NewKey(schemas.Shape):
     }
 
 
-_SHOWN = {**wire.encode(samples.KEY)}
-del _SHOWN["digest"]
+_SHOWN = shown(samples.KEY)
 ShownKey = schemas.small("ShownKey", _SHOWN, **schemas.fields_of("Key", without="digest"))
 MadeKey = schemas.small(
     "MadeKey",
@@ -49,12 +47,6 @@ Me = schemas.small(
     role=str,
     agent=str | None,
 )
-
-
-def shown(key: Key) -> dict[str, Any]:
-    told: dict[str, Any] = wire.encode(key)
-    del told["digest"]
-    return told
 
 
 def routes(service: Service) -> APIRouter:

@@ -25,7 +25,7 @@ TITLES = {
     409: "taken",
     410: "too late",
     413: "too large",
-    415: "JSON is needed",
+    415: "not this type",
     421: "not this host",
     422: "not valid",
     429: "too fast",

@@ -20,8 +20,9 @@ from dibs.value import Value
 
 NOON = "2026-11-15T12:00:00.000Z"
 Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, examples=[NOON])]
-#: The caller's identity and the waiting client's hook are not for a body to say.
-NOT_ASKED = frozenset({"self", "request_id", "on_wait", "key", "owner_pid"})
+#: The caller's identity and the waiting client's hook are not for a body to say; how long to wait is said once, in the
+#: query.
+NOT_ASKED = frozenset({"self", "request_id", "on_wait", "wait_seconds", "key", "owner_pid"})
 NAMES: dict[str, Any] = {
     "Any": Any,
     "Iterable": list,
