@@ -106,6 +106,7 @@ def working(
             claim.lost.wait(PATIENCE_SECONDS)
         elif how == "until the signal":
             until(lambda: worker.stopping.is_set())
+            claim.lost.wait(0.5)  # there is still something to do, for which it has the time
         elif how == "for ever":
             threading.Event().wait(PATIENCE_SECONDS)
         elif how == "killed":
