@@ -96,7 +96,7 @@ def test_a_cancelled_turn_leaves_the_queue(near_stage: Stage) -> None:
 
     async def work() -> None:
         async with board.asession("coder") as me:
-            waiting = asyncio.create_task(me.claim("x", wait_seconds=PATIENCE_SECONDS))
+            waiting = asyncio.create_task(me.claim("x", wait_seconds=600))
             await asyncio.to_thread(until, board, lambda: bool(board.get("x").waiters), "it waits")
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -202,6 +202,18 @@ def test_the_time_an_item_gives_is_not_prolonged_by_recovering(near_stage: Stage
         assert board.claim("x", session=session(board, "other")).claim.token == 2
 
 
+def test_who_stood_still_past_the_time_of_the_item_has_lost_it(near_stage: Stage) -> None:
+    board = near_stage.board
+    board.add("do it", id="x", timeout_seconds=60)
+    with board.session("coder", ttl_seconds=600) as me:
+        claim = me.claim("x")
+        near_stage.harness.clock.advance(61)
+        me._heart.by(0)
+        assert claim.lost.wait(30)
+        assert claim.token == 1
+        assert board.get("x").item.token == 1, "it was claimed again"
+
+
 def test_progress_after_an_expiry_goes_on_under_a_new_token(stage: Stage) -> None:
     board = stage.far()
     added(board, "x")
