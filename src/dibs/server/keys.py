@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from dibs import access
+from dibs import access, wire
 from dibs.access import ADMIN, VIEWER, shown
 from dibs.errors import Invalid
 from dibs.server import samples, schemas
@@ -32,7 +32,7 @@ class NewKey(schemas.Shape):
     }
 
 
-_SHOWN = shown(samples.KEY)
+_SHOWN: dict[str, Any] = wire.encode(shown(samples.KEY))
 ShownKey = schemas.small("ShownKey", _SHOWN, **schemas.fields_of("Key", without="digest"))
 MadeKey = schemas.small(
     "MadeKey",
