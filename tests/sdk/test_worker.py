@@ -348,7 +348,7 @@ class TestWaiting:
     def test_once_gives_what_it_took_all_the_time_it_needs(self, board: Board) -> None:
         added(board, "long")
         worker = Worker(board, "coder", drain_seconds=0)
-        worker.handles()(lambda claim: "lost" if claim.lost.wait(1) else "finished")
+        worker.handles(max_claims=2)(lambda claim: "lost" if claim.lost.wait(1) else "finished")
         assert worker.run(once=True) == {"done": 1}
         assert board.get("long").runs[0].reason == "finished"
 
