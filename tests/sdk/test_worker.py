@@ -345,6 +345,13 @@ class TestWaiting:
             os.getpid(),
         )
 
+    def test_once_gives_what_it_took_all_the_time_it_needs(self, board: Board) -> None:
+        added(board, "long")
+        worker = Worker(board, "coder", drain_seconds=0)
+        worker.handles(max_claims=2)(lambda claim: "lost" if claim.lost.wait(1) else "finished")
+        assert worker.run(once=True) == {"done": 1}
+        assert board.get("long").runs[0].reason == "finished"
+
     def test_a_session_that_an_admin_ended_is_replaced(self, board: Board) -> None:
         worker = Worker(board, "coder", tell=(heard := Heard()))
         worker.handles()(lambda claim: None)

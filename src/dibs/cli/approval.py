@@ -56,7 +56,7 @@ def approve_options(parser: Parser) -> None:
     parser.item()
     parser.option("--done", help="the draft is all there was to do")
     parser.option("--comment", metavar="TEXT", help="a word to whoever does it")
-    parser.number("--token", help="of the run whose draft was read: yes to that one and no other")
+    parser.number("--token", help="of the draft that was read: to no other")
     parser.request_id()
     parser.actor()
 

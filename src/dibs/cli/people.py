@@ -29,7 +29,7 @@ def agent_set_options(parser: Parser) -> None:
     parser.option(
         "--sensitive",
         metavar="ACTION",
-        help="one it only drafts, or, allowed too, does once it is approved",
+        help="one it drafts; with --allow, does once approved",
         repeated=True,
     )
     parser.option("--reset", help="forget first what was said of it before")
