@@ -25,6 +25,7 @@ from tests.postgres.working import FOR_EVER, TIMES, VERBS, Work, claim, next_in_
 #: What a statement may read that has these words, by an index and the columns looked for in it. The first entry holds.
 #: Tickets that are open or were lately closed are few; a few of one item, or of one session, are not looked for singly.
 EXPECTED = {
+    "SELECT json_build_object('actor', e.actor": {"events_item_number_key(item)", "runs_pkey(item, token)"},
     "SET status = 'in_progress', updated_at = at": {"items_pkey(id)", "sessions_pkey(id)"},
     "SELECT coalesce(array_agg(c.item) FILTER": {"claims_pkey(item)", "items_pkey(id)"},
     "WITH gone AS": {

@@ -120,6 +120,15 @@ def next_of_what_was_begun(work: Work) -> None:
         next_one(work, types=[kind])
 
 
+def next_of_what_was_approved(work: Work) -> None:
+    for _ in range(TIMES):
+        kind = work.name()
+        item = work.taken(type=kind)
+        work.store.submit(item, session="worker", draft="a draft", links={}, cost={})
+        work.store.approve(item, actor="person", token=1)
+        next_one(work, types=[kind])
+
+
 def next_of_a_limited_agent(work: Work) -> None:
     work.new(TIMES, type="code")
     for _ in range(TIMES):
@@ -325,6 +334,7 @@ VERBS: tuple[Callable[[Work], None], ...] = (
     next_in_several_lanes,
     next_in_a_touching_lane,
     next_of_what_was_begun,
+    next_of_what_was_approved,
     next_of_a_limited_agent,
     next_after_what_is_finished,
     next_of_nothing,
