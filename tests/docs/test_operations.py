@@ -389,7 +389,7 @@ class Probe(ClaimPath):
     def call(self, function: str, *parameters: Any, repeatable: bool) -> dict[str, Any]:
         raise Asked(repeatable)
 
-    def tell(self) -> None:
+    def tell(self, *, urgent: bool = False) -> None:
         raise AssertionError("nothing was done")
 
 

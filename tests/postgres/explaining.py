@@ -64,7 +64,7 @@ class ExplainedStore(PostgresStore):
         answer: dict[str, Any] = row[0]
         return answer
 
-    def tell(self) -> None:
+    def tell(self, *, urgent: bool = False) -> None:
         """Nobody waits."""
 
     def close(self) -> None:

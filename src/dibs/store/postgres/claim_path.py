@@ -54,8 +54,8 @@ class ClaimPath:
     def call(self, function: str, *parameters: Any, repeatable: bool) -> dict[str, Any]: ...
 
     @abstractmethod
-    def tell(self) -> None:
-        """Wake whoever waits: something changed."""
+    def tell(self, *, urgent: bool = False) -> None:
+        """Wake whoever waits: something changed, or became free (`urgent`)."""
 
     def claim(
         self,
@@ -159,7 +159,7 @@ class ClaimPath:
             self._lanes.forget()
         # Said before a refusal is: what limits refuse was ended all the same.
         if answer.get("ended") or answer.get("grants"):
-            self.tell()
+            self.tell(urgent=bool(answer.get("moved")))
         self._refuse(
             answer,
             request,
@@ -179,7 +179,7 @@ class ClaimPath:
         self._refuse(answer, None, session=session)
         if answer["forgotten"]:
             self._lanes.forget()
-            self.tell()
+            self.tell(urgent=True)
         return answers.heartbeat(answer, session, self.settings)
 
     def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
@@ -286,7 +286,7 @@ class ClaimPath:
                 one["answer"] = _ended_before(one["answer"], session, "done")
         if answer["moved"]:
             self._lanes.forget()
-        self.tell()
+        self.tell(urgent=bool(answer["moved"]))
         return answer
 
     def fail(
@@ -343,7 +343,7 @@ class ClaimPath:
         swept = answers.sweep(self.call(SWEEP, told, limit, self._settings_row, repeatable=True))
         if swept.expired or swept.owner_died or swept.due or swept.offers:
             self._lanes.forget()
-            self.tell()
+            self.tell(urgent=True)
         return swept
 
     def _finish(
@@ -388,7 +388,7 @@ class ClaimPath:
     def _ended(self, answer: dict[str, Any]) -> Ended:
         if answer["item"]["status"] == READY:
             self._lanes.came_back(answer["item"])
-        self.tell()
+        self.tell(urgent=answer["item"]["status"] == READY)
         return answers.ended(answer)
 
     def _refuse(self, answer: dict[str, Any], request: Request | None, **asked: Any) -> None:

@@ -139,7 +139,7 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
         if came_back:
             self._lanes.forget()
         if changed:
-            self._teller.tell()
+            self._teller.tell(urgent=True)
         if refusal is not None:
             raise refusal
         return answer
@@ -166,8 +166,8 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
 
     # Waiting
 
-    def tell(self) -> None:
-        self._teller.tell()
+    def tell(self, *, urgent: bool = False) -> None:
+        self._teller.tell(urgent=urgent)
 
     def watch(self, *, session: str | None = None) -> Watch:
         if self._pool.behind_pooler:

@@ -2,9 +2,9 @@
 
 A NOTIFY inside a claim's transaction would make all commits take turns, so it is sent afterwards: the first change at
 once, further ones together, ten times a second at most, and only while somebody listens, since each one is a commit.
-Where nobody did, nobody is told for a moment; who has just begun to listen looks for itself until that is over. What
-concerns one waiter's ticket is told by the transaction itself, to that waiter alone. Behind a pooler nothing can be
-heard; there, a waiter looks, less and less often.
+What became free does not wait for that. Where nobody listened, nobody is told for a moment; who has just begun to looks
+for itself until that is over. What concerns one waiter's ticket is told by the transaction itself, to that waiter
+alone. Behind a pooler nothing can be heard; there, a waiter looks, less and less often.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ CHANNEL = "dibs"
 NOTIFY = "SELECT pg_notify('dibs', '') WHERE NOT pg_try_advisory_xact_lock(25703, 0)"
 LISTENING = "SELECT pg_advisory_lock_shared(25703, 0)"
 TOGETHER_SECONDS = 0.1
+#: What became free is told at once, unless something else just was.
+URGENT_SECONDS = 0.01
 #: For so long it is believed that nobody listens, and so long after it has begun to, a listener looks now and then.
 NOBODY_SECONDS = 0.25
 FIRST_LOOKS_SECONDS = (0.02, 0.06, 0.15, NOBODY_SECONDS + 0.05)
@@ -47,22 +49,26 @@ class Teller:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._lock = threading.Lock()
-        self._told = self._nobody_until = 0.0
+        self._told = self._told_urgent = self._nobody_until = 0.0
         self._later: threading.Timer | None = None
         self._pid = os.getpid()
 
-    def tell(self) -> None:
+    def tell(self, *, urgent: bool = False) -> None:
+        """`urgent`: something became free, which others may be waiting for."""
         if self._pid != os.getpid():
             self._lock, self._later, self._pid = threading.Lock(), None, os.getpid()
-        if time.monotonic() < self._nobody_until:
+        if not urgent and time.monotonic() < self._nobody_until:
             return
         with self._lock:
-            left = self._told + TOGETHER_SECONDS - time.monotonic()
+            told, together = (self._told_urgent, URGENT_SECONDS) if urgent else (self._told, TOGETHER_SECONDS)
+            left = told + together - time.monotonic()
             if left > 0:
                 if self._later is None:
                     self._remember(left)
                 return
             self._said()
+            if urgent:
+                self._told_urgent = self._told
         with contextlib.suppress(psycopg.Error, DibsError), self._pool.connection() as connection:
             self._notify(connection)
 
