@@ -23,7 +23,7 @@ def item(dibs: Dibs) -> str:
 
 def test_a_claim_answers_with_item_claim_and_previous(dibs: Dibs, item: str) -> None:
     answer = dibs.json("claim", item)
-    assert set(answer) == {"item", "claim", "previous"}
+    assert set(answer) == {"item", "claim", "previous", "approval"}
     assert answer["item"]["id"] == item
     assert answer["item"]["status"] == "in_progress"
     claim = answer["claim"]
@@ -79,7 +79,7 @@ def test_next_answers_with_claims_best_first(dibs: Dibs, item: str) -> None:
     answer = dibs.json("next", "-n", "5")
     assert set(answer) == {"claims"}
     assert [(grant["item"]["id"], grant["claim"]["token"]) for grant in answer["claims"]] == [(item, 1), ("docs", 1)]
-    assert all(set(grant) == {"item", "claim", "previous"} for grant in answer["claims"])
+    assert all(set(grant) == {"item", "claim", "previous", "approval"} for grant in answer["claims"])
 
 
 def test_next_keeps_to_types_and_projects(dibs: Dibs, item: str) -> None:

@@ -133,16 +133,20 @@ def main() -> None:
     # Collected by every actor for itself, what all of them share would be copied for each.
     gc.freeze()
     told: dict[int, int] = {}
+    # A signal that comes right before a call that waits does not end it: whoever waits for calls waits for this, too.
+    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: _tell(told))
     # An interrupt at the terminal is for the tests and for actors.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     act: Callable[[], None] = sys.modules["dibs.testing.actor"].main
-    while call := _heard(calls):
+    while call := _heard(calls, woken):
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
         said, files = call
         pid = os.fork()
         if pid == 0:
-            _become_actor(calls, told, said, files)
+            signal.set_wakeup_fd(-1)
+            _become_actor(calls, {**told, -1: woken, -2: wake}, said, files)
             # Not left by force: whatever a process does when it ends, an actor does as well.
             act()
             return
@@ -153,8 +157,13 @@ def main() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
 
 
-def _heard(calls: socket.socket) -> tuple[bytes, list[int]] | None:
+def _heard(calls: socket.socket, woken: int) -> tuple[bytes, list[int]] | None:
     """The next call and the files that came with it."""
+    poll = select.poll()
+    poll.register(calls, select.POLLIN)
+    poll.register(woken, select.POLLIN)
+    while calls.fileno() not in {file for file, _ in poll.poll()}:
+        os.read(woken, LINE_BYTES_MAX)
     said, files, _, _ = socket.recv_fds(calls, CALL_BYTES_MAX, 4)
     while said and not said.endswith(b"\n"):
         said += calls.recv(CALL_BYTES_MAX)
