@@ -66,6 +66,8 @@ class ClaimHandle:
         if error is None:
             self.done()
             return
+        if error is self.lost_by:
+            return  # it stopped because it was told to
         try:
             if isinstance(error, Exception):
                 self.fail(summary(error))
@@ -163,9 +165,14 @@ class ClaimHandle:
         try:
             self._ended(self._end(verb, reason=reason, patience_seconds=patience_seconds))
         finally:
-            self.lost_by = self.lost_by or over
-            self.lost.set()
-            self._tell_all()
+            self.give_up(over)
+
+    def give_up(self, error: DibsError) -> None:
+        """Whatever became of it, nobody works on it: it is renewed no more."""
+        self._session.forget(self)
+        self.lost_by = self.lost_by or error
+        self.lost.set()
+        self._tell_all()
 
     @property
     def is_at_stake(self) -> bool:
@@ -304,4 +311,9 @@ def summary(error: BaseException) -> str:
     what = "".join(traceback.format_exception_only(error)).strip()
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename.rpartition('/')[2]}, line {frames[-1].lineno})" if frames else ""
-    return f"{what}{where}"[:REASON_CHARACTERS_MAX]
+    return keepable(f"{what}{where}"[:REASON_CHARACTERS_MAX])
+
+
+def keepable(text: str) -> str:
+    """A text as every store can keep it."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd").strip()

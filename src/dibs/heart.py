@@ -10,7 +10,7 @@ import os
 import threading
 import time
 
-from dibs.errors import DibsError, SessionNotFound
+from dibs.errors import SessionNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Heart:
                 seconds = self._beat()
             except SessionNotFound:
                 return
-            except DibsError:
+            except Exception:  # whatever it is, a heart that stopped would cost everything that is held
                 seconds = RETRY_SECONDS * (0.5 + os.urandom(1)[0] / 512)
             with self._changed:
                 self._next, self._beating = min(self._next, clock() + seconds), False

@@ -90,6 +90,7 @@ class Lane:
             if not self._room.acquire(timeout=TICK_SECONDS):
                 continue
             if stopping.is_set():
+                self._room.release()
                 return  # the room is that of a claim that was just let go
             claim = None
             try:
@@ -177,22 +178,26 @@ class Running:
         """How it went: a word, and what there is to say."""
         try:
             self._verify()
+        except (*LOSSES, StoreUnavailable, RateLimited) as error:
+            return self._lost(error)  # not begun, and so not failed
+        try:
             result = self._handled()
-        except LOSSES as error:
-            return "lost", error.message
         except BaseException as error:  # also of a handler that wants to leave: it is the item that ends
-            return self._failed(error)
+            # A handler may ask for other items, too: only what its own claim says is about that.
+            return self._lost(self.claim.lost_by) if error is self.claim.lost_by else self._failed(error)
         try:
             self._end(result)
-        except LOSSES as error:
-            return "lost", error.message
-        except (StoreUnavailable, RateLimited) as error:
-            # It is done, and nobody could be told while the claim lasted: to say that it failed would be wrong.
-            self.claim.lose(error)
-            return "lost", error.message
+        except (*LOSSES, StoreUnavailable, RateLimited) as error:
+            # It may be done, and nobody could be told while the claim lasted: to say that it failed would be wrong.
+            return self._lost(error)
         except DibsError as error:
             return self._failed(error)
         return self.claim.outcome or "", ""
+
+    def _lost(self, error: DibsError) -> tuple[str, str]:
+        """Nobody works on it any more: it is not renewed, and comes back by itself."""
+        self.claim.give_up(error)
+        return "lost", error.message
 
     def _verify(self) -> None:
         self.claim.check()
@@ -253,8 +258,9 @@ class Running:
                 self.claim.fail(reason)
             return "failed", reason
         except LOSSES as lost:
-            return "lost", lost.message
+            return self._lost(lost)
         except DibsError as refusal:
+            self.claim.give_up(refusal)
             return "failed", f"{reason}; and could not be ended: {refusal.message}"
 
 

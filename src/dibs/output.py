@@ -42,7 +42,7 @@ class Kept:
         self._head += data[:room]
         self._tail += data[room:]
         if len(self._tail) > 2 * self._tail_max + CHUNK_BYTES:
-            del self._tail[: -self._tail_max]
+            del self._tail[: len(self._tail) - self._tail_max]
 
     @property
     def text(self) -> str:

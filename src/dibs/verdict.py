@@ -8,6 +8,7 @@ import signal
 
 from dibs import check
 from dibs.errors import Invalid
+from dibs.handle import keepable
 from dibs.output import as_text
 from dibs.value import Value
 
@@ -140,6 +141,8 @@ def _draft(path: str) -> tuple[str, str]:
 def _read(path: str, size_max: int) -> tuple[bytes, str]:
     """What is in a file, nothing if it is not there; or a complaint."""
     try:
+        if os.path.isdir(path):
+            return b"", "is a folder"
         # Not waiting: what a command left there might be a pipe.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             data = file.read(size_max + 1) or b""
@@ -152,7 +155,7 @@ def _read(path: str, size_max: int) -> tuple[bytes, str]:
 
 def _noted(text: str) -> str:
     """A text that fits into a note, as every store can keep it."""
-    text = text.encode("utf-8", "replace").decode().replace("\0", "\ufffd").strip()
+    text = keepable(text)
     if len(text.encode()) <= check.NOTE_BYTES_MAX:
         return text
     return text.encode()[: check.NOTE_BYTES_MAX].decode("utf-8", "ignore")

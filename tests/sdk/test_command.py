@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from dibs import group, output
+from dibs import group, output, verdict
 from dibs.board import Board, connect
 from dibs.check import NOTE_BYTES_MAX, TEXT_BYTES_MAX
 from dibs.command import Command
@@ -298,6 +298,22 @@ def test_a_bad_cost_file_does_not_cost_the_work(bench: Bench, said: str) -> None
     _, run = bench.sh(f"echo '{said}' >\"$DIBS_COST_FILE\"; echo ok")
     assert (run.outcome, run.cost) == ("done", {})
     assert (run.reason or "").startswith("ok\ndibs: the cost file is no JSON object")
+
+
+def test_of_an_endless_stream_no_more_is_kept_than_is_told() -> None:
+    kept = output.Kept(10, 0)
+    for _ in range(100):
+        kept.add(bytes(100_000))
+    assert len(kept._tail) < 300_000
+
+
+def test_a_folder_where_a_file_is_asked_for_is_told_and_leaves_nothing_open(bench: Bench, tmp_path: Path) -> None:
+    _, run = bench.sh('mkdir "$DIBS_COST_FILE"; echo ok')
+    assert "is a folder" in (run.reason or "")
+    before = os.listdir("/proc/self/fd")
+    for _ in range(5):
+        assert verdict._read(str(tmp_path), 10) == (b"", "is a folder")
+    assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
 def test_output_that_is_no_text_is_kept_as_far_as_it_is(bench: Bench) -> None:

@@ -89,6 +89,18 @@ def test_whatever_ends_it_leaving_adds_nothing(stage: Stage) -> None:
     assert_sound(stage.board)
 
 
+def test_who_stops_because_it_was_told_to_has_not_failed(near_stage: Stage) -> None:
+    board = near_stage.board
+    added(board, "x")
+    with board.session("coder") as me:
+        claim = me.claim("x")
+        board.force_release("x", reason="mine")
+        claim.give_up(ClaimExpired("taken away", item="x", token=claim.token, how="force_released", taken_over_by=None))
+        with pytest.raises(ClaimExpired), claim:
+            claim.check()
+    assert board.get("x").item.status == "ready"
+
+
 def test_what_an_end_is_refused_for_is_raised_and_the_claim_goes_on(near_stage: Stage) -> None:
     board = near_stage.board
     board.set_agent("coder", sensitive_actions=["send"])

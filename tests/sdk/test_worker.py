@@ -50,6 +50,46 @@ def statuses(board: Board) -> dict[str, str]:
 
 
 class TestHowAnItemEnds:
+    def test_a_refusal_about_something_else_is_a_failure_of_this_one(self, board: Board) -> None:
+        added(board, "asks")
+        worker = Worker(board, "coder")
+
+        @worker.handles()
+        def asks(claim: ClaimHandle) -> None:
+            board.get("no-such-item")
+
+        assert worker.run(once=True) == {"failed": 1}
+        assert statuses(board) == {"asks": "failed"}
+
+    def test_what_no_store_can_keep_of_an_exception_costs_no_item(self, board: Board) -> None:
+        added(board, "odd")
+        worker = Worker(board, "coder")
+
+        @worker.handles()
+        def odd(claim: ClaimHandle) -> None:
+            raise ValueError("nought \0 and half a letter \udce9")
+
+        assert worker.run(once=True) == {"failed": 1}
+        assert "nought \ufffd" in (board.runs(item="odd")[0].reason or "")
+
+    def test_what_could_not_be_ended_is_not_kept_either(self, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+        added(board, "stuck")
+        worker = Worker(board, "coder")
+        seen: list[ClaimHandle] = []
+
+        def refuse(*_: object, **__: object) -> None:
+            raise Invalid("not so")
+
+        @worker.handles()
+        def stuck(claim: ClaimHandle) -> None:
+            seen.append(claim)
+            raise ValueError("broken")
+
+        monkeypatch.setattr(board, "fail", refuse)
+        assert worker.run(once=True) == {"failed": 1}
+        assert seen[0].lost.is_set()
+        assert seen[0] not in seen[0].session.claims
+
     def test_what_a_handler_returns_is_how_it_ends(self, board: Board) -> None:
         added(board, "nothing", "note", "fields", "draft", "itself")
         results = {
