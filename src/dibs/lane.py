@@ -102,6 +102,8 @@ class Lane:
                 refusals += 1
                 if isinstance(error, FINAL) or (once and isinstance(error, StoreUnavailable)):
                     raise
+                if once and isinstance(error, AgentAtCapacity) and not self.worker.claims:
+                    return  # others of its name hold all there may be
                 self._rest(error, refusals)
                 continue
             finally:

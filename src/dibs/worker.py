@@ -256,7 +256,8 @@ def appending(path: str | os.PathLike[str], agent: str) -> Tell:
 
     def tell(word: str, claim: ClaimHandle | None, text: str) -> None:
         at = when.iso(time.time_ns() // 1_000_000)
-        words = [at, agent, word, *([] if claim is None else [claim.item.id]), *text.split()]
+        said = "".join(sign if sign.isprintable() else " " for sign in text)
+        words = [at, agent, word, *([] if claim is None else [claim.item.id]), *said.split()]
         with open(path, "a", encoding="utf-8") as file:
             file.write(" ".join(words) + "\n")
 

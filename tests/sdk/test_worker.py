@@ -49,6 +49,17 @@ def statuses(board: Board) -> dict[str, str]:
     return {item.id: item.status for item in board.list(limit=100)}
 
 
+def test_once_does_not_wait_for_others_of_its_name(board: Board) -> None:
+    board.set_agent("coder", max_claims_total=1)
+    added(board, "held", "free")
+    with board.session("coder") as other, other.claim("held") as claim:
+        worker = Worker(board, "coder")
+        worker.handles()(lambda claim: None)
+        assert worker.run(once=True) == {}
+        claim.release()
+    assert statuses(board) == {"held": "ready", "free": "ready"}
+
+
 class TestHowAnItemEnds:
     def test_a_refusal_about_something_else_is_a_failure_of_this_one(self, board: Board) -> None:
         added(board, "asks")
