@@ -142,7 +142,7 @@ def _read(path: str, size_max: int) -> tuple[bytes, str]:
     """What is in a file, nothing if it is not there; or a complaint."""
     try:
         if os.path.isdir(path):
-            return b"", "is a folder"
+            return b"", "cannot be read: it is a folder"
         # Not waiting: what a command left there might be a pipe.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             data = file.read(size_max + 1) or b""

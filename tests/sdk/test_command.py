@@ -312,7 +312,7 @@ def test_a_folder_where_a_file_is_asked_for_is_told_and_leaves_nothing_open(benc
     assert "is a folder" in (run.reason or "")
     before = os.listdir("/proc/self/fd")
     for _ in range(5):
-        assert verdict._read(str(tmp_path), 10) == (b"", "is a folder")
+        assert verdict._read(str(tmp_path), 10) == (b"", "cannot be read: it is a folder")
     assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
