@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, Self, TypeVar
 
     from dibs.handle import ClaimHandle
-    from dibs.model import Ended, Item, Previous, Renewal, Waiting
+    from dibs.model import Approval, Ended, Item, Previous, Renewal, Waiting
     from dibs.session import LiveSession
 
     T = TypeVar("T")
@@ -191,8 +191,20 @@ class AsyncClaim:
         return self.handle.previous
 
     @property
+    def approval(self) -> Approval | None:
+        return self.handle.approval
+
+    @property
+    def approved_draft(self) -> str | None:
+        return self.handle.approved_draft
+
+    @property
     def outcome(self) -> str | None:
         return self.handle.outcome
+
+    @property
+    def seconds_left(self) -> float:
+        return self.handle.seconds_left
 
     @property
     def is_lost(self) -> bool:
@@ -218,6 +230,9 @@ class AsyncClaim:
 
     async def check(self) -> None:
         await aside(self.handle.check)
+
+    async def verify(self) -> None:
+        await aside(self.handle.verify)
 
     async def progress(self, note: str, *, meta: Mapping[str, Any] | None = None) -> Renewal:
         return await aside(functools.partial(self.handle.progress, note, meta=meta))

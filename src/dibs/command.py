@@ -4,7 +4,8 @@
     worker.handles("bug")(Command(["fix", "{id}"]))
 
 The item is on its stdin and in a file, as JSON. It runs in a process group of its own, which is ended as a whole: when
-it is over, when it takes too long, when its claim is lost, and, by the guardian, when the worker is killed.
+it is over, when it takes too long, when its claim is lost or let go, and, by the guardian, when the worker is killed.
+A command that cannot be started says nothing about its item, which is released.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 
 from dibs import config, jsontext, wire
 from dibs.errors import DibsError, Invalid
-from dibs.group import GRACE_SECONDS, Group, Guard
+from dibs.group import Group, Guard
 from dibs.handle import LOSSES
 from dibs.heart import clock
+from dibs.lane import CannotBegin
 from dibs.output import Output
-from dibs.verdict import DONE, NOT_FOUND, NOT_RUN, RELEASE, SUBMIT, TIMED_OUT, Files, Verdict, failed, judge, released
+from dibs.verdict import DONE, NOT_FOUND, RELEASE, SUBMIT, TIMED_OUT, Files, Verdict, failed, judge, released
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 ENV_ITEM = "DIBS_ITEM"
 ENV_ITEM_FILE = "DIBS_ITEM_FILE"
+ENV_APPROVED_FILE = "DIBS_APPROVED_FILE"
+ENV_PREVIOUS_FILE = "DIBS_PREVIOUS_FILE"
 ENV_DRAFT_FILE = "DIBS_DRAFT_FILE"
 ENV_COST_FILE = "DIBS_COST_FILE"
 ENV_LINKS_FILE = "DIBS_LINKS_FILE"
@@ -62,63 +67,114 @@ class Command:
         self.arguments = tuple(arguments)
         self.timeout_seconds = timeout_seconds
         self._environment = dict(environment or {})
-        self._show = show
+        self.show = show
         self._guard = Guard()
-        self._draining_at: float | None = None
+        self._lock = threading.Lock()
+        self._groups: dict[ClaimHandle, Group] = {}
+        self._abandoned: set[ClaimHandle] = set()
 
     def __call__(self, claim: ClaimHandle) -> None:
         self.run(claim)
 
+    @property
+    def is_here(self) -> bool:
+        """Whether there is such a program; which one it is may be the item's to say."""
+        return _WORDS.search(self.arguments[0]) is not None or self._is_program(self.arguments[0])
+
     def run(self, claim: ClaimHandle) -> Verdict:
-        """Run it, and end the claim as its verdict says; raises if the claim is lost before that."""
-        folder = os.path.abspath(tempfile.mkdtemp(prefix="dibs-"))
-        files = Files(folder)
+        """Run it, and end the claim as its verdict says; raises if the claim is lost before that, or if it cannot be
+        started: then the claim is as it was."""
+        files = self._given(claim)
         try:
             verdict = self._verdict(claim, files)
         finally:
-            _remove(files, folder)
-        return _carried_out(verdict, claim)
+            files.remove()
+            with self._lock:
+                self._groups.pop(claim, None)
+                is_abandoned = claim in self._abandoned
+                self._abandoned.discard(claim)
+        # Whoever abandoned it ends the claim.
+        return verdict if is_abandoned else _carried_out(verdict, claim)
 
-    def drain(self, seconds: float) -> None:
-        """Whatever is not finished by then is ended, and its item released."""
-        self._draining_at = clock() + max(0.0, seconds - GRACE_SECONDS)
+    def abandon(self, claim: ClaimHandle) -> None:
+        """End what runs for this claim: a worker does that before it lets go of it."""
+        with self._lock:
+            self._abandoned.add(claim)
+            group = self._groups.get(claim)
+        if group is not None:
+            group.end()
 
     def close(self) -> None:
         self._guard.close()
 
+    def _given(self, claim: ClaimHandle) -> Files:
+        try:
+            files = Files(os.path.abspath(tempfile.mkdtemp(prefix="dibs-")))
+        except OSError as error:
+            raise self._cannot_begin(error) from error
+        try:
+            _write(files.item, jsontext.line(wire.encode(claim.item)) + "\n")
+            _write(files.claim, f"{claim.token}\n")
+            if claim.approved_draft is not None:
+                _write(files.approved, claim.approved_draft)
+            if claim.previous is not None:
+                _write(files.previous, jsontext.line(wire.encode(claim.previous)) + "\n")
+        except OSError as error:
+            files.remove()
+            raise self._cannot_begin(error) from error
+        return files
+
     def _verdict(self, claim: ClaimHandle, files: Files) -> Verdict:
-        _write(files.item, jsontext.line(wire.encode(claim.item)) + "\n")
         arguments = [_filled(argument, claim) for argument in self.arguments]
-        environment = {**os.environ, **self._environment, **_told(claim, files)}
-        if shutil.which(arguments[0], path=environment.get("PATH")) is None:
-            return failed(f"there is no command {arguments[0]!r} that can be run here", NOT_FOUND)
+        program = arguments[0]
+        if not self._is_program(program):
+            missing = f"there is no command {program!r} that can be run here"
+            if program == self.arguments[0]:
+                raise CannotBegin(missing)
+            return failed(missing, NOT_FOUND)
         began = clock()
         try:
-            group = Group(arguments, environment, files.item, self._guard)
+            group = Group(arguments, self._environment_for(claim, files), files.item, self._guard)
         except OSError as error:
-            return failed(f"{arguments[0]!r} could not be started: {error.strerror or error}", NOT_RUN)
-        show = self._show
-        assert group.process.stdout is not None
-        assert group.process.stderr is not None
-        output = Output(
-            group.process.stdout, group.process.stderr, None if show is None else lambda line: show(claim, line)
-        )
+            raise self._cannot_begin(error) from error
+        output = None
         try:
-            exit_code, cut = self._watch(claim, group, began)
+            output = self._output(claim, group)
+            with self._lock:
+                self._groups[claim] = group
+            exit_code, cut = self._watch(claim, files, group, began)
         finally:
             group.end()
-            output.finish()
+            if output is not None:
+                output.finish()
+        if (complaint := group.complaint(output.both.text)) is not None:
+            raise CannotBegin(f"{program!r} could not be started: {complaint}")
         if cut is not None:
             last = output.both.last_lines
             return cut.replace(text=f"{cut.text}; the last it said: {last}" if last else cut.text)
         assert exit_code is not None
         return judge(exit_code, output, files)
 
-    def _watch(self, claim: ClaimHandle, group: Group, began: float) -> tuple[int | None, Verdict | None]:
+    def _output(self, claim: ClaimHandle, group: Group) -> Output:
+        show = self.show
+        assert group.process.stdout is not None
+        assert group.process.stderr is not None
+        try:
+            return Output(
+                group.process.stdout, group.process.stderr, None if show is None else lambda line: show(claim, line)
+            )
+        except RuntimeError as error:  # the system has no thread for it
+            group.process.stdout.close()
+            group.process.stderr.close()
+            raise self._cannot_begin(error) from error
+
+    def _watch(self, claim: ClaimHandle, files: Files, group: Group, began: float) -> tuple[int | None, Verdict | None]:
         """How it exited, or how it is cut short."""
-        allowed = self._allowed_seconds(claim.item.timeout_seconds)
+        allowed, token = self._allowed_seconds(claim.item.timeout_seconds), claim.token
         while True:
-            exit_code = group.wait(LOOK_SECONDS)
+            exit_code = group.wait(0 if claim in self._abandoned else LOOK_SECONDS)
+            if claim in self._abandoned:
+                return None, released("the worker let go of it")
             if exit_code is not None:
                 return exit_code, None
             if claim.lost.is_set() and _ended_inside(claim.lost_by) is None:
@@ -127,15 +183,27 @@ class Command:
                 if lost_by is not None and claim.lost.is_set():
                     raise lost_by
                 return None, released("the claim was lost for a while")  # and recovered since
-            now = clock()
-            if now > began + allowed:
+            if claim.token != token:
+                token = claim.token
+                _append(files.claim, f"{token}\n")
+            if clock() > began + allowed:
                 return None, failed(f"timed out after {allowed:g}s", TIMED_OUT)
-            if self._draining_at is not None and now > self._draining_at:
-                return None, released("the worker stopped before it was finished")
 
     def _allowed_seconds(self, of_item: float) -> float:
         by_item = of_item - min(MARGIN_SECONDS_MAX, MARGIN_SHARE * of_item)
         return by_item if self.timeout_seconds is None else min(self.timeout_seconds, by_item)
+
+    def _is_program(self, name: str) -> bool:
+        return shutil.which(name, path=self._environment.get("PATH", os.environ.get("PATH"))) is not None
+
+    def _cannot_begin(self, error: Exception) -> CannotBegin:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        return CannotBegin(f"{self.arguments[0]!r} could not be started: {why}")
+
+    def _environment_for(self, claim: ClaimHandle, files: Files) -> dict[str, str]:
+        # What a command was given that runs this worker is not about this item.
+        own = {name: value for name, value in os.environ.items() if name not in (ENV_APPROVED_FILE, ENV_PREVIOUS_FILE)}
+        return {**own, **self._environment, **_told(claim, files)}
 
 
 def _carried_out(verdict: Verdict, claim: ClaimHandle) -> Verdict:
@@ -165,9 +233,10 @@ def _filled(argument: str, claim: ClaimHandle) -> str:
 
 
 def _told(claim: ClaimHandle, files: Files) -> dict[str, str]:
-    return {
+    told = {
         ENV_ITEM: claim.item.id,
         config.ENV_TOKEN: str(claim.token),
+        config.ENV_CLAIM_FILE: files.claim,
         config.ENV_SESSION: claim.session.id,
         config.ENV_AGENT: claim.session.agent,
         ENV_ITEM_FILE: files.item,
@@ -175,21 +244,22 @@ def _told(claim: ClaimHandle, files: Files) -> dict[str, str]:
         ENV_COST_FILE: files.cost,
         ENV_LINKS_FILE: files.links,
     }
+    if claim.approved_draft is not None:
+        told[ENV_APPROVED_FILE] = files.approved
+    if claim.previous is not None:
+        told[ENV_PREVIOUS_FILE] = files.previous
+    return told
 
 
 def _write(path: str, text: str) -> None:
-    with open(path, "x", encoding="ascii") as file:
-        file.write(text)
+    with open(path, "xb") as file:
+        file.write(text.encode())
 
 
-def _remove(files: Files, folder: str) -> None:
-    """What is named here and nothing else: a folder in which a command left more stays where it is."""
-    for path in (files.item, files.draft, files.cost, files.links):
-        try:
-            os.unlink(path)
-        except OSError:
-            pass
+def _append(path: str, line: str) -> None:
+    """To a file that is only a help: the command may have taken it away."""
     try:
-        os.rmdir(folder)
+        with open(path, "ab") as file:
+            file.write(line.encode())
     except OSError:
         pass

@@ -24,6 +24,8 @@ LOOK_SECONDS_MAX = 0.05
 #: Waits for a line, which comes when the guardian knows the group, then becomes the command. If the worker is killed
 #: before, the line never comes.
 STUB = 'read -r dibs_input && dibs_input=$1 && shift && exec "$@" <"$dibs_input"'
+#: What the stub calls itself, and nobody else does: a complaint under this name says that the command never began.
+NAME_BYTES = 4
 
 
 class Guard:
@@ -89,8 +91,10 @@ class Group:
         self, arguments: Sequence[str], environment: Mapping[str, str], standard_input: str, guard: Guard
     ) -> None:
         self._guard = guard
+        self._name = f"dibs-{os.urandom(NAME_BYTES).hex()}"
+        self._ending, self._is_over = threading.Lock(), False
         self.process = subprocess.Popen(
-            ["/bin/sh", "-c", STUB, "dibs", standard_input, *arguments],
+            ["/bin/sh", "-c", STUB, self._name, standard_input, *arguments],
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -118,14 +122,32 @@ class Group:
         except subprocess.TimeoutExpired:
             return None
 
+    def complaint(self, said: str) -> str | None:
+        """Why the command could not begin, if that is what was said; it said nothing itself then."""
+        mark = f"{self._name}: "
+        return said.splitlines()[0].removeprefix(mark) if said.startswith(mark) else None
+
     def end(self) -> None:
-        """Whatever is left of it, politely first."""
+        """Whatever is left of it, politely first; whoever else asks for it waits until it is so."""
+        with self._ending:
+            if self._is_over:
+                return  # its number may be another group's by now
+            try:
+                self._end()
+            except BaseException:  # somebody has no patience
+                self._send(signal.SIGKILL)
+                self._gone_after(KILLED_SECONDS)
+                raise
+            finally:
+                self._is_over = True
+                self._guard.forget(self.process.pid)
+
+    def _end(self) -> None:
         if not self._gone_after(0):
             self._send(signal.SIGTERM)
             if not self._gone_after(GRACE_SECONDS):
                 self._send(signal.SIGKILL)
                 self._gone_after(KILLED_SECONDS)
-        self._guard.forget(self.process.pid)
 
     def _gone_after(self, seconds: float) -> bool:
         until, pause = time.monotonic() + seconds, LOOK_SECONDS_MIN

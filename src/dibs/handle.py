@@ -46,6 +46,8 @@ class ClaimHandle:
         self.lost_by: DibsError | None = None
         #: How the run ended, once it has: `done`, `failed`, `submitted`, `released`, `rejected`.
         self.outcome: str | None = None
+        #: What was said of that, unless it is done.
+        self.why_ended = ""
         self._regaining: tuple[str, float] | None = None
         self._session = session
         self._ending = False
@@ -262,6 +264,7 @@ class ClaimHandle:
 
     def _ended(self, ended: Ended) -> Ended:
         self.outcome, self.item = ended.run.outcome, ended.item
+        self.why_ended = "" if self.outcome == "done" else ended.run.reason or ""
         return ended
 
     def _have(self, grant: Grant, asked_at: float) -> None:

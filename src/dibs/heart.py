@@ -36,6 +36,11 @@ def clock() -> float:
     return time.clock_gettime(_CLOCK)
 
 
+def drawn(seconds: float) -> float:
+    """Between half and all of it, so that a crowd spreads out."""
+    return seconds * (0.5 + os.urandom(1)[0] / 512)
+
+
 class Heart:
     def __init__(
         self, beat: Callable[[], float], lose: Callable[[float], None], losing_at: Callable[[], float | None]
@@ -99,7 +104,7 @@ class Heart:
             except SessionNotFound:
                 return
             except Exception:  # whatever it is, a heart that stopped would cost everything that is held
-                seconds = RETRY_SECONDS * (0.5 + os.urandom(1)[0] / 512)
+                seconds = drawn(RETRY_SECONDS)
             with self._changed:
                 self._next, self._beating = min(self._next, clock() + seconds), False
                 self._beats += 1

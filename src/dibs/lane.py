@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import os
 import threading
 from concurrent.futures import CancelledError
 
@@ -19,17 +18,19 @@ from dibs.errors import (
     StoreUnusable,
     Unauthenticated,
 )
-from dibs.handle import LOSSES, ClaimHandle, summary
-from dibs.heart import clock
+from dibs.handle import LOSSES, REASON_CHARACTERS_MAX, ClaimHandle, keepable, summary
+from dibs.heart import clock, drawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from typing import Any
 
+    from dibs.asession import AsyncClaim
     from dibs.worker import Worker
 
-    Handler = Callable[[ClaimHandle], Any]
+    #: It is given a ClaimHandle, or if it is a coroutine function an AsyncClaim.
+    Handler = Callable[[Any], Any]
 
 #: Before asking again after a refusal, or a store that is away: longer each time, drawn so that a crowd spreads out.
 PAUSE_SECONDS = 0.2
@@ -51,6 +52,15 @@ class Draft(str):
     __slots__ = ()
 
 
+class CannotBegin(DibsError):
+    """What a handler raises that could not begin, for a reason that is not the item's, such as a full disk: the item is
+    released, and before the next one is taken there is a pause, longer each time."""
+
+    code = "CANNOT_BEGIN"
+    http_status = 503
+    exit_code = 75
+
+
 class Lane:
     """What one handler takes: a thread that asks, and as many that work as it may have claims."""
 
@@ -59,22 +69,39 @@ class Lane:
     ) -> None:
         self.worker, self.handler, self.types = worker, handler, tuple(types)
         self.timeout_seconds = timeout_seconds
+        self.awaits = any(map(inspect.iscoroutinefunction, (handler, type(handler).__call__)))
+        #: Whether it takes anything more.
+        self.is_open = False
         self._room = threading.Semaphore(max_claims)
-        self._thread: threading.Thread | None = None
-
-    @property
-    def is_open(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        self._once = False
+        self._lock = threading.Lock()
+        self._stumbles, self._rests_until = 0, 0.0
 
     def start(self, once: bool, interval_seconds: float | None) -> None:
         # A daemon: it may be waiting for work when everybody leaves.
         name = f"dibs lane {', '.join(self.types) or 'any'}"
         asked = (self.worker.stopping, once, interval_seconds)
-        self._thread = threading.Thread(target=self._open, args=asked, name=name, daemon=True)
-        self._thread.start()
+        self.is_open, self._once = True, once
+        threading.Thread(target=self._open, args=asked, name=name, daemon=True).start()
 
     def leave(self) -> None:
         self._room.release()
+
+    def stumble(self, error: CannotBegin) -> None:
+        """Nothing can begin here: there is a pause, or the end where nobody waits."""
+        if self._once:
+            self.worker.give_up(error)
+            return
+        with self._lock:
+            if clock() < self._rests_until:
+                return  # another one of this lane has just found the same
+            self._stumbles += 1
+            self._rests_until = clock() + drawn(_longest_pause(self._stumbles))
+        if self._stumbles == 1:
+            self.worker.tell("waiting", None, error.message)
+
+    def begun(self) -> None:
+        self._stumbles = 0
 
     def _open(self, stopping: threading.Event, once: bool, interval_seconds: float | None) -> None:
         try:
@@ -82,6 +109,10 @@ class Lane:
         except BaseException as error:  # nobody waits for a thread: whoever runs the worker is to hear of it
             if not stopping.is_set():
                 self.worker.give_up(error)
+        finally:
+            if stopping is self.worker.stopping:
+                self.is_open = False
+                self.worker.wake()
 
     def _take(self, stopping: threading.Event, once: bool, interval_seconds: float | None) -> None:
         waits = not once and interval_seconds is None
@@ -92,6 +123,10 @@ class Lane:
             if stopping.is_set():
                 self._room.release()
                 return  # the room is that of a claim that was just let go
+            if (rest_seconds := self._rests_until - clock()) > 0:
+                self._room.release()
+                stopping.wait(rest_seconds)
+                continue
             claim = None
             try:
                 claim = self.worker.next(self, stopping, waits=waits, is_patient=once)
@@ -118,19 +153,26 @@ class Lane:
 
     def _begin(self, claim: ClaimHandle, stopping: threading.Event) -> None:
         if not stopping.is_set():
-            self.worker.begin(Running(self, claim))
+            running = Running(self, claim)
+            try:
+                self.worker.begin(running)
+            except RuntimeError as error:  # the system has no thread for it
+                running.not_begun(CannotBegin(f"the work could not be started: {error}"))
             return
         self._room.release()
         with contextlib.suppress(DibsError):  # it ends with its session
             claim.release("the worker was about to stop")
 
     def _rest(self, error: DibsError, refusals: int) -> None:
-        draw = 0.5 + os.urandom(1)[0] / 512
-        longest = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS * 2.0**refusals)
+        longest = _longest_pause(refusals)
         if isinstance(error, AgentAtCapacity):
-            return self.worker.pause_until_one_is_over(draw * min(FULL_SECONDS_MAX, longest))
+            return self.worker.pause_until_one_is_over(drawn(min(FULL_SECONDS_MAX, longest)))
         self.worker.tell("waiting", None, error.message)
-        return self.worker.pause(max(float(error.facts.get("retry_after_seconds") or 0), draw * longest))
+        return self.worker.pause(max(float(error.facts.get("retry_after_seconds") or 0), drawn(longest)))
+
+
+def _longest_pause(times: int) -> float:
+    return min(PAUSE_SECONDS_MAX, PAUSE_SECONDS * 2.0**times)
 
 
 class Running:
@@ -148,10 +190,11 @@ class Running:
         self._thread.start()
 
     def join(self, seconds: float) -> None:
-        self._thread.join(seconds)
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
 
     def is_over_time(self, now: float) -> bool:
-        return self.timeout_seconds is not None and now > self._began + self.timeout_seconds
+        return not self._cut and self.timeout_seconds is not None and now > self._began + self.timeout_seconds
 
     def cut_short(self, verb: str, reason: str, word: str) -> None:
         """End the claim from outside; whoever works on it finds it lost, and its place is given to the next."""
@@ -159,6 +202,10 @@ class Running:
             if self._cut or self.claim.outcome is not None:
                 return
             self._cut = True
+        # What a handler has started goes first: the next holder may be there at once.
+        abandon = getattr(self.lane.handler, "abandon", None)
+        if abandon is not None:
+            abandon(self.claim)
         try:
             self.claim.cut_short(verb, reason, GRACE_SECONDS)
         except DibsError as error:
@@ -167,8 +214,13 @@ class Running:
         self.lane.worker.over(self, word, reason)
         self.lane.leave()
 
+    def not_begun(self, error: CannotBegin) -> None:
+        self._over(*self._put_off(error))
+
     def _run(self) -> None:
-        word, text = self._worked()
+        self._over(*self._worked())
+
+    def _over(self, word: str, text: str) -> None:
         with self._lock:
             if self._cut:
                 return
@@ -184,6 +236,9 @@ class Running:
             return self._lost(error)  # not begun, and so not failed
         try:
             result = self._handled()
+            self.lane.begun()
+        except CannotBegin as error:
+            return self._put_off(error)
         except BaseException as error:  # also of a handler that wants to leave: it is the item that ends
             # A handler may ask for other items, too: only what its own claim says is about that.
             return self._lost(self.claim.lost_by) if error is self.claim.lost_by else self._failed(error)
@@ -194,7 +249,17 @@ class Running:
             return self._lost(error)
         except DibsError as error:
             return self._failed(error)
-        return self.claim.outcome or "", ""
+        return self.claim.outcome or "", self.claim.why_ended
+
+    def _put_off(self, error: CannotBegin) -> tuple[str, str]:
+        """It is as good as it was."""
+        self.lane.stumble(error)
+        try:
+            if self.claim.outcome is None and not self._cut:
+                self.claim.release(keepable(error.message[:REASON_CHARACTERS_MAX]))
+        except DibsError as lost:
+            return self._lost(lost)
+        return self.claim.outcome or "released", error.message
 
     def _lost(self, error: DibsError) -> tuple[str, str]:
         """Nobody works on it any more: it is not renewed, and comes back by itself."""
@@ -207,8 +272,16 @@ class Running:
             self.claim.verify()
 
     def _handled(self) -> object:
-        result = self.lane.handler(self.claim)
+        result = self.lane.handler(self._given())
         return self._awaited(result) if inspect.isawaitable(result) else result
+
+    def _given(self) -> ClaimHandle | AsyncClaim:
+        """A coroutine awaits its claim's verbs: one that blocks would hold up all of them."""
+        if not self.lane.awaits:
+            return self.claim
+        from dibs.asession import AsyncClaim
+
+        return AsyncClaim(self.claim)
 
     def _awaited(self, result: Awaitable[object]) -> object:
         import asyncio

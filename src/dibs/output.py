@@ -26,6 +26,8 @@ CHUNK_BYTES = 65_536
 LOOK_SECONDS = 0.2
 #: Whoever left the group and kept its output open is not waited for longer.
 LINGER_SECONDS = 0.5
+#: Nor is who shows a line.
+SHOWN_SECONDS = 2.0
 
 
 class Kept:
@@ -79,12 +81,10 @@ class Output:
         """The command is over: what it has written is read, and nothing is waited for."""
         self._thread.join(LINGER_SECONDS)
         self._over.set()
-        self._thread.join()
-        for stream in self._streams:
-            stream.close()
+        self._thread.join(SHOWN_SECONDS)
 
     def _read(self) -> None:
-        with selectors.DefaultSelector() as selector:
+        with self._streams[0], self._streams[1], selectors.DefaultSelector() as selector:
             for stream in self._streams:
                 selector.register(stream, selectors.EVENT_READ, stream)
             while selector.get_map() and not self._over.is_set():

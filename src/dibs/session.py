@@ -29,7 +29,7 @@ from dibs.errors import (
     StoreUnusable,
 )
 from dibs.handle import LOSSES, ClaimHandle
-from dibs.heart import Heart, clock
+from dibs.heart import Heart, clock, drawn
 from dibs.rules.claiming import recoverable
 
 TYPE_CHECKING = False
@@ -445,8 +445,7 @@ def _pause(tries: int, error: DibsError) -> float:
     told = error.facts.get("retry_after_seconds")
     if isinstance(error, RateLimited) and told is not None:
         return float(told)
-    draw = 0.5 + os.urandom(1)[0] / 512
-    return draw * min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS * 2.0**tries)
+    return drawn(min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS * 2.0**tries))
 
 
 def _request_id() -> str:

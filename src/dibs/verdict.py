@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 DONE = 0
 SUBMIT = 10
 RELEASE = 75
-#: What a shell says of a command that is not there and of one that cannot be run, `timeout` of one that took too long.
+#: What a shell says of a command that is not there, `timeout` of one that took too long.
 NOT_FOUND = 127
-NOT_RUN = 126
 TIMED_OUT = 124
 BY_SIGNAL = 128
 #: What `claude -p --output-format json` tells about itself.
@@ -54,12 +53,28 @@ class Verdict(Value):
 
 
 class Files:
-    """What a command may leave beside its output, each in a file of this folder."""
+    """What a command is given, and what it may leave beside its output, each in a file of this folder."""
 
     def __init__(self, folder: str) -> None:
-        self.item, self.draft, self.cost, self.links = (
-            os.path.join(folder, name) for name in ("item.json", "draft", "cost.json", "links.json")
+        self.folder = folder
+        self.item, self.claim, self.approved, self.previous = (
+            os.path.join(folder, name) for name in ("item.json", "claim", "approved", "previous.json")
         )
+        self.draft, self.cost, self.links = (
+            os.path.join(folder, name) for name in ("draft", "cost.json", "links.json")
+        )
+
+    def remove(self) -> None:
+        """What is named here and nothing else: a folder in which a command left more stays where it is."""
+        for path in (self.item, self.claim, self.approved, self.previous, self.draft, self.cost, self.links):
+            try:
+                os.unlink(path)
+            except OSError:
+                pass
+        try:
+            os.rmdir(self.folder)
+        except OSError:
+            pass
 
 
 def failed(reason: str, exit_code: int) -> Verdict:

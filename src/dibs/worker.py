@@ -28,7 +28,7 @@ from dibs import when
 from dibs.errors import DibsError, Invalid, SessionNotFound, StoreUnavailable
 from dibs.handle import summary
 from dibs.heart import clock
-from dibs.lane import GRACE_SECONDS, TICK_SECONDS, Draft, Lane
+from dibs.lane import GRACE_SECONDS, TICK_SECONDS, CannotBegin, Draft, Lane
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,10 +45,12 @@ if TYPE_CHECKING:
     H = TypeVar("H", bound=Handler)
     Tell = Callable[[str, ClaimHandle | None, str], None]
 
-__all__ = ["Draft", "Worker", "appending"]
+__all__ = ["CannotBegin", "Draft", "Worker", "appending"]
 
 #: How long one call waits for something to do before it is asked again, by the same connection to be woken on.
 WAIT_SECONDS = 20.0
+#: All that is let go at the end has so long together: to end what was started for it, and to be given back.
+LET_GO_SECONDS = 2 * GRACE_SECONDS
 
 
 class Worker:
@@ -75,6 +77,7 @@ class Worker:
         self._lanes: list[Lane] = []
         self._changed = threading.Condition()
         self._running: set[Running] = set()
+        self._cutting: list[threading.Thread] = []
         self._stopping = threading.Event()
         self._final: BaseException | None = None
         self._registering = threading.Lock()
@@ -83,7 +86,8 @@ class Worker:
 
     def handles(self, *types: str, max_claims: int = 1, timeout_seconds: float | None = None) -> Callable[[H], H]:
         """The function for items of these types (of any, if none is named), on up to so many at a time. It may be a
-        coroutine function. What takes longer than `timeout_seconds` has failed."""
+        coroutine function, and is given an `AsyncClaim` then. What takes longer than `timeout_seconds` has failed. If
+        it has a method `abandon`, that is called with a claim that is being worked on before it is let go."""
         if max_claims < 1:
             raise Invalid("max_claims is at least 1", field="max_claims")
 
@@ -145,9 +149,15 @@ class Worker:
 
     def give_up(self, error: BaseException) -> None:
         """Nothing more can be had: what has begun comes to its end, and the error is whoever's who runs this."""
-        self._final = self._final or error
-        self.tell("refused", None, error.message if isinstance(error, DibsError) else summary(error))
+        if self._final is None:
+            self._final = error
+            self.tell("refused", None, error.message if isinstance(error, DibsError) else summary(error))
         self.stop()
+
+    def wake(self) -> None:
+        """Whoever waits for something to be over looks again."""
+        with self._changed:
+            self._changed.notify_all()
 
     def session(self, stopping: threading.Event) -> LiveSession:
         """This worker's session; another one if somebody has ended it, but none once it stops."""
@@ -208,7 +218,17 @@ class Worker:
 
     def _look_after(self, now: float) -> None:
         for running in [one for one in list(self._running) if one.is_over_time(now)]:
-            running.cut_short("fail", f"timed out after {running.timeout_seconds:g}s", "timed_out")
+            self._cut_short(running, "fail", f"timed out after {running.timeout_seconds:g}s", "timed_out")
+
+    def _cut_short(self, running: Running, verb: str, reason: str, word: str) -> None:
+        """Beside everything else: a store that is away would hold up the others."""
+        thread = threading.Thread(target=running.cut_short, args=(verb, reason, word), name="dibs end", daemon=True)
+        self._cutting = [one for one in self._cutting if one.is_alive()]
+        try:
+            thread.start()
+            self._cutting.append(thread)
+        except RuntimeError:  # the system has no thread for it
+            running.cut_short(verb, reason, word)
 
     def _drain(self) -> None:
         if self._running:
@@ -221,8 +241,11 @@ class Worker:
     def _let_go(self, reason: str) -> None:
         left = list(self._running)
         for running in left:
-            running.cut_short("release", reason, "released")
-        end = clock() + GRACE_SECONDS
+            self._cut_short(running, "release", reason, "released")
+        end = clock() + LET_GO_SECONDS
+        for thread in self._cutting:
+            thread.join(max(0.0, end - clock()))
+        end = min(end, clock() + GRACE_SECONDS)
         for running in left:
             running.join(max(0.0, end - clock()))
 

@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dibs.board import connect
 from dibs.testing.processes import alive, left_after
 from tests.e2e.conftest import SECONDS_MAX, Dibs, until
 from tests.e2e.terminal import Terminal
@@ -90,15 +92,49 @@ def test_work_tells_everything_as_json(dibs: Dibs) -> None:
         assert {event["token"] for event in mine} == {1}
 
 
-def test_a_command_that_is_not_there_fails_its_items_and_the_worker_goes_on(dibs: Dibs) -> None:
+@pytest.mark.parametrize("words", [("work",), ("work", "--once"), ("exec", "a")])
+def test_a_command_that_is_not_there_is_told_before_anything_is_claimed(dibs: Dibs, words: tuple[str, ...]) -> None:
+    add(dibs, "a")
+    done = dibs(*words, "--", "no-such-command")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "dibs: there is no command 'no-such-command' that can be run here: name one on the PATH, or by its path\n"
+    )
+    assert dibs.json("runs")["runs"] == []
+    assert dibs.json("sessions", "--all")["sessions"] == []
+
+
+@pytest.mark.parametrize("words", [("work", "--once"), ("exec", "a")])
+def test_a_command_that_cannot_be_started_costs_no_item(dibs: Dibs, words: tuple[str, ...]) -> None:
+    add(dibs, "a")
+    script = dibs.folder / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    done = dibs(*words, "--", "./script")
+    assert done.returncode == 75
+    assert "dibs: './script' could not be started: " in done.stderr
+    (run,) = dibs.json("runs", "--item", "a")["runs"]
+    assert run["outcome"] == "released"
+    assert run["reason"].startswith("'./script' could not be started: ")
+    assert dibs.json("show", "a")["item"]["strikes"] == 0
+
+
+def test_a_log_is_told_what_happens(dibs: Dibs) -> None:
     add(dibs, "a", "b")
-    dibs.ok("work", "--once", "--", "no-such-command")
-    for id in ("a", "b"):
-        (run,) = dibs.json("runs", "--item", id)["runs"]
-        assert (run["outcome"], run["reason"]) == (
-            "failed",
-            "there is no command 'no-such-command' that can be run here",
-        )
+    for _ in range(2):
+        dibs("work", "--once", "--log", "agent.log", "--", "sh", "-c", "exit 1")
+    lines = (dibs.folder / "agent.log").read_text().splitlines()
+    assert sorted(line.split(" ", 1)[1] for line in lines) == [
+        *("coder claimed a", "coder claimed b", "coder failed a exit code 1", "coder failed b exit code 1"),
+    ]
+
+
+def test_a_log_that_cannot_be_written_is_told_before_anything_is_claimed(dibs: Dibs) -> None:
+    add(dibs, "a")
+    done = dibs("work", "--once", "--log", "no/such/folder/log", "--", "true")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "dibs: the log 'no/such/folder/log' cannot be written: No such file or directory\n"
+    assert dibs.json("runs")["runs"] == []
 
 
 def test_commands_of_dibs_work_inside(dibs: Dibs) -> None:
@@ -235,6 +271,39 @@ def test_a_second_interrupt_does_not_wait(dibs: Dibs, ended: Keep) -> None:
     assert outcomes(dibs, "a") == ["released"]
 
 
+def test_a_second_interrupt_gives_the_item_back_only_when_the_command_is_gone(dibs: Dibs, ended: Keep) -> None:
+    add(dibs, "a")
+    stubborn = "trap '' TERM; echo $$ >>pids; while :; do sleep 0.1; done"
+    worker = ended(dibs.start("work", "--drain", "10m", "--", "sh", "-c", stubborn))
+    until(lambda: pids(dibs.folder))
+    worker.send_signal(signal.SIGINT)
+    assert worker.stdout is not None
+    while not worker.stdout.readline().startswith("draining"):
+        assert worker.poll() is None
+    worker.send_signal(signal.SIGINT)
+    with closing(connect(str(dibs.folder / ".dibs" / "board.db"))) as board:
+        until(lambda: board.get("a").item.status == "ready")
+        assert not alive(pids(dibs.folder))
+    assert worker.wait(SECONDS_MAX) == 130
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_exec_that_is_stopped_twice_ends_the_command_first_as_well(
+    dibs: Dibs, ended: Keep, number: signal.Signals
+) -> None:
+    add(dibs, "a")
+    stubborn = "trap 'touch told' TERM; echo $$ >>pids; while :; do sleep 0.1; done"
+    running = ended(dibs.start("exec", "a", "--", "sh", "-c", stubborn))
+    until(lambda: pids(dibs.folder))
+    running.send_signal(number)
+    until(lambda: (dibs.folder / "told").exists())
+    running.send_signal(number)
+    with closing(connect(str(dibs.folder / ".dibs" / "board.db"))) as board:
+        until(lambda: board.get("a").item.status == "ready")
+        assert not alive(pids(dibs.folder))
+    running.wait(SECONDS_MAX)
+
+
 def test_killed_it_leaves_no_process_and_another_does_the_item(dibs: Dibs, ended: Keep) -> None:
     add(dibs, "a")
     stubborn = "trap '' TERM; echo $$ >>pids; sleep 600 & echo $! >>pids; while :; do sleep 0.1; done"
@@ -292,9 +361,9 @@ def test_exec_exits_as_the_command_does(dibs: Dibs, script: str, code: int, outc
     assert dibs.json("sessions")["sessions"] == []
 
 
-def test_exec_of_a_command_that_is_not_there_exits_127(dibs: Dibs) -> None:
+def test_exec_of_a_command_that_its_item_names_and_is_not_there_exits_127(dibs: Dibs) -> None:
     add(dibs, "a")
-    assert dibs("exec", "a", "--", "no-such-command").returncode == 127
+    assert dibs("exec", "a", "--", "./{id}").returncode == 127
     assert outcomes(dibs, "a") == ["failed"]
 
 
@@ -412,3 +481,58 @@ def test_whoever_reads_it_may_leave(dibs: Dibs) -> None:
     done = dibs.shell("dibs work --once -- sh -c 'seq 20000' | head -1")
     assert done.stdout.startswith("claimed ")
     until(lambda: all(outcomes(dibs, id) == ["done"] for id in ("a", "b", "c")))
+
+
+# Somebody who has stopped reading
+
+#: More than a pipe and what is kept for it hold.
+MUCH = "yes 'a line that nobody reads' | head -c 4000000"
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_whoever_stops_reading_holds_up_no_time_limit_and_no_end(
+    dibs: Dibs, ended: Keep, words: tuple[str, ...]
+) -> None:
+    worker = ended(dibs.start("work", "--timeout", "2s", *words, "--", "yes", "a line that nobody reads"))
+    for id in ("a", "b"):
+        add(dibs, id)
+        until(lambda id=id: outcomes(dibs, id) == ["failed"], seconds=SECONDS_MAX)  # type: ignore[misc]
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(SECONDS_MAX) == 0
+
+
+def test_what_nobody_read_is_counted(dibs: Dibs, ended: Keep) -> None:
+    add(dibs, "a")
+    os.mkfifo(dibs.folder / "go")
+    worker = ended(
+        dibs.start("work", "--once", "--json", "--", "sh", "-c", f"{MUCH}; touch said; read x <go; echo last")
+    )
+    until(lambda: (dibs.folder / "said").exists())
+    assert worker.stdout is not None
+    told = []
+    for line in worker.stdout:
+        told.append(json.loads(line))
+        if told[-1]["event"] == "left_out":
+            (dibs.folder / "go").write_text("on\n")
+    assert worker.wait(SECONDS_MAX) == 0
+    (missing,) = [event["lines"] for event in told if event["event"] == "left_out"]
+    output = [event["text"] for event in told if event["event"] == "output"]
+    lines = 4_000_000 // len("a line that nobody reads\n")
+    assert len(output) - 1 + missing == lines
+    assert [event["event"] for event in told if event["event"] not in ("output", "left_out")] == ["claimed", "done"]
+    assert output[-1] == "last"
+
+
+def test_whoever_reads_slowly_misses_nothing(dibs: Dibs) -> None:
+    add(dibs, "a")
+    done = dibs.shell("dibs work --once -- seq 200000 | (sleep 0.5; while read x; do echo $x; done) | grep -c '^a |'")
+    assert done.stdout == "200000\n"
+
+
+def test_a_terminal_that_is_stopped_holds_up_nothing(dibs: Dibs) -> None:
+    add(dibs, "a")
+    script = "dibs work --once --timeout 2s -- yes 'a line that nobody reads'"
+    with Terminal(script, dibs.folder, dibs.environment) as terminal:
+        terminal.read_until("claimed")
+        terminal.type("\x13")  # Ctrl-S
+        until(lambda: outcomes(dibs, "a") == ["failed"], seconds=SECONDS_MAX)

@@ -3,6 +3,7 @@ and that nothing of it is left behind."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -24,10 +25,13 @@ from dibs.command import Command
 from dibs.errors import ClaimExpired, DibsError, Invalid
 from dibs.guardian import GRACE_SECONDS
 from dibs.handle import ClaimHandle
+from dibs.lane import CannotBegin
 from dibs.model import Run
 from dibs.session import LiveSession
 from dibs.testing.processes import alive, left_after
 from dibs.verdict import Verdict
+from dibs.worker import Worker
+from tests.sdk.workers import Heard, Ran
 
 SECONDS_MAX = 20.0
 CLAUDE = {
@@ -186,18 +190,107 @@ def test_a_signal_is_a_failure_by_its_name(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("name", ["no-such-command", "./no-such-command", "/", "/etc/passwd"])
-def test_a_command_that_is_not_there_is_a_failure_that_says_so(bench: Bench, name: str) -> None:
-    verdict, run = bench.run(name)
-    assert (verdict.exit_code, run.outcome) == (127, "failed")
-    assert run.reason == f"there is no command {name!r} that can be run here"
+def test_a_command_that_is_not_there_is_no_failure_of_the_item(bench: Bench, name: str) -> None:
+    command, claim = bench.command(name), bench.claim()
+    assert not command.is_here
+    with pytest.raises(CannotBegin, match=f"there is no command '{name}' that can be run here"):
+        command.run(claim)
+    assert bench.run_of(claim).outcome is None
+    claim.check()
 
 
-def test_a_script_whose_interpreter_is_not_there_is_a_failure(bench: Bench, tmp_path: Path) -> None:
+def test_a_command_that_the_item_names_is_the_items_matter(bench: Bench) -> None:
+    command, claim = bench.command("./{id}"), bench.claim()
+    assert command.is_here
+    assert command.run(claim).exit_code == 127
+    run = bench.run_of(claim)
+    assert (run.outcome, run.reason) == ("failed", f"there is no command './{claim.item.id}' that can be run here")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"), [("#!/no/such/interpreter\n", "not found"), ("\x7fELF and no more", "xec format error")]
+)
+def test_a_program_that_the_system_cannot_run_is_no_failure_of_the_item(
+    bench: Bench, tmp_path: Path, content: str, why: str
+) -> None:
     script = tmp_path / "script"
-    script.write_text("#!/no/such/interpreter\n")
+    script.write_text(content)
     script.chmod(0o755)
-    verdict, run = bench.run(str(script))
+    command, claim = bench.command(str(script)), bench.claim()
+    with pytest.raises(CannotBegin, match=f"'{script}' could not be started: .*{why}"):
+        command.run(claim)
+    assert bench.run_of(claim).outcome is None
+
+
+def test_a_command_that_says_what_a_shell_says_has_begun(bench: Bench) -> None:
+    verdict, run = bench.sh("echo 'dibs: 1: exec: x: not found' >&2; exit 127")
     assert (verdict.exit_code, run.outcome) == (127, "failed")
+
+
+def no_room_for_files(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "away"))
+
+
+def no_room_in_files(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    def write(path: str, text: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("dibs.command._write", write)
+
+
+def no_process(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    def start(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+
+
+def no_thread(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    def start(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("dibs.command.Output", start)
+
+
+@pytest.mark.parametrize("trouble", [no_room_for_files, no_room_in_files, no_process, no_thread])
+def test_a_machine_in_trouble_costs_no_item_and_is_waited_for(
+    board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Callable[[pytest.MonkeyPatch, Path], None]
+) -> None:
+    began, files = tmp_path / "began", tmp_path / "files"
+    files.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(files))
+    board.add("t", id="x")
+    command = Command(["sh", "-c", f"echo $$ >>{began}"])
+    worker = Worker(board, "coder", tell=(heard := Heard()))
+    worker.handles()(command)
+    with monkeypatch.context() as patch:
+        trouble(patch, tmp_path)
+        ran = Ran(worker)
+        heard.until("released", times=2)
+    heard.until("done")
+    ran.stop()
+    command.close()
+    item = board.get("x")
+    assert (item.item.strikes, item.item.status) == (0, "done")
+    assert {run.outcome for run in item.runs} == {"done", "released"}
+    (said,) = heard.of("waiting")
+    assert said.startswith("'sh' could not be started: ")
+    assert item.runs[-1].reason == said, "the reason is told"
+    assert len(written(began)) == 1
+    assert not list(files.iterdir())
+
+
+def test_once_ends_with_what_is_wrong_with_the_machine(
+    board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board.add("t", id="x")
+    command = Command(["true"])
+    worker = Worker(board, "coder")
+    worker.handles(max_claims=3)(command)
+    no_process(monkeypatch, tmp_path)
+    with pytest.raises(CannotBegin, match="could not be started: Resource temporarily unavailable"):
+        Ran(worker, once=True).join()
+    assert board.get("x").item.status == "ready"
 
 
 @pytest.mark.parametrize("arguments", [[], ["a\0b"]])
@@ -224,6 +317,33 @@ def test_it_is_given_the_item_and_who_holds_it(bench: Bench, session: LiveSessio
     assert told["DIBS_STORE"] == "/the/board"
     assert os.path.isabs(told["DIBS_ITEM_FILE"])
     assert not os.path.exists(os.path.dirname(told["DIBS_ITEM_FILE"])), "the folder is gone when it is over"
+
+
+def test_it_is_given_what_was_approved_and_where_the_last_one_stopped(bench: Bench, tmp_path: Path) -> None:
+    draft = "Dear customer — naïve\r\n\nno end of line"
+    id = bench.board.add("t", needs_approval=True).id
+    bench.board.approve(id, actor="alice")
+    script = (
+        f"env | grep -c -E '^DIBS_(APPROVED|PREVIOUS)_FILE=' >{tmp_path}/count; "
+        f'cat "$DIBS_APPROVED_FILE" >{tmp_path}/approved; cat "$DIBS_PREVIOUS_FILE" >{tmp_path}/previous'
+    )
+    first = bench.session.claim(id)
+    first.progress("half of it")
+    first.submit(draft)
+    bench.board.approve(id, actor="alice", comment="send it")
+    bench.sh(script, claim=bench.session.claim(id))
+    assert (tmp_path / "count").read_text() == "2\n"
+    assert (tmp_path / "approved").read_bytes() == draft.encode()
+    previous = json.loads((tmp_path / "previous").read_text())
+    assert (previous["run"]["draft"], [note["note"] for note in previous["notes"]]) == (draft, ["half of it"])
+
+
+def test_what_there_is_not_is_not_told(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if this worker is itself what another one runs."""
+    for name in ("DIBS_APPROVED_FILE", "DIBS_PREVIOUS_FILE"):
+        monkeypatch.setenv(name, "/of/another/item")
+    bench.sh(f"env >{tmp_path}/env")
+    assert "/of/another/item" not in (tmp_path / "env").read_text()
 
 
 def test_words_of_the_item_are_arguments_and_never_read_by_a_shell(bench: Bench, tmp_path: Path) -> None:
@@ -384,6 +504,14 @@ def test_lines_are_shown_as_they_come(bench: Bench, tmp_path: Path) -> None:
     assert run.outcome == "done"
 
 
+def test_who_is_stuck_with_a_line_does_not_keep_the_run_from_its_end(bench: Bench) -> None:
+    stuck = threading.Event()
+    _, run = bench.sh("seq 100000", timeout_seconds=1, show=lambda claim, line: stuck.wait(10 * SECONDS_MAX))
+    assert run.outcome == "failed"
+    assert (run.reason or "").startswith("timed out after 1s; the last it said: ")
+    stuck.set()
+
+
 def test_who_cannot_show_a_line_does_not_stop_the_command(bench: Bench) -> None:
     def show(claim: ClaimHandle, line: str) -> None:
         raise ValueError("the terminal is gone")
@@ -464,29 +592,44 @@ def test_a_claim_that_is_lost_ends_the_command_and_refuses_its_result(bench: Ben
     assert bench.run_of(claim).outcome == "force_released"
 
 
-def test_drained_it_may_finish_and_is_released_after_that(bench: Bench, tmp_path: Path) -> None:
-    pids, quick, slow = tmp_path / "pids", bench.claim(), bench.claim()
-    go = tmp_path / "go"
-    os.mkfifo(go)
-    command = bench.command(
-        "sh",
-        "-c",
-        f'if [ "$1" = {quick.item.id} ]; then read x <{go}; exit 0; fi; echo $$ >{pids}; sleep 600',
-        "sh",
-        "{id}",
-    )
-    first, second = InThread(command, quick), InThread(command, slow)
-    until(lambda: written(pids))
-    command.drain(60)
-    go.write_text("on\n")
-    first.join()
-    assert second.verdict is None
-    command.drain(0)
-    second.join()
-    assert bench.run_of(quick).outcome == "done"
-    assert bench.run_of(slow).outcome == "released"
-    assert bench.run_of(slow).reason == "the worker stopped before it was finished"
+def test_what_is_abandoned_is_ended_and_its_claim_left_to_who_did_that(bench: Bench, tmp_path: Path) -> None:
+    pids, claim = tmp_path / "pids", bench.claim()
+    command = bench.command("sh", "-c", stubborn(pids))
+    running = InThread(command, claim)
+    until(lambda: len(written(pids)) == 2)
+    command.abandon(claim)
     assert not alive(written(pids))
+    running.join()
+    assert running.error is None
+    assert bench.run_of(claim).outcome is None
+    claim.release("so")
+
+
+def test_a_worker_that_lets_go_ends_the_command_first(
+    board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And all of them at once: a store that is away would else be waited for once for each."""
+    count = 3
+    pids, together = tmp_path / "pids", threading.Barrier(count)
+    for number in range(count):
+        board.add("t", id=f"x{number}")
+    released, left = board.release, list[list[int]]()
+
+    def release(*args: Any, **asked: Any) -> Any:
+        left.append(alive(written(pids)))
+        together.wait(SECONDS_MAX)
+        return released(*args, **asked)
+
+    monkeypatch.setattr(board, "release", release)
+    command = Command(["sh", "-c", f"trap '' TERM; echo $$ >>{pids}; while :; do sleep 0.1; done"])
+    worker = Worker(board, "coder", drain_seconds=0, tell=(heard := Heard()))
+    worker.handles(max_claims=count)(command)
+    ran = Ran(worker)
+    until(lambda: len(written(pids)) == count)
+    assert ran.stop() == {"released": count}
+    command.close()
+    assert left == [[]] * count
+    assert len(heard.of("released")) == count
 
 
 # The guardian

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from dibs import lane as lanes
+from dibs.asession import AsyncClaim
 from dibs.board import Board
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.handle import ClaimHandle
 from dibs.testing import sqlite
 from dibs.testing.harness import Harness
-from dibs.worker import Draft, Worker
+from dibs.worker import CannotBegin, Draft, Worker
 from tests.conformance.conftest import folder
 from tests.sdk.workers import PATIENCE_SECONDS, Heard, Ran, running, until
 
@@ -131,6 +132,54 @@ class TestHowAnItemEnds:
         assert (runs["fields"].reason, runs["fields"].links, runs["fields"].cost) == ("merged", {"pr": 7}, {"usd": 0.5})
         assert (runs["draft"].draft, statuses(board)["draft"]) == ("Dear all,", "pending_approval")
         assert statuses(board)["itself"] == "parked"
+
+    def test_what_could_not_begin_is_put_off(self, board: Board) -> None:
+        added(board, "x")
+        worker = Worker(board, "coder", tell=(heard := Heard()))
+        ready = threading.Event()
+
+        @worker.handles(max_claims=2)
+        def handle(claim: ClaimHandle) -> None:
+            if not ready.is_set():
+                raise CannotBegin("the licence server\0 is away")
+
+        with running(worker):
+            heard.until("released", times=3)
+            ready.set()
+            heard.until("done")
+        assert heard.of("waiting") == ["the licence server\0 is away"], "once"
+        item = board.get("x")
+        assert (item.item.strikes, item.runs[-1].reason) == (0, "the licence server\ufffd is away")
+
+    def test_a_coroutine_is_given_what_it_awaits(self, board: Board) -> None:
+        board.set_agent("coder", allowed_actions=["send"], sensitive_actions=["send"])
+        board.set_agent("cloud", sensitive_actions=["send"])
+        added(board, "mail", action="send")
+        with board.session("cloud") as me, me.claim("mail") as claim:
+            claim.submit("Dear all,")
+        board.approve("mail", actor="alice")
+        worker = Worker(board, "coder")
+
+        @worker.handles()
+        async def handle(claim: AsyncClaim) -> str:
+            await claim.verify()
+            await claim.progress("sending")
+            assert claim.approval is not None
+            assert claim.previous is not None
+            return f"{claim.approval.actor}: {claim.approved_draft}"
+
+        assert worker.run(once=True) == {"done": 1}
+        assert board.get("mail").runs[0].reason == "alice: Dear all,"
+
+    def test_an_object_whose_call_is_awaited_is_given_it_too(self, board: Board) -> None:
+        class Awaited:
+            async def __call__(self, claim: AsyncClaim) -> None:
+                await claim.done("so")
+
+        added(board, "x")
+        worker = Worker(board, "coder")
+        worker.handles()(Awaited())
+        assert worker.run(once=True) == {"done": 1}
 
     def test_a_coroutine_does_as_well(self, board: Board) -> None:
         added(board, "a", "b", "c")
@@ -396,6 +445,13 @@ class TestWaiting:
             os.getpid(),
         )
 
+    def test_once_is_over_when_there_is_nothing_more(self, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("dibs.worker.TICK_SECONDS", 10 * PATIENCE_SECONDS)
+        added(board, "a")
+        worker = Worker(board, "coder")
+        worker.handles()(lambda claim: None)
+        assert Ran(worker, once=True).join() == {"done": 1}
+
     def test_once_gives_what_it_took_all_the_time_it_needs(self, board: Board) -> None:
         added(board, "long")
         worker = Worker(board, "coder", drain_seconds=0)
@@ -544,6 +600,21 @@ class TestStoreAway:
         assert len(set(lasts)) > 5, "drawn"
         assert max(firsts) <= 2 * lanes.PAUSE_SECONDS
         assert all(lanes.PAUSE_SECONDS_MAX / 2 <= pause <= lanes.PAUSE_SECONDS_MAX for pause in lasts)
+
+    def test_what_is_over_its_time_does_not_wait_for_another_to_be_ended(
+        self, board: Board, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        together, failed = threading.Barrier(2), board.fail
+
+        def fail(*args: Any, **asked: Any) -> Any:
+            together.wait(PATIENCE_SECONDS)
+            return failed(*args, **asked)
+
+        monkeypatch.setattr(board, "fail", fail)
+        added(board, "a", "b")
+        worker = Worker(board, "coder")
+        worker.handles(max_claims=2, timeout_seconds=0.1)(lambda claim: claim.lost.wait(PATIENCE_SECONDS))
+        assert Ran(worker, once=True).join() == {"timed_out": 2}
 
 
 class TestSignals:

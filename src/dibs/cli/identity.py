@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+#: More than a worker writes there.
+CLAIM_FILE_CHARACTERS_MAX = 4096
 START_LINE = "export DIBS_SESSION=$(dibs session start --agent NAME)"
 
 
@@ -71,7 +73,20 @@ def own_token(cli: Cli) -> int | None:
         return token
     if not (named.isascii() and named.isdigit() and len(named) < 20):
         raise UsageError(f"{config.ENV_TOKEN} is {named!r}, which is no token; a whole number is", field="token")
-    return int(named)
+    return _recovered(int(named))
+
+
+def _recovered(token: int) -> int:
+    """What has become of this token: whoever runs a command writes down under which one it goes on."""
+    path = os.environ.get(config.ENV_CLAIM_FILE)
+    if not path:
+        return token
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            tokens = [int(word) for word in file.read(CLAIM_FILE_CHARACTERS_MAX).split() if word.isdecimal()]
+    except OSError:
+        return token  # the worker is gone, and with it the file
+    return tokens[-1] if token in tokens else token
 
 
 def at_terminal() -> bool:

@@ -1,7 +1,7 @@
 """What a worker shows while it works: on a terminal one line per claim that is redrawn, below all that has happened;
 elsewhere plain lines; with `--json` a line of JSON for each event.
 
-Whoever reads it may leave: then nothing is shown any more, and the work goes on.
+Nobody waits for whoever reads it; how that is done is told in `writer`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import threading
 import time
 
 from dibs import jsontext, when
-from dibs.cli.render import OUTCOME_COLOURS, clean, cut, terminal_columns
+from dibs.cli.render import OUTCOME_COLOURS, clean, cut, number_of, terminal_columns
+from dibs.cli.writer import Writer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ class Shown:
     def age(self) -> str:
         return when.span(time.monotonic() - self.began)
 
+    @property
+    def line(self) -> str:
+        last = clean(self.last.rpartition("\r")[2])
+        return f"  {self.claim.item.id}  {self.age}  {clean(self.claim.item.title)}  {last}"
+
 
 class Live:
     def __init__(self, cli: Cli) -> None:
@@ -43,10 +49,10 @@ class Live:
         self._drawn = 0
         self._shown: dict[ClaimHandle, Shown] = {}
         self._lock = threading.Lock()
-        self._closed = threading.Event()
         self._redraws = not cli.json and terminal_columns(sys.stdout) is not None
-        if self._redraws:
-            threading.Thread(target=self._redraw, name="dibs lines", daemon=True).start()
+        self._writer = Writer(
+            self._frame if self._redraws else str, self._left_out, REDRAW_SECONDS if self._redraws else None
+        )
 
     def tell(self, word: str, claim: ClaimHandle | None, text: str = "") -> None:
         """Something happened: to this claim, or to the worker as a whole."""
@@ -56,55 +62,36 @@ class Live:
             shown = None if claim is None else self._shown.get(claim)
             if word != "claimed" and claim is not None:
                 self._shown.pop(claim, None)
-            if self._cli.json:
-                self._write(self._as_json(word, claim, text))
-            else:
-                self._write(self._as_line(word, shown, text))
+        self._writer.put(self._as_json(word, claim, text) if self._cli.json else self._as_line(word, shown, text))
 
     def output(self, claim: ClaimHandle, line: str) -> None:
-        with self._lock:
-            if self._cli.json:
-                self._write(self._as_json("output", claim, line))
-            elif not self._redraws:
-                self._write(f"{claim.item.id} | {clean(line)}\n")
-            elif (shown := self._shown.get(claim)) is not None:
-                shown.last = clean(line.rpartition("\r")[2])
+        if self._cli.json:
+            self._writer.put(self._as_json("output", claim, line), waits=True)
+        elif not self._redraws:
+            self._writer.put(f"{claim.item.id} | {clean(line)}\n", waits=True)
+        elif (shown := self._shown.get(claim)) is not None:
+            shown.last = line
 
     def close(self) -> None:
         with self._lock:
             self._shown.clear()
-            self._write("")
-            self._closed.set()
+        self._writer.close()
 
-    def _redraw(self) -> None:
-        while not self._closed.wait(REDRAW_SECONDS):
-            with self._lock:
-                if self._shown or self._drawn:
-                    self._write("")
+    def _frame(self, text: str) -> str:
+        """The text, and below it the lines anew; nothing if there is none of both."""
+        with self._lock:
+            shown = list(self._shown.values())
+        if not (text or shown or self._drawn):
+            return ""
+        lines = _lines(shown)
+        up = f"\x1b[{self._drawn}A" if self._drawn else ""
+        self._drawn = len(lines)
+        return f"\r{up}\x1b[J{text}{''.join(lines)}"
 
-    def _write(self, text: str) -> None:
-        if self._closed.is_set():
-            return
-        if self._redraws:
-            lines = self._lines()
-            up = f"\x1b[{self._drawn}A" if self._drawn else ""
-            text = f"\r{up}\x1b[J{text}{''.join(lines)}"
-            self._drawn = len(lines)
-        try:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        except OSError:
-            self._closed.set()
-
-    def _lines(self) -> list[str]:
-        # One column short, so that no terminal wraps a line that is going to be erased.
-        columns = (terminal_columns(sys.stdout) or 80) - 1
-        shown = list(self._shown.values())
-        lines = [
-            cut(f"  {one.claim.item.id}  {one.age}  {clean(one.claim.item.title)}  {one.last}", columns) + "\n"
-            for one in shown[:LINES_MAX]
-        ]
-        return lines + ([f"  and {len(shown) - LINES_MAX} more\n"] if len(shown) > LINES_MAX else [])
+    def _left_out(self, count: int) -> str:
+        if self._cli.json:
+            return jsontext.line({"event": "left_out", "lines": count}) + "\n"
+        return f"{number_of(count, 'line')} left out: nobody read on\n"
 
     def _as_line(self, word: str, shown: Shown | None, text: str) -> str:
         paint, first = self._cli.paint, cut(clean(text.partition("\n")[0]), TEXT_COLUMNS)
@@ -121,3 +108,10 @@ class Live:
         if claim is not None:
             told |= {"item": claim.item.id, "token": claim.token, "session": claim.session.id}
         return jsontext.line(told | ({"text": text} if text else {})) + "\n"
+
+
+def _lines(shown: list[Shown]) -> list[str]:
+    # One column short, so that no terminal wraps a line that is going to be erased.
+    columns = (terminal_columns(sys.stdout) or 80) - 1
+    lines = [cut(one.line, columns) + "\n" for one in shown[:LINES_MAX]]
+    return lines + ([f"  and {len(shown) - LINES_MAX} more\n"] if len(shown) > LINES_MAX else [])

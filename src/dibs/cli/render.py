@@ -111,9 +111,12 @@ def cut(text: str, columns: int) -> str:
     """Clean text in at most this many columns; what was cut off is shown as an ellipsis."""
     if width(text) <= columns:
         return text
-    while width(text) >= max(columns, 1):
-        text = text[:-1]
-    return text.rstrip() + ELLIPSIS if columns > 0 else ""
+    if columns <= 0:
+        return ""
+    end = taken = 0
+    while taken + (more := width(text[end])) < columns:
+        end, taken = end + 1, taken + more
+    return text[:end].rstrip() + ELLIPSIS
 
 
 def table(

@@ -16,11 +16,8 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.cli.live import Live
     from dibs.command import Command
-    from dibs.handle import ClaimHandle
 
 DRAIN_SECONDS = 30.0
-#: The command ends itself in time; what hangs even then, the worker lets go.
-SLACK_SECONDS = 3.0
 
 
 def work_options(parser: Parser) -> None:
@@ -32,6 +29,7 @@ def work_options(parser: Parser) -> None:
     parser.duration("--timeout", "timeout_seconds", "so long a command may take, at most")
     parser.duration("--drain", "drain_seconds", "when stopped, let commands finish so long (30s)")
     parser.ttl()
+    parser.option("--log", metavar="FILE", help="a line for each thing that happens, at the end of it")
     parser.option("--agent", metavar="NAME", help="who works (else DIBS_AGENT)")
     parser.command_line()
 
@@ -42,25 +40,21 @@ def work(cli: Cli) -> int:
     asked, agent = cli.args, named_agent(cli.args)
     if agent is None:
         raise UsageError("say who works: --agent NAME, or: export DIBS_AGENT=NAME", field="agent")
-    drain_seconds = DRAIN_SECONDS if asked.drain is None else asked.drain
-    board = _board(cli)
+    if asked.log is not None:
+        _try(asked.log)
     live, command = _shown(cli)
-
-    def tell(word: str, claim: ClaimHandle | None, text: str) -> None:
-        if word == "draining":
-            command.drain(drain_seconds)
-        live.tell(word, claim, text)
-
+    board = _board(cli)
     worker = Worker(
         board,
         agent,
         projects=asked.project,
         ttl_seconds=asked.ttl,
-        drain_seconds=drain_seconds + SLACK_SECONDS,
-        tell=tell,
+        drain_seconds=DRAIN_SECONDS if asked.drain is None else asked.drain,
+        tell=live.tell,
+        log=asked.log,
     )
-    worker.handles(*asked.type, max_claims=asked.max)(command)
     try:
+        worker.handles(*asked.type, max_claims=asked.max)(command)
         tally = worker.run(once=asked.once, interval_seconds=asked.interval)
     finally:
         command.close()
@@ -82,11 +76,13 @@ def exec_options(parser: Parser) -> None:
 
 
 def exec(cli: Cli) -> int:
+    from dibs.lane import CannotBegin
+
     asked, agent = cli.args, named_agent(cli.args)
     if agent is None and not identity.at_terminal():
         raise UsageError("say who does it: --agent NAME, or: export DIBS_AGENT=NAME", field="agent")
-    board = _board(cli)
     live, command = _shown(cli)
+    board = _board(cli)
     try:
         # A session of its own: it ends with the command, and takes nothing else along.
         with (
@@ -94,7 +90,11 @@ def exec(cli: Cli) -> int:
             session.claim(asked.item, wait_seconds=asked.wait or 0) as claim,
         ):
             live.tell("claimed", claim)
-            verdict = command.run(claim)
+            try:
+                verdict = command.run(claim)
+            except CannotBegin as error:
+                claim.release(error.message)
+                raise
             live.tell(claim.outcome or "", claim, "" if verdict.verb == "done" else verdict.text)
             return verdict.exit_code
     finally:
@@ -115,9 +115,21 @@ def _shown(cli: Cli) -> tuple[Live, Command]:
     from dibs.cli.live import Live
     from dibs.command import Command
 
-    live = Live(cli)
     store = cli.args.store or default_url(".")
     # The command may go to another folder.
     store = store if "://" in store else os.path.abspath(store.removeprefix("sqlite:"))
-    environment = {config.ENV_STORE: store}
-    return live, Command(cli.args.command, timeout_seconds=cli.args.timeout, environment=environment, show=live.output)
+    command = Command(cli.args.command, timeout_seconds=cli.args.timeout, environment={config.ENV_STORE: store})
+    if not command.is_here:
+        right = "name one on the PATH, or by its path"
+        raise UsageError(f"there is no command {command.arguments[0]!r} that can be run here: {right}", field="command")
+    command.show = (live := Live(cli)).output
+    return live, command
+
+
+def _try(log: str) -> None:
+    """Told before anything is claimed: a log that cannot be written would be missed later."""
+    try:
+        with open(log, "a"):
+            pass
+    except OSError as error:
+        raise UsageError(f"the log {log!r} cannot be written: {error.strerror}", field="log") from None
