@@ -271,7 +271,10 @@ class Worker:
                 raise KeyboardInterrupt
             self.stop()
 
-        return {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        numbers = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # else somebody wants it to go on
+            numbers.append(signal.SIGHUP)
+        return {number: signal.signal(number, stop) for number in numbers}
 
 
 def appending(path: str | os.PathLike[str], agent: str) -> Tell:

@@ -6,7 +6,14 @@ import json
 import signal
 from pathlib import Path
 
-from tests.e2e.conftest import Dibs, until
+import pytest
+
+from dibs.board import make
+from dibs.cli.demo import WORKERS
+from dibs.cli.demo_stage import Stage
+from dibs.cli.render import Paint
+from dibs.testing.processes import children, left_after
+from tests.e2e.conftest import Dibs
 
 CHECKS = 7
 
@@ -34,19 +41,34 @@ def test_without_a_server_it_is_shown_on_the_file_alone(bare: Dibs, tmp_path: Pa
     assert said.count("✓") == CHECKS
 
 
-def test_an_interrupted_demo_ends_its_workers(bare: Dibs, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -signal.SIGKILL)],
+)
+def test_a_demo_that_is_stopped_ends_its_server_and_its_workers(
+    bare: Dibs, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
     bare.environment = bare.environment | {"TMPDIR": str(tmp_path)}
     demo = bare.start("demo")
     assert demo.stdout is not None
     while "The fleet takes" not in demo.stdout.readline():
-        pass
-    children = Path(f"/proc/{demo.pid}/task/{demo.pid}/children")
-    pids = children.read_text().split() if children.exists() else []
-    demo.send_signal(signal.SIGINT)
+        assert demo.poll() is None
+    pids = children(demo.pid)
+    assert len(pids) > len(WORKERS), "a server, the workers"
+    demo.send_signal(number)
     _, stderr = demo.communicate(timeout=10)
-    assert (demo.returncode, stderr) == (130, "")
-    assert not list(tmp_path.glob("dibs-demo-*"))
-    until(lambda: not [pid for pid in pids if Path(f"/proc/{pid}").exists()])
+    assert (demo.returncode, stderr) == (code, "")
+    assert not left_after(10, pids)
+    assert bool(list(tmp_path.glob("dibs-demo-*"))) == (number == signal.SIGKILL)
+
+
+def test_a_server_that_says_nothing_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dibs.cli.demo_stage.PATIENCE_SECONDS", 0.5)
+    make(str(tmp_path / "board.db"))
+    (tmp_path / "sitecustomize.py").write_text("import sys, time\n'serve' in sys.orig_argv and time.sleep(600)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Stage(str(tmp_path), Paint(False), silent=True) as stage:
+        assert stage.serve() == (None, "it did not start")
 
 
 def test_the_demo_answers_programs_too(bare: Dibs) -> None:

@@ -257,6 +257,16 @@ def test_terminated_it_releases_what_is_not_finished_in_time(dibs: Dibs, ended: 
         assert dibs.json("show", id)["item"]["status"] == "ready"
 
 
+def test_a_terminal_that_is_closed_stops_it_and_costs_no_strike(dibs: Dibs) -> None:
+    add(dibs, "a")
+    with Terminal(f"exec dibs work --drain 0s -- sh -c '{ENDLESS}'", dibs.folder, dibs.environment) as terminal:
+        until(lambda: len(pids(dibs.folder)) == 2)
+        terminal.hang_up()
+        assert terminal.process.wait(SECONDS_MAX) == 0
+    assert not alive(pids(dibs.folder))
+    assert outcomes(dibs, "a") == ["released"]
+
+
 def test_a_second_interrupt_does_not_wait(dibs: Dibs, ended: Keep) -> None:
     add(dibs, "a")
     worker = ended(dibs.start("work", "--drain", "10m", "--", "sh", "-c", ENDLESS))

@@ -18,6 +18,7 @@ from dibs.cli.demo_stage import Happening, Stage
 from dibs.cli.eventlines import item_lines
 from dibs.cli.parser import Parser
 from dibs.cli.render import Paint, terminal_columns
+from dibs.cli.waiting import leave_politely
 from dibs.doctor import examine
 from dibs.errors import ClaimExpired, ItemAlreadyClaimed
 
@@ -54,6 +55,7 @@ def demo_options(parser: Parser) -> None:
 
 
 def demo(cli: Cli) -> int:
+    leave_politely()
     with tempfile.TemporaryDirectory(prefix="dibs-demo-") as folder:
         with open(f"{folder}/dibs.toml", "w") as file:
             file.write(f"[board]\nttl_seconds = {TTL_SECONDS}\nttl_seconds_min = 1\n")

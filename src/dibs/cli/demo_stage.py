@@ -17,6 +17,7 @@ from dibs.board import connect
 from dibs.cli.eventlines import KINDS
 from dibs.cli.render import Paint, agent_colour, clean, cut, terminal_columns
 from dibs.errors import DibsError
+from dibs.group import Guard
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -57,6 +58,8 @@ class Stage:
         self._paint = paint
         self._workers: dict[str, subprocess.Popen[str]] = {}
         self._server: subprocess.Popen[str] | None = None
+        # Sees to them if this process is killed.
+        self._guard = Guard()
         self._environment = {name: value for name, value in os.environ.items() if not name.startswith("DIBS_")}
         # What a server notes for its user is gone with the folder.
         self._environment["XDG_STATE_HOME"] = folder
@@ -78,6 +81,8 @@ class Stage:
             process.kill()
         for process in started:
             process.communicate()
+            self._guard.forget(process.pid)
+        self._guard.close()
         self._listener.join()
 
     # The cast
@@ -90,7 +95,12 @@ class Stage:
         """The URL of a server for the board, if there can be one, and what it says of itself."""
         self._server = self._start("dibs.cli.main", "serve", "--port", "0", "--quiet", "--json", "--store", self.file)
         assert self._server.stdout is not None
-        answer = json.loads(self._server.stdout.readline() or "{}")
+        late = threading.Timer(PATIENCE_SECONDS, self._server.kill)
+        late.start()
+        try:
+            answer = json.loads(self._server.stdout.readline() or "{}")
+        finally:
+            late.cancel()
         if "serving" not in answer:
             return None, answer.get("error", {}).get("message", "it did not start")
         url = answer["serving"]["url"]
@@ -103,7 +113,7 @@ class Stage:
         threading.Thread(target=self._listen_to_worker, args=(name, worker), daemon=True).start()
 
     def _start(self, module: str, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", module, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -115,6 +125,8 @@ class Stage:
             # Ctrl-C is for the director alone, who then sees to everybody.
             process_group=0,
         )
+        self._guard.know(process.pid)
+        return process
 
     def tell(self, what: str, *names: str) -> None:
         for name in names:

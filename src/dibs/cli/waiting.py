@@ -28,8 +28,7 @@ ERASE = "\r\x1b[K"
 
 def in_turn(cli: Cli, claim: Callable[[Callable[[Waiting], None]], Grant]) -> Grant:
     """Claim by waiting, telling the place in the queue as it changes; `claim` is given what to tell it to."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave_politely)
+    leave_politely()
     __import__("dibs.cli.telling")  # needed in the end, and now there is time for it
     place = _Place(cli)
     try:
@@ -120,5 +119,13 @@ class _Place:
                 pass  # the terminal is gone, and with it the line
 
 
-def _leave_politely(number: int, _: object) -> NoReturn:
-    raise SystemExit(128 + number)
+def leave_politely() -> None:
+    """Terminated or hung up, this process leaves as it does by Ctrl-C: it puts everything in order first."""
+
+    def leave(number: int, _: object) -> NoReturn:
+        for other in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(other, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
