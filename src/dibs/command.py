@@ -87,14 +87,13 @@ class Command:
         files = self._given(claim)
         try:
             verdict = self._verdict(claim, files)
+            # Whoever abandoned it ends the claim.
+            return verdict if claim in self._abandoned else _carried_out(verdict, claim)
         finally:
             files.remove()
             with self._lock:
                 self._groups.pop(claim, None)
-                is_abandoned = claim in self._abandoned
                 self._abandoned.discard(claim)
-        # Whoever abandoned it ends the claim.
-        return verdict if is_abandoned else _carried_out(verdict, claim)
 
     def abandon(self, claim: ClaimHandle) -> None:
         """End what runs for this claim: a worker does that before it lets go of it."""
@@ -115,6 +114,7 @@ class Command:
         try:
             _write(files.item, jsontext.line(wire.encode(claim.item)) + "\n")
             _write(files.claim, f"{claim.token}\n")
+            claim.token_file = files.claim
             if claim.approved_draft is not None:
                 _write(files.approved, claim.approved_draft)
             if claim.previous is not None:
@@ -142,7 +142,7 @@ class Command:
             output = self._output(claim, group)
             with self._lock:
                 self._groups[claim] = group
-            exit_code, cut = self._watch(claim, files, group, began)
+            exit_code, cut = self._watch(claim, group, began)
         finally:
             group.end()
             if output is not None:
@@ -168,9 +168,9 @@ class Command:
             group.process.stderr.close()
             raise self._cannot_begin(error) from error
 
-    def _watch(self, claim: ClaimHandle, files: Files, group: Group, began: float) -> tuple[int | None, Verdict | None]:
+    def _watch(self, claim: ClaimHandle, group: Group, began: float) -> tuple[int | None, Verdict | None]:
         """How it exited, or how it is cut short."""
-        allowed, token = self._allowed_seconds(claim.item.timeout_seconds), claim.token
+        allowed = self._allowed_seconds(claim.item.timeout_seconds)
         while True:
             exit_code = group.wait(0 if claim in self._abandoned else LOOK_SECONDS)
             if claim in self._abandoned:
@@ -183,9 +183,6 @@ class Command:
                 if lost_by is not None and claim.lost.is_set():
                     raise lost_by
                 return None, released("the claim was lost for a while")  # and recovered since
-            if claim.token != token:
-                token = claim.token
-                _append(files.claim, f"{token}\n")
             if clock() > began + allowed:
                 return None, failed(f"timed out after {allowed:g}s", TIMED_OUT)
 
@@ -254,12 +251,3 @@ def _told(claim: ClaimHandle, files: Files) -> dict[str, str]:
 def _write(path: str, text: str) -> None:
     with open(path, "xb") as file:
         file.write(text.encode())
-
-
-def _append(path: str, line: str) -> None:
-    """To a file that is only a help: the command may have taken it away."""
-    try:
-        with open(path, "ab") as file:
-            file.write(line.encode())
-    except OSError:
-        pass

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import threading
 
+from dibs import tokens
 from dibs.errors import ClaimExpired, DibsError, ItemNotClaimed, ItemNotFound, NotClaimOwner, SessionNotFound
 from dibs.heart import clock
 
@@ -46,6 +47,8 @@ class ClaimHandle:
         self.lost_by: DibsError | None = None
         #: How the run ended, once it has: `done`, `failed`, `submitted`, `released`, `rejected`.
         self.outcome: str | None = None
+        #: Where its tokens are written down, for who works for it in another process.
+        self.token_file: str | None = None
         #: What was said of that, unless it is done.
         self.why_ended = ""
         self._regaining: tuple[str, float] | None = None
@@ -202,6 +205,10 @@ class ClaimHandle:
                 self._regaining = os.urandom(12).hex(), clock()
             return self._regaining
 
+    @property
+    def is_regaining(self) -> bool:
+        return self._regaining is not None
+
     def not_regained(self) -> None:
         self._regaining = None
 
@@ -214,7 +221,13 @@ class ClaimHandle:
             self._have(grant, asked_at)
             self.lost_by = None
             self.lost.clear()
-            return True
+        if self.token_file is not None:
+            tokens.write_down(self.token_file, self.token)
+        return True
+
+    def was_recovered_under(self, token: int) -> bool:
+        """Whether who works for it has said so."""
+        return self.token_file is not None and token in tokens.written(self.token_file)
 
     def lose(self, error: DibsError, token: int | None = None) -> None:
         """It is lost, if it is still the claim under this token."""

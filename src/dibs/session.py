@@ -243,15 +243,17 @@ class LiveSession:
         try:
             return self._patiently(ask, until)
         except ClaimExpired as error:
-            if not (recovers and recoverable(error)):
+            heir = self._heir(handle, error)
+            if not (recovers and (recoverable(error) or heir is not None)):
                 raise
-        self.recover(handle)
+        self.recover(handle, heir)
         return self._patiently(ask, until)
 
-    def recover(self, handle: ClaimHandle) -> None:
+    def recover(self, handle: ClaimHandle, token: int | None = None) -> None:
         """Have it again under a new token, unless it is had already."""
         with self._turn():
-            self._patiently(lambda: self._regain(handle, handle.token, revives=True), clock() + PATIENCE_SECONDS)
+            lost = handle.token if token is None else token
+            self._patiently(lambda: self._regain(handle, lost, revives=True), clock() + PATIENCE_SECONDS)
 
     def forget(self, handle: ClaimHandle) -> None:
         if self._claims.get(handle.item.id) is handle:
@@ -304,13 +306,36 @@ class LiveSession:
             else:
                 handle.renewed(self.board.renew(handle.item.id, session=self.id, token=token), asked_at)
         except (*LOSSES, ItemNotClaimable) as refusal:
+            self._inherit_or_lose(handle, token, refusal)
+
+    def _inherit_or_lose(self, handle: ClaimHandle, token: int, refusal: DibsError) -> None:
+        heir = self._heir(handle, refusal)
+        try:
+            if heir is None:
+                raise refusal
+            self._regain(handle, heir, revives=False)
+        except (*LOSSES, ItemNotClaimable):
             handle.lose(refusal, token)
+
+    def _heir(self, handle: ClaimHandle, refusal: DibsError) -> int | None:
+        """The token to go on with, if what was refused is because of a recovery in this session's own name: by a
+        command that works for it, or by the heart, whose answer is under way."""
+        by = refusal.facts.get("taken_over_by") or {}
+        if by.get("session") != self.id:
+            return None
+        if handle.token == by["token"] or handle.was_recovered_under(by["token"]):
+            return int(by["token"])
+        return handle.token if handle.is_regaining else None
 
     def _regain(self, handle: ClaimHandle, token: int, *, revives: bool) -> None:
         request, asked_at = handle.regaining()
         try:
             grant = self.board.recover(
-                handle.item.id, session=self.id, token=token, ttl_seconds=handle.ttl_seconds, request_id=request
+                handle.item.id,
+                session=self.id,
+                token=token,
+                ttl_seconds=handle.ttl_seconds,
+                request_id=f"{request}-{token}",
             )
         except StoreUnavailable:
             raise

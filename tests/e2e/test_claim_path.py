@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -143,6 +144,37 @@ def test_a_token_comes_from_the_line_or_the_environment(dibs: Dibs, item: str, v
     assert dibs.refused(*words, environment={"DIBS_CLAIM_TOKEN": "7"})[1]["code"] == "INVALID"
     assert dibs.refused(*words, environment={"DIBS_CLAIM_TOKEN": "seven"})[0] == 2
     dibs.ok(*words, environment={"DIBS_CLAIM_TOKEN": "1"})
+
+
+@pytest.mark.parametrize("verb", ["done", "fail", "release", "heartbeat", "progress"])
+def test_a_token_that_was_recovered_is_taken_as_what_it_became(dibs: Dibs, item: str, verb: str) -> None:
+    words = (verb, item, "a note") if verb == "progress" else (verb, item)
+    dibs.ok("claim", item)
+    file = dibs.folder / "tokens"
+    named = {"DIBS_CLAIM_TOKEN": "7", "DIBS_CLAIM_FILE": str(file)}
+    for written in (None, "", "1\n", "x 1\n", "7" * 5000):
+        if written is not None:
+            file.write_text(written)
+        assert dibs.refused(*words, environment=named)[1]["code"] == "INVALID"
+    file.write_text("7\n1\n")
+    assert dibs.refused(*words, "--token", "7", environment=named)[1]["code"] == "INVALID"
+    dibs.ok(*words, environment=named)
+
+
+def test_what_a_command_recovers_is_written_down_for_what_it_calls_next(
+    settings: Callable[..., None], dibs: Dibs, item: str
+) -> None:
+    settings(ttl_seconds=1, ttl_seconds_min=1)
+    dibs.ok("claim", item)
+    file = dibs.folder / "tokens"
+    file.write_text("1\n")
+    named = {"DIBS_CLAIM_TOKEN": "1", "DIBS_CLAIM_FILE": str(file)}
+    until(lambda: dibs.json("show", item)["claim"] is None)
+    assert "claimed again under token 2" in dibs("progress", item, "half", environment=named).stderr
+    assert file.read_text() == "1\n2\n"
+    settings()
+    dibs("progress", item, "more", environment=named)
+    dibs.ok("done", item, environment=named)
 
 
 def test_the_token_of_the_environment_is_for_verbs_that_name_an_item(dibs: Dibs, item: str) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dibs import tokens
 from dibs.errors import ClaimExpired
 from dibs.handle import MARGIN_SHARE
 from dibs.heart import clock
@@ -244,3 +247,50 @@ def test_a_lost_claim_is_had_again_by_asking(stage: Stage) -> None:
         claim.recover()
         assert claim.token == 3, "an old answer was taken for a new one"
         claim.done()
+
+
+def test_an_end_that_meets_a_recovery_under_way_joins_it(near_stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The heart has it again, and has not heard so yet."""
+    board = near_stage.far()
+    added(board, "x")
+    with board.session("coder", ttl_seconds=TTL_SECONDS) as me:
+        claim = me.claim("x")
+        is_recovered, may_hear, recover = threading.Event(), threading.Event(), board.recover
+
+        def slowly(*args: Any, **asked: Any) -> Any:
+            grant = recover(*args, **asked)
+            if threading.current_thread().name == "dibs heartbeat":
+                is_recovered.set()
+                assert may_hear.wait(30)
+            return grant
+
+        monkeypatch.setattr(board, "recover", slowly)
+        near_stage.harness.clock.advance(7200)
+        assert is_recovered.wait(30)
+        assert claim.token == 1
+        claim.done("so")
+        may_hear.set()
+        assert (claim.token, claim.outcome) == (2, "done")
+    assert [run.outcome for run in near_stage.board.get("x").runs] == ["done", "expired"]
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_what_a_process_that_works_for_it_has_recovered_is_its_own(
+    stage: Stage, tmp_path: Path, is_written: bool
+) -> None:
+    """If that wrote it down: somebody who came by the session's name is somebody else."""
+    board = stage.far()
+    added(board, "x")
+    with board.session("coder", ttl_seconds=TTL_SECONDS) as me:
+        claim = me.claim("x")
+        (tmp_path / "tokens").write_text("1\n")
+        claim.token_file = str(tmp_path / "tokens")
+        stage.harness.clock.advance(7200)
+        if is_written:
+            tokens.write_down(claim.token_file, 2)
+        assert stage.board.recover("x", session=me.id, token=1).claim.token == 2
+        until(stage.board, lambda: claim.token == 2 or claim.lost.is_set(), "the heart hears of it")
+        assert claim.lost.is_set() != is_written
+        if is_written:
+            claim.done()
+            assert stage.board.get("x").runs[0].outcome == "done"

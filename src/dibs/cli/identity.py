@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from dibs import config, owner
+from dibs import config, owner, tokens
 from dibs.cli.context import Cli, named_agent
 from dibs.cli.parser import UsageError
 from dibs.errors import Invalid, SessionNotFound
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: More than a worker writes there.
-CLAIM_FILE_CHARACTERS_MAX = 4096
 START_LINE = "export DIBS_SESSION=$(dibs session start --agent NAME)"
 
 
@@ -73,20 +71,15 @@ def own_token(cli: Cli) -> int | None:
         return token
     if not (named.isascii() and named.isdigit() and len(named) < 20):
         raise UsageError(f"{config.ENV_TOKEN} is {named!r}, which is no token; a whole number is", field="token")
-    return _recovered(int(named))
+    known = tokens.written(os.environ.get(config.ENV_CLAIM_FILE) or "")
+    return known[-1] if int(named) in known else int(named)
 
 
-def _recovered(token: int) -> int:
-    """What has become of this token: whoever runs a command writes down under which one it goes on."""
-    path = os.environ.get(config.ENV_CLAIM_FILE)
-    if not path:
-        return token
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            tokens = [int(word) for word in file.read(CLAIM_FILE_CHARACTERS_MAX).split() if word.isdecimal()]
-    except OSError:
-        return token  # the worker is gone, and with it the file
-    return tokens[-1] if token in tokens else token
+def write_down(cli: Cli, token: int) -> None:
+    """The claim goes on under this token: for the worker that runs this command, and for what it calls next."""
+    path, named = os.environ.get(config.ENV_CLAIM_FILE), os.environ.get(config.ENV_TOKEN)
+    if path and named and cli.args.token is None and int(named) in tokens.written(path):
+        tokens.write_down(path, token)
 
 
 def at_terminal() -> bool:

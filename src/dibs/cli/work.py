@@ -213,6 +213,7 @@ def as_holder(cli: Cli, verb: Callable[[str, bool], Reply], token_of: Callable[[
                 raise
         # The same request with the same words: asked again under its id, it is answered and not done again.
         reply = verb(session, True)
+        identity.write_down(cli, token_of(reply))
         cli.remark(
             f"the claim of {cli.args.item} had expired; nobody had taken it over, "
             f"so it was claimed again under token {token_of(reply)}"
