@@ -1,4 +1,4 @@
-"""Coroutines as a worker: a hundred items at a time, each waiting for a network of its own, in one thread.
+"""Coroutines as a worker: up to a hundred items at a time, whose waiting for the network is one loop's.
 
 dibs init
 dibs add "Is it up?" --type fetch --payload '{"host": "127.0.0.1", "port": 8377}'
@@ -11,7 +11,7 @@ import asyncio
 import sys
 
 import dibs
-from dibs.handle import ClaimHandle
+from dibs.asession import AsyncClaim
 from dibs.worker import Worker
 
 
@@ -20,8 +20,9 @@ def main() -> None:
         worker = Worker(board, "fetcher")
 
         @worker.handles("fetch", max_claims=100, timeout_seconds=30)
-        async def fetch(claim: ClaimHandle) -> str:
-            # Cancelled if the claim is lost, or the time is up.
+        async def fetch(claim: AsyncClaim) -> str:
+            # Cancelled if the claim is lost, or the time is up. The claim's own verbs are awaited as well.
+            await claim.progress("asking")
             reader, writer = await asyncio.open_connection(claim.item.payload["host"], claim.item.payload["port"])
             try:
                 writer.write(b"GET / HTTP/1.0\r\n\r\n")

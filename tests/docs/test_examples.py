@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from dibs.board import Board, connect, make
-from dibs.cli.commands import COMMANDS
 from tests.docs.markdown import read
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -81,8 +80,6 @@ def test_a_function_worker(place: Place) -> None:
 
 
 def test_a_command_worker(place: Place) -> None:
-    if "work" not in COMMANDS:
-        pytest.skip("there is no `dibs work` yet")
     (place.folder / "README.md").write_text("one\n")
     place.board.add("README.md", id="there", type="checksum")
     place.board.add("$(touch ran); nowhere", id="nasty", type="checksum")
