@@ -20,6 +20,7 @@ from dibs.errors import (
 )
 from dibs.handle import LOSSES, REASON_CHARACTERS_MAX, ClaimHandle, keepable, summary
 from dibs.heart import clock, drawn
+from dibs.model import READY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.asession import AsyncClaim
+    from dibs.model import Item
     from dibs.worker import Worker
 
     #: It is given a ClaimHandle, or if it is a coroutine function an AsyncClaim.
@@ -76,12 +78,16 @@ class Lane:
         self._once = False
         self._lock = threading.Lock()
         self._stumbles, self._rests_until = 0, 0.0
+        #: What was put off in a run that takes all there is once, and why; and what of it was handed out again.
+        self._later: dict[str, str] = {}
+        self._kept: list[ClaimHandle] = []
 
     def start(self, once: bool, interval_seconds: float | None) -> None:
         # A daemon: it may be waiting for work when everybody leaves.
         name = f"dibs lane {', '.join(self.types) or 'any'}"
         asked = (self.worker.stopping, once, interval_seconds)
         self.is_open, self._once = True, once
+        self._later, self._kept = {}, []
         threading.Thread(target=self._open, args=asked, name=name, daemon=True).start()
 
     def leave(self) -> None:
@@ -91,14 +97,24 @@ class Lane:
         """Nothing can begin here: there is a pause, or the end where nobody waits."""
         if self._once:
             self.worker.give_up(error)
-            return
+        else:
+            self._rest_for_a_while(error.message)
+
+    def put_off(self, item: Item, why: str) -> None:
+        """It was given back for later, and would be handed out again at once."""
+        if self._once:
+            self._later[item.id] = why
+        else:
+            self._rest_for_a_while(f"{item.id} was released: {why}" if why else f"{item.id} was released")
+
+    def _rest_for_a_while(self, why: str) -> None:
         with self._lock:
             if clock() < self._rests_until:
                 return  # another one of this lane has just found the same
             self._stumbles += 1
             self._rests_until = clock() + drawn(_longest_pause(self._stumbles))
         if self._stumbles == 1:
-            self.worker.tell("waiting", None, error.message)
+            self.worker.tell("waiting", None, why)
 
     def begun(self) -> None:
         self._stumbles = 0
@@ -110,6 +126,9 @@ class Lane:
             if not stopping.is_set():
                 self.worker.give_up(error)
         finally:
+            for claim in self._kept:
+                with contextlib.suppress(DibsError):  # it ends with its session
+                    claim.release(self._later[claim.item.id] or None)
             if stopping is self.worker.stopping:
                 self.is_open = False
                 self.worker.wake()
@@ -144,7 +163,11 @@ class Lane:
             finally:
                 if claim is None:
                     self._room.release()
-            if claim is not None:
+            if claim is not None and claim.item.id in self._later:
+                # Kept to the end, so that it does not stand before all others.
+                self._kept.append(claim)
+                self._room.release()
+            elif claim is not None:
                 self._begin(claim, stopping)
             elif once:
                 return
@@ -236,10 +259,10 @@ class Running:
             return self._lost(error)  # not begun, and so not failed
         try:
             result = self._handled()
-            self.lane.begun()
         except CannotBegin as error:
             return self._put_off(error)
         except BaseException as error:  # also of a handler that wants to leave: it is the item that ends
+            self.lane.begun()
             # A handler may ask for other items, too: only what its own claim says is about that.
             return self._lost(self.claim.lost_by) if error is self.claim.lost_by else self._failed(error)
         try:
@@ -249,6 +272,10 @@ class Running:
             return self._lost(error)
         except DibsError as error:
             return self._failed(error)
+        if self.claim.outcome == "released" and self.claim.item.status == READY and not self._cut:
+            self.lane.put_off(self.claim.item, self.claim.why_ended)
+        else:
+            self.lane.begun()
         return self.claim.outcome or "", self.claim.why_ended
 
     def _put_off(self, error: CannotBegin) -> tuple[str, str]:

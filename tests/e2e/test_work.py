@@ -486,6 +486,15 @@ def _drawn(text: str) -> list[str]:
     return lines
 
 
+def test_what_a_command_said_is_shown_line_by_line(dibs: Dibs, other: Dibs) -> None:
+    add(dibs, "a")
+    dibs("work", "--once", "--", "sh", "-c", "printf 'one\\n\\033[31mtwo\\n'; exit 75")
+    shown = dibs.ok("show", "a")
+    assert "token 1  coder  released  0s  now  one \u2026\n" in shown
+    assert "  said at the end of token 2\n    one\n    \ufffd[31mtwo\n" in shown
+    assert "(one \ufffd[31mtwo)" in other.ok("claim", "a")
+
+
 def test_whoever_reads_it_may_leave(dibs: Dibs) -> None:
     add(dibs, "a", "b", "c")
     done = dibs.shell("dibs work --once -- sh -c 'seq 20000' | head -1")

@@ -151,6 +151,48 @@ class TestHowAnItemEnds:
         item = board.get("x")
         assert (item.item.strikes, item.runs[-1].reason) == (0, "the licence server\ufffd is away")
 
+    def test_what_was_released_does_not_stand_before_all_others(self, board: Board) -> None:
+        added(board, "later", priority=9)
+        added(board, "a", "b")
+        tries: list[str] = []
+        worker = Worker(board, "coder")
+
+        @worker.handles()
+        def handle(claim: ClaimHandle) -> None:
+            tries.append(claim.item.id)
+            if claim.item.id == "later":
+                claim.release("rate limited")
+
+        for _ in range(2):
+            assert Ran(worker, once=True).join()["released"] >= 1
+        assert tries == ["later", "a", "b", "later"]
+        assert statuses(board) == {"later": "ready", "a": "done", "b": "done"}
+        assert board.get("later").item.strikes == 0
+
+    def test_what_is_released_is_not_tried_again_without_a_pause(self, board: Board) -> None:
+        added(board, "later")
+        worker = Worker(board, "coder", tell=(heard := Heard()))
+        tries: list[float] = []
+
+        @worker.handles()
+        def handle(claim: ClaimHandle) -> None:
+            tries.append(time.monotonic())
+            if len(tries) < 4:
+                claim.release("rate limited")
+
+        with running(worker):
+            heard.until("done")
+        assert heard.of("waiting") == ["later was released: rate limited"]
+        assert tries[3] - tries[0] > 3 * lanes.PAUSE_SECONDS
+
+    def test_what_is_parked_costs_no_pause(self, board: Board) -> None:
+        added(board, "later", "a")
+        worker = Worker(board, "coder", tell=(heard := Heard()))
+        worker.handles()(lambda claim: claim.release("by hand", park=True) and None)
+        with running(worker):
+            heard.until("released", times=2)
+        assert heard.of("waiting") == []
+
     def test_a_coroutine_is_given_what_it_awaits(self, board: Board) -> None:
         board.set_agent("coder", allowed_actions=["send"], sensitive_actions=["send"])
         board.set_agent("cloud", sensitive_actions=["send"])

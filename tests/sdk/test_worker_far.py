@@ -106,5 +106,6 @@ def test_drafts_are_approved_and_carried_out_wherever_the_board_is(stage: Stage)
     assert cloud.run(once=True) == {"submitted": 1}
     far.approve("mail", token=1, actor="alice", comment="kindly")
     assert cloud.run(once=True) == {"submitted": 1}, "what was approved is not the drafter's"
+    assert local.run(once=True) == {"released": 1}
     assert local.run(once=True) == {"released": 1, "done": 1}
     assert sent == ["Sorry.", "Sorry."]

@@ -9,6 +9,7 @@ from dibs.cli import identity
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import (
+    ELLIPSIS,
     OUTCOME_COLOURS,
     STATUS_COLOURS,
     ago,
@@ -70,6 +71,7 @@ def _in_full(cli: Cli, detail: Detail) -> list[str]:
     lines += _draft(cli, detail)
     if detail.runs:
         lines += ["", *_run_rows(cli, detail)]
+    lines += _said(cli, detail)
     if detail.notes:
         lines += ["", f"  notes of {paint.agent(detail.runs[0].agent)}", *notes(detail.notes, paint, INDENT)]
     return lines
@@ -151,12 +153,23 @@ def _draft(cli: Cli, detail: Detail) -> list[str]:
     return ["", INDENT + heading, *paragraphs(run.draft, INDENT * 2)]
 
 
+def _said(cli: Cli, detail: Detail) -> list[str]:
+    """What was said at the latest end, if that is more than a line."""
+    run = next((run for run in detail.runs if run.outcome is not None), None)
+    said = paragraphs((run.reason if run else None) or "", INDENT * 2)
+    if run is None or len(said) < 2:
+        return []
+    return ["", f"{INDENT}said at the end of {cli.paint(f'token {run.token}', 'dim')}", *said]
+
+
 def _run_rows(cli: Cli, detail: Detail) -> list[str]:
     rows, styles = [], []
     for run in detail.runs:
         took = when.span(((run.ended_at or run.started_at) - run.started_at) / 1000) if run.ended_at else ""
         outcome = run.outcome or ("running" if detail.claim and detail.claim.token == run.token else "lapsed")
-        rows.append([f"token {run.token}", run.agent, outcome, took, ago(run.ended_at), run.reason or ""])
+        first, *more = paragraphs(run.reason or "", "") or [""]
+        why = f"{first} {ELLIPSIS}" if more else first
+        rows.append([f"token {run.token}", run.agent, outcome, took, ago(run.ended_at), why])
         styles.append(["dim", "", OUTCOME_COLOURS.get(outcome, "")])
     columns = terminal_columns(sys.stdout)
     return table(rows, styles=styles, shrink=(5, 1), columns=columns, paint=cli.paint, indent=INDENT)

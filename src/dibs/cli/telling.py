@@ -74,7 +74,7 @@ def before_you(previous: Previous, paint: Paint) -> list[str]:
     outcome = (run.outcome or "running").replace("_", " ")
     line = f"before you: {run.agent}, {outcome} {ago(run.ended_at)}"
     if run.reason:
-        line += f" ({clean(run.reason)})"
+        line += f" ({' '.join(paragraphs(run.reason, ''))})"
     lines = [INDENT + paint(line, OUTCOME_COLOURS.get(run.outcome or "", "dim"))]
     lines += notes(previous.notes, paint, INDENT * 2)
     return lines + [f"{INDENT * 2}{clean(name)}: {clean(str(target))}" for name, target in run.links.items()]
