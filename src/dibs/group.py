@@ -111,6 +111,9 @@ class Group:
             pass  # it is gone already, which will be seen
         except BaseException:
             self.end()
+            for pipe in (self.process.stdout, self.process.stderr):
+                if pipe is not None:
+                    pipe.close()
             raise
         finally:
             self.process.stdin.close()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: After a heartbeat that did not get through, the next comes after so long, drawn between half and all of it.
 RETRY_SECONDS = 1.0
 #: How late a thread may be woken before it is clear that the whole process stood still.
-GAP_SECONDS = 1.0
+GAP_SECONDS = 0.5
 #: A process that stood still is given so long to renew what it holds before that is taken for lost.
 GRACE_SECONDS = 3.0
 #: A suspended machine stops its timers, so nobody sleeps for long.

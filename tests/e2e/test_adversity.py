@@ -205,7 +205,7 @@ def stop_between_beats(scene: Scene) -> None:
 def stand_still(scene: Scene) -> None:
     """Until it has expired, and then for so long that it is clear afterwards why nothing was heard."""
     until(lambda: has_expired(scene.board))
-    time.sleep(2 * GAP_SECONDS)
+    time.sleep(4 * GAP_SECONDS)
 
 
 STORES = ("sqlite", "postgres", "http")

@@ -247,6 +247,11 @@ def no_process(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(subprocess, "Popen", start)
 
 
+def no_guardian(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Without one, no command begins: nobody would end it."""
+    monkeypatch.setattr(sys, "executable", str(folder / "away"))
+
+
 def no_thread(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     def start(*_: object, **__: object) -> None:
         raise RuntimeError("can't start new thread")
@@ -254,7 +259,7 @@ def no_thread(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr("dibs.command.Output", start)
 
 
-@pytest.mark.parametrize("trouble", [no_room_for_files, no_room_in_files, no_process, no_thread])
+@pytest.mark.parametrize("trouble", [no_room_for_files, no_room_in_files, no_process, no_guardian, no_thread])
 def test_a_machine_in_trouble_costs_no_item_and_is_waited_for(
     board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Callable[[pytest.MonkeyPatch, Path], None]
 ) -> None:
