@@ -267,6 +267,24 @@ def test_a_terminal_that_is_closed_stops_it_and_costs_no_strike(dibs: Dibs) -> N
     assert outcomes(dibs, "a") == ["released"]
 
 
+def test_who_is_to_outlive_the_terminal_does(dibs: Dibs, ended: Keep) -> None:
+    add(dibs, "a")
+    os.mkfifo(dibs.folder / "go")
+    script = "echo $$ >>pids; read x <go; echo finished"
+    worker = ended(dibs.start("work", "--json", "--", "sh", "-c", script, preexec_fn=_as_nohup_does))
+    until(lambda: pids(dibs.folder))
+    worker.send_signal(signal.SIGHUP)
+    (dibs.folder / "go").write_text("on\n")
+    until(lambda: outcomes(dibs, "a") == ["done"])
+    assert worker.poll() is None
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(SECONDS_MAX) == 0
+
+
+def _as_nohup_does() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
 def test_a_second_interrupt_does_not_wait(dibs: Dibs, ended: Keep) -> None:
     add(dibs, "a")
     worker = ended(dibs.start("work", "--drain", "10m", "--", "sh", "-c", ENDLESS))
