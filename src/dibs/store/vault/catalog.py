@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dibs.store.vault.transaction import VaultTransaction
 
 
-UNSEEN = Stamp(0, 0, 0, 0)
+UNSEEN = Stamp((0, 0, 0, 0))
 
 
 class Entry(Value):
@@ -60,4 +60,4 @@ def forget(t: VaultTransaction, entry: Entry) -> None:
 
 def _entry(row: tuple[Any, ...]) -> Entry:
     path, item, inode, size, mtime_ns, ctime_ns, problem, gone_at = row
-    return Entry(path=path, item=item, stamp=Stamp(inode, size, mtime_ns, ctime_ns), problem=problem, gone_at=gone_at)
+    return Entry(path=path, item=item, stamp=Stamp((inode, size, mtime_ns, ctime_ns)), problem=problem, gone_at=gone_at)

@@ -67,6 +67,11 @@ class Disk:
                 scan.found[path] = now
         return scan.found, scan.refused
 
+    def glance(self) -> tuple[dict[str, Stamp], dict[str, str]]:
+        """The same as they are met, for who does not hold the lock: nothing is mended."""
+        scan = Scan(self._beneath, self._folders)
+        return scan.found, scan.refused
+
     def read(self, path: str) -> tuple[bytes, Stamp]:
         """The text and the stamp of exactly this text; FileNotFoundError, Unfit, and Raced if it never holds still."""
         folder, name = self._at(path)
@@ -137,6 +142,16 @@ class Disk:
                 except Unfit as why:
                     raise Unfit(f"{path} {why}") from None
                 self._beneath.touched |= {folder.path, target.path}
+
+    def discard(self, path: str, was: bytes) -> None:
+        """Take away a file that was made and is not wanted after all, if it still says what it was made to say."""
+        folder, name = self._at(path)
+        with folder, self._displaced.folder() as displaced:
+            found = self._expected(folder, name, was)
+            place = self._displaced.prepare(displaced, Record(path, was, was), found)
+            displaced.unlink(place)
+            self._renaming.move((folder.descriptor, name), (displaced.descriptor, place))
+            self._beneath.touched.add(folder.path)
 
     def sync(self) -> None:
         """Let all that was made and moved since the last time reach the disk."""

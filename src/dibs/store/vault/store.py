@@ -10,8 +10,10 @@ index's lock decides; against everybody else, the rename that overwrites nothing
 from __future__ import annotations
 
 import os
+import time
 
 from dibs.errors import StoreUnavailable, StoreUnusable
+from dibs.store.contract import Watch
 from dibs.store.sqlite.store import SqliteStore, system_clock
 from dibs.store.tables import archive
 from dibs.store.vault import catalog
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 HIDDEN = ".dibs"
 INDEX = "vault.db"
+#: How soon a file that was moved by hand is noticed by who waits.
+LOOK_SECONDS = 0.5
 #: How often one write is decided anew because somebody was faster at a file.
 RACES_MAX = 50
 
@@ -70,8 +74,7 @@ class VaultStore(SqliteStore):
     def look(self) -> None:
         """Adopt what was done to the files, if anything was. Reading goes on even where that cannot be written down."""
         try:
-            seen, _ = self._disk.scan()
-            if differs(seen, super().read(_known)):
+            if differs(self._disk.glance()[0], super().read(_known)):
                 self.write(lambda t: None)
         except StoreUnavailable:
             pass
@@ -95,7 +98,7 @@ class VaultStore(SqliteStore):
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """Files that look like tasks and are none, or cannot be read; names that other machines take for one."""
         self.look()
-        seen, unfit = self._disk.scan()
+        seen, unfit = self._disk.glance()
         known = super().read(_known)
         found = [(f"{path}: {why}", "it is left alone; mend it, or move it elsewhere") for path, why in unfit.items()]
         found += [
@@ -103,12 +106,15 @@ class VaultStore(SqliteStore):
             for entry in known.values()
             if entry.problem is not None
         ]
-        lower: dict[str, str] = {}
+        names: dict[str, str] = {}
         for path in sorted(seen):
-            other = lower.setdefault(path.lower(), path)
-            if other != path:
-                found.append((f"{other} and {path} differ by case only", "give one of them another name: some machines take them for one"))
+            other = names.setdefault(path.rpartition("/")[2].lower(), path)
+            if other.rpartition("/")[2] != path.rpartition("/")[2]:
+                found.append((f"{other} and {path} differ by case only", "name one anew: to some machines they are one"))
         return tuple(found)
+
+    def watch(self, *, session: str | None = None) -> Watch:
+        return VaultWatch(super().watch(session=session), self)
 
     # One write
 
@@ -166,11 +172,50 @@ class VaultStore(SqliteStore):
         self._current = t
         return t
 
+    def _connected(self) -> apsw.Connection:
+        """The index may be taken away at any time: it is made again, from the files."""
+        if self._connection is not None and self._pid == os.getpid() and not _is_at(self._index, self.path):
+            self._connection.close(True)
+            self._lock.forget()
+            self._bell.close()
+            _hide(os.path.dirname(self.path))
+            self._connection = self._open(create=True)
+        return super()._connected()
+
     def _open(self, create: bool) -> apsw.Connection:
         connection = super()._open(create)
         if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_files'").fetchall():
             connection.execute(STATEMENTS["make_files"])
+        self._index = os.stat(self.path)
         return connection
+
+
+class VaultWatch(Watch):
+    """Waits for the board's bell, and looks at the files now and then: nobody rings who moves one by hand."""
+
+    def __init__(self, bell: Watch, store: VaultStore) -> None:
+        self._bell, self._store = bell, store
+
+    def wait(self, timeout_seconds: float) -> bool:
+        end = time.monotonic() + timeout_seconds
+        while True:
+            left = end - time.monotonic()
+            if self._bell.wait(max(0, min(left, LOOK_SECONDS))):
+                return True
+            if left <= LOOK_SECONDS:
+                return False
+            self._store.look()  # which rings, if there is anything new
+
+    def close(self) -> None:
+        self._bell.close()
+
+
+def _is_at(known: os.stat_result, path: str) -> bool:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return False
+    return (found.st_dev, found.st_ino) == (known.st_dev, known.st_ino)
 
 
 def _known(t: Transaction) -> dict[str, catalog.Entry]:
