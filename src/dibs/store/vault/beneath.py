@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 
-FILE_BYTES_MAX = 1_500_000
+FILE_BYTES_MAX = 16_000_000
 #: Leaves room in a file name's 255 for what we put before or after it.
 NAME_BYTES_MAX = 200
 #: A file that is written to all the time is not read more often than this.
