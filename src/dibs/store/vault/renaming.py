@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    #: A name in a folder, which is an open descriptor.
-    Place = tuple[int, str]
+#: A name in a folder, which is an open descriptor.
+Place = tuple[int, str]
 
 _MISSING = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 _IS_MAC = sys.platform == "darwin"
