@@ -18,7 +18,7 @@ from dibs.store.vault.placing import ACTOR, Placing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dibs.store.vault.disk import Stamp
     from dibs.store.vault.taskfile import Facts, Task
@@ -26,14 +26,6 @@ if TYPE_CHECKING:
 
 #: How long the file of an item that somebody holds may be away: some programs save by taking the old one away first.
 GONE_SECONDS = 2.0
-
-
-def differs(seen: Mapping[str, Stamp], known: Mapping[str, Entry]) -> bool:
-    """Whether there is anything to adopt."""
-    return seen.keys() != known.keys() or any(
-        entry.problem is not None and entry.item is not None or entry.stamp != seen[path] or entry.gone_at is not None
-        for path, entry in known.items()
-    )
 
 
 class Adopting:
@@ -57,7 +49,7 @@ class Adopting:
             if entry is None and self.t.one("item_by_id", id=id) is None:
                 new.append(path)
             elif path in self._tasks:
-                self._take(path)
+                self._take_again(path)
         self._take_new(new)
         for entry in self.known.values():
             if entry.item is None:
@@ -71,7 +63,7 @@ class Adopting:
         places: dict[str, list[str]] = {}
         for path, stamp in self.seen.items():
             entry = self.known.get(path)
-            if entry is not None and entry.stamp == stamp and entry.problem is None and entry.item is not None:
+            if entry is not None and entry.item is not None and entry.stamp == stamp and not _is_open(entry):
                 places.setdefault(entry.item, []).append(path)
                 continue
             task = self._task(path, entry)
@@ -130,15 +122,29 @@ class Adopting:
         return None
 
     def _take(self, path: str) -> None:
-        """Make of the item what its file says."""
+        """Make an item of what its file says."""
         task = self._tasks[path]
-        row = self.t.one("item_by_id", id=task.id)
-        if row is None:
-            self._add(task)
-        else:
-            self._edit(task)
+        self._add(task)
         self._move(path, task)
-        catalog.put(self.t, Entry(path=path, item=task.id, stamp=self._stamps[path]))
+        self._note(path, task.findings)
+
+    def _take_again(self, path: str) -> None:
+        """Make of a known item what its file says by now. An edit that is not allowed is left in the file."""
+        task = self._tasks[path]
+        refused = []
+        try:
+            self.t.attempt(lambda: self._edit(task))
+        except DibsError as error:
+            refused.append(error.message)
+        self._move(path, task)
+        self._note(path, (*task.findings, *refused))
+
+    def _note(self, path: str, findings: Sequence[str]) -> None:
+        task, known = self._tasks[path], self.known.get(path)
+        entry = Entry(path=path, item=task.id, stamp=self._stamps[path], remark="; ".join(findings) or None)
+        if known is not None and known.item == task.id:
+            entry = entry.replace(was_at=known.was_at, moved_at=known.moved_at)
+        catalog.put(self.t, entry)
 
     def _add(self, task: Task) -> None:
         t, facts = self.t, task.facts
@@ -179,11 +185,7 @@ class Adopting:
         if facts.approved and facts.approval is not None:
             state = t.state(task.id)
             said, draft = facts.approval, t.draft(task.id)
-            t.take(
-                approving.approve(
-                    t.now, state, draft, actor=said["actor"], comment=said["comment"], done=False
-                )
-            )
+            t.take(approving.approve(t.now, state, draft, actor=said["actor"], comment=said["comment"], done=False))
 
     def _edit(self, task: Task) -> None:
         item = rows.item(self.t.one("item_by_id", id=task.id) or ())
@@ -216,6 +218,11 @@ class Adopting:
         catalog.forget(t, entry)
         if state.item.status not in ENDED:
             t.carry_out(state, ending.cancel(t.now, state, actor=ACTOR, reason="its file was taken away"))
+
+
+def _is_open(entry: Entry) -> bool:
+    """Whether it is to be looked at again though nobody touched it."""
+    return entry.problem is not None or entry.remark is not None
 
 
 def _born(task: Task, stamp: Stamp) -> int:

@@ -77,18 +77,31 @@ def write(
     steps: Sequence[Step],
     next_state: str,
     approval: dict[str, Any] | None = None,
+    whole: bool = False,
 ) -> str:
     """The text of the file after `steps`, which made `item` and `claim` of what it said and led to the folder
-    `next_state`; without a text, that of a new file."""
+    `next_state`; without a text, that of a new file. `whole`: every field is to say what the item says."""
     parts = _Parts("" if text is None else text)
     if text is None:
         parts.human = humanpart.made(item.title, item.body).render()
-    _write_content(parts, name, item, _touched(steps, new=text is None))
+    _write_content(parts, name, item, _touched(steps, new=whole or text is None))
     parts.front.set(FACTS, frontmatter.json(_facts_of(item, claim, approval)))
     if any(map(runblocks.tells, steps)):
         parts.tail = runblocks.write(parts.tail, steps, next_state)
         parts.need_marker()
     return parts.render()
+
+
+def rebased(saved: str, current: str) -> str:
+    """What a person saved, with what dibs has written since: its facts, and the blocks of runs."""
+    theirs, ours = _Parts(saved), _Parts(current)
+    facts = ours.front.get(FACTS)
+    if facts is None:
+        theirs.front.remove(FACTS)
+    else:
+        theirs.front.set(FACTS, frontmatter.json(facts.value))
+    theirs.marker, theirs.tail = ours.marker, ours.tail
+    return theirs.render()
 
 
 def id_of(name: str) -> str:
