@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dibs.errors import DibsError
 from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, NewItem
-from dibs.rules import approving, ending, finding, items
+from dibs.rules import approving, ending, finding, items, queueing
+from dibs.rules.decision import State
 from dibs.store.tables import adding, rows
 from dibs.store.vault import catalog, folders, taskfile
 from dibs.store.vault.catalog import Entry
@@ -20,6 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dibs.rules.decision import Step
     from dibs.store.vault.disk import Stamp
     from dibs.store.vault.taskfile import Facts, Task
     from dibs.store.vault.transaction import VaultTransaction
@@ -35,8 +37,11 @@ class Adopting:
         self.t, self.disk, self.seen, self.known = t, disk, seen, known
         self._tasks: dict[str, Task] = {}
         self._stamps: dict[str, Stamp] = {}
+        self._left_alone: set[str] = set()
 
-    def adopt(self) -> None:
+    def adopt(self) -> list[Step]:
+        """Do so; the steps that are to be written into files: those of items whose files say so themselves are not,
+        unless a file says what is not so."""
         places = self._read()
         moved = {entry.item: entry for entry in self.known.values() if entry.item is not None}
         new = []
@@ -57,6 +62,8 @@ class Adopting:
                     catalog.forget(self.t, entry)
             elif entry.item not in places:
                 self._miss(entry)
+        told = {task.id for task in self._tasks.values()} | self._left_alone
+        return [step for step in self.t.steps if step.item.id in self.t.stale or step.item.id not in told]
 
     def _read(self) -> dict[str, list[str]]:
         """Every item that has a file, and where: what is as it was known is not read again."""
@@ -95,6 +102,7 @@ class Adopting:
         self._tasks.pop(path, None)
         catalog.put(self.t, Entry(path=path, item=item, stamp=self.seen[path], problem=why))
         if item is not None:
+            self._left_alone.add(item)
             state = self.t.state(item)
             if state.item.status == READY:
                 self.t.carry_out(state, items.park(self.t.now, state, actor=ACTOR, reason=f"{path}: {why}"))
@@ -153,22 +161,25 @@ class Adopting:
             return
         floor = t.one("token_floor")
         assert floor is not None
+        born = min(facts.created_at, t.now)
         step = items.add(
-            min(facts.created_at, t.now),
+            born,
             NewItem(id=task.id, **task.content),
             actor=facts.created_by,
             token_floor=floor[0],
             blockers=adding.open_among(t, task.content["depends_on"]),
         )
         t.take(step)
-        for run in task.runs:
-            if run.outcome is not None and run.token <= facts.token:
-                t.run("insert_run", rows.encode(run))
+        if step.item.status == READY:
+            t.take(queueing.available(born, State(item=step.item), t.settings))
         self._remember(task, facts)
 
     def _remember(self, task: Task, facts: Facts) -> None:
         """An item that the index had and lost: what it has behind it. A claim that goes on is yet to be counted."""
         t = self.t
+        runs = [run for run in task.runs if run.outcome is not None and run.token <= facts.token]
+        for run in runs:
+            t.run("insert_run", rows.encode(run))
         state = t.state(task.id)
         step = finding.found(
             t.now,
@@ -179,13 +190,15 @@ class Adopting:
             attempts=facts.attempts - (facts.claim is not None),
             strikes=facts.strikes,
             failures=facts.failures,
+            runs=tuple(run.token for run in runs),
         )
         if step is not None:
             t.take(step)
         if facts.approved and facts.approval is not None:
             state = t.state(task.id)
             said, draft = facts.approval, t.draft(task.id)
-            t.take(approving.approve(t.now, state, draft, actor=said["actor"], comment=said["comment"], done=False))
+            step = approving.approve(t.now, state, draft, actor=said["actor"], comment=said["comment"], done=False)
+            t.carry_out(state, step)
 
     def _edit(self, task: Task) -> None:
         item = rows.item(self.t.one("item_by_id", id=task.id) or ())
@@ -216,6 +229,7 @@ class Adopting:
             catalog.put(t, entry.replace(gone_at=gone_at))
             return
         catalog.forget(t, entry)
+        self._left_alone.add(entry.item)
         if state.item.status not in ENDED:
             t.carry_out(state, ending.cancel(t.now, state, actor=ACTOR, reason="its file was taken away"))
 

@@ -174,8 +174,7 @@ class VaultStore(SqliteStore):
             known = _known(t)
             if bring_in_copies(self._disk, seen, known, t.now):
                 raise Raced("a save came to where a file lay before")
-            Adopting(t, self._disk, seen, known).adopt()
-            self._steps, self._stale = t.steps, t.stale
+            self._steps, self._stale = Adopting(t, self._disk, seen, known).adopt(), t.stale
             t.close()
             self._commit(connection)
             self._bell.ring()
