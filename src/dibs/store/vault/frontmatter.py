@@ -44,12 +44,13 @@ class Chunk:
 
 
 class FrontMatter:
-    """What stands before the human part. Made of nothing, it is nothing until something is set."""
+    """What stands before the human part; `by_yaml`: some of it only YAML could tell."""
 
-    def __init__(self, opening: str, chunks: list[Chunk], closing: str) -> None:
+    def __init__(self, opening: str, chunks: list[Chunk], closing: str, *, by_yaml: bool = False) -> None:
         self.opening = opening
         self.chunks = chunks
         self.closing = closing
+        self.by_yaml = by_yaml
 
     def get(self, key: str) -> Chunk | None:
         return next((chunk for chunk in self.chunks if chunk.key == key), None)
@@ -81,7 +82,8 @@ def split(text: str) -> tuple[FrontMatter | None, str]:
     while at < len(text):
         end = text.find("\n", at) + 1 or len(text)
         if text.startswith(FENCE, at) and text[at:end].rstrip() == FENCE:
-            return FrontMatter(text[:first_end], _chunks(text[first_end:at]), text[at:end]), text[end:]
+            chunks, by_yaml = _chunks(text[first_end:at])
+            return FrontMatter(text[:first_end], chunks, text[at:end], by_yaml=by_yaml), text[end:]
         at = end
     return None, text
 
@@ -103,7 +105,8 @@ def json(data: Any) -> str:
     return "".join(char if char.isprintable() else jsontext.line(char)[1:-1] for char in text)
 
 
-def _chunks(text: str) -> list[Chunk]:
+def _chunks(text: str) -> tuple[list[Chunk], bool]:
+    """The lines by what belongs together, and whether it took YAML to know."""
     lines = _lines(text)
     simple: list[Chunk | None] = []
     theirs: list[str] = []
@@ -116,7 +119,8 @@ def _chunks(text: str) -> list[Chunk]:
         if size > BYTES_MAX:
             raise Unreadable(f"the front matter has more than {BYTES_MAX} bytes")
     known = [chunk for chunk in simple if chunk is not None]
-    chunks = known if len(known) == len(lines) else _by_yaml(lines, simple, "".join(theirs))
+    by_yaml = len(known) < len(lines)
+    chunks = _by_yaml(lines, simple, "".join(theirs)) if by_yaml else known
     seen: set[str] = set()
     for chunk in chunks:
         if chunk.key is None:
@@ -124,7 +128,7 @@ def _chunks(text: str) -> list[Chunk]:
         if chunk.key in seen:
             raise Unreadable(f"the front matter has the key {chunk.key[:60]!r} twice")
         seen.add(chunk.key)
-    return chunks
+    return chunks, by_yaml
 
 
 def _lines(text: str) -> list[str]:
