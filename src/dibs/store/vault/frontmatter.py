@@ -24,6 +24,7 @@ FACTS = "dibs"
 OURS = frozenset(NewItem._fields) - {"body"} | {FACTS}
 
 _LINE = re.compile(r"([A-Za-z_][\w-]*):(?: +(.*))?")
+_ELEMENT = re.compile(r"( *)- +(\S.*)")
 #: Text that means itself in every YAML.
 _WORDS = re.compile(r"[A-Za-z][\w./-]*(?: [\w./-]+)*", re.ASCII)
 _NOT_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
@@ -118,9 +119,8 @@ def _chunks(text: str) -> tuple[list[Chunk], bool]:
         size += len(theirs[-1].encode())
         if size > BYTES_MAX:
             raise Unreadable(f"the front matter has more than {BYTES_MAX} bytes")
-    known = [chunk for chunk in simple if chunk is not None]
-    by_yaml = len(known) < len(lines)
-    chunks = _by_yaml(lines, simple, "".join(theirs)) if by_yaml else known
+    alone = _without_yaml(lines, simple)
+    chunks = _by_yaml(lines, simple, "".join(theirs)) if alone is None else alone
     seen: set[str] = set()
     for chunk in chunks:
         if chunk.key is None:
@@ -128,7 +128,7 @@ def _chunks(text: str) -> tuple[list[Chunk], bool]:
         if chunk.key in seen:
             raise Unreadable(f"the front matter has the key {chunk.key[:60]!r} twice")
         seen.add(chunk.key)
-    return chunks, by_yaml
+    return chunks, alone is None
 
 
 def _lines(text: str) -> list[str]:
@@ -159,6 +159,29 @@ def _simple_value(text: str) -> Any:
     if not text:
         return None
     return json_value(text, _NOTHING) if text[0] == "-" else _NOTHING
+
+
+def _without_yaml(lines: list[str], simple: list[Chunk | None]) -> list[Chunk] | None:
+    """The lines one by one, and lists of words as programs write them; None if there is anything else."""
+    chunks: list[Chunk] = []
+    indent = ""
+    for line, chunk in zip(lines, simple, strict=True):
+        if chunk is not None:
+            chunks.append(chunk)
+            continue
+        found = _ELEMENT.fullmatch(line.rstrip("\r\n"))
+        value = _simple_value(found[2].rstrip(" ")) if found is not None and line.rstrip("\r\n").isprintable() else None
+        last = chunks[-1] if chunks else Chunk("")
+        if found is None or value is None or value is _NOTHING or last.key is None:
+            return None
+        if last.text == "":
+            chunks[-1] = last = Chunk(last.lines, last.key, [])
+            indent = found[1]
+        elif last.text is not None or found[1] != indent:
+            return None
+        last.value.append(value)
+        last.lines += line
+    return chunks
 
 
 def _is_ours(chunk: Chunk | None) -> bool:
