@@ -197,6 +197,12 @@ def test_what_is_not_there_yet_stands_before_our_facts() -> None:
     assert edited(text, phase="two") == f"---\ntags: [a]\nphase: two\n{FACTS}---\n"
 
 
+def test_remarks_behind_an_entry_stay() -> None:
+    text = f"---\nlabels: [a,\n  b]\n  # one\n\n# two\nphase: 'p'\n  # three\n{FACTS}---\n"
+    made = f'---\nlabels: ["c"]\n  # one\n\n# two\nphase: q\n  # three\n{FACTS}---\n'
+    assert edited(text, labels=["c"], phase="q") == made
+
+
 def test_what_is_taken_back_is_gone() -> None:
     text = f"---\nphase: two\ntags: [a]\n{FACTS}---\n"
     assert edited(text, phase=None) == f"---\ntags: [a]\n{FACTS}---\n"

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from dibs import jsontext
 from dibs.model import NewItem
-from dibs.store.vault.yamltext import BYTES_MAX, Unreadable, entries, json_value, plain
+from dibs.store.vault.yamltext import BYTES_MAX, Entry, Unreadable, entries, json_value, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _chunks(text: str) -> tuple[list[Chunk], bool]:
     for line in lines:
         chunk = _simple(line)
         simple.append(chunk)
-        theirs.append("\n" if _is_ours(chunk) else line)
+        theirs.append(f"{chunk.key}: {{}}\n" if chunk is not None and _is_ours(chunk) else line)
         size += len(theirs[-1].encode())
         if size > BYTES_MAX:
             raise Unreadable(f"the front matter has more than {BYTES_MAX} bytes")
@@ -184,35 +184,34 @@ def _without_yaml(lines: list[str], simple: list[Chunk | None]) -> list[Chunk] |
     return chunks
 
 
-def _is_ours(chunk: Chunk | None) -> bool:
-    return chunk is not None and chunk.key in OURS and (chunk.text or "")[:1] in ('"', "[", "{")
+def _is_ours(chunk: Chunk) -> bool:
+    return chunk.key in OURS and (chunk.text or "")[:1] in ('"', "[", "{")
 
 
 def _by_yaml(lines: list[str], simple: list[Chunk | None], theirs: str) -> list[Chunk]:
-    """The lines put together by what YAML makes of them, all but ours."""
-    ours = {at: chunk for at, chunk in enumerate(simple) if chunk is not None and _is_ours(chunk)}
-    found = {entry.line: entry for entry in entries(theirs)}
-    starts = [*sorted({*found, *ours}), len(lines)]
+    """The lines put together by what YAML makes of them; of ours it is shown the keys."""
+    found = entries(theirs)
+    starts = [*(entry.line for entry in found), len(lines)]
     chunks = [Chunk(line) for line in lines[: starts[0]]]
-    for start, end in pairwise(starts):
-        stop = start + 1
-        if start in ours:
-            chunks.append(ours[start])
-        else:
-            stop = end
-            while stop > start + 1 and _between(lines[stop - 1]):
-                stop -= 1
-            entry = found[start]
+    for entry, (start, end) in zip(found, pairwise(starts), strict=True):
+        stop, chunk = start + 1, simple[start]
+        if chunk is None or not _is_ours(chunk):
+            stop = _stop(lines, start, end, entry)
             chunk = Chunk("".join(lines[start:stop]), entry.key, entry.value, entry.text)
             chunk.rest = _comment(lines, *entry.end) if entry.end[0] < stop else ""
-            chunks.append(chunk)
-        chunks += [Chunk(line) for line in lines[stop:end]]
+        chunks += [chunk, *(Chunk(line) for line in lines[stop:end])]
     return chunks
 
 
-def _between(line: str) -> bool:
-    """Whether a line is nobody's: empty, or a remark that stands at the edge."""
-    return not line.strip() or line.startswith("#")
+def _stop(lines: list[str], start: int, end: int, entry: Entry) -> int:
+    """Behind the last line of an entry. YAML lets what is indented end where the next one begins, with all that stands
+    between: empty lines, and remarks at the edge, which are nobody's."""
+    line, column = entry.end
+    if column and start <= line < end:
+        return line + 1
+    while end > start + 1 and (not lines[end - 1].strip() or lines[end - 1].startswith("#")):
+        end -= 1
+    return end
 
 
 def _comment(lines: list[str], line: int, column: int) -> str:
