@@ -68,7 +68,7 @@ def write(
     `next_state`; without a text, that of a new file."""
     parts = _Parts("" if text is None else text)
     if text is None:
-        parts.human = humanpart.made(item.title, item.body).render()
+        parts.rewrite(humanpart.made(item.title, item.body).render())
     _write_content(parts, name, item, _touched(steps, new=text is None))
     parts.front.set(FACTS, frontmatter.json(facts.told(item, claim, approval)))
     if any(map(runwriting.tells, steps)):
@@ -248,7 +248,7 @@ def _write_human(parts: _Parts, name: str, item: Item, touched: set[str]) -> Non
     if ((said or again.title or _stem_title(name)), again.body) != (title, body):
         parts.front.set("title", frontmatter.scalar(title))
         human = humanpart.Human(body=body)
-    if human.render() != parts.human or runblocks.has_marker(human.render()):
+    if human.render() != parts.human:
         parts.rewrite(human.render())
 
 
