@@ -50,7 +50,7 @@ def examine(board: Board) -> Iterator[Finding]:
     damage = _damage_of_the_store(board)
     for sentence in damage:
         yield Finding(item=None, what=sentence, advice=RESTORE)
-    for what, advice in board.remarks():
+    for what, advice in board.store.remarks():
         yield Finding(item=None, what=what, advice=advice)
     if not damage:
         # Read before the snapshot: what is overdue by this clock was overdue in it. On SQLite it is the store's own.
