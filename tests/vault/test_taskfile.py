@@ -149,6 +149,9 @@ def test_a_claim_stands_in_the_facts_while_it_is_held() -> None:
 
 def test_an_approval_stands_in_the_facts() -> None:
     life = Life(needs_approval=True)
+    facts = life.read().facts
+    assert facts is not None
+    assert facts.needs_approval
     approval = {"actor": "pat", "at": NOON + 1500, "comment": "go\non", "token": None}
     step = approving.approve(life.later(), life.state, None, actor="pat", comment="go\non", done=False)
     life.write(step, approval=approval)
@@ -225,13 +228,12 @@ def test_what_no_board_can_keep_is_not_read(text: str) -> None:
 
 def edited(text: str, **changes: Any) -> str:
     life = Life(text)
-    before = life.text
     step = items.edit(life.later(), life.state, changes, actor="pat")
     assert step is not None
     life.write(step)
     content = life.read().content
     assert {name: content[name] for name in changes} == changes
-    return life.text[before.index("\n---\n") + 5 :]
+    return life.text[life.text.index("\n---\n") + 5 :]
 
 
 def test_an_edit_of_title_or_body_leaves_the_other_alone() -> None:
@@ -398,6 +400,7 @@ def test_front_matter_at_the_very_end_gets_its_line_end() -> None:
     life = Life("---\npriority: 1\n---").claimed()
     assert life.read().content["priority"] == 1
     assert life.run() == life.state.run
+    assert edited("---\npriority: 1\n---", body="more") == "more"
 
 
 @pytest.mark.parametrize(
