@@ -11,6 +11,7 @@ import os
 import stat
 import time
 
+TEMPORARY = ".dibs/tmp"
 FILE_BYTES_MAX = 1_500_000
 #: Leaves room in a file name's 255 for what we put before or after it.
 NAME_BYTES_MAX = 200

@@ -11,7 +11,17 @@ from __future__ import annotations
 import os
 import time
 
-from dibs.store.vault.beneath import FILE_BYTES_MAX, Beneath, Folder, Raced, Stamp, Unfit, stamp_of, unfit_name
+from dibs.store.vault.beneath import (
+    FILE_BYTES_MAX,
+    TEMPORARY,
+    Beneath,
+    Folder,
+    Raced,
+    Stamp,
+    Unfit,
+    stamp_of,
+    unfit_name,
+)
 from dibs.store.vault.displaced import Displaced, Record
 from dibs.store.vault.renaming import Moved, Renaming, mend
 from dibs.store.vault.scanning import FOLDERS, Scan, met_twice, shown
@@ -23,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["Disk", "Raced", "Stamp", "Unfit"]
 
 CONFLICTS = "Conflicts"
-TEMPORARY = ".dibs/tmp"
 #: How often a text that lost its place is tried to be put back, and how many names are tried for one.
 SWAPS_MAX = 50
 NAMES_MAX = 1000

@@ -11,7 +11,7 @@ import errno
 import os
 import time
 
-from dibs.store.vault.beneath import FILE_BYTES_MAX, TICK_NS, Beneath, Folder, Raced, Unfit
+from dibs.store.vault.beneath import FILE_BYTES_MAX, TEMPORARY, TICK_NS, Beneath, Folder, Raced, Unfit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ class Displaced:
         """Make ready to displace the file `found`: our text lies at the returned name, to be exchanged with it."""
         id = _id(found)
         _write_record(folder, id, record)
-        try:
-            folder.write(f"{id}.text", record.ours, 0o600, like=found)
-        except BaseException:
-            folder.unlink(f"{id}.was")
-            raise
+        with self._beneath.folder(TEMPORARY, make=True) as temporary:
+            # Written elsewhere: half of it here would be taken for somebody's save.
+            temporary.write(f"{id}.new", record.ours, 0o600, like=found)
+            at, to = temporary.descriptor, folder.descriptor
+            os.rename(f"{id}.new", f"{id}.text", src_dir_fd=at, dst_dir_fd=to)
         return f"{id}.text"
 
     def forget(self, folder: Folder, name: str) -> None:
