@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dibs.store.vault import displaced
+from dibs.store.vault import displaced, renaming
 from dibs.store.vault.beneath import FILE_BYTES_MAX, TICK_NS
 from dibs.store.vault.disk import Disk, Raced, Unfit
 from dibs.store.vault.renaming import Place
@@ -301,6 +301,37 @@ class TestSavesBetween:
         assert secret.read_bytes() == b"secret"
         assert at(disk, X).is_symlink()
         assert disk.late_saves() == []
+
+
+class TestLeftovers:
+    """What a crash leaves is brought to its end by the next scan."""
+
+    def test_a_file_on_its_way_arrives(self, disk: Disk) -> None:
+        disk.create(X, b"one")
+        stray = f"Needs_Action/{renaming.STRAY}0123456789abcdef-x.md"
+        at(disk, X).rename(at(disk, stray))
+        assert list(disk.scan()[0]) == [X]
+        assert files(disk) == {X: b"one"}
+
+    def test_one_that_has_arrived_has_one_name(self, disk: Disk) -> None:
+        disk.create(X, b"one")
+        os.link(at(disk, X), at(disk, f"Needs_Action/{renaming.STRAY}0123456789abcdef-x.md"))
+        assert disk.scan() == ({X: disk.stamp(X)}, {})
+        assert files(disk) == {X: b"one"}
+
+    def test_one_whose_place_was_taken_goes_to_conflicts(self, disk: Disk) -> None:
+        disk.create(X, b"one")
+        at(disk, f"Needs_Action/{renaming.STRAY}0123456789abcdef-x.md").write_bytes(b"two")
+        assert list(disk.scan()[0]) == [X]
+        assert files(disk) == {X: b"one", "Conflicts/x.md": b"two"}
+
+    def test_old_drafts_go_and_new_ones_stay(self, disk: Disk) -> None:
+        disk.create(X, b"one")
+        for name in ("old.new", "young.new"):
+            at(disk, f".dibs/tmp/{name}").write_bytes(b"")
+        os.utime(at(disk, ".dibs/tmp/old.new"), (0, 0))
+        disk.scan()
+        assert os.listdir(at(disk, ".dibs/tmp")) == ["young.new"]
 
 
 class Swapping:

@@ -133,14 +133,14 @@ class Beneath:
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
         self.touched: set[str] = set()
-        self._descriptor = os.open(self.root, _FOLDER)
+        self.descriptor = os.open(self.root, _FOLDER)
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        os.close(self.descriptor)
 
     def folder(self, path: str, *, make: bool = False) -> Folder:
         """A folder by its path from the root; FileNotFoundError, or Unfit if it is a link or no folder."""
-        descriptor = os.dup(self._descriptor)
+        descriptor = os.dup(self.descriptor)
         passed = ""
         for name in path.split("/") if path else ():
             try:

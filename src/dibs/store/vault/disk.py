@@ -23,6 +23,7 @@ from dibs.store.vault.beneath import (
     unfit_name,
 )
 from dibs.store.vault.displaced import Displaced, Record
+from dibs.store.vault.eyes import Eyes
 from dibs.store.vault.renaming import Moved, Renaming, mend
 from dibs.store.vault.scanning import FOLDERS, Scan, met_twice, shown
 
@@ -182,6 +183,10 @@ class Disk:
             for late in [one for one in self._late if (one[1].path, one[2]) == (path, now)]:
                 self._late.remove(late)
                 self._displaced.renew(displaced, late[0], Record(path, now, now))
+
+    def eyes(self, bell: str | None = None) -> Eyes:
+        """What tells which files changed, without a scan, and when the file `bell` was written."""
+        return Eyes(self._beneath, folders=self._folders, bell=bell)
 
     def _at(self, path: str, *, make: bool = False) -> tuple[Folder, str]:
         """The folder, opened, and the name in it."""
