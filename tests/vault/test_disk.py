@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from collections.abc import Callable
@@ -164,6 +165,22 @@ class TestLateSaves:
             later(disk, displaced.QUIET_SECONDS)
             assert disk.late_saves() == [(X, b"one", b"her")]
 
+    def test_where_nobody_can_say_who_writes_a_save_is_told_when_quiet(
+        self, disk: Disk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delattr(fcntl, "F_SETLEASE")
+        disk.create(X, b"one")
+        with open(at(disk, X), "r+b", buffering=0) as editor:
+            disk.exchange(X, b"two", b"one")
+            editor.write(b"her")
+        assert disk.late_saves() == []
+        later(disk, displaced.QUIET_SECONDS)
+        assert disk.late_saves() == [(X, b"one", b"her")]
+        disk.settled(X, b"her")
+        monkeypatch.setattr(displaced, "KEEP_SECONDS", -1.0)
+        disk.late_saves()
+        assert kept(disk) == 0
+
     def test_the_untouched_go_after_a_while_unless_somebody_has_them_open(
         self, disk: Disk, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -285,6 +302,26 @@ class TestSavesBetween:
             disk.exchange(X, b"two", b"one")
         assert files(disk) == {"Done/x.md": b"one"}
         assert kept(disk) == 0
+
+    def test_a_file_moved_away_between_the_steps_of_a_swap_is_not_doubled(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        disk = Disk(str(tmp_path), native=False)
+        disk.create(X, b"one")
+        os.mkdir(at(disk, "Done"))
+        rename = renaming._rename
+
+        def late(one: Place, other: Place) -> None:
+            if other[1] == "x.md":
+                at(disk, X).rename(at(disk, "Done/x.md"))
+            rename(one, other)
+
+        monkeypatch.setattr(renaming, "_rename", late)
+        with pytest.raises(Raced):
+            disk.exchange(X, b"two", b"one")
+        assert files(disk) == {"Done/x.md": b"one"}
+        assert disk.scan()[1] == {}
+        disk.close()
 
     def test_a_link_put_in_its_place_is_put_back(self, disk: Disk, swapping: Swapping, tmp_path: Path) -> None:
         secret = tmp_path / "secret"

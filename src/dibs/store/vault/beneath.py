@@ -136,7 +136,9 @@ class Beneath:
         self.descriptor = os.open(self.root, _FOLDER)
 
     def close(self) -> None:
-        os.close(self.descriptor)
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
     def folder(self, path: str, *, make: bool = False) -> Folder:
         """A folder by its path from the root; FileNotFoundError, or Unfit if it is a link or no folder."""

@@ -94,7 +94,7 @@ class Displaced:
         seen = (found.st_size, found.st_mtime_ns)
         if not _is_as_it_was(name, found) and self._read.get(name) != seen:
             record = _record(folder, id)
-            if now - found.st_mtime < QUIET_SECONDS and _is_open_to_write(folder, name):
+            if now - found.st_mtime < QUIET_SECONDS and _is_open_to_write(folder, name) is not False:
                 return None
             try:
                 text = folder.read(name)[0]
@@ -170,13 +170,13 @@ def _record(folder: Folder, id: str) -> Record | None:
     return Record(rest[:path].decode(), rest[path : path + was], rest[path + was :])
 
 
-def _is_open_to_write(folder: Folder, name: str) -> bool:
-    """Does anybody have it open to write? Linux tells by refusing a lease; where it cannot be told, nobody has."""
+def _is_open_to_write(folder: Folder, name: str) -> bool | None:
+    """Does anybody have it open to write? Linux tells by refusing a lease; None where that cannot be told."""
     import fcntl
     import signal
 
     if not hasattr(fcntl, "F_SETLEASE"):
-        return False
+        return None
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder.descriptor)
     try:
         # Whoever opens it while the lease is held sends a signal, which by default would end this process.
@@ -184,7 +184,7 @@ def _is_open_to_write(folder: Folder, name: str) -> bool:
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except OSError as error:
-        return error.errno == errno.EAGAIN
+        return True if error.errno == errno.EAGAIN else None
     finally:
         os.close(descriptor)
     return False
