@@ -11,7 +11,18 @@ from __future__ import annotations
 import os
 import time
 
-from dibs.store.vault.beneath import FILE_BYTES_MAX, Beneath, Folder, Raced, Stamp, Unfit, stamp_of, unfit_name
+from dibs.store.vault.beneath import (
+    FILE_BYTES_MAX,
+    TEMPORARY,
+    TICK_NS,
+    Beneath,
+    Folder,
+    Raced,
+    Stamp,
+    Unfit,
+    stamp_of,
+    unfit_name,
+)
 from dibs.store.vault.displaced import Displaced, Record
 from dibs.store.vault.renaming import Moved, Renaming, mend
 from dibs.store.vault.scanning import FOLDERS, Scan, met_twice, shown
@@ -20,13 +31,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dibs.store.vault.eyes import Eyes
+
 __all__ = ["Disk", "Raced", "Stamp", "Unfit"]
 
 CONFLICTS = "Conflicts"
-TEMPORARY = ".dibs/tmp"
 #: How often a text that lost its place is tried to be put back, and how many names are tried for one.
 SWAPS_MAX = 50
 NAMES_MAX = 1000
+#: So often a file that was saved just now is let grow older before its stamp is believed.
+TICKS_MAX = 3
 #: A temporary file that is older was left by a crash.
 TEMPORARY_SECONDS_MAX = 60.0
 
@@ -78,6 +92,11 @@ class Disk:
         with folder:
             try:
                 text, found = folder.read(name)
+                for _ in range(TICKS_MAX):
+                    if not _may_be_saved_unseen(found):
+                        break
+                    time.sleep(TICK_NS / 1e9)
+                    text, found = folder.read(name)
             except Unfit as why:
                 raise Unfit(f"{path} {why}") from None
             return text, stamp_of(found)
@@ -189,6 +208,12 @@ class Disk:
                 self._late.remove(late)
                 self._displaced.renew(displaced, late[0], Record(path, now, now))
 
+    def eyes(self, bell: str | None = None) -> Eyes:
+        """What tells which files changed, without a scan, and when the file `bell` was written."""
+        from dibs.store.vault.eyes import Eyes
+
+        return Eyes(self._beneath, folders=self._folders, bell=bell)
+
     def _at(self, path: str, *, make: bool = False) -> tuple[Folder, str]:
         """The folder, opened, and the name in it."""
         pieces = path.split("/")
@@ -276,6 +301,12 @@ class Disk:
                     continue
                 except FileNotFoundError:
                     return
+
+
+def _may_be_saved_unseen(found: os.stat_result) -> bool:
+    """Was it saved so shortly ago that the next save may leave the same stamp, if the size is the same as well?"""
+    now = time.time_ns()
+    return 0 <= now - found.st_mtime_ns <= TICK_NS and 0 <= now - found.st_ctime_ns <= TICK_NS
 
 
 def _require_size(path: str, data: bytes) -> None:
