@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from dibs.store.vault import disk as module
 from dibs.store.vault import displaced, renaming
 from dibs.store.vault.beneath import FILE_BYTES_MAX, TICK_NS
 from dibs.store.vault.disk import Disk, Raced, Unfit
@@ -37,27 +36,6 @@ def test_what_is_made_is_read_and_found(disk: Disk) -> None:
     assert disk.stamp(X) == stamp == disk.scan()[0][X]
     assert (stamp.size, stamp.inode) == (3, at(disk, X).stat().st_ino)
     assert disk.scan() == ({X: stamp}, {})
-
-
-def test_a_stamp_is_given_when_no_later_save_can_have_the_same(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file system's clock ticks: two saves of one size within a tick leave the same times."""
-    tick_ns = 300_000_000
-    monkeypatch.setattr(module, "TICK_NS", tick_ns)  # long enough for a busy machine to read within it
-    at(disk, X).parent.mkdir()
-    at(disk, X).write_bytes(b"one")
-    sleep = time.sleep
-
-    def save_again(seconds: float) -> None:
-        monkeypatch.setattr(time, "sleep", sleep)
-        times = at(disk, X).stat()
-        at(disk, X).write_bytes(b"two")
-        os.utime(at(disk, X), ns=(times.st_atime_ns, times.st_mtime_ns))
-        sleep(seconds)
-
-    monkeypatch.setattr(time, "sleep", save_again)
-    text, stamp = disk.read(X)
-    assert text == b"two"
-    assert time.time_ns() - stamp.mtime_ns > tick_ns
 
 
 def test_what_is_there_is_never_made_again(disk: Disk) -> None:

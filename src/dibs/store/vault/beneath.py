@@ -11,12 +11,8 @@ import os
 import stat
 import time
 
-<<<<<<< HEAD
-FILE_BYTES_MAX = 16_000_000
-=======
 TEMPORARY = ".dibs/tmp"
-FILE_BYTES_MAX = 1_500_000
->>>>>>> wt-v2
+FILE_BYTES_MAX = 16_000_000
 #: Leaves room in a file name's 255 for what we put before or after it.
 NAME_BYTES_MAX = 200
 #: Two writes within this time may leave the same mtime: clocks of file systems tick.

@@ -14,7 +14,6 @@ import time
 from dibs.store.vault.beneath import (
     FILE_BYTES_MAX,
     TEMPORARY,
-    TICK_NS,
     Beneath,
     Folder,
     Raced,
@@ -39,8 +38,6 @@ CONFLICTS = "Conflicts"
 #: How often a text that lost its place is tried to be put back, and how many names are tried for one.
 SWAPS_MAX = 50
 NAMES_MAX = 1000
-#: So often a file that was saved just now is let grow older before its stamp is believed.
-TICKS_MAX = 3
 #: A temporary file that is older was left by a crash.
 TEMPORARY_SECONDS_MAX = 60.0
 
@@ -92,11 +89,6 @@ class Disk:
         with folder:
             try:
                 text, found = folder.read(name)
-                for _ in range(TICKS_MAX):
-                    if not _may_be_saved_unseen(found):
-                        break
-                    time.sleep(TICK_NS / 1e9)
-                    text, found = folder.read(name)
             except Unfit as why:
                 raise Unfit(f"{path} {why}") from None
             return text, stamp_of(found)
@@ -301,12 +293,6 @@ class Disk:
                     continue
                 except FileNotFoundError:
                     return
-
-
-def _may_be_saved_unseen(found: os.stat_result) -> bool:
-    """Was it saved so shortly ago that the next save may leave the same stamp, if the size is the same as well?"""
-    now = time.time_ns()
-    return 0 <= now - found.st_mtime_ns <= TICK_NS and 0 <= now - found.st_ctime_ns <= TICK_NS
 
 
 def _require_size(path: str, data: bytes) -> None:
