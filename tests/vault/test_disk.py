@@ -111,6 +111,14 @@ def test_a_text_that_has_no_place_is_kept_under_a_free_name(disk: Disk) -> None:
     assert disk.scan() == ({}, {}), "what is kept there is nobody's item"
 
 
+def test_a_place_is_found_for_a_long_name_and_among_very_many(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NAMES_MAX", 4)
+    name = "ü" * 98 + ".md"
+    kept = [disk.keep("Conflicts", name, b"%d" % number) for number in range(6)]
+    assert len(set(kept)) == 6
+    assert [files(disk)[path] for path in kept] == [b"%d" % number for number in range(6)]
+
+
 def test_every_folder_touched_is_synced_once(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     fsync = os.fsync
