@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dibs.store.vault import disk as module
 from dibs.store.vault import displaced, renaming
 from dibs.store.vault.beneath import FILE_BYTES_MAX, TICK_NS
 from dibs.store.vault.disk import Disk, Raced, Unfit
@@ -36,6 +37,27 @@ def test_what_is_made_is_read_and_found(disk: Disk) -> None:
     assert disk.stamp(X) == stamp == disk.scan()[0][X]
     assert (stamp.size, stamp.inode) == (3, at(disk, X).stat().st_ino)
     assert disk.scan() == ({X: stamp}, {})
+
+
+def test_a_stamp_is_given_when_no_later_save_can_have_the_same(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system's clock ticks: two saves of one size within a tick leave the same times."""
+    tick_ns = 300_000_000
+    monkeypatch.setattr(module, "TICK_NS", tick_ns)  # long enough for a busy machine to read within it
+    at(disk, X).parent.mkdir()
+    at(disk, X).write_bytes(b"one")
+    sleep = time.sleep
+
+    def save_again(seconds: float) -> None:
+        monkeypatch.setattr(time, "sleep", sleep)
+        times = at(disk, X).stat()
+        at(disk, X).write_bytes(b"two")
+        os.utime(at(disk, X), ns=(times.st_atime_ns, times.st_mtime_ns))
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", save_again)
+    text, stamp = disk.read(X)
+    assert text == b"two"
+    assert time.time_ns() - stamp.mtime_ns > tick_ns
 
 
 def test_what_is_there_is_never_made_again(disk: Disk) -> None:
@@ -87,6 +109,14 @@ def test_a_text_that_has_no_place_is_kept_under_a_free_name(disk: Disk) -> None:
     assert kept == ["Conflicts/x.md", "Conflicts/x 2.md", "Conflicts/x 3.md"]
     assert [files(disk)[path] for path in kept] == [b"0", b"1", b"2"]
     assert disk.scan() == ({}, {}), "what is kept there is nobody's item"
+
+
+def test_a_place_is_found_for_a_long_name_and_among_very_many(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NAMES_MAX", 4)
+    name = "ü" * 98 + ".md"
+    kept = [disk.keep("Conflicts", name, b"%d" % number) for number in range(6)]
+    assert len(set(kept)) == 6
+    assert [files(disk)[path] for path in kept] == [b"%d" % number for number in range(6)]
 
 
 def test_every_folder_touched_is_synced_once(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,6 +182,21 @@ def test_where_nothing_is_told_everything_may_have_changed(disk: Disk, monkeypat
     assert eyes.wait(0)
 
 
+def test_what_could_not_be_watched_is_tried_again(
+    root: Path, disk: Disk, eyes: Eyes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AGAIN_SECONDS", -1.0)
+    monkeypatch.setattr(module, "LOCAL", frozenset())
+    late = disk.eyes()
+    assert late.look() is None
+    monkeypatch.undo()
+    late._closed_until = 0.0
+    assert late.look() is None
+    (root / X).write_bytes(b"one")
+    assert late.look() == {X}
+    late.close()
+
+
 def test_a_bell_that_cannot_be_watched_is_no_reason_to_sleep(disk: Disk, tmp_path: Path) -> None:
     eyes = disk.eyes(str(tmp_path / "none"))
     assert [eyes.look(), eyes.look()] == [None, None]

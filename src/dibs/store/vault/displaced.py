@@ -58,6 +58,10 @@ class Displaced:
         folder.unlink(name)
         folder.unlink(_record_of(name))
 
+    def forget_record(self, folder: Folder, name: str) -> None:
+        """The text has been moved elsewhere."""
+        folder.unlink(_record_of(name))
+
     def renew(self, folder: Folder, name: str, record: Record) -> None:
         """From now on it is `record.was` that a late save differs from."""
         id = _id(os.stat(name, dir_fd=folder.descriptor, follow_symlinks=False))

@@ -46,6 +46,8 @@ LOCAL = frozenset(
 #: More than this many full reads at one look are as good as an overflow.
 READS_MAX = 100
 POLL_SECONDS = 0.25
+#: A system lets one have so many watches only; it is asked again after a while.
+AGAIN_SECONDS = 5.0
 
 
 class Eyes:
@@ -59,6 +61,7 @@ class Eyes:
         self._library = _library()
         self.descriptor: int | None = None
         self._is_new = True
+        self._closed_until = 0.0
         self._open()
 
     def close(self) -> None:
@@ -72,6 +75,10 @@ class Eyes:
             # The queue is the parent's: what is read here would be missing there.
             self.close()
             self._process, self._is_new = os.getpid(), True
+            self._open()
+        if self.descriptor is None and time.monotonic() > self._closed_until:
+            # Others may have given back what there was too little of.
+            self._is_new = True
             self._open()
         if self.descriptor is None:
             return None
@@ -95,6 +102,8 @@ class Eyes:
         return bool(poll.poll(max(0.0, timeout_seconds) * 1000))
 
     def _open(self) -> None:
+        self._closed_until = time.monotonic() + AGAIN_SECONDS
+        self._watched = {}
         if self._library is None or not _is_local(self._beneath.root):
             return
         descriptor = int(self._library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))

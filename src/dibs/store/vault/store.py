@@ -190,12 +190,15 @@ class VaultStore(SqliteStore):
         if not self._is_doubtful(t):
             self._finish(connection)
             return
-        seen, _ = self._disk.scan()
+        seen, unfit = self._disk.scan()
+        if FOLDERS["ready"] not in unfit and not is_vault(self.root):
+            # A drive that is not there, a branch without it: no reason to believe that all tasks were taken away.
+            raise StoreUnavailable(f"{self.root} has no folder {FOLDERS['ready']} any more", path=self.root)
         if _differs(t, seen):
             known = _known(t)
             if bring_in_copies(self._disk, seen, known, t.now):
                 raise Raced("a save came to where a file lay before")
-            self._steps, self._stale = Adopting(t, self._disk, seen, known).adopt(), t.stale
+            self._steps, self._stale = Adopting(t, self._disk, seen, known, unfit).adopt(), t.stale
             t.close()
             self._commit(connection)
             self._bell.ring()
