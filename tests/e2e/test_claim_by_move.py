@@ -111,7 +111,9 @@ def test_workers_begin_with_the_file_in_their_folder_and_one_of_them_works(bare:
         root = vault(bare, f"round-{number}")
         (root / "Needs_Action" / "test-task.md").write_text("# Test Task\n")
         there = Dibs(root, bare.environment | {"DIBS_STORE": f"vault:{root}"})
-        started = [there.start("work", "--agent", agent, "--once", "--", "sh", "-c", WORK) for agent in ("cloud", "local")]
+        started = [
+            there.start("work", "--agent", agent, "--once", "--", "sh", "-c", WORK) for agent in ("cloud", "local")
+        ]
         said = [process.communicate(timeout=SECONDS_MAX) for process in started]
         ran = (root / "ran").read_text().split()
         assert len(ran) == 1, (number, ran, said)

@@ -34,7 +34,10 @@ SCRIPT: tuple[tuple[str, str, dict[str, Any], str], ...] = (
     ("fail", "z", {"reason": "red"}, "failed"),
 )
 #: What people wrote, byte for byte.
-TEXTS = {"x": "# The first\n\n- [ ] milk\n- [ ] bread  \n\n---\nend", "y": "No heading.\r\n\r\nTabs\tand ünïcode 🎉\r\n"}
+TEXTS = {
+    "x": "# The first\n\n- [ ] milk\n- [ ] bread  \n\n---\nend",
+    "y": "No heading.\r\n\r\nTabs\tand ünïcode 🎉\r\n",
+}
 TRIES_MAX = 4
 
 
@@ -161,7 +164,9 @@ class Run:
         place = f"{folder_of(item.status, None if claim is None else claim.agent)}/{id}.md"
         assert self._files(id) == [place], f"{self.fault}: {id} is {item.status} and lies at {self._files(id)}"
         text = (self.root / place).read_bytes()
-        assert text.count(b"**Claimed By**") == item.token, f"{self.fault}: {id} has token {item.token}\n{text.decode()}"
+        assert text.count(b"**Claimed By**") == item.token, (
+            f"{self.fault}: {id} has token {item.token}\n{text.decode()}"
+        )
         if id in TEXTS:
             assert TEXTS[id].encode() in text, f"{self.fault}: the text of {id} is damaged:\n{text.decode()}"
         assert item.token >= max(self._tokens.get(id, [0])), f"{self.fault}: {id} has token {item.token}"

@@ -139,3 +139,23 @@ def overlaps(holds: list[Hold]) -> list[str]:
             found.append(f"{hold[0]}: {before} and {hold}")
         last[hold[0]] = hold
     return found
+
+
+def take_and_give_back(board: Board, *, agent: str, stop: str, seed: int) -> dict[str, Any]:
+    """Claim, note and release whatever there is, until the file `stop` is there."""
+    draw = random.Random(seed)
+    session = board.start_session(agent).id
+    did: dict[str, int] = {}
+    while not os.path.exists(stop):
+        try:
+            for grant in board.next(session=session, n=2):
+                if draw.random() < 0.5:
+                    board.progress(grant.item.id, f"{agent} is at it", session=session)
+                board.release(grant.item.id, session=session, reason="not mine")
+                did["released"] = did.get("released", 0) + 1
+        except DibsError as refusal:
+            did[refusal.code] = did.get(refusal.code, 0) + 1
+    for held in board.who():
+        if held.claim.agent == agent:
+            board.release(held.item.id, session=session)
+    return did

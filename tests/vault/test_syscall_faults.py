@@ -81,7 +81,7 @@ def test_a_fault_leaves_every_file_available_or_owned(
 
 
 def test_a_move_that_is_a_copy_and_a_removal_is_found_out(folder: Path) -> None:
-    broken = "tests.vault.copying:open_board"
+    broken = "tests.vault.broken:copying"
     total = Run(folder / "rehearsal", None, "unlinkat", call=broken).perform().count("unlinkat")
     with pytest.raises(AssertionError, match="lies at"):
         for when in range(1, total + 1):

@@ -171,9 +171,9 @@ class VaultStore(SqliteStore):
         connection.execute("BEGIN IMMEDIATE")
         t = self._transaction(connection, writable=True)
         if _differs(t, seen):
-            known = _known(t)
-            if bring_in_copies(self._disk, seen, known, t.now):
+            if bring_in_copies(self._disk, seen, catalog.left(t)):
                 raise Raced("a save came to where a file lay before")
+            known = _known(t)
             self._steps, self._stale = Adopting(t, self._disk, seen, known).adopt(), t.stale
             t.close()
             self._commit(connection)
@@ -223,8 +223,9 @@ class VaultStore(SqliteStore):
 
     def _open(self, create: bool) -> apsw.Connection:
         connection = super()._open(create)
-        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_files'").fetchall():
+        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_left'").fetchall():
             connection.execute(STATEMENTS["make_files"])
+            connection.execute(STATEMENTS["make_left"])
         self._index = os.stat(self.path)
         return connection
 
