@@ -164,10 +164,8 @@ class Adopting:
         self._note(path, (*task.findings, *refused))
 
     def _note(self, path: str, findings: Sequence[str]) -> None:
-        task, known = self._tasks[path], self.known.get(path)
+        task = self._tasks[path]
         entry = Entry(path=path, item=task.id, stamp=self._stamps[path], remark="; ".join(findings) or None)
-        if known is not None and known.item == task.id:
-            entry = entry.replace(was_at=known.was_at, moved_at=known.moved_at)
         catalog.put(self.t, entry)
 
     def _add(self, task: Task) -> None:

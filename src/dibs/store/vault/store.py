@@ -195,9 +195,9 @@ class VaultStore(SqliteStore):
             # A drive that is not there, a branch without it: no reason to believe that all tasks were taken away.
             raise StoreUnavailable(f"{self.root} has no folder {FOLDERS['ready']} any more", path=self.root)
         if _differs(t, seen):
-            known = _known(t)
-            if bring_in_copies(self._disk, seen, known, t.now):
+            if bring_in_copies(self._disk, seen, catalog.left(t)):
                 raise Raced("a save came to where a file lay before")
+            known = _known(t)
             self._steps, self._stale = Adopting(t, self._disk, seen, known, unfit).adopt(), t.stale
             t.close()
             self._commit(connection)
@@ -273,8 +273,9 @@ class VaultStore(SqliteStore):
 
     def _open(self, create: bool) -> apsw.Connection:
         connection = super()._open(create)
-        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_files'").fetchall():
+        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_left'").fetchall():
             connection.execute(STATEMENTS["make_files"])
+            connection.execute(STATEMENTS["make_left"])
         self._index = os.stat(self.path)
         return connection
 
