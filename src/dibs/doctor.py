@@ -30,7 +30,7 @@ RESTORE = "keep a copy of the board, then bring back a backup with dibs restore 
 #: A restore moves every token past all that were given, also where nothing else is wrong.
 MOVE_TOKENS_ON = "dibs backup FILE, then dibs restore FILE: that moves every token on"
 #: Kinds of event that may raise an item's token.
-GIVING = frozenset({"added", "claimed", "restored"})
+GIVING = frozenset({"added", "claimed", "restored", "found"})
 
 
 class Finding(Value):
@@ -50,6 +50,8 @@ def examine(board: Board) -> Iterator[Finding]:
     damage = _damage_of_the_store(board)
     for sentence in damage:
         yield Finding(item=None, what=sentence, advice=RESTORE)
+    for what, advice in board.remarks():
+        yield Finding(item=None, what=what, advice=advice)
     if not damage:
         # Read before the snapshot: what is overdue by this clock was overdue in it. On SQLite it is the store's own.
         now = int(time.time() * 1000)

@@ -119,6 +119,7 @@ COMMANDS = {
     "runs": _of("history", "history", "list runs: who held what, and how it ended", "dibs runs --item fix-login"),
     "stats": _of("history", "figures", "show the board in figures", "dibs stats"),
     "init": _of("admin", "upkeep", "make a board for this repository or folder", "dibs init"),
+    "vault init": _of("admin", "vault", "make a board of markdown files in folders", "dibs vault init tasks"),
     "migrate": _of("admin", "upkeep", "bring the board's schema up to date", "dibs migrate"),
     "agent set": _of(
         "admin",

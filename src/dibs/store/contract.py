@@ -456,5 +456,9 @@ class Store(ABC):
     def check(self) -> tuple[str, ...]:
         """Findings about the store itself (damage, wrong settings), each a sentence; empty when it is sound."""
 
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """What lies beside a sound board and is not on it, though somebody may think so: each with what to do."""
+        return ()
+
     @abstractmethod
     def close(self) -> None: ...

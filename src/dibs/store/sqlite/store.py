@@ -245,12 +245,15 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         else:
             for piece in pieces:
                 self._do_apart(connection, piece)
-        connection.execute("COMMIT")
-        self.commits += 1
+        self._commit(connection)
         if any(piece.changed for piece in pieces):
             self._bell.ring()
         for piece in pieces:
             piece.ended()
+
+    def _commit(self, connection: apsw.Connection) -> None:
+        connection.execute("COMMIT")
+        self.commits += 1
 
     def _do_apart(self, connection: apsw.Connection, piece: Piece) -> None:
         """One of many in a transaction: what goes wrong in it is undone, and the others are left alone."""

@@ -1,0 +1,222 @@
+"""What happened to the files behind the board's back becomes what happened on the board.
+
+A file that is not as the index knows it was saved, moved, made or taken away by a person, by a program that knows only
+the folders, by another machine, or by a dibs that was killed before it could commit. It does not matter which: how the
+item stands is compared with how its file lies, and the difference is put into verbs.
+"""
+
+from __future__ import annotations
+
+from dibs.errors import DibsError
+from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, NewItem
+from dibs.rules import approving, ending, finding, items
+from dibs.store.tables import adding, rows
+from dibs.store.vault import catalog, folders, taskfile
+from dibs.store.vault.catalog import Entry
+from dibs.store.vault.disk import Disk, Unfit
+from dibs.store.vault.placing import ACTOR, Placing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dibs.store.vault.disk import Stamp
+    from dibs.store.vault.taskfile import Facts, Task
+    from dibs.store.vault.transaction import VaultTransaction
+
+#: How long the file of an item that somebody holds may be away: some programs save by taking the old one away first.
+GONE_SECONDS = 2.0
+
+
+def differs(seen: Mapping[str, Stamp], known: Mapping[str, Entry]) -> bool:
+    """Whether there is anything to adopt."""
+    return seen.keys() != known.keys() or any(
+        entry.problem is not None and entry.item is not None or entry.stamp != seen[path] or entry.gone_at is not None
+        for path, entry in known.items()
+    )
+
+
+class Adopting:
+    """One look at what is not as the index knows it."""
+
+    def __init__(self, t: VaultTransaction, disk: Disk, seen: Mapping[str, Stamp], known: Mapping[str, Entry]) -> None:
+        self.t, self.disk, self.seen, self.known = t, disk, seen, known
+        self._tasks: dict[str, Task] = {}
+        self._stamps: dict[str, Stamp] = {}
+
+    def adopt(self) -> None:
+        places = self._read()
+        moved = {entry.item: entry for entry in self.known.values() if entry.item is not None}
+        new = []
+        for id, paths in places.items():
+            entry = moved.get(id)
+            path = entry.path if entry is not None and entry.path in paths else paths[0]
+            for other in paths:
+                if other != path:
+                    self._set_aside(other, f"{path} is {id} already; give one of them another name")
+            if entry is None and self.t.one("item_by_id", id=id) is None:
+                new.append(path)
+            elif path in self._tasks:
+                self._take(path)
+        self._take_new(new)
+        for entry in self.known.values():
+            if entry.item is None:
+                if entry.path not in self.seen:
+                    catalog.forget(self.t, entry)
+            elif entry.item not in places:
+                self._miss(entry)
+
+    def _read(self) -> dict[str, list[str]]:
+        """Every item that has a file, and where: what is as it was known is not read again."""
+        places: dict[str, list[str]] = {}
+        for path, stamp in self.seen.items():
+            entry = self.known.get(path)
+            if entry is not None and entry.stamp == stamp and entry.problem is None and entry.item is not None:
+                places.setdefault(entry.item, []).append(path)
+                continue
+            task = self._task(path, entry)
+            if task is not None:
+                places.setdefault(task.id, []).append(path)
+            elif entry is not None and entry.item is not None:
+                places.setdefault(entry.item, []).append(path)
+        return places
+
+    def _task(self, path: str, entry: Entry | None) -> Task | None:
+        try:
+            text, stamp = self.disk.read(path)
+            task = taskfile.read(text.decode(), folders.split(path)[2])
+        except FileNotFoundError:
+            return None
+        except UnicodeDecodeError:
+            self._set_aside(path, "it is not UTF-8 text")
+            return None
+        except (Unfit, taskfile.Unreadable) as error:
+            self._set_aside(path, str(error))
+            return None
+        self._tasks[path], self._stamps[path] = task, stamp
+        return task
+
+    def _set_aside(self, path: str, why: str) -> None:
+        """A file that is no item, or whose item cannot be read now: neither is handed out."""
+        entry = self.known.get(path)
+        item = None if entry is None else entry.item
+        self._tasks.pop(path, None)
+        catalog.put(self.t, Entry(path=path, item=item, stamp=self.seen[path], problem=why))
+        if item is not None:
+            state = self.t.state(item)
+            if state.item.status == READY:
+                self.t.carry_out(state, items.park(self.t.now, state, actor=ACTOR, reason=f"{path}: {why}"))
+
+    def _take_new(self, paths: list[str]) -> None:
+        """Files that nobody knows. One may depend on another, so what does not fit is tried again after the others."""
+        paths.sort(key=lambda path: (_born(self._tasks[path], self.seen[path]), path))
+        while paths:
+            left = []
+            for path in paths:
+                why = self._try(path)
+                if why is not None:
+                    left.append((path, why))
+            if len(left) == len(paths):
+                for path, why in left:
+                    self._set_aside(path, why)
+                return
+            paths = [path for path, _ in left]
+
+    def _try(self, path: str) -> str | None:
+        try:
+            self.t.attempt(lambda: self._take(path))
+        except DibsError as error:
+            return error.message
+        return None
+
+    def _take(self, path: str) -> None:
+        """Make of the item what its file says."""
+        task = self._tasks[path]
+        row = self.t.one("item_by_id", id=task.id)
+        if row is None:
+            self._add(task)
+        else:
+            self._edit(task)
+        self._move(path, task)
+        catalog.put(self.t, Entry(path=path, item=task.id, stamp=self._stamps[path]))
+
+    def _add(self, task: Task) -> None:
+        t, facts = self.t, task.facts
+        if facts is None:
+            adding.add(t, [NewItem(id=task.id, **task.content)], actor=ACTOR)
+            return
+        floor = t.one("token_floor")
+        assert floor is not None
+        step = items.add(
+            min(facts.created_at, t.now),
+            NewItem(id=task.id, **task.content),
+            actor=facts.created_by,
+            token_floor=floor[0],
+            blockers=adding.open_among(t, task.content["depends_on"]),
+        )
+        t.take(step)
+        for run in task.runs:
+            if run.outcome is not None and run.token <= facts.token:
+                t.run("insert_run", rows.encode(run))
+        self._remember(task, facts)
+
+    def _remember(self, task: Task, facts: Facts) -> None:
+        """An item that the index had and lost: what it has behind it. A claim that goes on is yet to be counted."""
+        t = self.t
+        state = t.state(task.id)
+        step = finding.found(
+            t.now,
+            state,
+            status=PENDING_APPROVAL if facts.approved else state.item.status,
+            actor=ACTOR,
+            token=facts.token - (facts.claim is not None),
+            attempts=facts.attempts - (facts.claim is not None),
+            strikes=facts.strikes,
+            failures=facts.failures,
+        )
+        if step is not None:
+            t.take(step)
+        if facts.approved and facts.approval is not None:
+            state = t.state(task.id)
+            said, draft = facts.approval, t.draft(task.id)
+            t.take(
+                approving.approve(
+                    t.now, state, draft, actor=said["actor"], comment=said["comment"], done=False
+                )
+            )
+
+    def _edit(self, task: Task) -> None:
+        item = rows.item(self.t.one("item_by_id", id=task.id) or ())
+        changes = {name: task.content[name] for name in EDITABLE if getattr(item, name) != task.content[name]}
+        if changes:
+            adding.edit(self.t, task.id, changes, ACTOR)
+
+    def _move(self, path: str, task: Task) -> None:
+        """The verbs that bring the item to where its file lies; what then does not lie right is moved there."""
+        folder, agent, _ = folders.split(path)
+        theirs = None if task.facts is None else task.facts.claim
+        if theirs is not None and (folder != folders.HELD or theirs.agent != agent):
+            self.t.stale.add(task.id)  # void: its text says what is not so
+            theirs = None
+        Placing(self.t, task, folder, agent, theirs).place()
+        state = self.t.state(task.id)
+        holder = None if state.claim is None else state.claim.agent
+        if folders.folder_of(state.item.status, holder) != path.rpartition("/")[0]:
+            self.t.stale.add(task.id)
+
+    def _miss(self, entry: Entry) -> None:
+        """An item without a file. One that is over may go; one that somebody holds is waited for a little."""
+        t = self.t
+        assert entry.item is not None
+        state = t.state(entry.item)
+        gone_at = entry.gone_at or t.now
+        if state.item.status == IN_PROGRESS and t.now - gone_at < GONE_SECONDS * 1000:
+            catalog.put(t, entry.replace(gone_at=gone_at))
+            return
+        catalog.forget(t, entry)
+        if state.item.status not in ENDED:
+            t.carry_out(state, ending.cancel(t.now, state, actor=ACTOR, reason="its file was taken away"))
+
+
+def _born(task: Task, stamp: Stamp) -> int:
+    return task.facts.created_at if task.facts is not None else stamp[2] // 1_000_000

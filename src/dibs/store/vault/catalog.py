@@ -1,0 +1,63 @@
+"""What the index knows of the files, as values."""
+
+from __future__ import annotations
+
+from dibs.store.vault.disk import Stamp
+from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from dibs.store.vault.transaction import VaultTransaction
+
+
+UNSEEN = Stamp((0, 0, 0, 0))
+
+
+class Entry(Value):
+    """A file as it was last seen. Without an `item` it is none, for the reason that `problem` gives."""
+
+    path: str
+    item: str | None
+    stamp: Stamp
+    problem: str | None = None
+    gone_at: int | None = None
+
+
+def entries(rows: Iterable[tuple[Any, ...]]) -> dict[str, Entry]:
+    """By path."""
+    return {row[0]: _entry(row) for row in rows}
+
+
+def entry_of(t: VaultTransaction, item: str) -> Entry | None:
+    row = t.files("file_of_item", item=item)
+    return _entry(row[0]) if row else None
+
+
+def put(t: VaultTransaction, entry: Entry) -> None:
+    """An item has one file: what was known of another one is forgotten."""
+    if entry.item is not None:
+        t.files("forget_file_of_item", item=entry.item)
+    inode, size, mtime_ns, ctime_ns = entry.stamp
+    t.files(
+        "put_file",
+        path=entry.path,
+        item=entry.item,
+        inode=inode,
+        size=size,
+        mtime_ns=mtime_ns,
+        ctime_ns=ctime_ns,
+        problem=entry.problem,
+        gone_at=entry.gone_at,
+    )
+
+
+def forget(t: VaultTransaction, entry: Entry) -> None:
+    t.files("forget_file", path=entry.path)
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    path, item, inode, size, mtime_ns, ctime_ns, problem, gone_at = row
+    return Entry(path=path, item=item, stamp=Stamp((inode, size, mtime_ns, ctime_ns)), problem=problem, gone_at=gone_at)

@@ -1,0 +1,172 @@
+"""Texts that gave way to ours, kept for a while: an editor may have the file open and save into it later.
+
+Each is two files in `.dibs/displaced`: `ID.text`, the very file that lay in the vault, and `ID.was`, what it said then
+and what took its place. The ID tells size and mtime it had, so that one look without opening shows whether anybody
+wrote since. A text that differs is a late save: somebody's work that is not in the vault.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+
+from dibs.store.vault.beneath import FILE_BYTES_MAX, Beneath, Folder, Raced, Unfit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOLDER = ".dibs/displaced"
+KEEP_SECONDS = 60.0
+#: A save in the middle is let come to its end, unless nothing is written for so long.
+QUIET_SECONDS = 2.0
+#: Two texts and a path.
+RECORD_BYTES_MAX = 2 * FILE_BYTES_MAX + 5000
+#: Within this time of a look a write may leave the mtime as it was: clocks of file systems tick.
+TICK_NS = 50_000_000
+
+
+class Record:
+    """What is known of one displaced text: where it lay, what it said, and what was put in its place."""
+
+    def __init__(self, path: str, was: bytes, ours: bytes) -> None:
+        self.path = path
+        self.was = was
+        self.ours = ours
+
+
+class Displaced:
+    def __init__(self, beneath: Beneath) -> None:
+        self._beneath = beneath
+
+    def folder(self) -> Folder:
+        return self._beneath.folder(FOLDER, make=True)
+
+    def prepare(self, folder: Folder, record: Record, found: os.stat_result) -> str:
+        """Make ready to displace the file `found`: our text lies at the returned name, to be exchanged with it."""
+        id = _id(found)
+        _write_record(folder, id, record)
+        try:
+            folder.write(f"{id}.text", record.ours, 0o600, like=found)
+        except BaseException:
+            folder.unlink(f"{id}.was")
+            raise
+        return f"{id}.text"
+
+    def forget(self, folder: Folder, name: str) -> None:
+        folder.unlink(name)
+        folder.unlink(_record_of(name))
+
+    def renew(self, folder: Folder, name: str, record: Record) -> None:
+        """From now on it is `record.was` that a late save differs from."""
+        id = _id(os.stat(name, dir_fd=folder.descriptor, follow_symlinks=False))
+        _write_record(folder, id, record)
+        os.rename(name, f"{id}.text", src_dir_fd=folder.descriptor, dst_dir_fd=folder.descriptor)
+        folder.unlink(_record_of(name))
+
+    def late(self, folder: Folder) -> Iterator[tuple[str, Record | None, bytes | None]]:
+        """Those that were written to: name, record (None if it is lost), text (None if it is no readable file).
+
+        The others are removed when they are old enough and nobody has them open to write."""
+        now = time.time()
+        names = os.listdir(folder.descriptor)
+        texts = {name for name in names if _is_ours(name, ".text")}
+        for name in names:
+            id = name.removesuffix(".was")
+            if _is_ours(name, ".was") and f"{id}.text" not in texts and _age_seconds(id, now) > KEEP_SECONDS:
+                folder.unlink(name)
+        for name in sorted(texts):
+            found = self._judged(folder, name, now)
+            if found is not None:
+                yield name, *found
+
+    def _judged(self, folder: Folder, name: str, now: float) -> tuple[Record | None, bytes | None] | None:
+        id = name.removesuffix(".text")
+        try:
+            found = folder.look(name)
+        except FileNotFoundError:
+            return None
+        except Unfit:
+            return _record(folder, id), None
+        if not _is_as_it_was(id, found):
+            record = _record(folder, id)
+            if now - found.st_mtime < QUIET_SECONDS and _is_open_to_write(folder, name):
+                return None
+            try:
+                text = folder.read(name)[0]
+            except Raced:
+                return None
+            except Unfit:
+                return record, None
+            if record is None or text not in (record.was, record.ours):
+                return record, text
+        if _age_seconds(id, now) > KEEP_SECONDS and not _is_open_to_write(folder, name):
+            self.forget(folder, name)
+        return None
+
+
+def _id(found: os.stat_result) -> str:
+    return f"{time.time_ns()}-{os.urandom(6).hex()}-{found.st_size}-{found.st_mtime_ns}"
+
+
+def _is_ours(name: str, kind: str) -> bool:
+    pieces = name.removesuffix(kind).split("-")
+    return name.endswith(kind) and len(pieces) == 4 and all(pieces[at].isdecimal() for at in (0, 2, 3))
+
+
+def _is_as_it_was(id: str, found: os.stat_result) -> bool:
+    """Is it certain, from size and mtime alone?"""
+    made, _, size, mtime = id.split("-")
+    return (found.st_size, found.st_mtime_ns) == (int(size), int(mtime)) and int(mtime) + TICK_NS < int(made)
+
+
+def _age_seconds(id: str, now: float) -> float:
+    made = id.partition("-")[0]
+    return now - int(made) / 1e9
+
+
+def _record_of(name: str) -> str:
+    return name.removesuffix(".text") + ".was"
+
+
+def _write_record(folder: Folder, id: str, record: Record) -> None:
+    """Not brought to disk: what a crash of the machine may lose, no editor has open any more."""
+    path = record.path.encode()
+    head = b"%d %d %d\n" % (len(path), len(record.was), len(record.ours))
+    folder.write(f"{id}.was", b"".join((head, path, record.was, record.ours)), 0o600, durable=False)
+
+
+def _record(folder: Folder, id: str) -> Record | None:
+    try:
+        text = folder.read(f"{id}.was", RECORD_BYTES_MAX)[0]
+    except (FileNotFoundError, Unfit, Raced):
+        return None
+    head, _, rest = text.partition(b"\n")
+    try:
+        path, was, ours = map(int, head.split())
+    except ValueError:
+        return None
+    if len(rest) != path + was + ours:
+        return None
+    return Record(rest[:path].decode(), rest[path : path + was], rest[path + was :])
+
+
+def _is_open_to_write(folder: Folder, name: str) -> bool:
+    """Does anybody have it open to write? Linux tells by refusing a lease; where it cannot be told, nobody has."""
+    import fcntl
+    import signal
+
+    if not hasattr(fcntl, "F_SETLEASE"):
+        return False
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder.descriptor)
+    try:
+        # Whoever opens it while the lease is held sends a signal, which by default would end this process.
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN
+    finally:
+        os.close(descriptor)
+    return False

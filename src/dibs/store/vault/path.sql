@@ -1,0 +1,36 @@
+-- What the index knows of the files: where each item's lies and how it looked when it was last read or written; and
+-- what looks like a task and is none, with the reason.
+
+-- name: make_files
+CREATE TABLE IF NOT EXISTS vault_files (
+    path     TEXT PRIMARY KEY,
+    item     TEXT UNIQUE,     -- none: it is no item, and `problem` says why
+    inode    INTEGER NOT NULL,
+    size     INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    ctime_ns INTEGER NOT NULL,
+    problem  TEXT,            -- of an item's file: why it cannot be read now
+    gone_at  INTEGER          -- since when it has not been there
+) STRICT, WITHOUT ROWID
+
+-- name: files
+SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, gone_at FROM vault_files
+
+-- name: file_of_item
+SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, gone_at FROM vault_files WHERE item = :item
+
+-- name: forget_file
+DELETE FROM vault_files WHERE path = :path
+
+-- name: forget_file_of_item
+DELETE FROM vault_files WHERE item = :item
+
+-- name: put_file
+INSERT OR REPLACE INTO vault_files (path, item, inode, size, mtime_ns, ctime_ns, problem, gone_at)
+VALUES (:path, :item, :inode, :size, :mtime_ns, :ctime_ns, :problem, :gone_at)
+
+-- name: files_without_item
+SELECT path FROM vault_files WHERE item IS NOT NULL AND NOT EXISTS (SELECT 1 FROM items WHERE items.id = item)
+
+-- name: item_ids
+SELECT id FROM items

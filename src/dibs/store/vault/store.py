@@ -1,0 +1,232 @@
+"""The vault store: markdown files in folders, for people who keep tasks that way.
+
+The files are the truth. Beside them, in `.dibs`, lies a SQLite board that is their index, and has what files have no
+place for: sessions, queues, request ids, events. Each write looks at the files first and adopts what was done to them
+(`adopting`); then it is decided on the index like on any SQLite board; then the files are written (`writing`), and only
+then the index commits. What a crash leaves between the two is adopted by whoever comes next. Among dibs processes the
+index's lock decides; against everybody else, the rename that overwrites nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from dibs.errors import StoreUnavailable, StoreUnusable
+from dibs.store.contract import Watch
+from dibs.store.sqlite.store import SqliteStore, system_clock
+from dibs.store.tables import archive
+from dibs.store.vault import catalog
+from dibs.store.vault.adopting import Adopting, differs
+from dibs.store.vault.disk import Disk, Raced
+from dibs.store.vault.folders import AT_FIRST, FOLDERS
+from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
+from dibs.store.vault.writing import Writing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, TypeVar
+
+    import apsw
+
+    from dibs.config import Settings
+    from dibs.model import Prune
+    from dibs.rules.decision import Step
+    from dibs.store.sqlite.together import Piece
+    from dibs.store.tables.transaction import Transaction
+
+    T = TypeVar("T")
+
+HIDDEN = ".dibs"
+INDEX = "vault.db"
+#: How soon a file that was moved by hand is noticed by who waits.
+LOOK_SECONDS = 0.5
+#: How often one write is decided anew because somebody was faster at a file.
+RACES_MAX = 50
+
+
+def is_vault(root: str) -> bool:
+    """Whether this folder is one: it has the folder that tasks are taken from."""
+    return os.path.isdir(os.path.join(root, FOLDERS["ready"]))
+
+
+class VaultStore(SqliteStore):
+    def __init__(
+        self, root: str, settings: Settings, *, create: bool = False, clock: Callable[[], int] = system_clock
+    ) -> None:
+        self.root = os.path.realpath(root)
+        if create:
+            for folder in AT_FIRST:
+                os.makedirs(os.path.join(self.root, folder), exist_ok=True)
+        elif not is_vault(self.root):
+            raise StoreUnusable(f"{root} is no vault; make one with: dibs vault init {root}", path=root)
+        self._disk = Disk(self.root)
+        self._steps: list[Step] = []
+        self._stale: set[str] = set()
+        _hide(os.path.join(self.root, HIDDEN))
+        super().__init__(os.path.join(self.root, HIDDEN, INDEX), settings, create=True, clock=clock)
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        self.look()
+        return super().read(work)
+
+    def look(self) -> None:
+        """Adopt what was done to the files, if anything was. Reading goes on even where that cannot be written down."""
+        try:
+            if differs(self._disk.glance()[0], super().read(_known)):
+                self.write(lambda t: None)
+        except StoreUnavailable:
+            pass
+
+    def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
+        return self.write(lambda t: archive.prune(t, older_than_seconds, limit))
+
+    def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        self.look()
+        yield from super().export()
+
+    def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
+        def load(t: Transaction) -> int:
+            count = archive.load(t, records)
+            assert isinstance(t, VaultTransaction)
+            t.stale.update(row[0] for row in t.files("item_ids"))
+            return count
+
+        return self.write(load)
+
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """Files that look like tasks and are none, or cannot be read; names that other machines take for one."""
+        self.look()
+        seen, unfit = self._disk.glance()
+        known = super().read(_known)
+        found = [(f"{path}: {why}", "it is left alone; mend it, or move it elsewhere") for path, why in unfit.items()]
+        found += [
+            (f"{entry.path}: {entry.problem}", "mend the file; it is looked at again when it changes")
+            for entry in known.values()
+            if entry.problem is not None
+        ]
+        names: dict[str, str] = {}
+        for path in sorted(seen):
+            other = names.setdefault(path.rpartition("/")[2].lower(), path)
+            if other.rpartition("/")[2] != path.rpartition("/")[2]:
+                found.append((f"{other} and {path} differ by case only", "name one anew: to some machines they are one"))
+        return tuple(found)
+
+    def watch(self, *, session: str | None = None) -> Watch:
+        return VaultWatch(super().watch(session=session), self)
+
+    # One write
+
+    def _transact(self, connection: apsw.Connection, pieces: list[Piece]) -> None:
+        for _ in range(RACES_MAX):
+            try:
+                self._catch_up(connection)
+                self._steps, self._stale = [], set()
+                super()._transact(connection, pieces)
+                return
+            except Raced as raced:
+                path = str(raced)
+                self._finish(connection)
+                for piece in pieces:
+                    piece.again()
+        raise StoreUnavailable(f"{path} is being changed all the time; try again", path=path, retry_after_seconds=1)
+
+    def _do(self, connection: apsw.Connection, piece: Piece) -> None:
+        super()._do(connection, piece)
+        t = self._current
+        assert isinstance(t, VaultTransaction)
+        self._steps += t.steps
+        self._stale |= t.stale
+
+    def _catch_up(self, connection: apsw.Connection) -> None:
+        """Adopt what was done to the files since somebody last looked, in a transaction of its own."""
+        seen, unfit = self._disk.scan()
+        known = catalog.entries(connection.execute(STATEMENTS["files"]).fetchall())
+        if not differs(seen, known):
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        t = self._transaction(connection, writable=True)
+        Adopting(t, self._disk, seen, known).adopt()
+        self._steps, self._stale = t.steps, t.stale
+        t.close()
+        self._commit(connection)
+        self._finish(connection)
+        self._bell.ring()
+
+    def _commit(self, connection: apsw.Connection) -> None:
+        t = self._transaction(connection, writable=True)
+        writing = Writing(t, self._disk)
+        try:
+            writing.write(self._steps, self._stale)
+            writing.archive()
+            t.close()
+            super()._commit(connection)
+        except BaseException:
+            t.close()
+            writing.put_back()
+            raise
+
+    def _transaction(self, connection: apsw.Connection, *, writable: bool = False) -> VaultTransaction:
+        t = VaultTransaction(connection.cursor(), self._clock(), self.settings, writable=writable)
+        self._current = t
+        return t
+
+    def _connected(self) -> apsw.Connection:
+        """The index may be taken away at any time: it is made again, from the files."""
+        if self._connection is not None and self._pid == os.getpid() and not _is_at(self._index, self.path):
+            self._connection.close(True)
+            self._lock.forget()
+            self._bell.close()
+            _hide(os.path.dirname(self.path))
+            self._connection = self._open(create=True)
+        return super()._connected()
+
+    def _open(self, create: bool) -> apsw.Connection:
+        connection = super()._open(create)
+        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_files'").fetchall():
+            connection.execute(STATEMENTS["make_files"])
+        self._index = os.stat(self.path)
+        return connection
+
+
+class VaultWatch(Watch):
+    """Waits for the board's bell, and looks at the files now and then: nobody rings who moves one by hand."""
+
+    def __init__(self, bell: Watch, store: VaultStore) -> None:
+        self._bell, self._store = bell, store
+
+    def wait(self, timeout_seconds: float) -> bool:
+        end = time.monotonic() + timeout_seconds
+        while True:
+            left = end - time.monotonic()
+            if self._bell.wait(max(0, min(left, LOOK_SECONDS))):
+                return True
+            if left <= LOOK_SECONDS:
+                return False
+            self._store.look()  # which rings, if there is anything new
+
+    def close(self) -> None:
+        self._bell.close()
+
+
+def _is_at(known: os.stat_result, path: str) -> bool:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return False
+    return (found.st_dev, found.st_ino) == (known.st_dev, known.st_ino)
+
+
+def _known(t: Transaction) -> dict[str, catalog.Entry]:
+    assert isinstance(t, VaultTransaction)
+    return catalog.entries(t.files("files"))
+
+
+def _hide(folder: str) -> None:
+    """The index is nobody's but this machine's: never committed."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    ignore = os.path.join(folder, ".gitignore")
+    if not os.path.exists(ignore):
+        with open(ignore, "w", encoding="utf-8") as file:
+            file.write("*\n")
