@@ -21,6 +21,7 @@ def git(folder: Path, *words: str, feed: str | None = None, env: dict[str, str] 
         check=True,
         capture_output=True,
         text=True,
+        errors="surrogateescape",
         input=feed,
         env={**os.environ, **(env or {}), "GIT_TERMINAL_PROMPT": "0"},
         timeout=60,

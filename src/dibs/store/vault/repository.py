@@ -8,6 +8,7 @@ it is not known whether it arrived.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 
 from dibs.errors import StoreUnusable
@@ -68,6 +69,7 @@ class Repository:
         self._remote, self._ref = remote, ref
         place = hashlib.sha256(f"{branch}\0{remote}\0{ref}".encode()).hexdigest()[:12]
         self._own = f"refs/dibs/{place}"
+        self._skipped = os.path.join(git_dir, f"dibs-skipped-{place}.json")
         self._listings: dict[str, Listing] = {}
         self._related: dict[tuple[str, str], bool] = {}
         self._ident: str | None = None
@@ -212,6 +214,22 @@ class Repository:
     def note(self, moves: str) -> None:
         if moves:
             self.git.run("update-ref", "--stdin", feed=[moves.encode()])
+
+    def skipped(self) -> set[str]:
+        """Paths that stand in `base` and could not be written here: that they are not on disk means nothing."""
+        try:
+            with open(self._skipped, encoding="utf-8") as file:
+                return set(json.load(file))
+        except FileNotFoundError:
+            return set()
+
+    def skip(self, paths: Iterable[str]) -> None:
+        """Remember them, before `base` moves to where they stand."""
+        skipped = set(paths)
+        if skipped != self.skipped():
+            with open(f"{self._skipped}.new", "w", encoding="utf-8") as file:
+                json.dump(sorted(skipped), file)
+            os.replace(file.name, self._skipped)
 
     def remember(self, commit: str) -> str:
         """Note a commit of the person's as pending; the name of the note."""

@@ -19,7 +19,7 @@ from dibs.store.vault.files import Files
 from dibs.store.vault.git import GitFailed
 from dibs.store.vault.gitindex import GitIndex
 from dibs.store.vault.merging import merge
-from dibs.store.vault.places import task_name, twins
+from dibs.store.vault.places import task_name
 from dibs.store.vault.repository import PENDING_MAX, Elsewhere, Rejected, Unreachable
 from dibs.store.vault.worktree import WorkTree
 from dibs.value import Value
@@ -157,7 +157,9 @@ class Sync:
         applying = Applying(self._files, repository, self._worktree, view.held)
         with self._index:
             applying.apply(view.tree, merged)
-        self._follow(refs, refs.hub, view.held | applying.skipped, repository.noted(base=refs.hub, drop=refs.names))
+        held = view.held | applying.skipped
+        repository.skip(held & theirs.files.keys())
+        self._follow(refs, refs.hub, held, repository.noted(base=refs.hub, drop=refs.names))
         return Synced(
             commit=refs.hub,
             news=tuple(sorted(merged.news)),
@@ -253,12 +255,7 @@ class Sync:
         tracked = mine.files if ahead else {**base.files, **mine.files}
         sight = self._worktree.look(tracked)
         missing = (base.files.keys() | mine.files.keys()) - sight.tree.keys()
-        held = _covered(missing, sight.unfit, sight.tree) | (missing & twins({**base.files, **mine.files}))
-        sizes = repository.sizes(
-            tree[path] for tree in (base.files, mine.files) for path in missing - held & tree.keys()
-        )
-        large = {blob for blob, size in sizes.items() if size > repositories.BLOB_BYTES_MAX}
-        held |= {path for path in missing if {base.files.get(path), mine.files.get(path)} & large}
+        held = _covered(missing, sight.unfit, sight.tree) | (missing & self._repository.skipped())
         common = repository.merge_bases(refs.head, refs.base) if held else []
         began = repository.listing(common[0] if common else None).files
         tree = dict(sight.tree)
