@@ -2,8 +2,9 @@
 
 A commit is made from the index on top of HEAD. If HEAD moved on and the index did not, the next commit of a person's
 program would take back all that lies between: so both move under git's own lock, which such a program holds while it
-adds or commits. The same lock is held while files are changed here, so that nobody commits half of it. A process that
-is killed leaves the lock behind with our mark in it, and the next one brings it to its end.
+adds or commits. The same lock is held while files are changed here, until it is known that they stay so: a claim that
+another program commits before it is confirmed, and pulls the winner's on top of, would be a conflict for a person to
+solve. A process that is killed leaves the lock behind with our mark in it, and the next one brings it to its end.
 """
 
 from __future__ import annotations
@@ -27,15 +28,19 @@ _BEGUN = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "reba
 
 
 class GitIndex:
-    """Used with `with`: `held` says whether the lock could be had."""
+    """Used with `with`, also within itself. `held` says whether the lock was to be had, and has not been used up."""
 
     def __init__(self, git: Git, git_dir: str) -> None:
         self._git, self._git_dir = git, git_dir
         self._path = os.path.join(git_dir, "index")
         self._lock = self._path + ".lock"
         self.held = False
+        self._depth = 0
 
     def __enter__(self) -> GitIndex:
+        self._depth += 1
+        if self.held:
+            return self
         until = time.monotonic() + WAIT_SECONDS
         while not self._take():
             if time.monotonic() > until:
@@ -45,18 +50,25 @@ class GitIndex:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._let_go()
+
+    def _let_go(self) -> None:
         if self.held:
             os.unlink(self._lock)
             self.held = False
 
     def begun(self) -> str | None:
-        """What stands open in this repository, after a moment in which a program may have ended it."""
+        """What stands open in this repository."""
+        return next((name for name in _BEGUN if os.path.lexists(os.path.join(self._git_dir, name))), None)
+
+    def begun_for_long(self) -> str | None:
+        """The same, after a moment in which a program may end it. Not with the lock held, which it needs for that."""
         until = time.monotonic() + WAIT_SECONDS
-        while found := next((name for name in _BEGUN if os.path.lexists(os.path.join(self._git_dir, name))), None):
-            if time.monotonic() > until:
-                return found
+        while (found := self.begun()) is not None and time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)
-        return None
+        return found
 
     def mend(self) -> None:
         """Bring to its end what a killed process of ours has begun. Nobody else of ours is at it: we have the board."""
@@ -65,12 +77,13 @@ class GitIndex:
                 ours = file.read(len(_MARK)) == _MARK
         except OSError:
             return
-        if ours:
+        if ours and not self.held:
             self.held = True
             self.follow("HEAD", None, "")
+            self._let_go()
 
     def follow(self, commit: str, was: str | None, refs: str) -> bool:
-        """With the lock held: HEAD from `was` to this commit together with `refs`, the index too; the lock is gone."""
+        """With the lock held: HEAD from `was` to this commit together with `refs`, the index too; that uses it up."""
         fresh = os.path.join(self._git_dir, "dibs-index")
         try:
             if os.path.exists(self._path):
@@ -82,7 +95,6 @@ class GitIndex:
         except GitFailed:
             # Somebody was faster, or is in the middle of a merge: it follows some other time.
             _unlink(fresh)
-            self.__exit__(None, None, None)
             return False
         os.replace(fresh, self._lock)
         os.replace(self._lock, self._path)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import time
+from contextlib import contextmanager
 
 from dibs.errors import StoreUnavailable
 from dibs.store.vault import repository as repositories
@@ -26,7 +27,7 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import TypeVar
 
     from dibs.store.vault.merging import Tree
@@ -82,6 +83,29 @@ class Sync:
         """Before something is decided: bring the remote's changes, if it is known that there are some."""
         return self.refresh() if self._behind else None
 
+    @contextmanager
+    def tentative(self) -> Iterator[None]:
+        """To be held around files that are changed, confirmed and, if they were not, put back."""
+        self._index.mend()
+        for _ in range(LOOKS_MAX):
+            self._require_rest()
+            with self._index as index:
+                if index.begun() is None:
+                    yield
+                    return
+        raise StoreUnavailable("in this vault's repository something is begun all the time", retry_after_seconds=1)
+
+    def _require_rest(self) -> None:
+        if self._index.held:
+            begun = self._index.begun()
+            if begun is not None:
+                raise Raced(begun)
+        elif (begun := self._index.begun_for_long()) is not None:
+            raise StoreUnavailable(
+                f"in this vault's repository something is begun ({begun}): end it, say with git merge --abort",
+                retry_after_seconds=1,
+            )
+
     def confirm(self) -> None:
         """Have the remote accept the files as they are. Raced: it has moved on; StoreUnavailable: it is away."""
         try:
@@ -120,11 +144,7 @@ class Sync:
         """Do it once the person's git is at rest; what goes wrong, in words."""
         try:
             self._index.mend()
-            begun = self._index.begun()
-            if begun is not None:
-                raise StoreUnavailable(
-                    f"in this vault's repository something is begun ({begun}): end it, say with git merge --abort"
-                )
+            self._require_rest()
             return _tried(work)
         except Elsewhere as error:
             raise StoreUnavailable(
@@ -157,9 +177,9 @@ class Sync:
         applying = Applying(self._files, repository, self._worktree, view.held)
         with self._index:
             applying.apply(view.tree, merged)
-        held = view.held | applying.skipped
-        repository.skip(held & theirs.files.keys())
-        self._follow(refs, refs.hub, held, repository.noted(base=refs.hub, drop=refs.names))
+            held = view.held | applying.skipped
+            repository.skip(held & theirs.files.keys())
+            self._follow(refs, refs.hub, held, repository.noted(base=refs.hub, drop=refs.names))
         return Synced(
             commit=refs.hub,
             news=tuple(sorted(merged.news)),
