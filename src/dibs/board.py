@@ -696,9 +696,6 @@ class Board:
     def check(self) -> tuple[str, ...]:
         return self.store.check()
 
-    def remarks(self) -> tuple[tuple[str, str], ...]:
-        return self.store.remarks()
-
     def watch(self) -> Watch:
         return self._watch(None)
 

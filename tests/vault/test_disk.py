@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dibs.store.vault import displaced
-from dibs.store.vault.beneath import FILE_BYTES_MAX
+from dibs.store.vault.beneath import FILE_BYTES_MAX, TICK_NS
 from dibs.store.vault.disk import Disk, Raced, Unfit
 from dibs.store.vault.renaming import Place
 
@@ -181,7 +181,8 @@ class TestLateSaves:
         assert kept(disk) == 0
 
     def test_a_save_of_the_same_size_in_the_same_tick_is_found(self, disk: Disk) -> None:
-        disk.create(X, b"one")
+        at(disk, X).parent.mkdir()
+        at(disk, X).write_bytes(b"one")
         found = at(disk, X).stat()
         with open(at(disk, X), "r+b", buffering=0) as editor:
             disk.exchange(X, b"two", b"one")
@@ -189,6 +190,12 @@ class TestLateSaves:
         [name] = [one for one in os.listdir(at(disk, displaced.FOLDER)) if one.endswith(".text")]
         os.utime(at(disk, f"{displaced.FOLDER}/{name}"), ns=(found.st_mtime_ns, found.st_mtime_ns))
         assert disk.late_saves() == [(X, b"one", b"her")]
+
+    def test_our_own_text_is_older_than_any_save_over_it(self, disk: Disk) -> None:
+        """So size and mtime tell them apart, although clocks of file systems tick."""
+        disk.create(X, b"one")
+        disk.exchange(X, b"two", b"one")
+        assert time.time_ns() - at(disk, X).stat().st_mtime_ns > TICK_NS
 
     def test_what_nobody_knows_any_more_goes_to_conflicts(self, disk: Disk) -> None:
         """The record of a displaced text is lost with the power, and somebody had saved into it."""

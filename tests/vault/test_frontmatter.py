@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dibs import check
 from dibs.rules import items
 from dibs.rules.decision import State
-from dibs.store.vault import taskfile, yamltext
+from dibs.store.vault import frontmatter, taskfile, yamltext
 from dibs.store.vault.taskfile import Unreadable
+from dibs.testing.sizes import times
 
 #: More than reading any of these takes on a busy machine, and far less than what they are made for.
 SECONDS_MAX = 2.0
@@ -131,8 +134,8 @@ def test_a_huge_number_is_no_number() -> None:
 )
 def test_a_field_is_read_as_it_was_meant(line: str, field: str, value: object) -> None:
     for text in (f"---\n{line}\n---\n", f"---\ntags:\n  - x\n{line}\nother: 'y'\n---\n"):
-        for given in (text, text.replace("\n", "\r\n")):
-            task = taskfile.read(given, "x.md")
+        for saved in (text, text.replace("\n", "\r\n")):
+            task = taskfile.read(saved, "x.md")
             assert task.content[field] == value
             assert task.findings == ()
 
@@ -194,6 +197,12 @@ def test_what_is_not_there_yet_stands_before_our_facts() -> None:
     assert edited(text, phase="two") == f"---\ntags: [a]\nphase: two\n{FACTS}---\n"
 
 
+def test_remarks_behind_an_entry_stay() -> None:
+    text = f"---\nlabels: [a,\n  b]\n  # one\n\n# two\nphase: 'p'\n  # three\n{FACTS}---\n"
+    made = f'---\nlabels: ["c"]\n  # one\n\n# two\nphase: q\n  # three\n{FACTS}---\n'
+    assert edited(text, labels=["c"], phase="q") == made
+
+
 def test_what_is_taken_back_is_gone() -> None:
     text = f"---\nphase: two\ntags: [a]\n{FACTS}---\n"
     assert edited(text, phase=None) == f"---\ntags: [a]\n{FACTS}---\n"
@@ -234,3 +243,104 @@ def test_without_the_library_one_is_told_which(monkeypatch: pytest.MonkeyPatch) 
         taskfile.read("---\ntags: [a]\n---\n", "x.md")
     assert taskfile.read("---\ntags: a\n---\n", "x.md").findings == ()
     assert "calldibs[vault]" in yamltext.NEEDS_YAML
+
+
+#: Values, and lines of lists, of which some mean one thing only and some do not.
+VALUES = (
+    *(
+        "",
+        "word",
+        "two words",
+        "12",
+        "-3",
+        "1.5",
+        "1e3",
+        "010",
+        "0x1f",
+        "1_000",
+        "12:30",
+        "yes",
+        "true",
+        "True",
+        "null",
+    ),
+    *("2026-01-01", "2026-01-01 10:00", "a#b", "a #b", "a:b", "a: b", "a:", "[1, 2]", '["a"]', "{}", '{"a": 1}', "[a]"),
+    *(
+        '"q"',
+        '"q" x',
+        "'q'",
+        "x'y",
+        "~",
+        "- a",
+        "-",
+        "*a",
+        "&a b",
+        "!t x",
+        "|",
+        ">",
+        "@a",
+        "%a",
+        "é",
+        "a, b",
+        "a]",
+        "?",
+    ),
+    *(
+        '"a\\"',
+        '"\\u00e9"',
+        "...",
+        "---x",
+        "a\tb",
+        "\ta",
+        " a ",
+        "#",
+        "$x",
+        "(x)",
+        "1.",
+        ".5",
+        "+1",
+        "-.inf",
+        "<<",
+        "=",
+    ),
+)
+KEYS = (
+    "a",
+    "b_c",
+    "d-e",
+    "title",
+    "labels",
+    "payload",
+    "dibs",
+    "tags",
+    "1",
+    "null",
+    "é",
+    "a b",
+    '"q"',
+    "- a",
+    " a",
+    "<<",
+)
+front_lines = st.lists(
+    st.builds(lambda key, value: f"{key}: {value}", st.sampled_from(KEYS), st.sampled_from(VALUES))
+    | st.builds(lambda indent, value: f"{indent}- {value}", st.sampled_from(("", "  ", " ")), st.sampled_from(VALUES))
+    | st.sampled_from(("tags:", "labels:", "", "# remark", "  # remark", "  more", "title:", "dibs:")),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(front_lines)
+@settings(max_examples=times(1000), deadline=None)
+def test_what_is_read_without_yaml_is_what_yaml_reads(lines: list[str]) -> None:
+    text = "".join(f"{line}\n" for line in lines)
+    try:
+        found, rest = frontmatter.split(f"---\n{text}---\n")
+    except Unreadable:
+        return
+    assert found is not None
+    assert rest == ""
+    assert found.render() == f"---\n{text}---\n"
+    said = {chunk.key: chunk.value for chunk in found.chunks if chunk.key is not None}
+    assert said == {entry.key: entry.value for entry in yamltext.entries(text)}

@@ -15,7 +15,8 @@ from dibs.model import Claim, Item, NewItem, Note, Run, Session
 from dibs.rules import approving, claiming, ending, holding, items
 from dibs.rules.decision import State, Step
 from dibs.store.vault import taskfile
-from dibs.store.vault.runblocks import MARKER, folder
+from dibs.store.vault.runblocks import MARKER
+from dibs.store.vault.runwriting import folder
 from dibs.testing.sizes import times
 
 #: Pieces of which texts are made that look like ours, or end lines in every way.

@@ -20,8 +20,20 @@ if TYPE_CHECKING:
 FOUND = ("attempts", "strikes", "failures", "needs_approval", "approved")
 
 
-def found(now: int, state: State, *, status: str, actor: str, token: int | None = None, **changes: Any) -> Step | None:
-    """The item as it was found; None if that is how it was known. A token only rises: one that was seen is spent."""
+def found(
+    now: int,
+    state: State,
+    *,
+    status: str,
+    actor: str,
+    token: int | None = None,
+    runs: tuple[int, ...] = (),
+    **changes: Any,
+) -> Step | None:
+    """The item as it was found; None if that is how it was known. A token only rises: one that was seen is spent.
+
+    `runs` are the tokens of those that it had before anybody here knew of it.
+    """
     assert state.claim is None, "what is held has a holder, and is not found"
     item = state.item
     if status in RESTING:
@@ -30,7 +42,9 @@ def found(now: int, state: State, *, status: str, actor: str, token: int | None 
         status = rest(item.replace(needs_approval=needs), now, blocked=bool(state.blockers))
     changes["token"] = max(item.token, item.token if token is None else token)
     real = {name: value for name, value in changes.items() if getattr(item, name) != value}
-    if not real and status == item.status:
+    if not real and status == item.status and not runs:
         return None
-    data = {"attempts": real["attempts"]} if "attempts" in real else {}
+    data: dict[str, Any] = {"attempts": real["attempts"]} if "attempts" in real else {}
+    if runs:
+        data["runs"] = list(runs)
     return step(state, kind="found", at=now, status=status, actor=actor, data=data, **real)

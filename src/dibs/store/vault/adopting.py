@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dibs.errors import DibsError
 from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, NewItem
-from dibs.rules import approving, ending, finding, items
+from dibs.rules import approving, ending, finding, items, queueing
+from dibs.rules.decision import State
 from dibs.store.tables import adding, rows
 from dibs.store.vault import catalog, folders, taskfile
 from dibs.store.vault.catalog import Entry
@@ -18,22 +19,15 @@ from dibs.store.vault.placing import ACTOR, Placing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from dibs.rules.decision import Step
     from dibs.store.vault.disk import Stamp
     from dibs.store.vault.taskfile import Facts, Task
     from dibs.store.vault.transaction import VaultTransaction
 
 #: How long the file of an item that somebody holds may be away: some programs save by taking the old one away first.
 GONE_SECONDS = 2.0
-
-
-def differs(seen: Mapping[str, Stamp], known: Mapping[str, Entry]) -> bool:
-    """Whether there is anything to adopt."""
-    return seen.keys() != known.keys() or any(
-        entry.problem is not None and entry.item is not None or entry.stamp != seen[path] or entry.gone_at is not None
-        for path, entry in known.items()
-    )
 
 
 class Adopting:
@@ -43,8 +37,11 @@ class Adopting:
         self.t, self.disk, self.seen, self.known = t, disk, seen, known
         self._tasks: dict[str, Task] = {}
         self._stamps: dict[str, Stamp] = {}
+        self._left_alone: set[str] = set()
 
-    def adopt(self) -> None:
+    def adopt(self) -> list[Step]:
+        """Do so; the steps that are to be written into files: those of items whose files say so themselves are not,
+        unless a file says what is not so."""
         places = self._read()
         moved = {entry.item: entry for entry in self.known.values() if entry.item is not None}
         new = []
@@ -57,7 +54,7 @@ class Adopting:
             if entry is None and self.t.one("item_by_id", id=id) is None:
                 new.append(path)
             elif path in self._tasks:
-                self._take(path)
+                self._take_again(path)
         self._take_new(new)
         for entry in self.known.values():
             if entry.item is None:
@@ -65,13 +62,15 @@ class Adopting:
                     catalog.forget(self.t, entry)
             elif entry.item not in places:
                 self._miss(entry)
+        told = {task.id for task in self._tasks.values()} | self._left_alone
+        return [step for step in self.t.steps if step.item.id in self.t.stale or step.item.id not in told]
 
     def _read(self) -> dict[str, list[str]]:
         """Every item that has a file, and where: what is as it was known is not read again."""
         places: dict[str, list[str]] = {}
         for path, stamp in self.seen.items():
             entry = self.known.get(path)
-            if entry is not None and entry.stamp == stamp and entry.problem is None and entry.item is not None:
+            if entry is not None and entry.item is not None and entry.stamp == stamp and not _is_open(entry):
                 places.setdefault(entry.item, []).append(path)
                 continue
             task = self._task(path, entry)
@@ -103,6 +102,7 @@ class Adopting:
         self._tasks.pop(path, None)
         catalog.put(self.t, Entry(path=path, item=item, stamp=self.seen[path], problem=why))
         if item is not None:
+            self._left_alone.add(item)
             state = self.t.state(item)
             if state.item.status == READY:
                 self.t.carry_out(state, items.park(self.t.now, state, actor=ACTOR, reason=f"{path}: {why}"))
@@ -130,15 +130,29 @@ class Adopting:
         return None
 
     def _take(self, path: str) -> None:
-        """Make of the item what its file says."""
+        """Make an item of what its file says."""
         task = self._tasks[path]
-        row = self.t.one("item_by_id", id=task.id)
-        if row is None:
-            self._add(task)
-        else:
-            self._edit(task)
+        self._add(task)
         self._move(path, task)
-        catalog.put(self.t, Entry(path=path, item=task.id, stamp=self._stamps[path]))
+        self._note(path, task.findings)
+
+    def _take_again(self, path: str) -> None:
+        """Make of a known item what its file says by now. An edit that is not allowed is left in the file."""
+        task = self._tasks[path]
+        refused = []
+        try:
+            self.t.attempt(lambda: self._edit(task))
+        except DibsError as error:
+            refused.append(error.message)
+        self._move(path, task)
+        self._note(path, (*task.findings, *refused))
+
+    def _note(self, path: str, findings: Sequence[str]) -> None:
+        task, known = self._tasks[path], self.known.get(path)
+        entry = Entry(path=path, item=task.id, stamp=self._stamps[path], remark="; ".join(findings) or None)
+        if known is not None and known.item == task.id:
+            entry = entry.replace(was_at=known.was_at, moved_at=known.moved_at)
+        catalog.put(self.t, entry)
 
     def _add(self, task: Task) -> None:
         t, facts = self.t, task.facts
@@ -147,22 +161,25 @@ class Adopting:
             return
         floor = t.one("token_floor")
         assert floor is not None
+        born = min(facts.created_at, t.now)
         step = items.add(
-            min(facts.created_at, t.now),
+            born,
             NewItem(id=task.id, **task.content),
             actor=facts.created_by,
             token_floor=floor[0],
             blockers=adding.open_among(t, task.content["depends_on"]),
         )
         t.take(step)
-        for run in task.runs:
-            if run.outcome is not None and run.token <= facts.token:
-                t.run("insert_run", rows.encode(run))
+        if step.item.status == READY:
+            t.take(queueing.available(born, State(item=step.item), t.settings))
         self._remember(task, facts)
 
     def _remember(self, task: Task, facts: Facts) -> None:
         """An item that the index had and lost: what it has behind it. A claim that goes on is yet to be counted."""
         t = self.t
+        runs = [run for run in task.runs if run.outcome is not None and run.token <= facts.token]
+        for run in runs:
+            t.run("insert_run", rows.encode(run))
         state = t.state(task.id)
         step = finding.found(
             t.now,
@@ -173,17 +190,15 @@ class Adopting:
             attempts=facts.attempts - (facts.claim is not None),
             strikes=facts.strikes,
             failures=facts.failures,
+            runs=tuple(run.token for run in runs),
         )
         if step is not None:
             t.take(step)
         if facts.approved and facts.approval is not None:
             state = t.state(task.id)
             said, draft = facts.approval, t.draft(task.id)
-            t.take(
-                approving.approve(
-                    t.now, state, draft, actor=said["actor"], comment=said["comment"], done=False
-                )
-            )
+            step = approving.approve(t.now, state, draft, actor=said["actor"], comment=said["comment"], done=False)
+            t.carry_out(state, step)
 
     def _edit(self, task: Task) -> None:
         item = rows.item(self.t.one("item_by_id", id=task.id) or ())
@@ -214,8 +229,14 @@ class Adopting:
             catalog.put(t, entry.replace(gone_at=gone_at))
             return
         catalog.forget(t, entry)
+        self._left_alone.add(entry.item)
         if state.item.status not in ENDED:
             t.carry_out(state, ending.cancel(t.now, state, actor=ACTOR, reason="its file was taken away"))
+
+
+def _is_open(entry: Entry) -> bool:
+    """Whether it is to be looked at again though nobody touched it."""
+    return entry.problem is not None or entry.remark is not None
 
 
 def _born(task: Task, stamp: Stamp) -> int:

@@ -17,13 +17,22 @@ UNSEEN = Stamp((0, 0, 0, 0))
 
 
 class Entry(Value):
-    """A file as it was last seen. Without an `item` it is none, for the reason that `problem` gives."""
+    """A file as it was last seen. Without an `item` it is none, for the reason that `problem` gives; `remark` is about
+    what it says and is not heeded. `was_at` is where it lay until we moved it."""
 
     path: str
     item: str | None
     stamp: Stamp
     problem: str | None = None
+    remark: str | None = None
     gone_at: int | None = None
+    was_at: str | None = None
+    moved_at: int | None = None
+
+
+def stamps(rows: Iterable[tuple[Any, ...]]) -> dict[str, tuple[int, ...]]:
+    """By path, as a scan gives them."""
+    return {row[0]: row[1:] for row in rows}
 
 
 def entries(rows: Iterable[tuple[Any, ...]]) -> dict[str, Entry]:
@@ -50,7 +59,10 @@ def put(t: VaultTransaction, entry: Entry) -> None:
         mtime_ns=mtime_ns,
         ctime_ns=ctime_ns,
         problem=entry.problem,
+        remark=entry.remark,
         gone_at=entry.gone_at,
+        was_at=entry.was_at,
+        moved_at=entry.moved_at,
     )
 
 
@@ -59,5 +71,6 @@ def forget(t: VaultTransaction, entry: Entry) -> None:
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:
-    path, item, inode, size, mtime_ns, ctime_ns, problem, gone_at = row
-    return Entry(path=path, item=item, stamp=Stamp((inode, size, mtime_ns, ctime_ns)), problem=problem, gone_at=gone_at)
+    path, item, *stamp = row[:6]
+    fields = zip(("problem", "remark", "gone_at", "was_at", "moved_at"), row[6:], strict=True)
+    return Entry.of({"path": path, "item": item, "stamp": Stamp(stamp), **dict(fields)})

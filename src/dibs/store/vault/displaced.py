@@ -11,7 +11,7 @@ import errno
 import os
 import time
 
-from dibs.store.vault.beneath import FILE_BYTES_MAX, Beneath, Folder, Raced, Unfit
+from dibs.store.vault.beneath import FILE_BYTES_MAX, TICK_NS, Beneath, Folder, Raced, Unfit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ KEEP_SECONDS = 60.0
 QUIET_SECONDS = 2.0
 #: Two texts and a path.
 RECORD_BYTES_MAX = 2 * FILE_BYTES_MAX + 5000
-#: Within this time of a look a write may leave the mtime as it was: clocks of file systems tick.
-TICK_NS = 50_000_000
 
 
 class Record:
@@ -39,6 +37,8 @@ class Record:
 class Displaced:
     def __init__(self, beneath: Beneath) -> None:
         self._beneath = beneath
+        #: Size and mtime of those that were read long enough after they had been written.
+        self._read: dict[str, tuple[int, int]] = {}
 
     def folder(self) -> Folder:
         return self._beneath.folder(FOLDER, make=True)
@@ -76,6 +76,7 @@ class Displaced:
             id = name.removesuffix(".was")
             if _is_ours(name, ".was") and f"{id}.text" not in texts and _age_seconds(id, now) > KEEP_SECONDS:
                 folder.unlink(name)
+        self._read = {name: seen for name, seen in self._read.items() if name in texts}
         for name in sorted(texts):
             found = self._judged(folder, name, now)
             if found is not None:
@@ -89,7 +90,8 @@ class Displaced:
             return None
         except Unfit:
             return _record(folder, id), None
-        if not _is_as_it_was(id, found):
+        seen = (found.st_size, found.st_mtime_ns)
+        if not _is_as_it_was(id, seen) and self._read.get(name) != seen:
             record = _record(folder, id)
             if now - found.st_mtime < QUIET_SECONDS and _is_open_to_write(folder, name):
                 return None
@@ -101,6 +103,8 @@ class Displaced:
                 return record, None
             if record is None or text not in (record.was, record.ours):
                 return record, text
+            if found.st_mtime_ns + TICK_NS < int(now * 1e9):
+                self._read[name] = seen
         if _age_seconds(id, now) > KEEP_SECONDS and not _is_open_to_write(folder, name):
             self.forget(folder, name)
         return None
@@ -115,10 +119,10 @@ def _is_ours(name: str, kind: str) -> bool:
     return name.endswith(kind) and len(pieces) == 4 and all(pieces[at].isdecimal() for at in (0, 2, 3))
 
 
-def _is_as_it_was(id: str, found: os.stat_result) -> bool:
+def _is_as_it_was(id: str, seen: tuple[int, int]) -> bool:
     """Is it certain, from size and mtime alone?"""
     made, _, size, mtime = id.split("-")
-    return (found.st_size, found.st_mtime_ns) == (int(size), int(mtime)) and int(mtime) + TICK_NS < int(made)
+    return seen == (int(size), int(mtime)) and int(mtime) + TICK_NS < int(made)
 
 
 def _age_seconds(id: str, now: float) -> float:

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from dibs import jsontext
 from dibs.model import NewItem
-from dibs.store.vault.yamltext import BYTES_MAX, Unreadable, entries, json_value, plain
+from dibs.store.vault.yamltext import BYTES_MAX, Entry, Unreadable, entries, json_value, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ FACTS = "dibs"
 OURS = frozenset(NewItem._fields) - {"body"} | {FACTS}
 
 _LINE = re.compile(r"([A-Za-z_][\w-]*):(?: +(.*))?")
+_ELEMENT = re.compile(r"( *)- +(\S.*)")
 #: Text that means itself in every YAML.
 _WORDS = re.compile(r"[A-Za-z][\w./-]*(?: [\w./-]+)*", re.ASCII)
 _NOT_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
@@ -44,12 +45,13 @@ class Chunk:
 
 
 class FrontMatter:
-    """What stands before the human part. Made of nothing, it is nothing until something is set."""
+    """What stands before the human part; `by_yaml`: some of it only YAML could tell."""
 
-    def __init__(self, opening: str, chunks: list[Chunk], closing: str) -> None:
+    def __init__(self, opening: str, chunks: list[Chunk], closing: str, *, by_yaml: bool = False) -> None:
         self.opening = opening
         self.chunks = chunks
         self.closing = closing
+        self.by_yaml = by_yaml
 
     def get(self, key: str) -> Chunk | None:
         return next((chunk for chunk in self.chunks if chunk.key == key), None)
@@ -81,7 +83,8 @@ def split(text: str) -> tuple[FrontMatter | None, str]:
     while at < len(text):
         end = text.find("\n", at) + 1 or len(text)
         if text.startswith(FENCE, at) and text[at:end].rstrip() == FENCE:
-            return FrontMatter(text[:first_end], _chunks(text[first_end:at]), text[at:end]), text[end:]
+            chunks, by_yaml = _chunks(text[first_end:at])
+            return FrontMatter(text[:first_end], chunks, text[at:end], by_yaml=by_yaml), text[end:]
         at = end
     return None, text
 
@@ -103,7 +106,8 @@ def json(data: Any) -> str:
     return "".join(char if char.isprintable() else jsontext.line(char)[1:-1] for char in text)
 
 
-def _chunks(text: str) -> list[Chunk]:
+def _chunks(text: str) -> tuple[list[Chunk], bool]:
+    """The lines by what belongs together, and whether it took YAML to know."""
     lines = _lines(text)
     simple: list[Chunk | None] = []
     theirs: list[str] = []
@@ -111,12 +115,12 @@ def _chunks(text: str) -> list[Chunk]:
     for line in lines:
         chunk = _simple(line)
         simple.append(chunk)
-        theirs.append("\n" if _is_ours(chunk) else line)
+        theirs.append(f"{chunk.key}: {{}}\n" if chunk is not None and _is_ours(chunk) else line)
         size += len(theirs[-1].encode())
         if size > BYTES_MAX:
             raise Unreadable(f"the front matter has more than {BYTES_MAX} bytes")
-    known = [chunk for chunk in simple if chunk is not None]
-    chunks = known if len(known) == len(lines) else _by_yaml(lines, simple, "".join(theirs))
+    alone = _without_yaml(lines, simple)
+    chunks = _by_yaml(lines, simple, "".join(theirs)) if alone is None else alone
     seen: set[str] = set()
     for chunk in chunks:
         if chunk.key is None:
@@ -124,7 +128,7 @@ def _chunks(text: str) -> list[Chunk]:
         if chunk.key in seen:
             raise Unreadable(f"the front matter has the key {chunk.key[:60]!r} twice")
         seen.add(chunk.key)
-    return chunks
+    return chunks, alone is None
 
 
 def _lines(text: str) -> list[str]:
@@ -157,35 +161,57 @@ def _simple_value(text: str) -> Any:
     return json_value(text, _NOTHING) if text[0] == "-" else _NOTHING
 
 
-def _is_ours(chunk: Chunk | None) -> bool:
-    return chunk is not None and chunk.key in OURS and (chunk.text or "")[:1] in ('"', "[", "{")
-
-
-def _by_yaml(lines: list[str], simple: list[Chunk | None], theirs: str) -> list[Chunk]:
-    """The lines put together by what YAML makes of them, all but ours."""
-    ours = {at: chunk for at, chunk in enumerate(simple) if chunk is not None and _is_ours(chunk)}
-    found = {entry.line: entry for entry in entries(theirs)}
-    starts = [*sorted({*found, *ours}), len(lines)]
-    chunks = [Chunk(line) for line in lines[: starts[0]]]
-    for start, end in pairwise(starts):
-        stop = start + 1
-        if start in ours:
-            chunks.append(ours[start])
-        else:
-            stop = end
-            while stop > start + 1 and _between(lines[stop - 1]):
-                stop -= 1
-            entry = found[start]
-            chunk = Chunk("".join(lines[start:stop]), entry.key, entry.value, entry.text)
-            chunk.rest = _comment(lines, *entry.end) if entry.end[0] < stop else ""
+def _without_yaml(lines: list[str], simple: list[Chunk | None]) -> list[Chunk] | None:
+    """The lines one by one, and lists of words as programs write them; None if there is anything else."""
+    chunks: list[Chunk] = []
+    indent = ""
+    for line, chunk in zip(lines, simple, strict=True):
+        if chunk is not None:
             chunks.append(chunk)
-        chunks += [Chunk(line) for line in lines[stop:end]]
+            continue
+        found = _ELEMENT.fullmatch(line.rstrip("\r\n"))
+        value = _simple_value(found[2].rstrip(" ")) if found is not None and line.rstrip("\r\n").isprintable() else None
+        last = chunks[-1] if chunks else Chunk("")
+        if found is None or value is None or value is _NOTHING or last.key is None:
+            return None
+        if last.text == "":
+            chunks[-1] = last = Chunk(last.lines, last.key, [])
+            indent = found[1]
+        elif last.text is not None or found[1] != indent:
+            return None
+        last.value.append(value)
+        last.lines += line
     return chunks
 
 
-def _between(line: str) -> bool:
-    """Whether a line is nobody's: empty, or a remark that stands at the edge."""
-    return not line.strip() or line.startswith("#")
+def _is_ours(chunk: Chunk) -> bool:
+    return chunk.key in OURS and (chunk.text or "")[:1] in ('"', "[", "{")
+
+
+def _by_yaml(lines: list[str], simple: list[Chunk | None], theirs: str) -> list[Chunk]:
+    """The lines put together by what YAML makes of them; of ours it is shown the keys."""
+    found = entries(theirs)
+    starts = [*(entry.line for entry in found), len(lines)]
+    chunks = [Chunk(line) for line in lines[: starts[0]]]
+    for entry, (start, end) in zip(found, pairwise(starts), strict=True):
+        stop, chunk = start + 1, simple[start]
+        if chunk is None or not _is_ours(chunk):
+            stop = _stop(lines, start, end, entry)
+            chunk = Chunk("".join(lines[start:stop]), entry.key, entry.value, entry.text)
+            chunk.rest = _comment(lines, *entry.end) if entry.end[0] < stop else ""
+        chunks += [chunk, *(Chunk(line) for line in lines[stop:end])]
+    return chunks
+
+
+def _stop(lines: list[str], start: int, end: int, entry: Entry) -> int:
+    """Behind the last line of an entry. YAML lets what is indented end where the next one begins, with all that stands
+    between: empty lines, and remarks at the edge, which are nobody's."""
+    line, column = entry.end
+    if column and start <= line < end:
+        return line + 1
+    while end > start + 1 and (not lines[end - 1].strip() or lines[end - 1].startswith("#")):
+        end -= 1
+    return end
 
 
 def _comment(lines: list[str], line: int, column: int) -> str:

@@ -10,14 +10,23 @@ CREATE TABLE IF NOT EXISTS vault_files (
     mtime_ns INTEGER NOT NULL,
     ctime_ns INTEGER NOT NULL,
     problem  TEXT,            -- of an item's file: why it cannot be read now
-    gone_at  INTEGER          -- since when it has not been there
+    remark   TEXT,            -- what it says and is not heeded, and why
+    gone_at  INTEGER,         -- since when it has not been there
+    was_at   TEXT,            -- where it lay before we moved it
+    moved_at INTEGER
 ) STRICT, WITHOUT ROWID
 
 -- name: files
-SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, gone_at FROM vault_files
+SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at, was_at, moved_at FROM vault_files
+
+-- name: stamps
+SELECT path, inode, size, mtime_ns, ctime_ns FROM vault_files
+
+-- name: any_gone
+SELECT EXISTS (SELECT 1 FROM vault_files WHERE gone_at IS NOT NULL)
 
 -- name: file_of_item
-SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, gone_at FROM vault_files WHERE item = :item
+SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at, was_at, moved_at FROM vault_files WHERE item = :item
 
 -- name: forget_file
 DELETE FROM vault_files WHERE path = :path
@@ -26,11 +35,14 @@ DELETE FROM vault_files WHERE path = :path
 DELETE FROM vault_files WHERE item = :item
 
 -- name: put_file
-INSERT OR REPLACE INTO vault_files (path, item, inode, size, mtime_ns, ctime_ns, problem, gone_at)
-VALUES (:path, :item, :inode, :size, :mtime_ns, :ctime_ns, :problem, :gone_at)
+INSERT OR REPLACE INTO vault_files (path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at, was_at, moved_at)
+VALUES (:path, :item, :inode, :size, :mtime_ns, :ctime_ns, :problem, :remark, :gone_at, :was_at, :moved_at)
 
 -- name: files_without_item
 SELECT path FROM vault_files WHERE item IS NOT NULL AND NOT EXISTS (SELECT 1 FROM items WHERE items.id = item)
 
 -- name: item_ids
 SELECT id FROM items
+
+-- name: forget_files
+DELETE FROM vault_files

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 
-from dibs import check, when
+from dibs import check
 from dibs.errors import Invalid
 from dibs.model import Note, Run
-from dibs.store.vault.frontmatter import json
 from dibs.store.vault.yamltext import json_value
 from dibs.value import Value
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from dibs.model import Claim, Event
-    from dibs.rules.decision import Step
 
 MARKER = "<!-- dibs: runs -->"
 HEADING = "# Claimed Task: "
@@ -48,11 +45,14 @@ RESULTS = {
 OUTCOMES = {"success": "done", "released": "released", "failure": "failed"}
 SAID = {"approved": "Approved By", "sent_back": "Sent Back By", "rejected": "Rejected By"}
 
+KINDS = {said: kind for kind, said in SAID.items()}
+
+META = re.compile(r"<!-- meta: (.*) -->")
 _FIELD = re.compile(r"\*\*([^*]+)\*\*:(?: (.*))?")
-_NOTE = re.compile(r"- (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z):(?: (.*))?")
-_META = re.compile(r"<!-- meta: (.*) -->")
+_INSTANT = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)"
+_NOTE = re.compile(rf"- {_INSTANT}:(?: (.*))?")
+_WORD = re.compile(rf"\*\*([^*]+)\*\*: (.+?) {_INSTANT}(?:: (.*))?")
 _FENCE = re.compile(r"(`{3,})(json)?")
-_BACKTICKS = re.compile(r"`+")
 
 
 class Block(Value):
@@ -75,45 +75,52 @@ class Record(Value):
     notes: tuple[Note, ...]
 
 
-def read(tail: str, item: str) -> list[Record]:
-    """Every run that can be read, each token once, in the order of the file."""
+class Word(Value):
+    """What a person said to an item that waited for approval, and the run it stands with (None: with none)."""
+
+    kind: str
+    token: int | None
+    actor: str
+    at: int
+    comment: str | None
+
+
+def read(tail: str, item: str) -> tuple[list[Record], tuple[Word, ...]]:
+    """Every run that can be read, each token once, in the order of the file; and what people said to them."""
+    if not tail.strip():
+        return [], ()
     lines = tail.split("\n")
     found: dict[int, Record] = {}
-    for block in _blocks(lines):
-        record = _record(lines, block, item)
+    words: list[Word] = []
+    first = len(lines)
+    for block in blocks(lines):
+        first = min(first, block.start)
+        record = read_block(lines, block, item)
         if record is not None:
             found.setdefault(record.run.token, record)
-    return list(found.values())
+            behind = max(block.completion, block.progress, block.fence[1] if block.fence else 0)
+            words += _words(lines[behind : block.stop], record.run.token)
+    return list(found.values()), (*_words(lines[:first], None), *words)
 
 
-def write(tail: str, steps: Sequence[Step], next_state: str) -> str:
-    """The blocks with what these steps tell of runs; the last of them led to `next_state`."""
-    lines = tail.split("\n")
-    for step in steps:
-        event = step.event
-        if event.kind == "claimed" and step.run is not None:
-            _block_of(lines, step.run)
-        elif event.kind == "progress" and step.claim is not None:
-            _add_note(lines, step.claim, event)
-        elif step.run is not None:
-            state = next_state if step is steps[-1] or step.item.status == steps[-1].item.status else None
-            _end(lines, step.run, state or folder(event.status))
-        elif event.kind in SAID:
-            _add_word(lines, event)
-    return "\n".join(lines)
+def has_marker(text: str) -> bool:
+    return MARKER in text and any(is_marker(line) for line in text.split("\n"))
 
 
-def tells(step: Step) -> bool:
-    """Whether a step is about a run, and so to be read in its block."""
-    return step.run is not None or step.event.kind in ("progress", *SAID)
+def is_marker(line: str) -> bool:
+    return line.startswith(MARKER) and line.rstrip() == MARKER
 
 
-def folder(status: str) -> str:
-    """The name of the folder in which items of a status lie."""
-    return "Needs_Action" if status == "ready" else "_".join(word.capitalize() for word in status.split("_"))
+def find(lines: list[str], token: int) -> Block | None:
+    """The block of a run."""
+    for block in blocks(lines):
+        run = _begun(lines[block.start : block.stop], "")
+        if run is not None and run.token == token:
+            return block
+    return None
 
 
-def _blocks(lines: list[str]) -> Iterator[Block]:
+def blocks(lines: list[str]) -> Iterator[Block]:
     """The blocks in order. What stands within the fence of a draft is never a heading."""
     fences = _fences(lines)
     block: Block | None = None
@@ -161,20 +168,26 @@ def _fence_after(lines: list[str], at: int, fences: dict[str, list[int]]) -> tup
     return (at, closing[after]) if after < len(closing) else None
 
 
-def _record(lines: list[str], block: Block, item: str) -> Record | None:
+def read_block(lines: list[str], block: Block, item: str) -> Record | None:
+    """The run of a block; None if it is not one of ours."""
     own = lines[block.start : block.stop]
     if own[0].endswith("\r"):
         own = [line.removesuffix("\r") for line in own]
-    block = block.replace(
-        start=0,
-        stop=len(own),
-        progress=block.progress - block.start if block.progress >= 0 else -1,
-        completion=block.completion - block.start if block.completion >= 0 else -1,
-        fence=None if block.fence is None else (block.fence[0] - block.start, block.fence[1] - block.start),
-    )
+    run = _begun(own, item)
+    if run is None:
+        return None
+    if block.completion >= 0:
+        run = _completed(run, _fields(own, block.completion + 1 - block.start))
+    if block.fence is not None:
+        run = run.replace(draft=_draft(own, block.fence[0] - block.start, block.fence[1] - block.start))
+    return Record(run=run, notes=tuple(_notes(own, block)))
+
+
+def _begun(lines: list[str], item: str) -> Run | None:
+    """The run as the lines below its heading tell it."""
+    head = _fields(lines, 1)
     try:
-        head = _fields(own, 1)
-        run = Run(
+        return Run(
             item=item,
             token=check.whole(int(head["Token"]), "token", low=1, high=check.TOKEN_MAX),
             session=check.session_id(head["Session"]),
@@ -183,11 +196,6 @@ def _record(lines: list[str], block: Block, item: str) -> Record | None:
         )
     except (KeyError, ValueError, Invalid):
         return None
-    if block.completion >= 0:
-        run = _completed(run, _fields(own, block.completion + 1))
-    if block.fence is not None:
-        run = run.replace(draft=_draft(own, *block.fence))
-    return Record(run=run, notes=tuple(_notes(own, block)))
 
 
 def _completed(run: Run, fields: dict[str, str]) -> Run:
@@ -218,43 +226,51 @@ def _draft(lines: list[str], opening: int, closing: int) -> str:
     return text
 
 
-def _notes(lines: list[str], block: Block) -> Iterator[Note]:
-    for start, stop in _note_lines(lines, block):
-        found = _NOTE.fullmatch(lines[start])
+def _notes(own: list[str], block: Block) -> Iterator[Note]:
+    for start, stop, at in note_lines(own, block.progress - block.start if block.progress >= 0 else len(own), len(own)):
+        found = _NOTE.fullmatch(own[start])
         assert found is not None
-        said = [found[2] or "", *(line[2:] for line in lines[start + 1 : stop])]
-        meta = _META.fullmatch(said[-1]) if len(said) > 1 else None
-        if meta is not None and isinstance(about := json_value(meta[1], None), dict):
-            yield Note(at=when.parse_instant(found[1]), note="\n".join(said[:-1]), meta=about)
+        said = [found[2] or "", *(line[2:] for line in own[start + 1 : stop])]
+        meta = META.fullmatch(said[-1]) if len(said) > 1 else None
+        about = None if meta is None else json_value(meta[1], None)
+        if isinstance(about, dict):
+            yield Note(at=at, note="\n".join(said[:-1]), meta=about)
         else:
-            yield Note(at=when.parse_instant(found[1]), note="\n".join(said))
+            yield Note(at=at, note="\n".join(said))
 
 
-def _note_lines(lines: list[str], block: Block) -> Iterator[tuple[int, int]]:
-    """The lines of each note under the heading of progress, up to the next heading."""
-    if block.progress < 0:
-        return
-    at = block.progress + 1
-    while at < block.stop and not lines[at].startswith("#"):
-        if not _is_note(lines[at]):
-            at += 1
-            continue
-        stop = at + 1
-        while stop < block.stop and lines[stop].startswith("  "):
-            stop += 1
-        yield at, stop
-        at = stop
+def note_lines(lines: list[str], progress: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """The lines of each note from the heading of progress to the next heading, and when it was told."""
+    begin = progress + 1
+    while begin < stop and not lines[begin].startswith("#"):
+        at, end = _note_at(lines[begin]), begin + 1
+        if at is not None:
+            while end < stop and lines[end].startswith("  "):
+                end += 1
+            yield begin, end, at
+        begin = end
 
 
-def _is_note(line: str) -> bool:
+def _note_at(line: str) -> int | None:
+    """When a note was told; None if the line does not begin one."""
     found = _NOTE.fullmatch(line)
-    if found is None:
-        return False
     try:
-        when.parse_instant(found[1])
+        return None if found is None else _instant(found[1])
     except Invalid:
-        return False
-    return True
+        return None
+
+
+def _words(lines: list[str], token: int | None) -> Iterator[Word]:
+    for line in lines:
+        found = _WORD.fullmatch(line.removesuffix("\r")) if line.startswith("**") else None
+        if found is None or found[1] not in KINDS:
+            continue
+        try:
+            at = _instant(found[3])
+        except Invalid:
+            continue
+        comment = None if found[4] is None else _said(found[4].strip())
+        yield Word(kind=KINDS[found[1]], token=token, actor=_said(found[2]), at=at, comment=comment)
 
 
 def _fields(lines: Sequence[str], at: int) -> dict[str, str]:
@@ -285,135 +301,3 @@ def _object(text: str | None) -> dict[str, Any]:
         return check.json_object(value, "links")
     except Invalid:
         return {}
-
-
-def _block_of(lines: list[str], run: Run | Claim) -> Block:
-    """The block of a run; one is begun at the end if there is none, or none any more."""
-    block = _find(lines, run.token)
-    if block is not None:
-        return block
-    started_at = run.started_at if isinstance(run, Run) else run.claimed_at
-    _insert(
-        lines,
-        len(lines),
-        f"{HEADING}{run.item}",
-        "",
-        f"**Claimed By**: {run.agent}",
-        f"**Claimed At**: {when.iso(started_at)}",
-        f"**Status**: {PROCESSING}",
-        f"**Session**: {run.session}",
-        f"**Token**: {run.token}",
-        "",
-        PROGRESS,
-        "",
-        HINT,
-    )
-    return list(_blocks(lines))[-1]
-
-
-def _find(lines: list[str], token: int) -> Block | None:
-    for block in _blocks(lines):
-        record = _record(lines, block, "")
-        if record is not None and record.run.token == token:
-            return block
-    return None
-
-
-def _add_note(lines: list[str], claim: Claim, event: Event) -> None:
-    block = _block_of(lines, claim)
-    first, *more = str(event.data["note"]).split("\n")
-    meta = event.data.get("meta") or {}
-    if meta or (more and _META.fullmatch(more[-1])):
-        about = json(meta).replace(">", "\\u003e")
-        more.append(f"<!-- meta: {about} -->")
-    at, new = _end_of_notes(lines, block), [f"- {when.iso(event.at)}: {first}", *(f"  {line}" for line in more)]
-    lines[at:at] = _as_in(lines, block, new) if at < len(lines) else [*new, ""]
-
-
-def _end_of_notes(lines: list[str], block: Block) -> int:
-    """Behind the last note, or where the first one belongs."""
-    notes = list(_note_lines(lines, block))
-    if notes:
-        return notes[-1][1]
-    if block.progress < 0:
-        _insert(lines, block.stop, PROGRESS, "", HINT, like=block)
-        return _end_of_notes(lines, next(one for one in _blocks(lines) if one.start == block.start))
-    hint = next((at for at in range(block.progress, block.stop) if lines[at].rstrip() == HINT), None)
-    return block.progress + 1 if hint is None else hint + 1
-
-
-def _end(lines: list[str], run: Run, next_state: str) -> None:
-    """The end of a run in its block: its draft, if there is one that does not stand there yet, and its completion."""
-    assert run.ended_at is not None
-    assert run.outcome is not None
-    block = _block_of(lines, run)
-    before = _record(lines, block, run.item)
-    if before is not None and before.run == run:
-        return
-    for at in range(block.start, block.progress if block.progress > 0 else block.stop):
-        if lines[at].startswith("**Status**:"):
-            lines[at : at + 1] = _as_in(lines, block, [f"**Status**: {run.outcome}"])
-            break
-    new = []
-    if run.draft is not None and (before is None or before.run.draft != run.draft):
-        new = [DRAFT, "", *_fenced(run.draft), ""]
-    new += [
-        COMPLETION,
-        "",
-        f"**Completed At**: {when.iso(run.ended_at)}",
-        f"**Duration**: {(run.ended_at - run.started_at) / 1000:.15g}",
-        f"**Result**: {RESULTS.get(run.outcome, 'failure')}",
-        f"**Next State**: {next_state}",
-        f"**Outcome**: {run.outcome}",
-    ]
-    if run.reason is not None:
-        new.append(f"**Reason**: {_one_line(run.reason)}")
-    new += [f"**{name}**: {json(data)}" for name, data in (("Links", run.links), ("Cost", run.cost)) if data]
-    _insert(lines, block.stop, *new, like=block)
-
-
-def _add_word(lines: list[str], event: Event) -> None:
-    """What a person said to a draft, below the run that it is of."""
-    comment = event.data.get("comment", event.data.get("reason"))
-    word = f"**{SAID[event.kind]}**: {_one_line(event.actor)} {when.iso(event.at)}"
-    if comment is not None:
-        word += f": {_one_line(comment)}"
-    block = _find(lines, event.data.get("draft_token") or event.token)
-    _insert(lines, len(lines) if block is None else block.stop, word, like=block)
-
-
-def _insert(lines: list[str], stop: int, *new: str, like: Block | None = None) -> None:
-    """New lines before `stop`, an empty line behind the last one before it that is not empty."""
-    at = stop
-    while at and lines[at - 1] in ("", "\r"):
-        at -= 1
-    after = [] if at < len(lines) else [""]
-    lines[at:at] = [*_as_in(lines, like, ["", *new]), *after]
-
-
-def _as_in(lines: list[str], block: Block | None, new: list[str]) -> list[str]:
-    """New lines with the line ends of the block they go into."""
-    windows = block is not None and lines[block.start].endswith("\r")
-    return [line + "\r" for line in new] if windows else new
-
-
-def _fenced(draft: str) -> list[str]:
-    """A draft in a fence that nothing in it can close. One that would be taken for our marker is written as JSON."""
-    as_json = has_marker(draft)
-    text = json(draft) if as_json else draft
-    fence = "`" * (max([2, *map(len, _BACKTICKS.findall(text))]) + 1)
-    return [fence + ("json" if as_json else ""), *text.split("\n"), fence]
-
-
-def has_marker(text: str) -> bool:
-    return MARKER in text and any(is_marker(line) for line in text.split("\n"))
-
-
-def is_marker(line: str) -> bool:
-    return line.startswith(MARKER) and line.rstrip() == MARKER
-
-
-def _one_line(text: str) -> str:
-    """Text as the rest of a line: as it is, or, where it would not come back so, as JSON."""
-    plain = text and text == text.strip() and "\n" not in text and "\r" not in text and not text.startswith('"')
-    return text if plain else json(text)

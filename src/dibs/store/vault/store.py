@@ -16,10 +16,11 @@ from dibs.errors import StoreUnavailable, StoreUnusable
 from dibs.store.contract import Watch
 from dibs.store.sqlite.store import SqliteStore, system_clock
 from dibs.store.tables import archive
-from dibs.store.vault import catalog
-from dibs.store.vault.adopting import Adopting, differs
-from dibs.store.vault.disk import Disk, Raced
+from dibs.store.vault import catalog, taskfile
+from dibs.store.vault.adopting import Adopting
+from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
 from dibs.store.vault.folders import AT_FIRST, FOLDERS
+from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
 from dibs.store.vault.writing import Writing
 
@@ -42,6 +43,7 @@ HIDDEN = ".dibs"
 INDEX = "vault.db"
 #: How soon a file that was moved by hand is noticed by who waits.
 LOOK_SECONDS = 0.5
+LATE_LOOK_SECONDS = 1.0
 #: How often one write is decided anew because somebody was faster at a file.
 RACES_MAX = 50
 
@@ -74,7 +76,7 @@ class VaultStore(SqliteStore):
     def look(self) -> None:
         """Adopt what was done to the files, if anything was. Reading goes on even where that cannot be written down."""
         try:
-            if differs(self._disk.glance()[0], super().read(_known)):
+            if super().read(lambda t: _differs(t, self._disk.glance()[0])):
                 self.write(lambda t: None)
         except StoreUnavailable:
             pass
@@ -85,6 +87,27 @@ class VaultStore(SqliteStore):
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
         self.look()
         yield from super().export()
+
+    def _restored(self, connection: apsw.Connection) -> None:
+        """The files follow the board for once: it was brought back for what they say now to be forgotten."""
+        seen, _ = self._disk.scan()
+        connection.execute("BEGIN IMMEDIATE")
+        t = self._transaction(connection, writable=True)
+        t.files("forget_files")
+        for path, stamp in seen.items():
+            self._claim_for_its_item(t, path, stamp)
+        self._steps, self._stale = [], {item for (item,) in t.files("item_ids")}
+        t.close()
+        self._commit(connection, whole=True)
+
+    def _claim_for_its_item(self, t: VaultTransaction, path: str, stamp: Stamp) -> None:
+        """Which item a file is of; what cannot be told is left to the next look, and a second one is set aside."""
+        try:
+            item = taskfile.read(self._disk.read(path)[0].decode(), path.rpartition("/")[2]).id
+        except (FileNotFoundError, UnicodeDecodeError, Unfit, taskfile.Unreadable):
+            return
+        if catalog.entry_of(t, item) is None:
+            catalog.put(t, catalog.Entry(path=path, item=item, stamp=stamp))
 
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
         def load(t: Transaction) -> int:
@@ -101,16 +124,18 @@ class VaultStore(SqliteStore):
         seen, unfit = self._disk.glance()
         known = super().read(_known)
         found = [(f"{path}: {why}", "it is left alone; mend it, or move it elsewhere") for path, why in unfit.items()]
-        found += [
-            (f"{entry.path}: {entry.problem}", "mend the file; it is looked at again when it changes")
-            for entry in known.values()
-            if entry.problem is not None
-        ]
+        for entry in known.values():
+            if entry.problem is not None:
+                found.append((f"{entry.path}: {entry.problem}", "mend the file; it is looked at when it changes"))
+            elif entry.remark is not None:
+                found.append((f"{entry.path}: {entry.remark}", "the item is as it was without that; mend the file"))
         names: dict[str, str] = {}
         for path in sorted(seen):
             other = names.setdefault(path.rpartition("/")[2].lower(), path)
             if other.rpartition("/")[2] != path.rpartition("/")[2]:
-                found.append((f"{other} and {path} differ by case only", "name one anew: to some machines they are one"))
+                found.append(
+                    (f"{other} and {path} differ by case only", "name one anew: to some machines they are one")
+                )
         return tuple(found)
 
     def watch(self, *, session: str | None = None) -> Watch:
@@ -141,22 +166,36 @@ class VaultStore(SqliteStore):
 
     def _catch_up(self, connection: apsw.Connection) -> None:
         """Adopt what was done to the files since somebody last looked, in a transaction of its own."""
-        seen, unfit = self._disk.scan()
-        known = catalog.entries(connection.execute(STATEMENTS["files"]).fetchall())
-        if not differs(seen, known):
-            return
+        self._look_for_late_saves()
+        seen, _ = self._disk.scan()
         connection.execute("BEGIN IMMEDIATE")
         t = self._transaction(connection, writable=True)
-        Adopting(t, self._disk, seen, known).adopt()
-        self._steps, self._stale = t.steps, t.stale
-        t.close()
-        self._commit(connection)
+        if _differs(t, seen):
+            known = _known(t)
+            if bring_in_copies(self._disk, seen, known, t.now):
+                raise Raced("a save came to where a file lay before")
+            self._steps, self._stale = Adopting(t, self._disk, seen, known).adopt(), t.stale
+            t.close()
+            self._commit(connection)
+            self._bell.ring()
         self._finish(connection)
-        self._bell.ring()
 
-    def _commit(self, connection: apsw.Connection) -> None:
+    def _look_for_late_saves(self) -> None:
+        """Now and then, by whoever comes: there may be thousands of files to look at."""
+        mark = os.path.join(self.root, HIDDEN, "late-saves-looked-for")
+        now = time.time()
+        try:
+            recently = 0 <= now - os.stat(mark).st_mtime < LATE_LOOK_SECONDS
+        except FileNotFoundError:
+            recently = False
+        if not recently:
+            with open(mark, "w", encoding="utf-8"):
+                os.utime(mark)
+            bring_in_late_saves(self._disk)
+
+    def _commit(self, connection: apsw.Connection, *, whole: bool = False) -> None:
         t = self._transaction(connection, writable=True)
-        writing = Writing(t, self._disk)
+        writing = Writing(t, self._disk, whole=whole)
         try:
             writing.write(self._steps, self._stale)
             writing.archive()
@@ -216,6 +255,12 @@ def _is_at(known: os.stat_result, path: str) -> bool:
     except FileNotFoundError:
         return False
     return (found.st_dev, found.st_ino) == (known.st_dev, known.st_ino)
+
+
+def _differs(t: Transaction, seen: dict[str, Stamp]) -> bool:
+    """Whether there is anything to adopt."""
+    assert isinstance(t, VaultTransaction)
+    return catalog.stamps(t.files("stamps")) != seen or bool(t.files("any_gone")[0][0])
 
 
 def _known(t: Transaction) -> dict[str, catalog.Entry]:

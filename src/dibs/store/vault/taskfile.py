@@ -11,9 +11,10 @@ from dibs import check, when
 from dibs.errors import Invalid
 from dibs.model import Claim, Item, NewItem, Note, Run
 from dibs.rules.items import CONTENT
-from dibs.store.vault import frontmatter, humanpart, runblocks
+from dibs.store.vault import facts, frontmatter, humanpart, runblocks, runwriting
+from dibs.store.vault.facts import Facts
 from dibs.store.vault.frontmatter import FACTS, FrontMatter
-from dibs.store.vault.runblocks import MARKER
+from dibs.store.vault.runblocks import MARKER, Word
 from dibs.store.vault.yamltext import Unreadable
 from dibs.value import Value
 
@@ -25,36 +26,20 @@ if TYPE_CHECKING:
     from dibs.rules.decision import Step
     from dibs.store.vault.frontmatter import Chunk
 
-__all__ = ["Facts", "Task", "Unreadable", "id_of", "read", "write"]
+__all__ = ["Facts", "Task", "Unreadable", "Word", "id_of", "read", "write"]
 
 SUFFIX = ".md"
 #: A sign that some editors put before everything else.
 BYTE_ORDER_MARK = "\ufeff"
 LISTS = ("labels", "depends_on", "resources")
 TEXTS = ("id", "title", "project", "type", "action", "phase", "not_before")
-COUNTS = ("attempts", "strikes", "failures")
-CLAIM = ("token", "session", "agent", "claimed_at", "expires_at", "deadline_at", "ttl_seconds")
 YES_AND_NO = {"yes": True, "on": True, "no": False, "off": False}
 DEFAULTS = {name: NewItem._defaults[name] for name in CONTENT if name != "title"}
 
 
-class Facts(Value):
-    """What dibs itself knows of an item, as its file says it."""
-
-    token: int
-    attempts: int
-    strikes: int
-    failures: int
-    created_by: str
-    created_at: int
-    needs_approval: bool
-    approved: bool
-    approval: dict[str, Any] | None
-    claim: Claim | None
-
-
 class Task(Value):
-    """A file's words. `content` has every field of NewItem but its id, `notes` are those of each run, by its token."""
+    """What a file says. `content` has every field of NewItem but its id; `notes` are those of each run, by its token;
+    `words` are what people said to drafts."""
 
     name: str
     id: str
@@ -63,6 +48,7 @@ class Task(Value):
     runs: tuple[Run, ...]
     findings: tuple[str, ...]
     notes: dict[int, tuple[Note, ...]] = {}
+    words: tuple[Word, ...] = ()
 
 
 def read(text: str, name: str) -> Task:
@@ -77,18 +63,34 @@ def write(
     steps: Sequence[Step],
     next_state: str,
     approval: dict[str, Any] | None = None,
+    whole: bool = False,
 ) -> str:
     """The text of the file after `steps`, which made `item` and `claim` of what it said and led to the folder
-    `next_state`; without a text, that of a new file."""
+    `next_state`; without a text, that of a new file. `whole`: every field is to say what the item says."""
     parts = _Parts("" if text is None else text)
     if text is None:
-        parts.human = humanpart.made(item.title, item.body).render()
-    _write_content(parts, name, item, _touched(steps, new=text is None))
-    parts.front.set(FACTS, frontmatter.json(_facts_of(item, claim, approval)))
-    if any(map(runblocks.tells, steps)):
-        parts.tail = runblocks.write(parts.tail, steps, next_state)
+        parts.rewrite(humanpart.made(item.title, item.body).render())
+    _write_content(parts, name, item, _touched(steps, new=whole or text is None))
+    parts.front.set(FACTS, frontmatter.json(facts.told(item, claim, approval)))
+    if any(map(runwriting.tells, steps)):
+        parts.tail = runwriting.write(parts.tail, steps, next_state)
         parts.need_marker()
+    if parts.front.by_yaml:
+        # An anchor may have stood in what was replaced.
+        frontmatter.split(parts.front.render())
     return parts.render()
+
+
+def rebased(saved: str, current: str) -> str:
+    """What a person saved, with what dibs has written since: its facts, and the blocks of runs."""
+    theirs, ours = _Parts(saved), _Parts(current)
+    facts = ours.front.get(FACTS)
+    if facts is None:
+        theirs.front.remove(FACTS)
+    else:
+        theirs.front.set(FACTS, frontmatter.json(facts.value))
+    theirs.marker, theirs.tail = ours.marker, ours.tail
+    return theirs.render()
 
 
 def id_of(name: str) -> str:
@@ -162,15 +164,16 @@ def _task(parts: _Parts, name: str) -> Task:
     except Invalid as error:
         raise Unreadable(str(error)) from error
     item = _value(parts.front, "id", findings) or id_of(name)
-    records = runblocks.read(parts.tail, item)
+    records, words = runblocks.read(parts.tail, item)
     return Task(
         name=name,
         id=item,
         content={key: content[key] for key in CONTENT},
-        facts=_facts(parts.front.get(FACTS), item, findings),
+        facts=facts.read(parts.front.get(FACTS), item, findings),
         runs=tuple(record.run for record in records),
         findings=tuple(findings),
         notes={record.run.token: record.notes for record in records if record.notes},
+        words=words,
     )
 
 
@@ -209,72 +212,6 @@ def _given(key: str, chunk: Chunk) -> Any:
     if key == "needs_approval" and isinstance(value, str):
         return YES_AND_NO.get(value.lower(), value)
     return value
-
-
-def _facts(chunk: Chunk | None, item: str, findings: list[str]) -> Facts | None:
-    if chunk is None:
-        return None
-    try:
-        said = check.json_object(chunk.value, FACTS)
-        return Facts(
-            token=_count(said, "token"),
-            **{name: _count(said, name) for name in COUNTS},
-            created_by=check.text(said.get("created_by"), "created_by"),
-            created_at=_count(said, "created_at", None),
-            needs_approval=check.flag(said.get("needs_approval", False), "needs_approval"),
-            approved=check.flag(said.get("approved", False), "approved"),
-            approval=_approval(said.get("approval")),
-            claim=_claim(said.get("claim"), item),
-        )
-    except Invalid as error:
-        findings.append(f"{FACTS}: {error}")
-        return None
-
-
-def _approval(said: Any) -> dict[str, Any] | None:
-    if said is None:
-        return None
-    said = check.json_object(said, "approval")
-    return {
-        "actor": check.text(said.get("actor"), "actor"),
-        "at": _count(said, "at", None),
-        "comment": check.optional_text(said.get("comment"), "comment"),
-        "token": check.token(said.get("token")),
-    }
-
-
-def _claim(said: Any, item: str) -> Claim | None:
-    if said is None:
-        return None
-    said = check.json_object(said, "claim")
-    claimed_at = _count(said, "claimed_at", None)
-    return Claim(
-        item=item,
-        token=_count(said, "token", None),
-        session=check.session_id(said.get("session")),
-        agent=check.agent_name(said.get("agent")),
-        claimed_at=claimed_at,
-        renewed_at=claimed_at,
-        expires_at=_count(said, "expires_at", None),
-        deadline_at=_count(said, "deadline_at", None),
-        ttl_seconds=check.number(said.get("ttl_seconds"), "ttl_seconds", low=0, high=1e9),
-    )
-
-
-def _count(said: dict[str, Any], name: str, otherwise: int | None = 0) -> int:
-    return check.whole(said.get(name, otherwise), name, low=0, high=check.TOKEN_MAX)
-
-
-def _facts_of(item: Item, claim: Claim | None, approval: dict[str, Any] | None) -> dict[str, Any]:
-    facts: dict[str, Any] = {"token": item.token}
-    facts |= {name: getattr(item, name) for name in COUNTS if getattr(item, name)}
-    facts |= {"created_by": item.created_by, "created_at": item.created_at}
-    facts |= {name: True for name in ("needs_approval", "approved") if getattr(item, name)}
-    if approval is not None:
-        facts["approval"] = approval
-    if claim is not None:
-        facts["claim"] = {name: getattr(claim, name) for name in CLAIM}
-    return facts
 
 
 def _touched(steps: Sequence[Step], *, new: bool) -> set[str]:
@@ -324,7 +261,7 @@ def _write_human(parts: _Parts, name: str, item: Item, touched: set[str]) -> Non
     if ((said or again.title or _stem_title(name)), again.body) != (title, body):
         parts.front.set("title", frontmatter.scalar(title))
         human = humanpart.Human(body=body)
-    if human.render() != parts.human or runblocks.has_marker(human.render()):
+    if human.render() != parts.human:
         parts.rewrite(human.render())
 
 

@@ -30,9 +30,10 @@ SILENT = frozenset({"claimable", "offered", "offer_lapsed"})
 class Writing:
     """What becomes of the files. `t` is a transaction that has all the steps behind it and is about to commit."""
 
-    def __init__(self, t: VaultTransaction, disk: Disk) -> None:
+    def __init__(self, t: VaultTransaction, disk: Disk, *, whole: bool = False) -> None:
         self.t = t
         self.disk = disk
+        self.whole = whole
         self._back: list[Callable[[], None]] = []
         self._written: list[Entry] = []
 
@@ -49,7 +50,8 @@ class Writing:
             stamp = self.disk.stamp(entry.path)
             if stamp is None:
                 raise Raced(entry.path)
-            catalog.put(self.t, entry.replace(stamp=stamp))
+            # What was not heeded may be by now: it is looked at again.
+            catalog.put(self.t, entry.replace(stamp=stamp if entry.remark is None else UNSEEN))
 
     def archive(self) -> None:
         """Put away the files of items that were pruned."""
@@ -97,7 +99,14 @@ class Writing:
             else:
                 self._move(entry.path, path)
                 self._exchange(path, new, was)
-        self._written.append(Entry(path=path, item=id, stamp=UNSEEN))
+        self._written.append(self._after(entry, path, id))
+
+    def _after(self, entry: Entry | None, path: str, id: str) -> Entry:
+        if entry is None:
+            return Entry(path=path, item=id, stamp=UNSEEN)
+        if path == entry.path:
+            return entry
+        return entry.replace(path=path, was_at=entry.path, moved_at=self.t.now)
 
     def _as_known(self, entry: Entry) -> bytes:
         """The text of a file, if it is as the decision took it to be."""
@@ -124,6 +133,7 @@ class Writing:
             steps,
             next_state=folder.partition("/")[0],
             approval=_approval(self.t.approval(item)),
+            whole=self.whole,
         ).encode()
 
     def _create(self, path: str, data: bytes) -> None:
@@ -160,4 +170,3 @@ def _approval(approval: Approval | None) -> dict[str, Any] | None:
         return None
     token = None if approval.run is None else approval.run.token
     return {"actor": approval.actor, "at": approval.at, "comment": approval.comment, "token": token}
-
