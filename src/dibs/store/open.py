@@ -34,7 +34,7 @@ def open_store(url: str, settings: Settings, *, create: bool = False, lean: bool
     if kind == VAULT:
         from dibs.store.vault.store import VaultStore
 
-        return VaultStore(place, settings, create=create)
+        return VaultStore(place, settings, create=create, lean=lean)
     from dibs.store.sqlite.store import SqliteStore
 
     return SqliteStore(place, settings, create=create)

@@ -22,6 +22,9 @@ SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at, wa
 -- name: stamps
 SELECT path, inode, size, mtime_ns, ctime_ns FROM vault_files
 
+-- name: stamp
+SELECT inode, size, mtime_ns, ctime_ns FROM vault_files WHERE path = :path
+
 -- name: any_gone
 SELECT EXISTS (SELECT 1 FROM vault_files WHERE gone_at IS NOT NULL)
 

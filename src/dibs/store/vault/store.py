@@ -19,6 +19,7 @@ from dibs.store.tables import archive
 from dibs.store.vault import catalog, taskfile
 from dibs.store.vault.adopting import Adopting
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
+from dibs.store.vault.eyes import Blind, Eyes
 from dibs.store.vault.folders import AT_FIRST, FOLDERS
 from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
@@ -55,7 +56,13 @@ def is_vault(root: str) -> bool:
 
 class VaultStore(SqliteStore):
     def __init__(
-        self, root: str, settings: Settings, *, create: bool = False, clock: Callable[[], int] = system_clock
+        self,
+        root: str,
+        settings: Settings,
+        *,
+        create: bool = False,
+        lean: bool = False,
+        clock: Callable[[], int] = system_clock,
     ) -> None:
         self.root = os.path.realpath(root)
         if create:
@@ -66,6 +73,10 @@ class VaultStore(SqliteStore):
         self._disk = Disk(self.root)
         self._steps: list[Step] = []
         self._stale: set[str] = set()
+        #: Files that may not be as the index knows them; None: any.
+        self._doubtful: set[str] | None = None
+        self._eyes: Eyes | None = None
+        self._watchful = not lean
         _hide(os.path.join(self.root, HIDDEN))
         super().__init__(os.path.join(self.root, HIDDEN, INDEX), settings, create=True, clock=clock)
 
@@ -76,7 +87,7 @@ class VaultStore(SqliteStore):
     def look(self) -> None:
         """Adopt what was done to the files, if anything was. Reading goes on even where that cannot be written down."""
         try:
-            if super().read(lambda t: _differs(t, self._disk.glance()[0])):
+            if super().read(lambda t: self._is_doubtful(t) and _differs(t, self._disk.glance()[0])):
                 self.write(lambda t: None)
         except StoreUnavailable:
             pass
@@ -141,6 +152,12 @@ class VaultStore(SqliteStore):
     def watch(self, *, session: str | None = None) -> Watch:
         return VaultWatch(super().watch(session=session), self)
 
+    def close(self) -> None:
+        super().close()
+        if self._eyes is not None:
+            self._eyes.close()
+        self._disk.close()
+
     # One write
 
     def _transact(self, connection: apsw.Connection, pieces: list[Piece]) -> None:
@@ -167,9 +184,12 @@ class VaultStore(SqliteStore):
     def _catch_up(self, connection: apsw.Connection) -> None:
         """Adopt what was done to the files since somebody last looked, in a transaction of its own."""
         self._look_for_late_saves()
-        seen, _ = self._disk.scan()
         connection.execute("BEGIN IMMEDIATE")
         t = self._transaction(connection, writable=True)
+        if not self._is_doubtful(t):
+            self._finish(connection)
+            return
+        seen, _ = self._disk.scan()
         if _differs(t, seen):
             known = _known(t)
             if bring_in_copies(self._disk, seen, known, t.now):
@@ -178,7 +198,36 @@ class VaultStore(SqliteStore):
             t.close()
             self._commit(connection)
             self._bell.ring()
+        if self._eyes is not None:
+            self._doubtful = set()
         self._finish(connection)
+
+    def _is_doubtful(self, t: Transaction) -> bool:
+        """Whether a look at all files is needed: not, if those that were touched are as the index knows them."""
+        told = self._told()
+        if told is None or self._doubtful is None:
+            self._doubtful = None
+            return True
+        self._doubtful |= told
+        assert isinstance(t, VaultTransaction)
+        known = {path: tuple(row[0]) for path in self._doubtful if (row := t.files("stamp", path=path))}
+        seen = {path: stamp for path in self._doubtful if (stamp := self._disk.stamp(path)) is not None}
+        if known != seen or t.files("any_gone")[0][0]:
+            return True
+        self._doubtful = set()
+        return False
+
+    def _told(self) -> set[str] | None:
+        """What the kernel tells of, for a process that stays."""
+        if not self._watchful:
+            return None
+        try:
+            if self._eyes is None or not self._eyes.is_ours():
+                self._eyes = Eyes(self.root)
+            return self._eyes.changed()
+        except Blind:
+            self._watchful, self._eyes = False, None
+            return None
 
     def _look_for_late_saves(self) -> None:
         """Now and then, by whoever comes: there may be thousands of files to look at."""
