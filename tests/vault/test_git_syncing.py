@@ -60,7 +60,7 @@ def test_a_claim_is_confirmed_by_one_push(two: Two) -> None:
     assert "In_Progress/alice/x.md" in on_hub(two.folder)
     assert "Needs_Action/x.md" not in on_hub(two.folder)
     told = two.sync_b.sync()
-    assert told.news == ("x.md",)
+    assert told.news == ("x",)
     assert files(two.b) == files(two.a)
     assert two.clean()
 
@@ -75,7 +75,7 @@ def test_of_two_claims_one_is_confirmed_and_the_other_is_told(two: Two) -> None:
     move(two.b, "In_Progress/bob/x.md", "Needs_Action/x.md")
     told = two.sync_b.prepare()
     assert told is not None
-    assert told.news == ("x.md",)
+    assert told.news == ("x",)
     assert files(two.b) == files(two.a)
 
 
@@ -245,15 +245,15 @@ def test_the_same_files_edited_while_they_are_brought(two: Two, monkeypatch: pyt
     """A save in the very moment in which the remote's text is put there: both are there in the end."""
     put(two.a, "Needs_Action/x.md", BODY.replace("first", "FIRST"))
     two.sync_a.sync()
-    plain = type(two.sync_b._files).exchange
+    plain = type(two.sync_b.files).exchange
     saves = iter([BODY.replace("third", "THIRD")])
 
     def save_first(self: object, path: str, data: bytes, was: bytes) -> None:
         for text in saves:
             put(two.b, path, text)
-        plain(two.sync_b._files, path, data, was)
+        plain(two.sync_b.files, path, data, was)
 
-    monkeypatch.setattr(type(two.sync_b._files), "exchange", save_first)
+    monkeypatch.setattr(type(two.sync_b.files), "exchange", save_first)
     two.sync_b.sync()
     assert files(two.b)["Needs_Action/x.md"] == BODY.replace("first", "FIRST").replace("third", "THIRD")
 

@@ -13,6 +13,7 @@ import time
 from contextlib import contextmanager
 
 from dibs.errors import StoreUnavailable
+from dibs.model import Synced
 from dibs.store.vault import repository as repositories
 from dibs.store.vault.applying import Applying
 from dibs.store.vault.disk import Raced
@@ -44,16 +45,6 @@ PAUSE_SECONDS_MAX = 1.0
 NAMES_MAX = 10
 
 
-class Synced(Value):
-    """What a sync did: tasks that the remote changed, commit that it has now, what was kept apart or left alone."""
-
-    commit: str | None = None
-    news: tuple[str, ...] = ()
-    pushed: bool = False
-    conflicts: tuple[str, ...] = ()
-    findings: tuple[str, ...] = ()
-
-
 class _View(Value):
     """The work tree, beside what it began with. `held` are paths that stand in the tree and are not on disk."""
 
@@ -70,14 +61,14 @@ def find(root: str) -> Sync | None:
 class Sync:
     def __init__(self, root: str, repository: Repository) -> None:
         self._repository = repository
-        self._files = Files(root)
+        self.files = Files(root)
         self._index = GitIndex(repository.git, repository.git_dir)
-        self._worktree = WorkTree(self._files, repository.git, root, repository.algorithm)
+        self._worktree = WorkTree(self.files, repository.git, root, repository.algorithm)
         self._rejections = 0
         self._behind = False
 
     def close(self) -> None:
-        self._files.close()
+        self.files.close()
 
     def prepare(self) -> Synced | None:
         """Before something is decided: bring the remote's changes, if it is known that there are some."""
@@ -174,7 +165,7 @@ class Sync:
         bases = [repository.listing(commit) for commit in self._bases(refs)]
         view = self._look(refs, bases[0] if bases else repositories.EMPTY)
         merged = merge([base.files for base in bases], view.tree, theirs.files)
-        applying = Applying(self._files, repository, self._worktree, view.held)
+        applying = Applying(self.files, repository, self._worktree, view.held)
         with self._index:
             applying.apply(view.tree, merged)
             held = view.held | applying.skipped
@@ -182,7 +173,7 @@ class Sync:
             self._follow(refs, refs.hub, held, repository.noted(base=refs.hub, drop=refs.names))
         return Synced(
             commit=refs.hub,
-            news=tuple(sorted(merged.news)),
+            news=tuple(sorted(name.removesuffix(".md") for name in merged.news)),
             conflicts=tuple(applying.conflicts),
             findings=tuple(applying.findings + _unfit_news(bases, theirs)),
         )
