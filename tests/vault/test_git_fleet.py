@@ -41,7 +41,7 @@ class Fleet:
         self.clones = {f"a{number}": make_clone(folder, f"a{number}", remote) for number in range(clones)}
         with opened(self.clones["a0"]) as board:
             board.add_many({"title": item, "id": item} for item in self.items)
-            board.store.sync()  # type: ignore[attr-defined]
+            board.store.sync()
         for clone in self.clones.values():
             opened(clone).close()
         self._processes: list[subprocess.Popen[str]] = []
@@ -88,7 +88,7 @@ class Fleet:
         git(self.folder / "hub.git", "fsck")
         for clone in self.clones.values():
             with opened(clone) as board:
-                board.store.sync()  # type: ignore[attr-defined]
+                board.store.sync()
                 held = {(one.item.id, one.claim.agent, one.claim.token) for one in board.who() if one.claim is not None}
                 assert held == {(one["item"], one["agent"], one["token"]) for one in started}
                 assert [finding.what for finding in examine(board)] == []
@@ -99,4 +99,97 @@ class Fleet:
 def test_each_item_is_confirmed_by_exactly_one_clone(tmp_path: Path, batch: int) -> None:
     fleet = Fleet(tmp_path, ITEMS)
     fleet.race(batch)
+    fleet.check()
+
+
+def put_between(fleet: Fleet, faults: int) -> None:
+    """A connection to the hub that fails so often, of a hundred."""
+    for clone in fleet.clones.values():
+        for setting, program in (("receivepack", "receive-pack"), ("uploadpack", "upload-pack")):
+            script = os.path.join(os.path.dirname(__file__), "cutting.py")
+            git(clone, "config", f"remote.origin.{setting}", f"{sys.executable} {script} {program} {faults}")
+
+
+def take_away(fleet: Fleet) -> None:
+    for clone in fleet.clones.values():
+        for setting in ("receivepack", "uploadpack"):
+            git(clone, "config", "--unset", f"remote.origin.{setting}")
+
+
+def test_a_hub_that_is_cut_off_in_the_middle_of_pushes(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, ITEMS // 2, clones=4)
+    put_between(fleet, faults=30)
+    told = fleet.race()
+    assert sum(one["away"] for one in told) > 0, "nothing was cut off"
+    take_away(fleet)
+    fleet.check()
+
+
+@pytest.fixture
+def beside() -> Iterator[Callable[[Callable[[], None]], None]]:
+    """Something that goes on beside the test until its end."""
+    over, threads = threading.Event(), []
+
+    def start(work: Callable[[], None]) -> None:
+        def go_on() -> None:
+            while not over.wait(0.05):
+                work()
+
+        threads.append(threading.Thread(target=go_on))
+        threads[-1].start()
+
+    yield start
+    over.set()
+    for thread in threads:
+        thread.join(30)
+
+
+def pushes_of(parents: set[int]) -> list[int]:
+    """The processes of `git push` that these started."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8") as file:
+                parent = int(file.read().rpartition(")")[2].split()[1])
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+        except (OSError, ValueError):
+            continue
+        if parent in parents and b"push" in words:
+            found.append(int(name))
+    return found
+
+
+def test_pushes_that_are_killed(tmp_path: Path, beside: Callable[[Callable[[], None]], None]) -> None:
+    fleet = Fleet(tmp_path, ITEMS // 2, clones=4)
+    killed = []
+
+    def kill_one() -> None:
+        for pid in pushes_of({process.pid for process in fleet._processes})[:1]:
+            if len(killed) < ITEMS:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
+                except ProcessLookupError:
+                    pass
+
+    beside(kill_one)
+    fleet.race()
+    assert killed
+    fleet.check()
+
+
+def test_a_hub_that_comes_and_goes(tmp_path: Path, beside: Callable[[Callable[[], None]], None]) -> None:
+    fleet = Fleet(tmp_path, ITEMS // 2, clones=4)
+    here, away = tmp_path / "hub.git", tmp_path / "away.git"
+    turns = iter(range(40))
+
+    def toggle() -> None:
+        if next(turns, None) is not None:
+            os.rename(*((here, away) if here.exists() else (away, here)))
+
+    beside(toggle)
+    fleet.race()
+    if away.exists():
+        os.rename(away, here)
     fleet.check()
