@@ -162,7 +162,7 @@ def pushes_of(parents: set[int]) -> list[int]:
 
 def test_pushes_that_are_killed(tmp_path: Path, beside: Callable[[Callable[[], None]], None]) -> None:
     fleet = Fleet(tmp_path, ITEMS // 2, clones=4)
-    killed = []
+    killed: list[int] = []
 
     def kill_one() -> None:
         for pid in pushes_of({process.pid for process in fleet._processes})[:1]:

@@ -137,10 +137,13 @@ class Applying:
         base, remote = texts.get(clash.base or ""), texts.get(clash.remote)
         if local is None or remote is None:
             return
-        mended = None if base is None else self._merged(base, local, remote)
         name = clash.here.rpartition("/")[2]
+        mended = None if base is None else self._merged(base, local, remote)
         if clash.task:
-            if mended is not None and is_remote_still(base or b"", local, remote, mended, name):
+            whole = None if base is None else put_together(base, local, remote)
+            if whole is not None:
+                self._put(tree, clash.there, whole)
+            elif base is not None and mended is not None and is_remote_still(base, local, remote, mended, name):
                 self._put(tree, clash.there, mended)
             elif has_persons_text(base, local, remote, name):
                 self._keep(name, clash.local, local, kept)
@@ -171,6 +174,17 @@ class Applying:
                 return self._repository.git.run("merge-file", "-p", "--quiet", "--", *paths)
             except GitFailed:
                 return None
+
+
+def put_together(base: bytes, local: bytes, remote: bytes) -> bytes | None:
+    """The person's part from here and dibs' part from the remote, if neither was changed on the other side."""
+    try:
+        began, here, there = base.decode(), local.decode(), remote.decode()
+        if taskfile.rebased(began, there) != there or taskfile.rebased(here, began) != here:
+            return None
+        return taskfile.rebased(here, there).encode()
+    except (UnicodeDecodeError, taskfile.Unreadable):
+        return None
 
 
 def is_remote_still(base: bytes, local: bytes, remote: bytes, mended: bytes, name: str) -> bool:

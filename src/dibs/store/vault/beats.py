@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 #: So many TTLs without a sign of life.
 TTLS = 1.5
-#: Between two fetches no more than this counts: this machine may have slept, or the remote been away.
+#: Between two fetches no more than this counts, nor this part of a TTL: this machine may have slept, or the remote
+#: been away, and then nobody's silence means anything.
 GAP_SECONDS_MAX = 120.0
+GAP_TTLS_MAX = 1 / 3
 #: What a session's meta says of one that was started on another machine.
 ELSEWHERE = "elsewhere"
 #: When a claim of such a session expires, as far as the index is concerned: 9999-12-31.
@@ -79,11 +81,12 @@ class Patience:
     def lost(self, seen: Iterable[tuple[Held, int | None]]) -> list[Held]:
         """After a fetch that succeeded: the claims whose sessions have been silent for too long."""
         now = time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
-        gap = 0.0 if self._looked_at is None else min(now - self._looked_at, GAP_SECONDS_MAX)
+        passed = 0.0 if self._looked_at is None else min(now - self._looked_at, GAP_SECONDS_MAX)
         self._looked_at = now
         before, self._silent = self._silent, {}
         lost = []
         for held, count in seen:
+            gap = min(passed, GAP_TTLS_MAX * held.ttl_seconds)
             known, silent = before.get((held.session, held.token), (count, -gap))
             silent = silent + gap if known == count else 0.0
             self._silent[held.session, held.token] = (count, silent)
