@@ -1,8 +1,8 @@
 """One agent on one clone, as a process: it takes items until there are none left, and writes down each one it starts.
 
-    python -m tests.vault.claimant CLONE AGENT LOG BATCH
+    python -m tests.vault.claimant CLONE AGENT LOG BATCH [broken]
 
-It waits for a line on standard input to begin.
+It waits for a line on standard input to begin. A broken one takes its own word for the hub's.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import StoreUnavailable
 from dibs.store.vault.store import VaultStore
+from dibs.store.vault.syncing import Sync
 
 SECONDS_MAX = 400.0
 
@@ -45,4 +46,6 @@ def main(clone: str, agent: str, log: str, batch: int) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[5:] == ["broken"]:
+        Sync.confirm = lambda self: None  # type: ignore[method-assign]
     main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))

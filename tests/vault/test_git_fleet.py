@@ -46,19 +46,19 @@ class Fleet:
             opened(clone).close()
         self._processes: list[subprocess.Popen[str]] = []
 
-    def race(self, batch: int = 1) -> list[dict[str, Any]]:
+    def race(self, batch: int = 1, *more: str) -> list[dict[str, Any]]:
         """Let them all go at once; what they told."""
         for agent in self.clones:
-            self.start(agent, batch)
+            self.start(agent, batch, *more)
         for process in self._processes:
             assert process.stdin is not None
             process.stdin.write("go\n")
             process.stdin.flush()
         return [self.end(process) for process in self._processes]
 
-    def start(self, agent: str, batch: int) -> None:
+    def start(self, agent: str, batch: int, *more: str) -> None:
         log = str(self.folder / "started.jsonl")
-        words = [sys.executable, "-m", "tests.vault.claimant", str(self.clones[agent]), agent, log, str(batch)]
+        words = [sys.executable, "-m", "tests.vault.claimant", str(self.clones[agent]), agent, log, str(batch), *more]
         process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._processes.append(process)
         assert process.stdout is not None
@@ -100,6 +100,12 @@ def test_each_item_is_confirmed_by_exactly_one_clone(tmp_path: Path, batch: int)
     fleet = Fleet(tmp_path, ITEMS)
     fleet.race(batch)
     fleet.check()
+
+
+def test_a_race_without_the_hubs_word_is_found_out(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, 6, clones=2)
+    fleet.race(1, "broken")
+    assert max(Counter(one["item"] for one in fleet.started()).values()) > 1
 
 
 def put_between(fleet: Fleet, faults: int) -> None:
