@@ -86,6 +86,13 @@ def migrate_store(url: str, settings: Settings) -> tuple[int, int]:
     return before, _sqlite_schema(place)
 
 
+def make_hub(path: str) -> bool:
+    """Make a bare repository for clones of a vault; whether there was none."""
+    from dibs.store.vault import hub
+
+    return hub.make(path)
+
+
 def index_of(vault: str) -> str:
     """The file of a vault's index."""
     import os

@@ -161,6 +161,7 @@ class Adopting:
         except DibsError as error:
             refused.append(error.message)
         self._move(path, task)
+        self._remember_runs(task)
         self._note(path, (*task.findings, *refused))
 
     def _note(self, path: str, findings: Sequence[str]) -> None:
@@ -213,6 +214,26 @@ class Adopting:
             said, draft = facts.approval, t.draft(task.id)
             step = approving.approve(t.now, state, draft, actor=said["actor"], comment=said["comment"], done=False)
             t.carry_out(state, step)
+
+    def _remember_runs(self, task: Task) -> None:
+        """Runs that began and ended on another machine between two looks."""
+        t, state = self.t, self.t.state(task.id)
+        ended = [run for run in task.runs if run.outcome is not None and run.token <= state.item.token]
+        runs = [run for run in ended if t.run_of(task.id, run.token) is None]
+        if not runs or state.claim is not None or task.facts is None:
+            return
+        for run in runs:
+            t.run("insert_run", rows.encode(run))
+        step = finding.found(
+            t.now,
+            state,
+            status=state.item.status,
+            actor=ACTOR,
+            needs_approval=state.item.needs_approval,
+            runs=tuple(run.token for run in runs),
+        )
+        if step is not None:
+            t.take(step)
 
     def _edit(self, task: Task) -> None:
         item = rows.item(self.t.one("item_by_id", id=task.id) or ())

@@ -70,3 +70,20 @@ DELETE FROM vault_left WHERE left_at < :before
 
 -- name: left
 SELECT path, item FROM vault_left
+
+-- name: sessions_here
+-- Those that were started on this machine and have not ended, with how many claims each has.
+SELECT sessions.id, sessions.agent, sessions.host, sessions.seen_at,
+       (SELECT count(*) FROM claims WHERE claims.session = sessions.id AND claims.expires_at > :now)
+FROM sessions WHERE coalesce(json_extract(sessions.meta, '$.elsewhere'), 0) = 0 AND sessions.seen_at > :since
+
+-- name: claims_elsewhere
+SELECT claims.item, claims.token, claims.session, claims.ttl_seconds
+FROM claims JOIN sessions ON sessions.id = claims.session
+WHERE json_extract(sessions.meta, '$.elsewhere') = 1
+
+-- name: expire_elsewhere
+UPDATE claims SET expires_at = :now WHERE item = :item AND token = :token AND session = :session
+
+-- name: see_session
+UPDATE sessions SET seen_at = :now WHERE id = :session

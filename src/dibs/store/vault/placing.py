@@ -10,6 +10,7 @@ from dibs.model import BLOCKED, DONE, PARKED, PENDING_APPROVAL, PERSON, READY, S
 from dibs.rules import approving, claiming, ending, finding, items
 from dibs.store.tables import rows
 from dibs.store.vault import folders
+from dibs.store.vault.beats import ELSEWHERE, NEVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,7 +121,10 @@ class Placing:
             state = self._state()
         session = self._session(named)
         ttl = claiming.ttl(session.kind, None, t.settings) if named is None else named.ttl_seconds
-        return claiming.grant(t.now, state, session, ttl)
+        step = claiming.grant(t.now, state, session, ttl)
+        if ELSEWHERE in session.meta and step.claim is not None:
+            return step.replace(claim=step.claim.replace(expires_at=NEVER, deadline_at=NEVER))
+        return step
 
     def _session(self, claim: Claim | None) -> Session:
         """Whose claim it is. A folder of an agent whose program is unknown to us is looked after by one session."""
@@ -135,7 +139,8 @@ class Placing:
             return self._session(None)
         t.run("create_agent", rows.encode(Agent(name=agent, created_at=t.now, updated_at=t.now)))
         kind = PERSON if claim is None else "cli"
-        session = Session(id=id, agent=agent, kind=kind, started_at=t.now, seen_at=t.now)
+        meta = {ELSEWHERE: True} if t.synced and claim is not None else {}
+        session = Session(id=id, agent=agent, kind=kind, meta=meta, started_at=t.now, seen_at=t.now)
         t.run("put_session", rows.encode_session(session))
         return session
 

@@ -12,18 +12,18 @@ from __future__ import annotations
 import os
 import time
 
-from dibs.errors import StoreUnavailable, StoreUnusable
+from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.contract import Watch
 from dibs.store.sqlite.store import SqliteStore, system_clock
 from dibs.store.tables import archive
-from dibs.store.vault import catalog, taskfile
+from dibs.store.vault import beats, catalog, taskfile
 from dibs.store.vault.adopting import Adopting
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
 from dibs.store.vault.displaced import FOLDER as LATE
 from dibs.store.vault.folders import AT_FIRST, FOLDERS
 from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
-from dibs.store.vault.writing import Writing
+from dibs.store.vault.writing import SILENT, Writing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     import apsw
 
     from dibs.config import Settings
-    from dibs.model import Prune
+    from dibs.model import Prune, Synced
     from dibs.rules.decision import Step
     from dibs.store.sqlite.together import Piece
     from dibs.store.tables.transaction import Transaction
     from dibs.store.vault.eyes import Eyes
+    from dibs.store.vault.syncing import Sync
 
     T = TypeVar("T")
 
@@ -48,6 +49,10 @@ LOOK_SECONDS = 0.5
 LATE_LOOK_SECONDS = 1.0
 #: How often one write is decided anew because somebody was faster at a file.
 RACES_MAX = 50
+#: Steps that are told to other clones with the next ones: nobody relies on having been the first to take them.
+UNCONFIRMED = frozenset({"added", "edited", "progress", *SILENT})
+#: Of sessions that were not seen for so long, nothing is said to other clones.
+BEATS_SECONDS = 7 * 86400
 
 
 def is_vault(root: str) -> bool:
@@ -78,6 +83,9 @@ class VaultStore(SqliteStore):
         self._doubtful: set[str] | None = None
         self._eyes: Eyes | None = None
         self._watchful = not lean
+        self._is_clone = os.path.lexists(os.path.join(self.root, ".git"))
+        self._arbiter: Sync | None = None
+        self._patience = beats.Patience()
         _hide(os.path.join(self.root, HIDDEN))
         super().__init__(os.path.join(self.root, HIDDEN, INDEX), settings, create=True, clock=clock)
 
@@ -110,7 +118,7 @@ class VaultStore(SqliteStore):
             self._claim_for_its_item(t, path, stamp)
         self._steps, self._stale = [], {item for (item,) in t.files("item_ids")}
         t.close()
-        self._commit(connection, whole=True)
+        self._write_down(connection, whole=True)
 
     def _claim_for_its_item(self, t: VaultTransaction, path: str, stamp: Stamp) -> None:
         """Which item a file is of; what cannot be told is left to the next look, and a second one is set aside."""
@@ -158,12 +166,16 @@ class VaultStore(SqliteStore):
         if self._eyes is not None:
             self._eyes.close()
         self._disk.close()
+        if self._arbiter is not None:
+            self._arbiter.close()
 
     # One write
 
     def _transact(self, connection: apsw.Connection, pieces: list[Piece]) -> None:
         for _ in range(RACES_MAX):
             try:
+                if self.arbiter is not None:
+                    self.arbiter.prepare()
                 self._catch_up(connection)
                 self._steps, self._stale = [], set()
                 super()._transact(connection, pieces)
@@ -200,7 +212,7 @@ class VaultStore(SqliteStore):
             known = _known(t)
             self._steps, self._stale = Adopting(t, self._disk, seen, known, unfit).adopt(), t.stale
             t.close()
-            self._commit(connection)
+            self._write_down(connection)
             self._bell.ring()
         if self._eyes is not None:
             self._doubtful = set()
@@ -243,21 +255,109 @@ class VaultStore(SqliteStore):
                 os.utime(mark)
             bring_in_late_saves(self._disk)
 
-    def _commit(self, connection: apsw.Connection, *, whole: bool = False) -> None:
+    def _commit(self, connection: apsw.Connection) -> None:
+        arbiter = self.arbiter
+        if arbiter is None or all(step.event.kind in UNCONFIRMED for step in self._steps):
+            self._write_down(connection)
+            return
+        with arbiter.tentative():
+            self._write_down(connection, confirm=arbiter.confirm)
+
+    def _write_down(
+        self, connection: apsw.Connection, *, whole: bool = False, confirm: Callable[[], None] = lambda: None
+    ) -> None:
+        """First into the files, then, if that was confirmed, into the index."""
         t = self._transaction(connection, writable=True)
         writing = Writing(t, self._disk, whole=whole)
         try:
             writing.write(self._steps, self._stale)
             writing.archive()
             t.close()
+            confirm()
             super()._commit(connection)
         except BaseException:
             t.close()
             writing.put_back()
             raise
 
+    # Other clones
+
+    @property
+    def arbiter(self) -> Sync | None:
+        """Who says which of two clones has an item: the remote, if there is one."""
+        if not self._is_clone:
+            return None
+        if self._arbiter is None:
+            from dibs.store.vault import syncing
+
+            self._arbiter = syncing.find(self.root)
+            self._is_clone = self._arbiter is not None
+        return self._arbiter
+
+    def sync(self, *, expire: bool = False) -> Synced:
+        """Bring what other clones did here, and what was done here to them.
+
+        With `expire`, by a process that does so again and again: claims of sessions elsewhere that have been silent
+        for too long are ended.
+        """
+        if self.arbiter is None:
+            raise Invalid(
+                "this vault has no git remote: it is no clone whose branch follows one, or dibs.sync is off",
+                field="store",
+            )
+        synced = self._exclusively(self._synced)
+        return synced if not expire else synced.replace(expired=self._end_what_is_silent())
+
+    def _synced(self, connection: apsw.Connection) -> Synced:
+        arbiter = self.arbiter
+        assert arbiter is not None
+        try:
+            self._adopted(connection)
+            self._show_who_lives(connection, arbiter)
+            return arbiter.sync()
+        finally:
+            self._adopted(connection)
+
+    def _adopted(self, connection: apsw.Connection) -> None:
+        for _ in range(RACES_MAX):
+            try:
+                self._catch_up(connection)
+                return
+            except Raced:
+                self._finish(connection)
+
+    def _show_who_lives(self, connection: apsw.Connection, arbiter: Sync) -> None:
+        t = self._transaction(connection)
+        rows = t.files("sessions_here", now=t.now, since=t.now - int(BEATS_SECONDS * 1000))
+        t.close()
+        holders = [beats.Holder(session=id, agent=agent, host=host, counter=at) for id, agent, host, at, n in rows if n]
+        beats.show(arbiter.files, holders, [row[0] for row in rows])
+
+    def _end_what_is_silent(self) -> tuple[str, ...]:
+        arbiter = self.arbiter
+        assert arbiter is not None
+        rows = super().read(_claims_elsewhere)
+        held = [
+            beats.Held(item=item, token=token, session=session, ttl_seconds=ttl) for item, token, session, ttl in rows
+        ]
+        lost = self._patience.lost([(one, beats.counter(arbiter.files, one.session)) for one in held])
+
+        def end(t: Transaction) -> tuple[str, ...]:
+            assert isinstance(t, VaultTransaction)
+            ended = []
+            for one in lost:
+                claim = t.claim_of(one.item)
+                if claim is not None and (claim.token, claim.session) == (one.token, one.session):
+                    t.files("expire_elsewhere", item=one.item, token=one.token, session=one.session, now=t.now)
+                    t.fresh(one.item)
+                    ended.append(one.item)
+            return tuple(ended)
+
+        return self.write(end) if lost else ()
+
     def _transaction(self, connection: apsw.Connection, *, writable: bool = False) -> VaultTransaction:
         t = VaultTransaction(connection.cursor(), self._clock(), self.settings, writable=writable)
+        t.synced = writable and self.arbiter is not None
         self._current = t
         return t
 
@@ -319,6 +419,11 @@ def _differs(t: Transaction, seen: dict[str, Stamp]) -> bool:
     """Whether there is anything to adopt."""
     assert isinstance(t, VaultTransaction)
     return catalog.stamps(t.files("stamps")) != seen or bool(t.files("any_gone")[0][0])
+
+
+def _claims_elsewhere(t: Transaction) -> list[tuple[Any, ...]]:
+    assert isinstance(t, VaultTransaction)
+    return t.files("claims_elsewhere")
 
 
 def _known(t: Transaction) -> dict[str, catalog.Entry]:
