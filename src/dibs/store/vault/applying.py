@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     Todo = list[Change]
 
 
+#: Of texts that are compared with each other, whatever the file is called.
+ANY_NAME = "any.md"
+
+
 class Applying:
     """`held` are paths that stand in the tree and not on disk, `skipped` those that could not be written now."""
 
@@ -179,12 +183,12 @@ class Applying:
 def put_together(base: bytes, local: bytes, remote: bytes) -> bytes | None:
     """The person's part from here and dibs' part from the remote, if neither was changed on the other side."""
     try:
-        began, here, there = base.decode(), local.decode(), remote.decode()
-        if taskfile.rebased(began, there) != there or taskfile.rebased(here, began) != here:
+        if _facts(base, ANY_NAME) != _facts(local, ANY_NAME):
             return None
-        return taskfile.rebased(here, there).encode()
+        together = taskfile.rebased(local.decode(), remote.decode(), base.decode())
     except (UnicodeDecodeError, taskfile.Unreadable):
         return None
+    return None if together is None else together.encode()
 
 
 def is_remote_still(base: bytes, local: bytes, remote: bytes, mended: bytes, name: str) -> bool:
