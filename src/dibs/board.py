@@ -15,6 +15,7 @@ from dibs.errors import ClaimExpired, Invalid, ItemAlreadyClaimed, ItemNotClaima
 from dibs.model import ENDED, Agent, Request, Session
 from dibs.rules.claiming import recoverable
 from dibs.store.open import is_remote, is_there, migrate_store, open_store
+from dibs.store.open import make_hub as make_store_hub
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         SoftClaim,
         Stats,
         Sweep,
+        Synced,
         Waiting,
     )
     from dibs.session import LiveSession
@@ -587,6 +589,13 @@ class Board:
         limit = self.settings.sweep_batch if limit is None else check.limit(limit)
         return self.store.sweep(dead=self._dead_owners(), limit=limit)
 
+    def sync(self, *, expire: bool = False) -> Synced:
+        """Bring a vault and its git remote together.
+
+        With `expire`, for a process that does so again and again: claims held elsewhere end whose sessions are silent.
+        """
+        return self.store.sync(expire=expire)
+
     # Waiting for one item
 
     def wait(self, item: str, *, session: str, ttl_seconds: float | None = None) -> Waiting:
@@ -782,6 +791,11 @@ def make(url: str, *, folder: str = ".") -> bool:
 def migrate(url: str | None = None, *, folder: str = ".") -> tuple[int, int]:
     """Bring the schema of a board up to this version of dibs; which version it had, and has now."""
     return migrate_store(url or default_url(folder), config.load(folder)[0])
+
+
+def make_hub(path: str) -> bool:
+    """Make a bare repository for clones of a vault, unless it is there already; whether it was made."""
+    return make_store_hub(path)
 
 
 def default_url(folder: str) -> str:

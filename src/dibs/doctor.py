@@ -30,7 +30,7 @@ RESTORE = "keep a copy of the board, then bring back a backup with dibs restore 
 #: A restore moves every token past all that were given, also where nothing else is wrong.
 MOVE_TOKENS_ON = "dibs backup FILE, then dibs restore FILE: that moves every token on"
 #: Kinds of event that may raise an item's token.
-GIVING = frozenset({"added", "claimed", "restored"})
+GIVING = frozenset({"added", "claimed", "restored", "found"})
 
 
 class Finding(Value):
@@ -50,6 +50,8 @@ def examine(board: Board) -> Iterator[Finding]:
     damage = _damage_of_the_store(board)
     for sentence in damage:
         yield Finding(item=None, what=sentence, advice=RESTORE)
+    for what, advice in board.store.remarks():
+        yield Finding(item=None, what=what, advice=advice)
     if not damage:
         # Read before the snapshot: what is overdue by this clock was overdue in it. On SQLite it is the store's own.
         now = int(time.time() * 1000)
@@ -301,7 +303,9 @@ def _look_at_history(item: Item, events: list[Event], run_tokens: list[int]) -> 
     given = [event.token for event in events if event.kind in GIVING]
     if given != sorted(given) or item.token != given[-1]:
         yield _damage(item.id, f"the latest token of {item.id} is {given[-1]} by its history, {item.token} by its row")
-    claimed = sorted(event.token for event in events if event.kind == "claimed")
+    claimed = [event.token for event in events if event.kind == "claimed"]
+    # Runs of before the index of a vault was lost: its files tell of them, its history does not any more.
+    claimed = sorted(claimed + [token for event in events for token in event.data.get("runs", ())])
     if claimed != sorted(run_tokens):
         yield _damage(
             item.id, f"the history of {item.id} tells of {len(claimed)} claims, its runs of {len(run_tokens)}"

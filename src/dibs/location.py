@@ -1,5 +1,5 @@
-"""Where a folder's board is: one for all worktrees of a git repository, else the nearest `.dibs` above. And how the
-place of a board is told: never with the password that its URL may hold.
+"""Where a folder's board is: the vault it lies in, one for all worktrees of a git repository, else the nearest `.dibs`
+above. And how the place of a board is told: never with the password that its URL may hold.
 
 In a repository the board lives in `<git common dir>/dibs/`: shared by every worktree, out of reach of `git clean`,
 never committed. Git's own files say where that is; running git would cost more than the whole claim.
@@ -12,15 +12,19 @@ import os
 from dibs.errors import Invalid
 
 BOARD_FILE = "board.db"
+VAULT = "vault:"
+#: Where a vault has its index; one that lost it is known by the folder that tasks are taken from.
+VAULT_INDEX = os.path.join(".dibs", "vault.db")
+VAULT_FOLDER = "Needs_Action"
 HIDDEN = "***"
 #: What a URL of a database may carry that is nobody else's business.
 SECRETS = frozenset({"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"})
 
 
 def find(folder: str) -> str:
-    """The board's file for `folder`; refused with the line to type if there is none."""
+    """The board's file for `folder`, or its vault; refused with the line to type if there is none."""
     for candidate in _candidates(folder):
-        if os.path.exists(candidate):
+        if os.path.exists(candidate.removeprefix(VAULT)):
             return candidate
     raise Invalid("no board here or above; make one with: dibs init", field="store")
 
@@ -33,7 +37,11 @@ def home(folder: str) -> str:
 
 def shown(url: str) -> str:
     """The place of a board as it may be printed: an absolute path, or a URL without its password."""
-    return without_password(url) if "://" in url else os.path.abspath(url.removeprefix("sqlite:"))
+    if "://" in url:
+        return without_password(url)
+    if url.startswith(VAULT):
+        return VAULT + os.path.abspath(url.removeprefix(VAULT))
+    return os.path.abspath(url.removeprefix("sqlite:"))
 
 
 def without_password(text: str) -> str:
@@ -48,7 +56,7 @@ def same(one: str, other: str) -> bool:
 
 def _place(url: str) -> str:
     if "://" not in url:
-        return os.path.realpath(url.removeprefix("sqlite:"))
+        return os.path.realpath(url.removeprefix("sqlite:").removeprefix(VAULT))
     server, slash, database = url.partition("://")[2].partition("/")
     return server.rpartition("@")[2] + slash + database
 
@@ -74,10 +82,14 @@ def _without_secret(setting: str) -> str:
 def _candidates(folder: str) -> list[str]:
     found = []
     for above in _upwards(folder):
+        if os.path.exists(os.path.join(above, VAULT_INDEX)):
+            found.append(VAULT + above)
         found.append(os.path.join(above, ".dibs", BOARD_FILE))
         common = _common_dir(above)
         if common:
             found.append(os.path.join(common, "dibs", BOARD_FILE))
+        if os.path.isdir(os.path.join(above, VAULT_FOLDER)):
+            found.append(VAULT + above)
     return found
 
 

@@ -449,6 +449,18 @@ class Sweep(Value):
     more: bool = False
 
 
+class Synced(Value):
+    """What came of syncing a vault with its git remote: the commit that both have, whether it was sent from here, the
+    items that were changed elsewhere, texts kept apart, what was left alone and why, claims that ended."""
+
+    commit: str | None = None
+    pushed: bool = False
+    news: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    expired: tuple[str, ...] = ()
+
+
 class Stats(Value):
     """The board in figures; rates and means are over everything the board still remembers."""
 

@@ -11,6 +11,7 @@ from dibs.config import DEFAULTS
 from dibs.errors import DibsError
 from dibs.model import Event, Owner, Reason
 from dibs.store.sqlite.store import SqliteStore
+from dibs.store.vault.store import VaultStore
 
 TTL_SECONDS = 60
 START = 1_700_000_000_000
@@ -43,11 +44,30 @@ class Led:
             self._go_back(str(folder / "backup.db"))
             self.events += self.board.events(newest=True, limit=100)
             self.records += self.board.export()
+            self.events += self._find(folder / "vault")
         finally:
             self.board.close()
 
     def _store(self, *, create: bool = False) -> SqliteStore:
         return SqliteStore(self.path, DEFAULTS, create=create, clock=lambda: self.now)
+
+    def _find(self, root: Path) -> tuple[Event, ...]:
+        """What a vault makes of a file that has been through something, and of one that is moved as no verb says."""
+        facts = '{"token": 1, "attempts": 1, "strikes": 1, "failures": 1, "created_by": "you", "created_at": 1}'
+        block = "**Claimed By**: coder\n**Claimed At**: 2026-01-01T00:00:00.000Z\n**Status**: failed\n"
+        block += "**Session**: coder-1\n**Token**: 1\n\n## Completion\n\n"
+        block += "**Completed At**: 2026-01-01T00:00:01.000Z\n**Outcome**: failed\n"
+        store = VaultStore(str(root), DEFAULTS, create=True, clock=lambda: self.now)
+        text = f"---\ndibs: {facts}\n---\n# X\n\n<!-- dibs: runs -->\n# Claimed Task: x\n\n{block}"
+        (root / "Needs_Action" / "x.md").write_text(text)
+        vault = Board(store, DEFAULTS, actor="you")
+        vault.get("x")
+        (root / "Needs_Action" / "x.md").rename(root / "Pending_Approval" / "x.md")
+        vault.get("x")
+        (root / "Approved" / "y.md").write_text("# Y")
+        events = vault.events(limit=100)
+        vault.close()
+        return tuple(event for event in events if event.kind == "found")
 
     def _live(self) -> None:
         board, me = self.board, self.coder

@@ -318,6 +318,7 @@ def test_an_event_holds_the_data_it_is_said_to(led: Led) -> None:
 #: A line for each command whose JSON is compared, and which of the shapes in its row it gives.
 LINES = {
     "init": ("dibs init", 0),
+    "vault init": ("dibs vault init tasks", 0),
     "add": ("dibs add 'Fix login' --id a", 0),
     "add --file": ("dibs add --file items.jsonl", 1),
     "next": ("dibs next -n 2", 0),

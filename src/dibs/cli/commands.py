@@ -119,6 +119,15 @@ COMMANDS = {
     "runs": _of("history", "history", "list runs: who held what, and how it ended", "dibs runs --item fix-login"),
     "stats": _of("history", "figures", "show the board in figures", "dibs stats"),
     "init": _of("admin", "upkeep", "make a board for this repository or folder", "dibs init"),
+    "vault init": _of("admin", "vault", "make a board of markdown files in folders", "dibs vault init tasks"),
+    "vault sync": _of(
+        "admin",
+        "vault",
+        "bring a vault and its git remote together, once or again and again",
+        "dibs vault sync",
+        "dibs vault sync --loop 30s",
+    ),
+    "vault hub": _of("admin", "vault", "make a bare git repository that clones push to", "dibs vault hub init hub.git"),
     "migrate": _of("admin", "upkeep", "bring the board's schema up to date", "dibs migrate"),
     "agent set": _of(
         "admin",

@@ -40,6 +40,7 @@ KINDS = {
     "cancelled": "magenta",
     "retried": "green",
     "restored": "magenta",
+    "found": "magenta",
 }
 #: How wide the columns of the feed are while it is not known what comes.
 FEED_WIDTHS = {"number": 5, "time": 8, "item": 16, "kind": 12, "who": 10, "words": 0}
@@ -47,7 +48,7 @@ FEED_WIDTHS = {"number": 5, "time": 8, "item": 16, "kind": 12, "who": 10, "words
 WITHOUT_TOKEN = frozenset({"offered", "offer_lapsed"})
 #: Kinds after which anybody expects the item to be ready; only something else is worth a word.
 BACK = frozenset({"released", "forgotten", "expired", "owner_died", "force_released", "sent_back", "approved"})
-BACK |= {"unblocked", "due", "unparked", "retried", "failed", "restored"}
+BACK |= {"unblocked", "due", "unparked", "retried", "failed", "restored", "found"}
 
 
 def item_lines(events: Sequence[Event], paint: Paint, columns: int | None) -> list[str]:

@@ -41,6 +41,9 @@ def _born(event: Event) -> Item:
 
 def _after(item: Item, event: Event) -> Item:
     changes = _values(event, TOLD)
+    attempts = item.attempts + (event.kind == "claimed")
+    if event.kind == "found":
+        attempts = event.data.get("attempts", attempts)
     if event.kind == "edited":
         changes.update(_values(event, EDITABLE))
     if event.status != READY:
@@ -50,7 +53,7 @@ def _after(item: Item, event: Event) -> Item:
         updated_at=event.at,
         revision=event.number,
         token=event.token,
-        attempts=item.attempts + (event.kind == "claimed"),
+        attempts=attempts,
         **changes,
     )
 

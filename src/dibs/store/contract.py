@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from dibs.errors import Invalid
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
         SoftClaim,
         Stats,
         Sweep,
+        Synced,
         Waiting,
     )
 
@@ -62,6 +65,14 @@ class Watch(ABC):
     @abstractmethod
     def wait(self, timeout_seconds: float) -> bool:
         """Return once something may have changed since the last return (True), or when the time is up (False)."""
+
+    def sync(self, *, expire: bool = False) -> Synced:
+        """Bring together what was done here and in other clones of a vault, over its git remote.
+
+        With `expire`, by a process that does so again and again: claims of sessions elsewhere that were silent for too
+        long end.
+        """
+        raise Invalid("only a vault has other clones to sync with", field="store")
 
     @abstractmethod
     def close(self) -> None: ...
@@ -455,6 +466,18 @@ class Store(ABC):
     @abstractmethod
     def check(self) -> tuple[str, ...]:
         """Findings about the store itself (damage, wrong settings), each a sentence; empty when it is sound."""
+
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """What lies beside a sound board and is not on it, though somebody may think so: each with what to do."""
+        return ()
+
+    def sync(self, *, expire: bool = False) -> Synced:
+        """Bring together what was done here and in other clones of a vault, over its git remote.
+
+        With `expire`, by a process that does so again and again: claims of sessions elsewhere that were silent for too
+        long end.
+        """
+        raise Invalid("only a vault has other clones to sync with", field="store")
 
     @abstractmethod
     def close(self) -> None: ...

@@ -11,12 +11,13 @@ if TYPE_CHECKING:
 
 POSTGRES = ("postgresql", "postgres")
 HTTP = ("http", "https")
+VAULT = "vault"
 NEEDS_PSYCOPG = "a board on PostgreSQL needs psycopg; get it with: pip install 'calldibs[postgres]'"
 
 
 def open_store(url: str, settings: Settings, *, create: bool = False, lean: bool = False) -> Store:
-    """The store at `url`: a path, `sqlite:PATH`, `postgresql://...` or a server's `http://...`. Without `create`, it
-    has to exist. `lean`: for a process that lives for one verb."""
+    """The store at `url`: a path, `sqlite:PATH`, `vault:PATH`, `postgresql://...` or a server's `http://...`. Without
+    `create`, it has to exist. `lean`: for a process that lives for one verb."""
     kind, place = _told(url)
     if kind in HTTP:
         if create:
@@ -30,6 +31,10 @@ def open_store(url: str, settings: Settings, *, create: bool = False, lean: bool
         from dibs.store.postgres.store import PostgresStore
 
         return PostgresStore(url, settings, create=create)
+    if kind == VAULT:
+        from dibs.store.vault.store import VaultStore
+
+        return VaultStore(place, settings, create=create, lean=lean)
     from dibs.store.sqlite.store import SqliteStore
 
     return SqliteStore(place, settings, create=create)
@@ -47,6 +52,10 @@ def is_there(url: str, settings: Settings) -> bool:
     kind, place = _told(url)
     if kind in HTTP:
         return True
+    if kind == VAULT:
+        from dibs.store.vault.store import is_vault
+
+        return is_vault(place)
     if kind not in POSTGRES:
         return os.path.exists(place)
     try:
@@ -69,10 +78,28 @@ def migrate_store(url: str, settings: Settings) -> tuple[int, int]:
         from dibs.store.postgres.migrating import migrate
 
         return migrate(url)
+    if kind == VAULT:
+        place = index_of(place)
     before = _sqlite_schema(place)
     # A file migrates itself when it is opened, and is refused with a reason if that cannot be.
     open_store(url, settings).close()
     return before, _sqlite_schema(place)
+
+
+def make_hub(path: str) -> bool:
+    """Make a bare repository for clones of a vault; whether there was none."""
+    from dibs.store.vault import hub
+
+    return hub.make(path)
+
+
+def index_of(vault: str) -> str:
+    """The file of a vault's index."""
+    import os
+
+    from dibs.store.vault.store import HIDDEN, INDEX
+
+    return os.path.join(vault, HIDDEN, INDEX)
 
 
 def _told(url: str) -> tuple[str, str]:
@@ -80,10 +107,10 @@ def _told(url: str) -> tuple[str, str]:
     scheme, colon, rest = url.partition(":")
     if not colon or "/" in scheme:
         return "sqlite", url
-    if scheme != "sqlite" and scheme not in POSTGRES and scheme not in HTTP:
+    if scheme not in ("sqlite", VAULT, *POSTGRES, *HTTP):
         raise Invalid(
-            f"{scheme}: is no kind of store this version knows; a path, sqlite:PATH, postgresql://... or http://... is"
-            " right",
+            f"{scheme}: is no kind of store this version knows; a path, sqlite:PATH, vault:PATH, postgresql://... or"
+            " http://... is right",
             field="store",
         )
     return scheme, rest

@@ -20,6 +20,7 @@ HELD = frozenset({"in_progress"})
 READY = frozenset({"ready"})
 REST = "to where it rests"
 SAME = "as it was"
+ANYWHERE = "to where its file lies"
 
 #: kind -> (the statuses it can befall, where it leads)
 KINDS: dict[str, tuple[frozenset[str], str]] = {
@@ -48,6 +49,7 @@ KINDS: dict[str, tuple[frozenset[str], str]] = {
     "retried": (frozenset({"failed"}), REST),
     "cancelled": (RESTING | HELD | {"parked"}, "cancelled"),
     "restored": (RESTING | HELD | {"parked", "failed"}, SAME),
+    "found": (RESTING | ENDED | {"parked"}, ANYWHERE),
 }
 #: Statuses that some kinds may lead to beside the above.
 ELSE = {
@@ -181,6 +183,9 @@ class Story:
         self.open_token = None
 
     def _count(self, event: Event) -> None:
+        if event.kind == "found":
+            told = ("attempts", "strikes", "failures", "needs_approval", "approved")
+            self.fields.update({name: event.data[name] for name in told if name in event.data})
         self.fields["strikes"] += event.kind in STRIKES
         self.fields["failures"] += event.kind == "failed"
         if event.kind == "retried":
@@ -199,8 +204,8 @@ class Story:
     def _move(self, event: Event) -> None:
         if event.status not in self._leads_to(event):
             self._odd(f"event {event.number} ({event.kind}) leads to {event.status}")
-        if event.kind == "restored":
-            if event.token <= self.fields["token"]:
+        if event.kind in ("restored", "found"):
+            if event.token < self.fields["token"] + (event.kind == "restored"):
                 self._odd(f"event {event.number} takes the token from {self.fields['token']} to {event.token}")
             self.fields["token"] = event.token
         elif event.token != self.fields["token"]:
@@ -213,8 +218,10 @@ class Story:
         elif event.status != "ready" or event.kind in ("claimable", "offer_lapsed", "restored"):
             self.fields.update(offered_to=None, offer_expires_at=None)
 
-    def _leads_to(self, event: Event) -> set[str]:
+    def _leads_to(self, event: Event) -> frozenset[str] | set[str]:
         before, told = self.fields["status"], KINDS[event.kind][1]
+        if told == ANYWHERE:
+            return self._rests(event) if event.status in RESTING else ENDED | {"parked"}
         if event.kind == "edited" and before in RESTING:
             return self._rests(event)
         if event.kind == "restored" and before in HELD:

@@ -179,6 +179,7 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             restored, concerned = backups.moved_on(path, half, self.settings, actor, given, keys, t.now)
             backups.copy_pages(restored, live)
             restored.close()
+            self._restored(live)
             return concerned
 
         try:
@@ -187,6 +188,9 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             for left in (half, half + "-lock", half + "-wal", half + "-shm"):
                 if os.path.exists(left):
                     os.unlink(left)
+
+    def _restored(self, connection: apsw.Connection) -> None:
+        """What else there is to do before anybody sees a board that came back from a backup."""
 
     def _exclusively(self, work: Callable[[apsw.Connection], T]) -> T:
         """Do `work` on the connection itself while no other writer can."""
@@ -245,12 +249,15 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         else:
             for piece in pieces:
                 self._do_apart(connection, piece)
-        connection.execute("COMMIT")
-        self.commits += 1
+        self._commit(connection)
         if any(piece.changed for piece in pieces):
             self._bell.ring()
         for piece in pieces:
             piece.ended()
+
+    def _commit(self, connection: apsw.Connection) -> None:
+        connection.execute("COMMIT")
+        self.commits += 1
 
     def _do_apart(self, connection: apsw.Connection, piece: Piece) -> None:
         """One of many in a transaction: what goes wrong in it is undone, and the others are left alone."""

@@ -33,6 +33,10 @@ class Piece:
         self._woken = _thread.allocate_lock()
         self._woken.acquire()
 
+    def again(self) -> None:
+        """As if nothing of it had been done: it was not."""
+        self.changed, self.answer, self.error = False, None, None
+
     def wait(self, timeout_seconds: float) -> None:
         """Until something became of it, or the time is up."""
         self._woken.acquire(timeout=timeout_seconds)

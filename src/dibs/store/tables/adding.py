@@ -36,8 +36,8 @@ def edit(t: Transaction, item: str, changes: dict[str, Any], actor: str) -> Item
         t.lock_dependencies()
         t.lock_items(needs)
     state = t.fresh(item)
-    blockers = None if needs is None else _blockers(t, needs, before=state.item.depends_on)
-    step = items.edit(t.now, state, changes, actor=actor, blockers=blockers)
+    waits = None if needs is None else open_among(t, needs, before=state.item.depends_on)
+    step = items.edit(t.now, state, changes, actor=actor, blockers=waits)
     if step is None:
         return state.item
     last = t.carry_out(state, step)
@@ -55,8 +55,8 @@ def _insert(t: Transaction, new: NewItem, actor: str, token_floor: int) -> tuple
         if not items.same(new, old, rows.event(first)):
             raise items.taken(new)
         return old, False
-    blockers = _blockers(t, new.depends_on) if new.depends_on else ()
-    step = items.add(t.now, new, actor=actor, token_floor=token_floor, blockers=blockers)
+    waits = open_among(t, new.depends_on) if new.depends_on else ()
+    step = items.add(t.now, new, actor=actor, token_floor=token_floor, blockers=waits)
     t.take(step)
     return step.item, True
 
@@ -70,7 +70,7 @@ def _free(t: Transaction, item: Item) -> Item:
     return step.item
 
 
-def _blockers(t: Transaction, needs: Iterable[str], before: Sequence[str] = ()) -> list[Blocker]:
+def open_among(t: Transaction, needs: Iterable[str], before: Sequence[str] = ()) -> list[Blocker]:
     """Of these dependencies, those that are not done. One that is not there yet comes later in the same call; one that
     is gone, but was a dependency `before`, was done when it was pruned."""
     found = []

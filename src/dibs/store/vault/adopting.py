@@ -1,0 +1,284 @@
+"""What happened to the files behind the board's back becomes what happened on the board.
+
+A file that is not as the index knows it was saved, moved, made or taken away by a person, by a program that knows only
+the folders, by another machine, or by a dibs that was killed before it could commit. It does not matter which: how the
+item stands is compared with how its file lies, and the difference is put into verbs.
+"""
+
+from __future__ import annotations
+
+from dibs.errors import DibsError
+from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, NewItem
+from dibs.rules import approving, ending, finding, items, queueing
+from dibs.rules.decision import State
+from dibs.store.tables import adding, rows
+from dibs.store.vault import catalog, folders, taskfile
+from dibs.store.vault.catalog import Entry
+from dibs.store.vault.disk import Disk, Unfit
+from dibs.store.vault.placing import ACTOR, Placing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dibs.rules.decision import Step
+    from dibs.store.vault.disk import Stamp
+    from dibs.store.vault.taskfile import Facts, Task
+    from dibs.store.vault.transaction import VaultTransaction
+
+#: How long the file of an item that somebody holds may be away: some programs save by taking the old one away first.
+GONE_SECONDS = 2.0
+
+
+class Adopting:
+    """One look at what is not as the index knows it."""
+
+    def __init__(
+        self,
+        t: VaultTransaction,
+        disk: Disk,
+        seen: Mapping[str, Stamp],
+        known: Mapping[str, Entry],
+        unfit: Mapping[str, str],
+    ) -> None:
+        self.t, self.disk, self.seen, self.known, self.unfit = t, disk, seen, known, unfit
+        self._tasks: dict[str, Task] = {}
+        self._stamps: dict[str, Stamp] = {}
+        self._left_alone: set[str] = set()
+
+    def adopt(self) -> list[Step]:
+        """Do so; the steps that are to be written into files: those of items whose files say so themselves are not,
+        unless a file says what is not so."""
+        places = self._read()
+        moved = {entry.item: entry for entry in self.known.values() if entry.item is not None}
+        new = []
+        for id, paths in places.items():
+            entry = moved.get(id)
+            path = entry.path if entry is not None and entry.path in paths else paths[0]
+            for other in paths:
+                if other != path:
+                    self._set_aside(other, f"{path} is {id} already; give one of them another name")
+            if entry is None and self.t.one("item_by_id", id=id) is None:
+                new.append(path)
+            elif path in self._tasks:
+                self._take_again(path)
+        self._take_new(new)
+        for entry in self.known.values():
+            if entry.item is None:
+                if entry.path not in self.seen:
+                    catalog.forget(self.t, entry)
+            elif entry.item not in places:
+                self._miss(entry)
+        told = {task.id for task in self._tasks.values()} | self._left_alone
+        return [step for step in self.t.steps if step.item.id in self.t.stale or step.item.id not in told]
+
+    def _read(self) -> dict[str, list[str]]:
+        """Every item that has a file, and where: what is as it was known is not read again."""
+        places: dict[str, list[str]] = {}
+        for path, stamp in self.seen.items():
+            entry = self.known.get(path)
+            if entry is not None and entry.item is not None and entry.stamp == stamp and not _is_open(entry):
+                places.setdefault(entry.item, []).append(path)
+                continue
+            task = self._task(path, entry)
+            if task is not None:
+                places.setdefault(task.id, []).append(path)
+            elif entry is not None and entry.item is not None:
+                places.setdefault(entry.item, []).append(path)
+        return places
+
+    def _task(self, path: str, entry: Entry | None) -> Task | None:
+        try:
+            text, stamp = self.disk.read(path)
+            task = taskfile.read(text.decode(), folders.split(path)[2])
+        except FileNotFoundError:
+            return None
+        except UnicodeDecodeError:
+            self._set_aside(path, "it is not UTF-8 text")
+            return None
+        except (Unfit, taskfile.Unreadable) as error:
+            self._set_aside(path, str(error))
+            return None
+        self._tasks[path], self._stamps[path] = task, stamp
+        return task
+
+    def _set_aside(self, path: str, why: str) -> None:
+        """A file that is no item, or whose item cannot be read now: neither is handed out."""
+        entry = self.known.get(path)
+        item = None if entry is None else entry.item
+        self._tasks.pop(path, None)
+        catalog.put(self.t, Entry(path=path, item=item, stamp=self.seen[path], problem=why))
+        if item is not None:
+            self._keep_back(item, f"{path}: {why}")
+
+    def _cannot_be_had(self, entry: Entry, why: str) -> None:
+        assert entry.item is not None
+        catalog.put(self.t, entry.replace(stamp=catalog.UNSEEN, problem=why))
+        self._keep_back(entry.item, f"{entry.path}: {why}")
+
+    def _keep_back(self, item: str, reason: str) -> None:
+        """Not to be handed out, and its file not to be touched."""
+        self._left_alone.add(item)
+        state = self.t.state(item)
+        if state.item.status == READY:
+            self.t.carry_out(state, items.park(self.t.now, state, actor=ACTOR, reason=reason))
+
+    def _take_new(self, paths: list[str]) -> None:
+        """Files that nobody knows. One may depend on another, so what does not fit is tried again after the others."""
+        paths.sort(key=lambda path: (_born(self._tasks[path], self.seen[path]), path))
+        while paths:
+            left = []
+            for path in paths:
+                why = self._try(path)
+                if why is not None:
+                    left.append((path, why))
+            if len(left) == len(paths):
+                for path, why in left:
+                    self._set_aside(path, why)
+                return
+            paths = [path for path, _ in left]
+
+    def _try(self, path: str) -> str | None:
+        try:
+            self.t.attempt(lambda: self._take(path))
+        except DibsError as error:
+            return error.message
+        return None
+
+    def _take(self, path: str) -> None:
+        """Make an item of what its file says."""
+        task = self._tasks[path]
+        self._add(task)
+        self._move(path, task)
+        self._note(path, task.findings)
+
+    def _take_again(self, path: str) -> None:
+        """Make of a known item what its file says by now. An edit that is not allowed is left in the file."""
+        task = self._tasks[path]
+        refused = []
+        try:
+            self.t.attempt(lambda: self._edit(task))
+        except DibsError as error:
+            refused.append(error.message)
+        self._move(path, task)
+        self._remember_runs(task)
+        self._note(path, (*task.findings, *refused))
+
+    def _note(self, path: str, findings: Sequence[str]) -> None:
+        task = self._tasks[path]
+        entry = Entry(path=path, item=task.id, stamp=self._stamps[path], remark="; ".join(findings) or None)
+        catalog.put(self.t, entry)
+
+    def _add(self, task: Task) -> None:
+        t, facts = self.t, task.facts
+        if facts is None:
+            adding.add(t, [NewItem(id=task.id, **task.content)], actor=ACTOR)
+            return
+        floor = t.one("token_floor")
+        assert floor is not None
+        born = min(facts.created_at, t.now)
+        step = items.add(
+            born,
+            NewItem(id=task.id, **task.content),
+            actor=facts.created_by,
+            token_floor=floor[0],
+            blockers=adding.open_among(t, task.content["depends_on"]),
+        )
+        t.take(step)
+        if step.item.status == READY:
+            t.take(queueing.available(born, State(item=step.item), t.settings))
+        self._remember(task, facts)
+
+    def _remember(self, task: Task, facts: Facts) -> None:
+        """An item that the index had and lost: what it has behind it. A claim that goes on is yet to be counted."""
+        t = self.t
+        runs = [run for run in task.runs if run.outcome is not None and run.token <= facts.token]
+        for run in runs:
+            t.run("insert_run", rows.encode(run))
+        state = t.state(task.id)
+        step = finding.found(
+            t.now,
+            state,
+            status=PENDING_APPROVAL if facts.approved else state.item.status,
+            actor=ACTOR,
+            token=facts.token - (facts.claim is not None),
+            attempts=facts.attempts - (facts.claim is not None),
+            strikes=facts.strikes,
+            failures=facts.failures,
+            runs=tuple(run.token for run in runs),
+        )
+        if step is not None:
+            t.take(step)
+        if facts.approved and facts.approval is not None:
+            state = t.state(task.id)
+            said, draft = facts.approval, t.draft(task.id)
+            step = approving.approve(t.now, state, draft, actor=said["actor"], comment=said["comment"], done=False)
+            t.carry_out(state, step)
+
+    def _remember_runs(self, task: Task) -> None:
+        """Runs that began and ended on another machine between two looks."""
+        t, state = self.t, self.t.state(task.id)
+        ended = [run for run in task.runs if run.outcome is not None and run.token <= state.item.token]
+        runs = [run for run in ended if t.run_of(task.id, run.token) is None]
+        if not runs or state.claim is not None or task.facts is None:
+            return
+        for run in runs:
+            t.run("insert_run", rows.encode(run))
+        step = finding.found(
+            t.now,
+            state,
+            status=state.item.status,
+            actor=ACTOR,
+            needs_approval=state.item.needs_approval,
+            runs=tuple(run.token for run in runs),
+        )
+        if step is not None:
+            t.take(step)
+
+    def _edit(self, task: Task) -> None:
+        item = rows.item(self.t.one("item_by_id", id=task.id) or ())
+        changes = {name: task.content[name] for name in EDITABLE if getattr(item, name) != task.content[name]}
+        if changes:
+            adding.edit(self.t, task.id, changes, ACTOR)
+
+    def _move(self, path: str, task: Task) -> None:
+        """The verbs that bring the item to where its file lies; what then does not lie right is moved there."""
+        folder, agent, _ = folders.split(path)
+        theirs = None if task.facts is None else task.facts.claim
+        if theirs is not None and (folder != folders.HELD or theirs.agent != agent):
+            self.t.stale.add(task.id)  # void: its text says what is not so
+            theirs = None
+        Placing(self.t, task, folder, agent, theirs).place()
+        state = self.t.state(task.id)
+        holder = None if state.claim is None else state.claim.agent
+        if folders.folder_of(state.item.status, holder) != path.rpartition("/")[0]:
+            self.t.stale.add(task.id)
+
+    def _miss(self, entry: Entry) -> None:
+        """An item without a file. One that is over may go; one that somebody holds is waited for a little."""
+        t = self.t
+        assert entry.item is not None
+        why = self.unfit.get(entry.path) or self.unfit.get(entry.path.rpartition("/")[0])
+        why = why or self.unfit.get(entry.path.partition("/")[0])
+        if why is not None:
+            # Not away, but not to be had: its folder is a link now, for instance.
+            self._cannot_be_had(entry, f"it {why}, or its folder")
+            return
+        state = t.state(entry.item)
+        gone_at = entry.gone_at or t.now
+        if state.item.status == IN_PROGRESS and t.now - gone_at < GONE_SECONDS * 1000:
+            catalog.put(t, entry.replace(gone_at=gone_at))
+            return
+        catalog.forget(t, entry)
+        self._left_alone.add(entry.item)
+        if state.item.status not in ENDED:
+            t.carry_out(state, ending.cancel(t.now, state, actor=ACTOR, reason="its file was taken away"))
+
+
+def _is_open(entry: Entry) -> bool:
+    """Whether it is to be looked at again though nobody touched it."""
+    return entry.problem is not None or entry.remark is not None
+
+
+def _born(task: Task, stamp: Stamp) -> int:
+    return task.facts.created_at if task.facts is not None else stamp[2] // 1_000_000

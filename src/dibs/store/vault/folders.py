@@ -1,0 +1,86 @@
+"""Where an item's file lies says how the item stands; and what it means that somebody moved it.
+
+The folders of the source keep their names. `MOVES` is the table of folder pairs: how the item stood, where its file is
+found now, and the verbs that this amounts to. What the table does not name is `found`: the folder counts, whatever was
+before. docs/guides/vault.md draws the same table.
+"""
+
+from __future__ import annotations
+
+from dibs.model import (
+    BLOCKED,
+    CANCELLED,
+    DONE,
+    FAILED,
+    IN_PROGRESS,
+    PARKED,
+    PENDING_APPROVAL,
+    READY,
+    REJECTED,
+    SCHEDULED,
+)
+
+HELD = "In_Progress"
+APPROVED = "Approved"
+#: Not looked into: what was pruned, and texts for which there was no better place.
+ARCHIVE = "Archive"
+CONFLICTS = "Conflicts"
+
+FOLDERS = {
+    READY: "Needs_Action",
+    IN_PROGRESS: HELD,
+    PENDING_APPROVAL: "Pending_Approval",
+    DONE: "Done",
+    REJECTED: "Rejected",
+    FAILED: "Failed",
+    PARKED: "Parked",
+    BLOCKED: "Blocked",
+    SCHEDULED: "Scheduled",
+    CANCELLED: "Cancelled",
+}
+STATUSES = {folder: status for status, folder in FOLDERS.items()}
+#: Those of the source, made with a vault; the others are made when they are needed.
+AT_FIRST = ("Needs_Action", HELD, "Pending_Approval", APPROVED, "Done", "Rejected")
+
+_BACK = ("Needs_Action", APPROVED, "Blocked", "Scheduled")
+
+#: status before -> folder now -> the verbs, in order.
+MOVES: dict[str, dict[str, tuple[str, ...]]] = {
+    IN_PROGRESS: {
+        **dict.fromkeys(_BACK, ("force_release",)),
+        HELD: ("force_release", "claim"),
+        "Pending_Approval": ("submit",),
+        "Done": ("done",),
+        "Rejected": ("reject",),
+        "Failed": ("fail",),
+        "Parked": ("release",),
+        "Cancelled": ("cancel",),
+    },
+    PENDING_APPROVAL: {
+        APPROVED: ("approve",),
+        "Needs_Action": ("send_back",),
+        HELD: ("approve", "claim"),
+        "Done": ("approve",),
+        "Rejected": ("reject",),
+        "Parked": ("park",),
+        "Cancelled": ("cancel",),
+    },
+    **{
+        status: {HELD: ("claim",), "Parked": ("park",), "Cancelled": ("cancel",)}
+        for status in (READY, BLOCKED, SCHEDULED)
+    },
+    PARKED: {"Needs_Action": ("unpark",), HELD: ("claim",), "Cancelled": ("cancel",)},
+    FAILED: {"Needs_Action": ("retry",)},
+}
+
+
+def folder_of(status: str, agent: str | None) -> str:
+    """Where the file of an item lies that stands so, and is held by this agent if it is held."""
+    return f"{HELD}/{agent}" if status == IN_PROGRESS else FOLDERS[status]
+
+
+def split(path: str) -> tuple[str, str | None, str]:
+    """The folder, the agent if it is one of those that hold, and the name of the file."""
+    place, _, name = path.rpartition("/")
+    folder, _, agent = place.partition("/")
+    return folder, agent or None, name

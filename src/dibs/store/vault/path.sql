@@ -1,0 +1,89 @@
+-- What the index knows of the files: where each item's lies and how it looked when it was last read or written; and
+-- what looks like a task and is none, with the reason.
+
+-- name: make_files
+CREATE TABLE IF NOT EXISTS vault_files (
+    path     TEXT PRIMARY KEY,
+    item     TEXT UNIQUE,     -- none: it is no item, and `problem` says why
+    inode    INTEGER NOT NULL,
+    size     INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    ctime_ns INTEGER NOT NULL,
+    problem  TEXT,            -- of an item's file: why it cannot be read now
+    remark   TEXT,            -- what it says and is not heeded, and why
+    gone_at  INTEGER          -- since when it has not been there
+) STRICT, WITHOUT ROWID
+
+-- name: make_left
+CREATE TABLE IF NOT EXISTS vault_left (
+    path     TEXT PRIMARY KEY, -- where an item's file lay
+    item     TEXT NOT NULL,
+    left_at  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID
+
+-- name: files
+SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at FROM vault_files
+
+-- name: stamps
+SELECT path, inode, size, mtime_ns, ctime_ns FROM vault_files
+
+-- name: stamp
+SELECT inode, size, mtime_ns, ctime_ns FROM vault_files WHERE path = :path
+
+-- name: any_gone
+SELECT EXISTS (SELECT 1 FROM vault_files WHERE gone_at IS NOT NULL)
+
+-- name: file_of_item
+SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at FROM vault_files WHERE item = :item
+
+-- name: file_at
+SELECT 1 FROM vault_files WHERE path = :path
+
+-- name: forget_file
+DELETE FROM vault_files WHERE path = :path
+
+-- name: forget_file_of_item
+DELETE FROM vault_files WHERE item = :item
+
+-- name: put_file
+INSERT OR REPLACE INTO vault_files (path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at)
+VALUES (:path, :item, :inode, :size, :mtime_ns, :ctime_ns, :problem, :remark, :gone_at)
+
+-- name: files_without_item
+SELECT path FROM vault_files WHERE item IS NOT NULL AND NOT EXISTS (SELECT 1 FROM items WHERE items.id = item)
+
+-- name: item_ids
+SELECT id FROM items
+
+-- name: forget_files
+DELETE FROM vault_files
+
+-- name: leave
+INSERT OR REPLACE INTO vault_left (path, item, left_at)
+SELECT path, item, :now FROM vault_files WHERE item = :item AND path <> :path
+
+-- name: come_back
+DELETE FROM vault_left WHERE path = :path
+
+-- name: forget_left
+DELETE FROM vault_left WHERE left_at < :before
+
+-- name: left
+SELECT path, item FROM vault_left
+
+-- name: sessions_here
+-- Those that were started on this machine and have not ended, with how many claims each has.
+SELECT sessions.id, sessions.agent, sessions.host, sessions.seen_at,
+       (SELECT count(*) FROM claims WHERE claims.session = sessions.id AND claims.expires_at > :now)
+FROM sessions WHERE coalesce(json_extract(sessions.meta, '$.elsewhere'), 0) = 0 AND sessions.seen_at > :since
+
+-- name: claims_elsewhere
+SELECT claims.item, claims.token, claims.session, claims.ttl_seconds
+FROM claims JOIN sessions ON sessions.id = claims.session
+WHERE json_extract(sessions.meta, '$.elsewhere') = 1
+
+-- name: expire_elsewhere
+UPDATE claims SET expires_at = :now WHERE item = :item AND token = :token AND session = :session
+
+-- name: see_session
+UPDATE sessions SET seen_at = :now WHERE id = :session

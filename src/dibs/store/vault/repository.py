@@ -1,0 +1,352 @@
+"""What dibs asks of a clone's repository: where it stands, what trees hold, a commit, a fetch, a push.
+
+Beside the person's branches there are refs of our own, `refs/dibs/...`: `base` is the remote's commit that the work
+tree was last brought up to, `hub` the one that was last fetched, and each `pending` one that was sent off and of which
+it is not known whether it arrived.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+
+from dibs.errors import StoreUnusable
+from dibs.store.vault.beneath import FILE_BYTES_MAX
+from dibs.store.vault.git import REMOTE_SECONDS, Git, GitFailed, fields
+from dibs.store.vault.places import why_unfit
+from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from dibs.store.vault.merging import Tree
+
+#: Of all that is in a tree, so many are kept at hand.
+LISTINGS_MAX = 6
+RELATED_MAX = 1000
+#: More commits of unknown fate than this are not remembered: the remote has been away for long.
+PENDING_MAX = 100
+#: What is larger is no text of a vault.
+BLOB_BYTES_MAX = FILE_BYTES_MAX
+PLAIN = "100644"
+
+
+class Rejected(Exception):
+    """The remote has moved on, or does not want this commit; it does not have it."""
+
+
+class Unreachable(Exception):
+    """The remote did not answer. What it was sent may have arrived all the same."""
+
+
+class Refs(Value):
+    """Commits, each none if there is none. `head` is the person's branch."""
+
+    head: str | None = None
+    base: str | None = None
+    hub: str | None = None
+    pending: tuple[str, ...] = ()
+    #: The names of the pending ones.
+    names: tuple[str, ...] = ()
+
+
+class Listing(Value):
+    """What a commit holds: files that may lie in a vault, and the others as (mode, object, why not)."""
+
+    files: Tree
+    modes: dict[str, str]
+    unfit: dict[str, tuple[str, str, str]]
+
+
+EMPTY = Listing(files={}, modes={}, unfit={})
+
+
+class Repository:
+    def __init__(self, git: Git, git_dir: str, branch: str, remote: str, ref: str, algorithm: str) -> None:
+        self.git, self.git_dir, self.branch, self.algorithm = git, git_dir, branch, algorithm
+        self._remote, self._ref = remote, ref
+        place = hashlib.sha256(f"{branch}\0{remote}\0{ref}".encode()).hexdigest()[:12]
+        self._own = f"refs/dibs/{place}"
+        self._skipped = os.path.join(git_dir, f"dibs-skipped-{place}.json")
+        self._listings: dict[str, Listing] = {}
+        self._related: dict[tuple[str, str], bool] = {}
+        self._ident: str | None = None
+
+    def refs(self) -> Refs:
+        """Where everything stands; it is checked that the person is on the branch still."""
+        answer = self.git.text(
+            "for-each-ref", "--format=%(HEAD)%(objectname) %(refname)", f"refs/heads/{self.branch}", f"{self._own}/"
+        )
+        found: dict[str, str] = {}
+        for line in answer.splitlines():
+            commit, _, name = line.strip().removeprefix("*").partition(" ")
+            found[name] = commit
+            if name == f"refs/heads/{self.branch}" and not line.startswith("*"):
+                raise Elsewhere(self.branch)
+        if f"refs/heads/{self.branch}" not in found:
+            self._require_unborn()
+        names = tuple(sorted(name for name in found if name.startswith(f"{self._own}/pending/")))
+        return Refs(
+            head=found.get(f"refs/heads/{self.branch}"),
+            base=found.get(f"{self._own}/base"),
+            hub=found.get(f"{self._own}/hub"),
+            pending=tuple(found[name] for name in names),
+            names=names,
+        )
+
+    def _require_unborn(self) -> None:
+        if self.git.text("symbolic-ref", "HEAD") != f"refs/heads/{self.branch}":
+            raise Elsewhere(self.branch)
+
+    # Reading
+
+    def listing(self, commit: str | None) -> Listing:
+        if commit is None:
+            return EMPTY
+        if commit not in self._listings:
+            self._at_hand(commit, _listed(self.git.run("ls-tree", "-r", "-z", "--full-tree", commit)))
+        return self._listings[commit]
+
+    def _at_hand(self, commit: str, listing: Listing) -> None:
+        while len(self._listings) >= LISTINGS_MAX:
+            del self._listings[next(iter(self._listings))]
+        self._listings[commit] = listing
+
+    def is_ancestor(self, one: str, other: str) -> bool:
+        if one == other:
+            return True
+        if (one, other) not in self._related:
+            if len(self._related) >= RELATED_MAX:
+                self._related.clear()
+            self._related[one, other] = self.git.agrees("merge-base", "--is-ancestor", one, other)
+        return self._related[one, other]
+
+    def merge_bases(self, one: str | None, other: str | None) -> list[str]:
+        if one is None or other is None:
+            return []
+        if one == other:
+            return [one]
+        try:
+            return self.git.text("merge-base", "--all", one, other).split()
+        except GitFailed as failed:
+            if failed.code == 1:
+                return []
+            raise
+
+    def newest(self, commits: Iterable[str]) -> list[str]:
+        """Those that are no ancestors of others."""
+        one_each = sorted(set(commits))
+        return one_each if len(one_each) < 2 else self.git.text("merge-base", "--independent", *one_each).split()
+
+    def sizes(self, blobs: Iterable[str]) -> dict[str, int]:
+        asked = sorted(set(blobs))
+        if not asked:
+            return {}
+        answer = self.git.run("cat-file", "--batch-check", feed=["\n".join([*asked, ""]).encode()])
+        words = [line.split() for line in answer.decode().splitlines()]
+        return {name: int(size) for name, kind, size in (w for w in words if len(w) == 3) if kind == "blob"}
+
+    def texts(self, blobs: Iterable[str]) -> dict[str, bytes]:
+        """What these blobs hold, their sizes looked at before."""
+        asked = sorted(set(blobs))
+        if not asked:
+            return {}
+        answer = memoryview(self.git.run("cat-file", "--batch", feed=["\n".join([*asked, ""]).encode()]))
+        found, at = {}, 0
+        for blob in asked:
+            end = bytes(answer[at : at + 200]).index(b"\n") + at
+            size = int(bytes(answer[at:end]).split()[2])
+            found[blob] = bytes(answer[end + 1 : end + 1 + size])
+            at = end + 1 + size + 1
+        return found
+
+    # Writing
+
+    def commit(
+        self,
+        parents: list[str],
+        tree: Tree,
+        extra: dict[str, tuple[str, str] | None],
+        message: str,
+        data: Callable[[str, str], bytes],
+    ) -> tuple[str, str]:
+        """A commit of this tree and of `extra` entries (mode and object; none: without it), and its pending ref."""
+        began = self.listing(parents[0] if parents else None)
+        known = {blob for commit in parents for blob in self.listing(commit).files.values()}
+        modes = {path: mode for commit in reversed(parents) for path, mode in self.listing(commit).modes.items()}
+        name = self._pending()
+
+        def stream() -> Iterator[bytes]:
+            said = message.encode()
+            yield f"commit {name}\nmark :1\ncommitter {self._who()}\ndata {len(said)}\n".encode() + said + b"\n"
+            for word, parent in zip(["from", *["merge"] * len(parents)], parents, strict=False):
+                yield f"{word} {parent}\n".encode()
+            for path in began.files.keys() - tree.keys():
+                yield f"D {_quoted(path)}\n".encode()
+            for path, entry in extra.items():
+                place = _quoted(path)
+                yield (f"D {place}\n" if entry is None else f"M {entry[0]} {entry[1]} {place}\n").encode()
+            for path, blob in tree.items():
+                if began.files.get(path) == blob:
+                    continue
+                mode, place = modes.get(path, PLAIN), _quoted(path)
+                if blob in known:
+                    yield f"M {mode} {blob} {place}\n".encode()
+                else:
+                    text = data(path, blob)
+                    yield f"M {mode} inline {place}\ndata {len(text)}\n".encode() + text + b"\n"
+            yield b"get-mark :1\ndone\n"
+
+        answer = self.git.run("fast-import", "--quiet", "--force", "--done", "--date-format=now", feed=stream())
+        commit = answer.decode().strip()
+        self._related.update({(parent, commit): True for parent in parents})
+        if not extra:
+            self._at_hand(commit, Listing(files=dict(tree), modes={**modes, **began.modes}, unfit=began.unfit))
+        return commit, name
+
+    def noted(self, *, base: str | None = None, hub: str | None = None, drop: Iterable[str] = ()) -> str:
+        """What to tell git so that refs of our own move; for `note`, or together with others."""
+        moves = "".join(f"update {self._own}/{name} {at}\n" for name, at in (("base", base), ("hub", hub)) if at)
+        return moves + "".join(f"delete {name}\n" for name in drop)
+
+    def note(self, moves: str) -> None:
+        if moves:
+            self.git.run("update-ref", "--stdin", feed=[moves.encode()])
+
+    def skipped(self) -> set[str]:
+        """Paths that stand in `base` and could not be written here: that they are not on disk means nothing."""
+        try:
+            with open(self._skipped, encoding="utf-8") as file:
+                return set(json.load(file))
+        except FileNotFoundError:
+            return set()
+
+    def skip(self, paths: Iterable[str]) -> None:
+        """Remember them, before `base` moves to where they stand."""
+        skipped = set(paths)
+        if skipped != self.skipped():
+            with open(f"{self._skipped}.new", "w", encoding="utf-8") as file:
+                json.dump(sorted(skipped), file)
+            os.replace(file.name, self._skipped)
+
+    def remember(self, commit: str) -> str:
+        """Note a commit of the person's as pending; the name of the note."""
+        name = self._pending()
+        self.git.run("update-ref", name, commit)
+        return name
+
+    def _pending(self) -> str:
+        return f"{self._own}/pending/{os.urandom(6).hex()}"
+
+    # The remote
+
+    def fetch(self) -> None:
+        """Have `hub` say what the remote has."""
+        words = (
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-recurse-submodules",
+            "--refmap=",
+            "--no-auto-gc",
+        )
+        try:
+            self.git.run("fetch", *words, "--", self._remote, f"+{self._ref}:{self._own}/hub", seconds=REMOTE_SECONDS)
+        except GitFailed as failed:
+            if "couldn't find remote ref" not in failed.said:
+                raise Unreachable(failed.said) from failed
+
+    def push(self, commit: str) -> None:
+        """Have the remote take this commit: it does if nobody else's was taken since."""
+        words = ("--porcelain", "--quiet", "--no-verify", "--no-signed", "--recurse-submodules=no")
+        try:
+            self.git.run("push", *words, "--", self._remote, f"{commit}:{self._ref}", seconds=REMOTE_SECONDS)
+        except GitFailed as failed:
+            reason = _why_rejected(failed.output)
+            if reason is not None and failed.code is not None:
+                raise Rejected(reason) from failed
+            raise Unreachable(failed.said) from failed
+
+    def _who(self) -> str:
+        if self._ident is None:
+            try:
+                self._ident = self.git.text("var", "GIT_COMMITTER_IDENT").rsplit(" ", 2)[0]
+            except GitFailed:
+                self._ident = "dibs <dibs@localhost>"
+        return f"{self._ident} now"
+
+
+class Elsewhere(Exception):
+    """The person has another branch, or none, checked out."""
+
+
+def find(root: str) -> Repository | None:
+    """The repository whose work tree is exactly this folder, if its branch has a remote that is to be asked."""
+    if not os.path.lexists(os.path.join(root, ".git")):
+        return None
+    git = Git(root)
+    try:
+        inside, git_dir, algorithm = git.text(
+            "rev-parse", "--is-inside-work-tree", "--absolute-git-dir", "--show-object-format"
+        ).splitlines()
+        if inside != "true":
+            return None
+        git.settle(git_dir)
+        settings = _settings(git)
+        head = git.text("symbolic-ref", "--quiet", "HEAD")
+    except FileNotFoundError as error:
+        raise StoreUnusable("this vault is a git repository, and there is no git: install it", path=root) from error
+    except GitFailed as failed:
+        if failed.word == "symbolic-ref" and failed.code == 1:
+            return None
+        raise StoreUnusable(f"this vault's git repository cannot be used: {failed.said}", path=root) from failed
+    branch = head.removeprefix("refs/heads/")
+    remote, ref = settings.get(f"branch.{branch}.remote"), settings.get(f"branch.{branch}.merge")
+    if remote in (None, ".") or ref is None or settings.get("dibs.sync", "true") == "false":
+        return None
+    assert remote is not None
+    return Repository(git, git_dir, branch, remote, ref, algorithm)
+
+
+def _settings(git: Git) -> dict[str, str]:
+    try:
+        answer = git.run("config", "-z", "--get-regexp", r"^branch\..*\.(remote|merge)$")
+    except GitFailed as failed:
+        if failed.code != 1:
+            raise
+        answer = b""
+    found = dict(part.decode(errors="replace").partition("\n")[::2] for part in fields(answer))
+    if not git.agrees("config", "--type=bool", "--get", "dibs.sync"):
+        return found
+    return {**found, "dibs.sync": git.text("config", "--type=bool", "--get", "dibs.sync")}
+
+
+def _listed(answer: bytes) -> Listing:
+    files: Tree = {}
+    modes: dict[str, str] = {}
+    unfit: dict[str, tuple[str, str, str]] = {}
+    for part in fields(answer):
+        about, _, name = part.partition(b"\t")
+        mode, _, blob = about.decode().split()
+        path = name.decode(errors="surrogateescape")
+        why = why_unfit(path, mode)
+        if why is not None:
+            unfit[path] = (mode, blob, why)
+            continue
+        files[path] = blob
+        if mode != PLAIN:
+            modes[path] = mode
+    return Listing(files=files, modes=modes, unfit=unfit)
+
+
+def _quoted(path: str) -> str:
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _why_rejected(answer: bytes) -> str | None:
+    for line in answer.decode(errors="replace").splitlines():
+        if line.startswith("!") and ("[rejected]" in line or "[remote rejected]" in line):
+            return line.split("\t")[-1]
+    return None

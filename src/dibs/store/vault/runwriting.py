@@ -1,0 +1,181 @@
+"""What steps tell of runs, written into their blocks and nowhere else.
+
+A block is found by its token. One that somebody took out is begun again at the end, so that what follows has its place.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dibs import when
+from dibs.model import Run
+from dibs.store.vault.frontmatter import json
+from dibs.store.vault.runblocks import (
+    COMPLETION,
+    DRAFT,
+    HEADING,
+    HINT,
+    META,
+    PROCESSING,
+    PROGRESS,
+    RESULTS,
+    SAID,
+    Block,
+    blocks,
+    find,
+    has_marker,
+    note_lines,
+    read_block,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dibs.model import Claim, Event
+    from dibs.rules.decision import Step
+
+_BACKTICKS = re.compile(r"`+")
+
+
+def write(tail: str, steps: Sequence[Step], next_state: str) -> str:
+    """The blocks with what these steps tell of runs; the last of them led to `next_state`."""
+    lines = tail.split("\n")
+    for step in steps:
+        event = step.event
+        if event.kind == "claimed" and step.run is not None:
+            _block_of(lines, step.run)
+        elif event.kind == "progress" and step.claim is not None:
+            _add_note(lines, step.claim, event)
+        elif step.run is not None:
+            state = next_state if step is steps[-1] or step.item.status == steps[-1].item.status else None
+            _end(lines, step.run, state or folder(event.status))
+        elif event.kind in SAID:
+            _add_word(lines, event)
+    return "\n".join(lines)
+
+
+def tells(step: Step) -> bool:
+    """Whether a step is about a run, and so to be read in its block."""
+    return step.run is not None or step.event.kind in ("progress", *SAID)
+
+
+def folder(status: str) -> str:
+    """The name of the folder in which items of a status lie."""
+    return "Needs_Action" if status == "ready" else "_".join(word.capitalize() for word in status.split("_"))
+
+
+def _block_of(lines: list[str], run: Run | Claim) -> Block:
+    """The block of a run; one is begun at the end if there is none, or none any more."""
+    block = find(lines, run.token)
+    if block is not None:
+        return block
+    started_at = run.started_at if isinstance(run, Run) else run.claimed_at
+    _insert(
+        lines,
+        len(lines),
+        f"{HEADING}{run.item}",
+        "",
+        f"**Claimed By**: {run.agent}",
+        f"**Claimed At**: {when.iso(started_at)}",
+        f"**Status**: {PROCESSING}",
+        f"**Session**: {run.session}",
+        f"**Token**: {run.token}",
+        "",
+        PROGRESS,
+        "",
+        HINT,
+    )
+    return list(blocks(lines))[-1]
+
+
+def _add_note(lines: list[str], claim: Claim, event: Event) -> None:
+    block = _block_of(lines, claim)
+    first, *more = str(event.data["note"]).split("\n")
+    meta = event.data.get("meta") or {}
+    if meta or (more and META.fullmatch(more[-1])):
+        about = json(meta).replace(">", "\\u003e")
+        more.append(f"<!-- meta: {about} -->")
+    at, new = _end_of_notes(lines, block), [f"- {when.iso(event.at)}: {first}", *(f"  {line}" for line in more)]
+    lines[at:at] = _as_in(lines, block, new) if at < len(lines) else [*new, ""]
+
+
+def _end_of_notes(lines: list[str], block: Block) -> int:
+    """Behind the last note, or where the first one belongs."""
+    if block.progress < 0:
+        _insert(lines, block.stop, PROGRESS, "", HINT, like=block)
+        block = next(one for one in blocks(lines) if one.start == block.start)
+    notes = list(note_lines(lines, block.progress, block.stop))
+    if notes:
+        return notes[-1][1]
+    hint = next((at for at in range(block.progress, block.stop) if lines[at].rstrip() == HINT), None)
+    return block.progress + 1 if hint is None else hint + 1
+
+
+def _end(lines: list[str], run: Run, next_state: str) -> None:
+    """The end of a run in its block: its draft, if there is one that does not stand there yet, and its completion."""
+    assert run.ended_at is not None
+    assert run.outcome is not None
+    block = _block_of(lines, run)
+    before = read_block(lines, block, run.item)
+    if before is not None and before.run == run:
+        return
+    for at in range(block.start, block.progress if block.progress > 0 else block.stop):
+        if lines[at].startswith("**Status**:"):
+            lines[at : at + 1] = _as_in(lines, block, [f"**Status**: {run.outcome}"])
+            break
+    new = []
+    if run.draft is not None and (before is None or before.run.draft != run.draft):
+        new = [DRAFT, "", *_fenced(run.draft), ""]
+    new += [
+        COMPLETION,
+        "",
+        f"**Completed At**: {when.iso(run.ended_at)}",
+        f"**Duration**: {(run.ended_at - run.started_at) / 1000:.15g}",
+        f"**Result**: {RESULTS.get(run.outcome, 'failure')}",
+        f"**Next State**: {next_state}",
+        f"**Outcome**: {run.outcome}",
+    ]
+    if run.reason is not None:
+        new.append(f"**Reason**: {_one_line(run.reason)}")
+    new += [f"**{name}**: {json(data)}" for name, data in (("Links", run.links), ("Cost", run.cost)) if data]
+    _insert(lines, block.stop, *new, like=block)
+
+
+def _add_word(lines: list[str], event: Event) -> None:
+    """What a person said to a draft, below the run that it is of."""
+    comment = event.data.get("comment", event.data.get("reason"))
+    word = f"**{SAID[event.kind]}**: {_one_line(event.actor)} {when.iso(event.at)}"
+    if comment is not None:
+        word += f": {_one_line(comment)}"
+    block = find(lines, event.data.get("draft_token") or event.token)
+    _insert(lines, len(lines) if block is None else block.stop, word, like=block)
+
+
+def _insert(lines: list[str], stop: int, *new: str, like: Block | None = None) -> None:
+    """New lines before `stop`, an empty line behind the last one before it that is not empty."""
+    at = stop
+    while at and lines[at - 1] in ("", "\r"):
+        at -= 1
+    after = [] if at < len(lines) else [""]
+    lines[at:at] = [*_as_in(lines, like, ["", *new]), *after]
+
+
+def _as_in(lines: list[str], block: Block | None, new: list[str]) -> list[str]:
+    """New lines with the line ends of the block they go into."""
+    windows = block is not None and lines[block.start].endswith("\r")
+    return [line + "\r" for line in new] if windows else new
+
+
+def _fenced(draft: str) -> list[str]:
+    """A draft in a fence that nothing in it can close. One that would be taken for our marker is written as JSON."""
+    as_json = has_marker(draft)
+    text = json(draft) if as_json else draft
+    fence = "`" * (max([2, *map(len, _BACKTICKS.findall(text))]) + 1)
+    return [fence + ("json" if as_json else ""), *text.split("\n"), fence]
+
+
+def _one_line(text: str) -> str:
+    """Text as the rest of a line: as it is, or, where it would not come back so, as JSON."""
+    plain = text and text == text.strip() and "\n" not in text and "\r" not in text and not text.startswith('"')
+    return text if plain else json(text)

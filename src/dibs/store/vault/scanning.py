@@ -1,0 +1,105 @@
+"""One look at all folders of a vault: which files are there, by their stamps. No file is opened."""
+
+from __future__ import annotations
+
+import os
+
+from dibs.store.vault.beneath import FILE_BYTES_MAX, Beneath, Stamp, Unfit, unfit, unfit_name
+from dibs.store.vault.renaming import STRAY
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+#: In the order in which files go through them: one that goes on during a scan is met at least once.
+FOLDERS = (
+    *("Scheduled", "Blocked", "Pending_Approval", "Approved", "Parked", "Needs_Action"),
+    *("In_Progress", "Done", "Rejected", "Failed", "Cancelled"),
+)
+#: The folder whose files lie one level deeper, by agent.
+BY_AGENT = "In_Progress"
+SUFFIX = ".md"
+
+_REGULAR, _KIND = 0o100000, 0o170000
+_SHORT = 100
+
+
+class Scan:
+    """What was found: files, what looks like one and is none, and files that a crash left on their way."""
+
+    def __init__(self, beneath: Beneath, folders: Sequence[str] = FOLDERS) -> None:
+        self.found: dict[str, Stamp] = {}
+        self.refused: dict[str, str] = {}
+        self.strays: list[tuple[str, str]] = []
+        self._beneath = beneath
+        for path in folders:
+            for one in self._agents() if path == BY_AGENT else (path,):
+                self._take_in(one)
+
+    def _take_in(self, path: str) -> None:
+        # The one loop here that is written for speed: a scan comes before every write.
+        try:
+            folder = self._beneath.folder(path)
+        except FileNotFoundError:
+            return
+        except Unfit:
+            self.refused[path] = "is a link or no folder"
+            return
+        before, found, stat = f"{path}/", self.found, os.stat
+        with folder:
+            descriptor = folder.descriptor
+            for name in os.listdir(descriptor):
+                if name[-3:] != SUFFIX:
+                    continue
+                if name[0] == ".":
+                    if name.startswith(STRAY):
+                        self.strays.append((path, name))
+                    continue
+                try:
+                    one = stat(name, dir_fd=descriptor, follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                if (
+                    one[0] & _KIND == _REGULAR
+                    and one[3] == 1
+                    and one[6] <= FILE_BYTES_MAX
+                    and ((name.isascii() and name.isprintable() and len(name) < _SHORT) or unfit_name(name) is None)
+                ):
+                    found[before + name] = Stamp((one[1], one[6], one.st_mtime_ns, one.st_ctime_ns))
+                else:
+                    self.refused[before + shown(name)] = unfit_name(name) or unfit(one) or "is being removed"
+
+    def _agents(self) -> Iterator[str]:
+        try:
+            with self._beneath.folder(BY_AGENT) as folder, os.scandir(folder.descriptor) as entries:
+                inner = [(entry.name, entry.is_dir(follow_symlinks=False), entry.is_symlink()) for entry in entries]
+        except FileNotFoundError:
+            return
+        except Unfit:
+            self.refused[BY_AGENT] = "is a link or no folder"
+            return
+        for name, is_folder, is_link in sorted(inner):
+            why = unfit_name(name)
+            if name.startswith("."):
+                continue
+            if is_folder and why is None:
+                yield f"{BY_AGENT}/{name}"
+            elif is_folder or is_link:
+                self.refused[f"{BY_AGENT}/{shown(name)}"] = why or "is a symbolic link"
+            elif name.endswith(SUFFIX):
+                self.refused[f"{BY_AGENT}/{shown(name)}"] = why or "lies in no agent's folder"
+
+
+def met_twice(found: dict[str, Stamp]) -> list[str]:
+    """Paths of files that were met in two places: they were moved while the folders were looked at."""
+    if len({stamp[0] for stamp in found.values()}) == len(found):
+        return []
+    places: dict[int, list[str]] = {}
+    for path, stamp in found.items():
+        places.setdefault(stamp[0], []).append(path)
+    return [path for paths in places.values() if len(paths) > 1 for path in paths]
+
+
+def shown(path: str) -> str:
+    """As text that can be printed and stored, also if it is none."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -1,0 +1,440 @@
+"""The vault store: markdown files in folders, for people who keep tasks that way.
+
+The files are the truth. Beside them, in `.dibs`, lies a SQLite board that is their index, and has what files have no
+place for: sessions, queues, request ids, events. Each write looks at the files first and adopts what was done to them
+(`adopting`); then it is decided on the index like on any SQLite board; then the files are written (`writing`), and only
+then the index commits. What a crash leaves between the two is adopted by whoever comes next. Among dibs processes the
+index's lock decides; against everybody else, the rename that overwrites nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
+from dibs.store.contract import Watch
+from dibs.store.sqlite.store import SqliteStore, system_clock
+from dibs.store.tables import archive
+from dibs.store.vault import beats, catalog, taskfile
+from dibs.store.vault.adopting import Adopting
+from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
+from dibs.store.vault.displaced import FOLDER as LATE
+from dibs.store.vault.folders import AT_FIRST, FOLDERS
+from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
+from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
+from dibs.store.vault.writing import SILENT, Writing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, TypeVar
+
+    import apsw
+
+    from dibs.config import Settings
+    from dibs.model import Prune, Synced
+    from dibs.rules.decision import Step
+    from dibs.store.sqlite.together import Piece
+    from dibs.store.tables.transaction import Transaction
+    from dibs.store.vault.eyes import Eyes
+    from dibs.store.vault.syncing import Sync
+
+    T = TypeVar("T")
+
+HIDDEN = ".dibs"
+INDEX = "vault.db"
+#: How soon a file that was moved by hand is noticed by who waits.
+LOOK_SECONDS = 0.5
+LATE_LOOK_SECONDS = 1.0
+#: How often one write is decided anew because somebody was faster at a file.
+RACES_MAX = 50
+#: Steps that are told to other clones with the next ones: nobody relies on having been the first to take them.
+UNCONFIRMED = frozenset({"added", "edited", "progress", *SILENT})
+#: Of sessions that were not seen for so long, nothing is said to other clones.
+BEATS_SECONDS = 7 * 86400
+
+
+def is_vault(root: str) -> bool:
+    """Whether this folder is one: it has the folder that tasks are taken from."""
+    return os.path.isdir(os.path.join(root, FOLDERS["ready"]))
+
+
+class VaultStore(SqliteStore):
+    def __init__(
+        self,
+        root: str,
+        settings: Settings,
+        *,
+        create: bool = False,
+        lean: bool = False,
+        clock: Callable[[], int] = system_clock,
+    ) -> None:
+        self.root = os.path.realpath(root)
+        if create:
+            for folder in AT_FIRST:
+                os.makedirs(os.path.join(self.root, folder), exist_ok=True)
+        elif not is_vault(self.root):
+            raise StoreUnusable(f"{root} is no vault; make one with: dibs vault init {root}", path=root)
+        self._disk = Disk(self.root)
+        self._steps: list[Step] = []
+        self._stale: set[str] = set()
+        #: Files that may not be as the index knows them; None: any.
+        self._doubtful: set[str] | None = None
+        self._eyes: Eyes | None = None
+        self._watchful = not lean
+        self._is_clone = os.path.lexists(os.path.join(self.root, ".git"))
+        self._arbiter: Sync | None = None
+        self._patience = beats.Patience()
+        _hide(os.path.join(self.root, HIDDEN))
+        super().__init__(os.path.join(self.root, HIDDEN, INDEX), settings, create=True, clock=clock)
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        self.look()
+        return super().read(work)
+
+    def look(self) -> None:
+        """Adopt what was done to the files, if anything was. Reading goes on even where that cannot be written down."""
+        try:
+            if super().read(lambda t: self._is_doubtful(t) and _differs(t, self._disk.glance()[0])):
+                self.write(lambda t: None)
+        except StoreUnavailable:
+            pass
+
+    def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
+        return self.write(lambda t: archive.prune(t, older_than_seconds, limit))
+
+    def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        self.look()
+        yield from super().export()
+
+    def _restored(self, connection: apsw.Connection) -> None:
+        """The files follow the board for once: it was brought back for what they say now to be forgotten."""
+        seen, _ = self._disk.scan()
+        connection.execute("BEGIN IMMEDIATE")
+        t = self._transaction(connection, writable=True)
+        t.files("forget_files")
+        for path, stamp in seen.items():
+            self._claim_for_its_item(t, path, stamp)
+        self._steps, self._stale = [], {item for (item,) in t.files("item_ids")}
+        t.close()
+        self._write_down(connection, whole=True)
+
+    def _claim_for_its_item(self, t: VaultTransaction, path: str, stamp: Stamp) -> None:
+        """Which item a file is of; what cannot be told is left to the next look, and a second one is set aside."""
+        try:
+            item = taskfile.read(self._disk.read(path)[0].decode(), path.rpartition("/")[2]).id
+        except (FileNotFoundError, UnicodeDecodeError, Unfit, taskfile.Unreadable):
+            return
+        if catalog.entry_of(t, item) is None:
+            catalog.put(t, catalog.Entry(path=path, item=item, stamp=stamp))
+
+    def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
+        def load(t: Transaction) -> int:
+            count = archive.load(t, records)
+            assert isinstance(t, VaultTransaction)
+            t.stale.update(row[0] for row in t.files("item_ids"))
+            return count
+
+        return self.write(load)
+
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """Files that look like tasks and are none, or cannot be read; names that other machines take for one."""
+        self.look()
+        seen, unfit = self._disk.glance()
+        known = super().read(_known)
+        found = [(f"{path}: {why}", "it is left alone; mend it, or move it elsewhere") for path, why in unfit.items()]
+        for entry in known.values():
+            if entry.problem is not None:
+                found.append((f"{entry.path}: {entry.problem}", "mend the file; it is looked at when it changes"))
+            elif entry.remark is not None:
+                found.append((f"{entry.path}: {entry.remark}", "the item is as it was without that; mend the file"))
+        names: dict[str, str] = {}
+        for path in sorted(seen):
+            other = names.setdefault(path.rpartition("/")[2].lower(), path)
+            if other.rpartition("/")[2] != path.rpartition("/")[2]:
+                found.append(
+                    (f"{other} and {path} differ by case only", "name one anew: to some machines they are one")
+                )
+        return tuple(found)
+
+    def watch(self, *, session: str | None = None) -> Watch:
+        return VaultWatch(super().watch(session=session), self, self._disk.eyes(self._bell.path))
+
+    def close(self) -> None:
+        super().close()
+        if self._eyes is not None:
+            self._eyes.close()
+        self._disk.close()
+        if self._arbiter is not None:
+            self._arbiter.close()
+
+    # One write
+
+    def _transact(self, connection: apsw.Connection, pieces: list[Piece]) -> None:
+        for _ in range(RACES_MAX):
+            try:
+                if self.arbiter is not None:
+                    self.arbiter.prepare()
+                self._catch_up(connection)
+                self._steps, self._stale = [], set()
+                super()._transact(connection, pieces)
+                return
+            except Raced as raced:
+                path = str(raced)
+                self._finish(connection)
+                for piece in pieces:
+                    piece.again()
+        raise StoreUnavailable(f"{path} is being changed all the time; try again", path=path, retry_after_seconds=1)
+
+    def _do(self, connection: apsw.Connection, piece: Piece) -> None:
+        super()._do(connection, piece)
+        t = self._current
+        assert isinstance(t, VaultTransaction)
+        self._steps += t.steps
+        self._stale |= t.stale
+
+    def _catch_up(self, connection: apsw.Connection) -> None:
+        """Adopt what was done to the files since somebody last looked, in a transaction of its own."""
+        self._look_for_late_saves()
+        connection.execute("BEGIN IMMEDIATE")
+        t = self._transaction(connection, writable=True)
+        if not self._is_doubtful(t):
+            self._finish(connection)
+            return
+        seen, unfit = self._disk.scan()
+        if FOLDERS["ready"] not in unfit and not is_vault(self.root):
+            # A drive that is not there, a branch without it: no reason to believe that all tasks were taken away.
+            raise StoreUnavailable(f"{self.root} has no folder {FOLDERS['ready']} any more", path=self.root)
+        if _differs(t, seen):
+            if bring_in_copies(self._disk, seen, catalog.left(t)):
+                raise Raced("a save came to where a file lay before")
+            known = _known(t)
+            self._steps, self._stale = Adopting(t, self._disk, seen, known, unfit).adopt(), t.stale
+            t.close()
+            self._write_down(connection)
+            self._bell.ring()
+        if self._eyes is not None:
+            self._doubtful = set()
+        self._finish(connection)
+
+    def _is_doubtful(self, t: Transaction) -> bool:
+        """Whether a look at all files is needed: not, if those that were touched are as the index knows them."""
+        told = self._told()
+        if told is None or self._doubtful is None:
+            self._doubtful = None
+            return True
+        self._doubtful |= told
+        assert isinstance(t, VaultTransaction)
+        known = {path: tuple(row[0]) for path in self._doubtful if (row := t.files("stamp", path=path))}
+        seen = {path: stamp for path in self._doubtful if (stamp := self._disk.stamp(path)) is not None}
+        if known != seen or t.files("any_gone")[0][0]:
+            return True
+        self._doubtful = set()
+        return False
+
+    def _told(self) -> set[str] | None:
+        """What the kernel tells of, for a process that stays."""
+        if not self._watchful:
+            return None
+        if self._eyes is None:
+            self._eyes = self._disk.eyes()
+        told = self._eyes.look()
+        return None if told is None else told - {LATE}
+
+    def _look_for_late_saves(self) -> None:
+        """When one is told of, or now and then, by whoever comes: there may be thousands of files to look at."""
+        mark = os.path.join(self.root, HIDDEN, "late-saves-looked-for")
+        now = time.time()
+        try:
+            recently = 0 <= now - os.stat(mark).st_mtime < LATE_LOOK_SECONDS
+        except FileNotFoundError:
+            recently = False
+        if not recently:
+            with open(mark, "w", encoding="utf-8"):
+                os.utime(mark)
+            bring_in_late_saves(self._disk)
+
+    def _commit(self, connection: apsw.Connection) -> None:
+        arbiter = self.arbiter
+        if arbiter is None or all(step.event.kind in UNCONFIRMED for step in self._steps):
+            self._write_down(connection)
+            return
+        with arbiter.tentative():
+            self._write_down(connection, confirm=arbiter.confirm)
+
+    def _write_down(
+        self, connection: apsw.Connection, *, whole: bool = False, confirm: Callable[[], None] = lambda: None
+    ) -> None:
+        """First into the files, then, if that was confirmed, into the index."""
+        t = self._transaction(connection, writable=True)
+        writing = Writing(t, self._disk, whole=whole)
+        try:
+            writing.write(self._steps, self._stale)
+            writing.archive()
+            t.close()
+            confirm()
+            super()._commit(connection)
+        except BaseException:
+            t.close()
+            writing.put_back()
+            raise
+
+    # Other clones
+
+    @property
+    def arbiter(self) -> Sync | None:
+        """Who says which of two clones has an item: the remote, if there is one."""
+        if not self._is_clone:
+            return None
+        if self._arbiter is None:
+            from dibs.store.vault import syncing
+
+            self._arbiter = syncing.find(self.root)
+            self._is_clone = self._arbiter is not None
+        return self._arbiter
+
+    def sync(self, *, expire: bool = False) -> Synced:
+        """Bring what other clones did here, and what was done here to them.
+
+        With `expire`, by a process that does so again and again: claims of sessions elsewhere that have been silent
+        for too long are ended.
+        """
+        if self.arbiter is None:
+            raise Invalid(
+                "this vault has no git remote: it is no clone whose branch follows one, or dibs.sync is off",
+                field="store",
+            )
+        synced = self._exclusively(self._synced)
+        return synced if not expire else synced.replace(expired=self._end_what_is_silent())
+
+    def _synced(self, connection: apsw.Connection) -> Synced:
+        arbiter = self.arbiter
+        assert arbiter is not None
+        try:
+            self._adopted(connection)
+            self._show_who_lives(connection, arbiter)
+            return arbiter.sync()
+        finally:
+            self._adopted(connection)
+
+    def _adopted(self, connection: apsw.Connection) -> None:
+        for _ in range(RACES_MAX):
+            try:
+                self._catch_up(connection)
+                return
+            except Raced:
+                self._finish(connection)
+
+    def _show_who_lives(self, connection: apsw.Connection, arbiter: Sync) -> None:
+        t = self._transaction(connection)
+        rows = t.files("sessions_here", now=t.now, since=t.now - int(BEATS_SECONDS * 1000))
+        t.close()
+        holders = [beats.Holder(session=id, agent=agent, host=host, counter=at) for id, agent, host, at, n in rows if n]
+        beats.show(arbiter.files, holders, [row[0] for row in rows])
+
+    def _end_what_is_silent(self) -> tuple[str, ...]:
+        arbiter = self.arbiter
+        assert arbiter is not None
+        rows = super().read(_claims_elsewhere)
+        held = [
+            beats.Held(item=item, token=token, session=session, ttl_seconds=ttl) for item, token, session, ttl in rows
+        ]
+        lost = self._patience.lost([(one, beats.counter(arbiter.files, one.session)) for one in held])
+
+        def end(t: Transaction) -> tuple[str, ...]:
+            assert isinstance(t, VaultTransaction)
+            ended = []
+            for one in lost:
+                claim = t.claim_of(one.item)
+                if claim is not None and (claim.token, claim.session) == (one.token, one.session):
+                    t.files("expire_elsewhere", item=one.item, token=one.token, session=one.session, now=t.now)
+                    t.fresh(one.item)
+                    ended.append(one.item)
+            return tuple(ended)
+
+        return self.write(end) if lost else ()
+
+    def _transaction(self, connection: apsw.Connection, *, writable: bool = False) -> VaultTransaction:
+        t = VaultTransaction(connection.cursor(), self._clock(), self.settings, writable=writable)
+        t.synced = writable and self.arbiter is not None
+        self._current = t
+        return t
+
+    def _connected(self) -> apsw.Connection:
+        """The index may be taken away at any time: it is made again, from the files."""
+        if self._connection is not None and self._pid == os.getpid() and not _is_at(self._index, self.path):
+            self._connection.close(True)
+            self._lock.forget()
+            self._bell.close()
+            _hide(os.path.dirname(self.path))
+            self._connection = self._open(create=True)
+        return super()._connected()
+
+    def _open(self, create: bool) -> apsw.Connection:
+        connection = super()._open(create)
+        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_left'").fetchall():
+            connection.execute(STATEMENTS["make_files"])
+            connection.execute(STATEMENTS["make_left"])
+        self._index = os.stat(self.path)
+        return connection
+
+
+class VaultWatch(Watch):
+    """Waits for the board's bell and for the files at once: nobody rings who moves one by hand."""
+
+    def __init__(self, bell: Watch, store: VaultStore, eyes: Eyes) -> None:
+        self._bell, self._store, self._eyes = bell, store, eyes
+        eyes.look()
+
+    def wait(self, timeout_seconds: float) -> bool:
+        end = time.monotonic() + timeout_seconds
+        while True:
+            left = end - time.monotonic()
+            self._eyes.wait(max(0, min(left, LOOK_SECONDS)))
+            if self._bell.wait(0):
+                self._eyes.look()
+                return True
+            if self._eyes.look() != set():
+                self._store.look()  # which rings, if there is anything new
+                if self._bell.wait(0):
+                    return True
+            if left <= 0:
+                return False
+
+    def close(self) -> None:
+        self._bell.close()
+        self._eyes.close()
+
+
+def _is_at(known: os.stat_result, path: str) -> bool:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return False
+    return (found.st_dev, found.st_ino) == (known.st_dev, known.st_ino)
+
+
+def _differs(t: Transaction, seen: dict[str, Stamp]) -> bool:
+    """Whether there is anything to adopt."""
+    assert isinstance(t, VaultTransaction)
+    return catalog.stamps(t.files("stamps")) != seen or bool(t.files("any_gone")[0][0])
+
+
+def _claims_elsewhere(t: Transaction) -> list[tuple[Any, ...]]:
+    assert isinstance(t, VaultTransaction)
+    return t.files("claims_elsewhere")
+
+
+def _known(t: Transaction) -> dict[str, catalog.Entry]:
+    assert isinstance(t, VaultTransaction)
+    return catalog.entries(t.files("files"))
+
+
+def _hide(folder: str) -> None:
+    """The index is nobody's but this machine's: never committed."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    ignore = os.path.join(folder, ".gitignore")
+    if not os.path.exists(ignore):
+        with open(ignore, "w", encoding="utf-8") as file:
+            file.write("*\n")

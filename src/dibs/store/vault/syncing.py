@@ -1,0 +1,335 @@
+"""A vault and its git remote. The remote's accepted push is the arbiter between clones.
+
+`confirm` sends off the work tree as it is; if the remote has moved on, nothing was confirmed, and whoever asked decides
+anew after `refresh` has brought the remote's changes here. So whatever is confirmed was decided on exactly the state it
+was put on top of. Files are changed one by one with the care of `disk`; never by merge, checkout or reset. Everything
+here is done with the board's lock held.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import contextmanager
+
+from dibs.errors import StoreUnavailable
+from dibs.model import Synced
+from dibs.store.vault import repository as repositories
+from dibs.store.vault.applying import Applying
+from dibs.store.vault.disk import Raced
+from dibs.store.vault.files import Files
+from dibs.store.vault.git import GitFailed
+from dibs.store.vault.gitindex import GitIndex
+from dibs.store.vault.merging import merge
+from dibs.store.vault.places import task_name
+from dibs.store.vault.repository import PENDING_MAX, Elsewhere, Rejected, Unreachable
+from dibs.store.vault.worktree import WorkTree
+from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeVar
+
+    from dibs.store.vault.merging import Tree
+    from dibs.store.vault.repository import Listing, Refs, Repository
+
+    T = TypeVar("T")
+
+#: How often files that somebody changes meanwhile are looked at anew, and how often a push is tried in a row.
+LOOKS_MAX = 20
+PUSHES_MAX = 20
+#: Between tries, so that clones which race do not keep step; it grows up to the second figure.
+PAUSE_SECONDS = 0.02
+PAUSE_SECONDS_MAX = 1.0
+NAMES_MAX = 10
+
+
+class _View(Value):
+    """The work tree, beside what it began with. `held` are paths that stand in the tree and are not on disk."""
+
+    tree: Tree
+    held: frozenset[str]
+
+
+def find(root: str) -> Sync | None:
+    """The remote of the vault in this folder, if it is a clone whose branch has one."""
+    repository = repositories.find(root)
+    return None if repository is None else Sync(root, repository)
+
+
+class Sync:
+    def __init__(self, root: str, repository: Repository) -> None:
+        self._repository = repository
+        self.files = Files(root)
+        self._index = GitIndex(repository.git, repository.git_dir)
+        self._worktree = WorkTree(self.files, repository.git, root, repository.algorithm)
+        self._rejections = 0
+        self._behind = False
+
+    def close(self) -> None:
+        self.files.close()
+
+    def prepare(self) -> Synced | None:
+        """Before something is decided: bring the remote's changes, if it is known that there are some."""
+        return self.refresh() if self._behind else None
+
+    @contextmanager
+    def tentative(self) -> Iterator[None]:
+        """To be held around files that are changed, confirmed and, if they were not, put back."""
+        self._index.mend()
+        for _ in range(LOOKS_MAX):
+            self._require_rest()
+            with self._index as index:
+                if index.begun() is None:
+                    yield
+                    return
+        raise StoreUnavailable("in this vault's repository something is begun all the time", retry_after_seconds=1)
+
+    def _require_rest(self) -> None:
+        if self._index.held:
+            begun = self._index.begun()
+            if begun is not None:
+                raise Raced(begun)
+        elif (begun := self._index.begun_for_long()) is not None:
+            raise StoreUnavailable(
+                f"in this vault's repository something is begun ({begun}): end it, say with git merge --abort",
+                retry_after_seconds=1,
+            )
+
+    def confirm(self) -> None:
+        """Have the remote accept the files as they are. Raced: it has moved on; StoreUnavailable: it is away."""
+        try:
+            self._said(self._offer)
+        except Rejected as rejected:
+            self._step_back()
+            raise Raced(f"the remote has moved on: {rejected}") from rejected
+
+    def refresh(self) -> Synced:
+        """Bring the remote's changes here."""
+        return self._said(self._refresh)
+
+    def sync(self) -> Synced:
+        """Bring the remote's changes here, and send off what was changed here."""
+        told: list[Synced] = []
+        reason = ""
+        for _ in range(PUSHES_MAX):
+            told.append(self.refresh())
+            try:
+                commit, pushed = self._said(self._offer)
+            except Rejected as rejected:
+                reason = str(rejected)
+                self._step_back()
+            else:
+                return _together(told, commit, pushed)
+        raise StoreUnavailable(f"the remote does not take what is pushed: {reason}", retry_after_seconds=1)
+
+    def _step_back(self) -> None:
+        self._behind = True
+        self._rejections += 1
+        most = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS * 2 ** min(self._rejections - 1, 8))
+        if self._rejections > 1:
+            time.sleep(random.uniform(0, most))
+
+    def _said(self, work: Callable[[], T]) -> T:
+        """Do it once the person's git is at rest; what goes wrong, in words."""
+        try:
+            self._index.mend()
+            self._require_rest()
+            return _tried(work)
+        except Elsewhere as error:
+            raise StoreUnavailable(
+                f"this vault's repository is not on the branch {self._repository.branch} any more: open it anew",
+                retry_after_seconds=1,
+            ) from error
+        except Unreachable as error:
+            raise StoreUnavailable(f"the vault's git remote is away: {error}", retry_after_seconds=5) from error
+        except GitFailed as error:
+            raise StoreUnavailable(str(error), retry_after_seconds=1) from error
+
+    # From the remote to here
+
+    def _refresh(self) -> Synced:
+        self._repository.fetch()
+        told = self._bring()
+        self._behind = False
+        return told
+
+    def _bring(self) -> Synced:
+        repository, refs = self._repository, self._repository.refs()
+        if refs.hub is None or refs.hub == refs.base:
+            # What is pending may still arrive, as long as the remote has not moved on.
+            self._follow(refs, refs.base, frozenset(), "")
+            return Synced(commit=refs.base)
+        theirs = repository.listing(refs.hub)
+        bases = [repository.listing(commit) for commit in self._bases(refs)]
+        view = self._look(refs, bases[0] if bases else repositories.EMPTY)
+        merged = merge([base.files for base in bases], view.tree, theirs.files)
+        applying = Applying(self.files, repository, self._worktree, view.held)
+        with self._index:
+            applying.apply(view.tree, merged)
+            held = view.held | applying.skipped
+            repository.skip(held & theirs.files.keys())
+            self._follow(refs, refs.hub, held, repository.noted(base=refs.hub, drop=refs.names))
+        return Synced(
+            commit=refs.hub,
+            news=tuple(sorted(name.removesuffix(".md") for name in merged.news)),
+            conflicts=tuple(applying.conflicts),
+            findings=tuple(applying.findings + _unfit_news(bases, theirs)),
+        )
+
+    def _bases(self, refs: Refs) -> list[str]:
+        """What the work tree and the remote have in common: the newest of all that is in both.
+
+        That is `base` even if the remote has rewritten its past since: to there the work tree was brought.
+        """
+        repository, hub = self._repository, refs.hub
+        assert hub is not None
+        common = [commit for commit in refs.pending if repository.is_ancestor(commit, hub)]
+        if refs.base is not None:
+            common.append(refs.base)
+        if refs.head != refs.base:
+            common += repository.merge_bases(refs.head, hub)
+        return repository.newest(common)
+
+    # From here to the remote
+
+    def _offer(self) -> tuple[str | None, bool]:
+        """The commit that the remote has now, and whether it was sent."""
+        repository, refs = self._repository, self._repository.refs()
+        if refs.hub != refs.base or (refs.hub is None and not self._is_new()):
+            raise Rejected("its changes are not here yet")
+        base, mine = repository.listing(refs.base), repository.listing(refs.head)
+        view = self._look(refs, base)
+        extra = self._extra(refs)
+        known = refs.head is None or (refs.base is not None and repository.is_ancestor(refs.head, refs.base))
+        if known and not extra and view.tree == base.files:
+            self._follow(refs, refs.base, view.held, "")
+            return refs.base, False
+        if len(refs.names) > PENDING_MAX:
+            repository.note(repository.noted(drop=refs.names[: -PENDING_MAX // 2]))
+            refs = repository.refs()
+        ahead = refs.base is None or (refs.head is not None and repository.is_ancestor(refs.base, refs.head))
+        if not known and ahead and not extra and view.tree == mine.files:
+            assert refs.head is not None
+            commit, name = refs.head, repository.remember(refs.head)
+        else:
+            parents = [parent for parent in (refs.base, None if known else refs.head) if parent is not None]
+            message = _message(base.files, view.tree)
+            commit, name = repository.commit(parents, view.tree, extra, message, self._worktree.data)
+        hub = self._send(commit)
+        self._rejections = 0
+        self._behind = hub != commit
+        self._follow(refs, commit, view.held, repository.noted(base=commit, hub=hub, drop=[*refs.names, name]))
+        return commit, True
+
+    def _is_new(self) -> bool:
+        """Whether the remote has no such branch yet."""
+        self._repository.fetch()
+        return self._repository.refs().hub is None
+
+    def _send(self, commit: str) -> str:
+        """What the remote has once it has this commit."""
+        try:
+            self._repository.push(commit)
+        except Unreachable:
+            # The answer is lost, or was never given: the remote itself knows.
+            self._repository.fetch()
+            hub = self._repository.refs().hub
+            if hub is None or not self._repository.is_ancestor(commit, hub):
+                raise
+            return hub
+        return commit
+
+    def _extra(self, refs: Refs) -> dict[str, tuple[str, str] | None]:
+        """What the person has committed of the things that we neither read nor write."""
+        repository = self._repository
+        if refs.head == refs.base or refs.head is None:
+            return {}
+        common = repository.merge_bases(refs.head, refs.base)
+        began = repository.listing(common[0] if common else None).unfit
+        mine, base = repository.listing(refs.head).unfit, repository.listing(refs.base).unfit
+        changed = {path for path in mine.keys() | began.keys() if mine.get(path) != began.get(path)}
+        return {
+            path: None if path not in mine else mine[path][:2]
+            for path in sorted(changed)
+            if base.get(path) == began.get(path) and path.isprintable()
+        }
+
+    # What lies here
+
+    def _look(self, refs: Refs, base: Listing) -> _View:
+        """The work tree. What is not on disk because it cannot be is taken to be as it was."""
+        repository = self._repository
+        mine = repository.listing(refs.head)
+        ahead = refs.head is not None and (refs.base is None or repository.is_ancestor(refs.base, refs.head))
+        tracked = mine.files if ahead else {**base.files, **mine.files}
+        sight = self._worktree.look(tracked)
+        missing = (base.files.keys() | mine.files.keys()) - sight.tree.keys()
+        held = _covered(missing, sight.unfit, sight.tree) | (missing & self._repository.skipped())
+        common = repository.merge_bases(refs.head, refs.base) if held else []
+        began = repository.listing(common[0] if common else None).files
+        tree = dict(sight.tree)
+        for path in held:
+            own = mine.files.get(path)
+            stays = base.files.get(path) if own == began.get(path) else own
+            if stays is not None:
+                tree[path] = stays
+        return _View(tree=tree, held=frozenset(held))
+
+    def _follow(self, refs: Refs, commit: str | None, held: frozenset[str], moves: str) -> None:
+        """Move refs of our own; and the person's branch and index too, if all that changes by that is on disk."""
+        if commit is not None and commit != refs.head and self._may_follow(refs, commit, held):
+            with self._index as index:
+                if index.held and index.follow(commit, refs.head, moves):
+                    return
+        self._repository.note(moves)
+
+    def _may_follow(self, refs: Refs, commit: str, held: frozenset[str]) -> bool:
+        repository = self._repository
+        mine, then = repository.listing(refs.head), repository.listing(commit)
+        if mine.unfit != then.unfit or any(mine.files.get(path) != then.files.get(path) for path in held):
+            return False
+        return refs.head is None or repository.is_ancestor(refs.head, commit)
+
+
+def _tried(work: Callable[[], T]) -> T:
+    path = ""
+    for _ in range(LOOKS_MAX):
+        try:
+            return work()
+        except (Raced, FileExistsError) as raced:
+            path = str(raced)
+    raise StoreUnavailable(f"files are being changed all the time: {path}", retry_after_seconds=1)
+
+
+def _covered(paths: Iterable[str], unfit: Iterable[str], tree: Iterable[str]) -> set[str]:
+    """Those at whose place, or above it, lies something that is no file of ours."""
+    walls = {*unfit, *tree}
+    return {path for path in paths if path in walls or any(above in walls for above in _above(path))}
+
+
+def _above(path: str) -> Iterable[str]:
+    return (path[:at] for at, letter in enumerate(path) if letter == "/")
+
+
+def _unfit_news(bases: list[Listing], theirs: Listing) -> list[str]:
+    known = {(path, *entry) for base in bases for path, entry in base.unfit.items()}
+    return [f"{path!r} is {entry[2]}" for path, entry in theirs.unfit.items() if (path, *entry) not in known]
+
+
+def _message(base: Tree, tree: Tree) -> str:
+    changed = {path for path in base.keys() | tree.keys() if base.get(path) != tree.get(path)}
+    names = sorted({name.removesuffix(".md") for path in changed if (name := task_name(path)) is not None})
+    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+    return f"dibs: {', '.join(names[:NAMES_MAX]) or 'sync'}{more}\n"
+
+
+def _together(told: list[Synced], commit: str | None, pushed: bool) -> Synced:
+    return Synced(
+        commit=commit,
+        news=tuple(sorted({name for one in told for name in one.news})),
+        pushed=pushed,
+        conflicts=tuple(path for one in told for path in one.conflicts),
+        findings=tuple(dict.fromkeys(finding for one in told for finding in one.findings)),
+    )

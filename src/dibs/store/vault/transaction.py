@@ -1,0 +1,57 @@
+"""A transaction on a vault's index, which remembers its steps: each of them is to be written into a file."""
+
+from __future__ import annotations
+
+import os
+
+from dibs.store.sqlite.transaction import SqliteTransaction
+from dibs.store.tables.queries import Statements
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    import apsw
+
+    from dibs.config import Settings
+    from dibs.rules.decision import Step
+
+    T = TypeVar("T")
+
+#: About the files; those about the board are SQLite's.
+STATEMENTS = Statements(os.path.dirname(__file__))
+
+
+class VaultTransaction(SqliteTransaction):
+    def __init__(self, cursor: apsw.Cursor, now: int, settings: Settings, *, writable: bool = False) -> None:
+        super().__init__(cursor, now, settings, writable=writable)
+        #: Whether there are other clones of this vault, with sessions of their own.
+        self.synced = False
+        #: In the order in which they were taken.
+        self.steps: list[Step] = []
+        #: Items whose files are to be written whatever their steps say.
+        self.stale: set[str] = set()
+
+    def take(self, step: Step) -> None:
+        super().take(step)
+        self.steps.append(step)
+
+    def files(self, statement: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
+        """A statement about the files."""
+        found: list[tuple[Any, ...]] = self._cursor.execute(STATEMENTS[statement], parameters).fetchall()
+        return found
+
+    def attempt(self, work: Callable[[], T]) -> T:
+        """Do `work`, or nothing of it if it raises."""
+        connection, before = self._cursor.connection, len(self.steps)
+        connection.execute("SAVEPOINT attempt")
+        try:
+            result = work()
+        except BaseException:
+            del self.steps[before:]
+            connection.execute("ROLLBACK TO attempt")
+            connection.execute("RELEASE attempt")
+            raise
+        connection.execute("RELEASE attempt")
+        return result

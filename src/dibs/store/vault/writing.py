@@ -1,0 +1,168 @@
+"""The files of one transaction: written before it commits, or put back as they were.
+
+A claim is written into the text first, and then the file is moved; every end moves the file first. So a crash between
+the two leaves a file in the folder of those that nobody holds, or in its holder's, and what its text says beyond that
+is void.
+"""
+
+from __future__ import annotations
+
+from dibs.errors import StoreUnavailable
+from dibs.store.tables import rows
+from dibs.store.vault import catalog, taskfile
+from dibs.store.vault.catalog import UNSEEN, Entry
+from dibs.store.vault.disk import Disk, Raced, Unfit
+from dibs.store.vault.folders import ARCHIVE, HELD, folder_of, split
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from dibs.model import Approval, Claim, Item
+    from dibs.rules.decision import Step
+    from dibs.store.vault.transaction import VaultTransaction
+
+#: Events of which a file says nothing: who waits, and who is told.
+SILENT = frozenset({"claimable", "offered", "offer_lapsed"})
+
+
+class Writing:
+    """What becomes of the files. `t` is a transaction that has all the steps behind it and is about to commit."""
+
+    def __init__(self, t: VaultTransaction, disk: Disk, *, whole: bool = False) -> None:
+        self.t = t
+        self.disk = disk
+        self.whole = whole
+        self._back: list[Callable[[], None]] = []
+        self._written: list[Entry] = []
+
+    def write(self, steps: Iterable[Step], stale: Iterable[str]) -> None:
+        """Bring the files of all items that moved to where and what they are now, durably."""
+        changed: dict[str, list[Step]] = {item: [] for item in stale}
+        for step in steps:
+            changed.setdefault(step.item.id, []).append(step)
+        for item, moves in changed.items():
+            self._write(item, moves, forced=item in stale)
+        if self._back:
+            self.disk.sync()
+        for entry in self._written:
+            stamp = self.disk.stamp(entry.path)
+            if stamp is None:
+                raise Raced(entry.path)
+            # What was not heeded may be by now: it is looked at again.
+            catalog.put(self.t, entry.replace(stamp=stamp if entry.remark is None else UNSEEN))
+
+    def archive(self) -> None:
+        """Put away the files of items that were pruned."""
+        for (path,) in self.t.files("files_without_item"):
+            try:
+                self._move(path, f"{ARCHIVE}/{split(path)[2]}")
+            except FileExistsError:
+                stem = split(path)[2].removesuffix(".md")
+                self._move(path, f"{ARCHIVE}/{stem}.{self.t.now}.md")
+            self.t.files("forget_file", path=path)
+
+    def put_back(self) -> None:
+        """Undo what was done, as far as nobody else was at the files since: what is left, the next look finds."""
+        for undo in reversed(self._back):
+            try:
+                undo()
+            except (Raced, FileExistsError, OSError):
+                pass
+        if self._back:
+            try:
+                self.disk.sync()
+            except OSError:
+                pass
+        self._back.clear()
+
+    def _write(self, id: str, steps: list[Step], *, forced: bool) -> None:
+        row = self.t.one("item_by_id", id=id)
+        if row is None:
+            return
+        item, claim = rows.item(row), self.t.claim_of(id)
+        entry = catalog.entry_of(self.t, id)
+        if entry is not None and not forced and all(step.event.kind in SILENT for step in steps):
+            return
+        name = f"{id}.md" if entry is None else split(entry.path)[2]
+        folder = folder_of(item.status, None if claim is None else claim.agent)
+        path = f"{folder}/{name}"
+        if entry is None:
+            self._create(path, self._text(None, name, item, claim, steps, folder))
+        else:
+            was = self._as_known(entry)
+            new = self._text(was.decode(), name, item, claim, steps, folder)
+            if folder.startswith(HELD):
+                self._exchange(entry.path, new, was)
+                self._move(entry.path, path)
+            else:
+                self._move(entry.path, path)
+                self._exchange(path, new, was)
+        written = Entry(path=path, item=id, stamp=UNSEEN)
+        self._written.append(written if entry is None else entry.replace(path=path))
+
+    def _as_known(self, entry: Entry) -> bytes:
+        """The text of a file, if it is as the decision took it to be."""
+        if entry.problem is not None:
+            raise _unreadable(entry.path, entry.problem)
+        try:
+            text, stamp = self.disk.read(entry.path)
+        except FileNotFoundError as error:
+            raise Raced(entry.path) from error
+        except Unfit as error:
+            raise _unreadable(entry.path, str(error)) from error
+        if stamp != entry.stamp:
+            raise Raced(entry.path)
+        return text
+
+    def _text(
+        self, text: str | None, name: str, item: Item, claim: Claim | None, steps: list[Step], folder: str
+    ) -> bytes:
+        return taskfile.write(
+            text,
+            name,
+            item,
+            claim,
+            steps,
+            next_state=folder.partition("/")[0],
+            approval=_approval(self.t.approval(item)),
+            whole=self.whole,
+        ).encode()
+
+    def _create(self, path: str, data: bytes) -> None:
+        try:
+            self.disk.create(path, data)
+        except FileExistsError as error:
+            raise Raced(path) from error
+        self._back.append(lambda: self.disk.discard(path, data))
+
+    def _exchange(self, path: str, new: bytes, was: bytes) -> None:
+        if new == was:
+            return
+        self.disk.exchange(path, new, was)
+        self._back.append(lambda: self.disk.exchange(path, was, new))
+
+    def _move(self, path: str, to: str) -> None:
+        if path == to:
+            return
+        try:
+            self.disk.move(path, to)
+        except FileExistsError as error:
+            if to.startswith(ARCHIVE):
+                raise
+            if not self.t.files("file_at", path=to):
+                raise Raced(to) from error  # it has come since the last look: a late save, most likely
+            raise StoreUnavailable(f"{to} is in the way of {path}; give one of them another name", path=to) from error
+        self._back.append(lambda: self.disk.move(to, path))
+
+
+def _unreadable(path: str, why: str) -> StoreUnavailable:
+    return StoreUnavailable(f"{path} cannot be read: {why}; mend the file and try again", path=path)
+
+
+def _approval(approval: Approval | None) -> dict[str, Any] | None:
+    if approval is None:
+        return None
+    token = None if approval.run is None else approval.run.token
+    return {"actor": approval.actor, "at": approval.at, "comment": approval.comment, "token": token}

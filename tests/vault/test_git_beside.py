@@ -1,0 +1,161 @@
+"""Beside a program that commits, pulls and pushes at any moment, as Obsidian Git does: nothing of either is lost."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.errors import StoreUnavailable
+from dibs.store.vault.disk import Raced
+from tests.vault.clones import files, git, make_clone, make_hub, on_hub, opened, put
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dibs.store.vault.syncing import Sync
+
+ITEMS = [f"t{number}" for number in range(12)]
+TRIES_MAX = 200
+ROUNDS_MAX = 300
+
+#: What Obsidian Git runs at each interval; here every moment, until it is told to stop. A person writes in between.
+OBSIDIAN = """
+import os, random, subprocess, sys, time
+clone, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
+def git(*words):
+    return subprocess.run(["git", "-C", clone, *words], capture_output=True, timeout=60).returncode
+for number in range(rounds):
+    with open(os.path.join(clone, f"note-{name}.md"), "a") as note:
+        note.write(f"{name} {number}\\n")
+    git("add", "-A")
+    git("commit", "--quiet", "-m", f"vault backup {number}")
+    git("pull", "--quiet", "--no-rebase", "--no-edit")
+    git("push", "--quiet")
+    print(number, flush=True)
+    time.sleep(random.uniform(0, 0.5))
+    if os.path.exists(os.path.join(clone, ".dibs", "stop")):
+        break
+"""
+
+
+class Obsidian:
+    def __init__(self, clone: Path, name: str) -> None:
+        self._clone = clone
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", OBSIDIAN, str(clone), name, str(ROUNDS_MAX)], stdout=subprocess.PIPE, text=True
+        )
+
+    def stop(self) -> int:
+        """How many rounds it went."""
+        (self._clone / ".dibs" / "stop").touch()
+        told, _ = self._process.communicate(timeout=120)
+        assert self._process.returncode == 0
+        return len(told.splitlines())
+
+
+def claimed(clone: Path, sync: Sync, item: str, agent: str) -> bool:
+    """A claim as a store makes it: by a move, which is put back if it is not confirmed."""
+    ready, mine = clone / "Needs_Action" / f"{item}.md", clone / "In_Progress" / agent / f"{item}.md"
+    mine.parent.mkdir(parents=True, exist_ok=True)
+    for _ in range(TRIES_MAX):
+        try:
+            sync.prepare()
+        except StoreUnavailable:
+            continue
+        with sync.tentative():
+            try:
+                ready.rename(mine)
+            except FileNotFoundError:
+                return False
+            try:
+                sync.confirm()
+            except (Raced, StoreUnavailable):
+                if mine.exists():
+                    mine.rename(ready)
+                continue
+            return True
+    raise AssertionError(f"{item} was never decided")
+
+
+def test_claims_are_confirmed_once_beside_two_who_commit_and_push(tmp_path: Path) -> None:
+    make_hub(tmp_path)
+    first = make_clone(tmp_path, "a")
+    for item in ITEMS:
+        put(first, f"Needs_Action/{item}.md", f"# {item}\n")
+    opened(first).sync()
+    clones = {"a": first, "b": make_clone(tmp_path, "b")}
+    syncs = {name: opened(clone) for name, clone in clones.items()}
+    won: dict[str, list[str]] = {name: [] for name in clones}
+
+    def work(name: str) -> None:
+        for item in random.sample(ITEMS, len(ITEMS)):
+            if claimed(clones[name], syncs[name], item, name):
+                won[name].append(item)
+
+    beside = [Obsidian(clone, name) for name, clone in clones.items()]
+    threads = [threading.Thread(target=work, args=(name,)) for name in clones]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(240)
+    rounds = {name: one.stop() for name, one in zip(clones, beside, strict=True)}
+    assert sorted(won["a"] + won["b"]) == sorted(ITEMS)
+    for clone in clones.values():
+        (clone / ".dibs" / "stop").unlink()
+    for name in ("a", "b", "a"):
+        syncs[name].sync()
+    there = on_hub(tmp_path)
+    for name, items in won.items():
+        assert {f"In_Progress/{name}/{item}.md" for item in items} <= there.keys()
+        lines = [f"{name} {number}" for number in range(rounds[name])]
+        assert there[f"note-{name}.md"].splitlines() == lines
+    tasks = [path for path in there if path.startswith(("Needs_Action/", "In_Progress/"))]
+    assert len(tasks) == len(ITEMS)
+    assert files(clones["a"]) == files(clones["b"]) == there
+    for clone in clones.values():
+        assert git(clone, "status", "--porcelain") == ""
+        git(clone, "fsck")
+
+
+def test_a_claim_that_the_other_program_pushed_is_confirmed_unless_somebody_was_faster(tmp_path: Path) -> None:
+    make_hub(tmp_path)
+    clone = make_clone(tmp_path, "a")
+    for name in ("x", "y"):
+        put(clone, f"Needs_Action/{name}.md", "# X\n")
+    sync = opened(clone)
+    sync.sync()
+    other = make_clone(tmp_path, "b")
+    (clone / "In_Progress" / "a").mkdir(parents=True)
+    for name in ("x", "y"):
+        (clone / f"Needs_Action/{name}.md").rename(clone / f"In_Progress/a/{name}.md")
+        git(clone, "add", "-A")
+        git(clone, "commit", "--quiet", "-m", "vault backup")
+        git(clone, "push", "--quiet")
+        if name == "x":
+            sync.confirm()
+        else:
+            put(other, "note.md", "later\n")
+            opened(other).sync()
+            with pytest.raises(Raced):
+                sync.confirm()
+            (clone / f"In_Progress/a/{name}.md").rename(clone / f"Needs_Action/{name}.md")
+    sync.sync()
+    assert on_hub(tmp_path).keys() == {"In_Progress/a/x.md", "Needs_Action/y.md", "note.md"}
+
+
+def test_while_a_claim_is_tentative_nobody_commits_it(tmp_path: Path) -> None:
+    make_hub(tmp_path)
+    clone = make_clone(tmp_path, "a")
+    put(clone, "Needs_Action/x.md", "# X\n")
+    sync = opened(clone)
+    sync.sync()
+    with sync.tentative():
+        (clone / "Needs_Action/x.md").rename(clone / "x.md")
+        with pytest.raises(subprocess.CalledProcessError):
+            git(clone, "add", "-A")
+    git(clone, "add", "-A")

@@ -1,0 +1,271 @@
+"""A vault that is a clone, as a board: what is acknowledged the hub has, and without the hub nothing is given out."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dibs.board import Board
+from dibs.config import DEFAULTS
+from dibs.doctor import examine
+from dibs.errors import (
+    ClaimExpired,
+    DibsError,
+    Invalid,
+    ItemAlreadyClaimed,
+    ItemNotClaimed,
+    NotClaimOwner,
+    StoreUnavailable,
+)
+from dibs.store.vault.repository import Repository
+from dibs.store.vault.store import VaultStore
+from dibs.store.vault.syncing import Sync
+from tests.vault.clones import files, git, make_clone, make_hub, on_hub, put
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Pair:
+    """Two boards on two clones, each with a session, and two items."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        make_hub(folder)
+        self.here, self.there = make_clone(folder, "here"), make_clone(folder, "there")
+        self.a, self.b = self.open(self.here), self.open(self.there)
+        self.a.add("one", id="x")
+        self.a.add("two", id="y")
+        self.a.sync()
+        self.b.sync()
+        self.alice, self.bob = self.a.start_session("alice").id, self.b.start_session("bob").id
+
+    def open(self, clone: Path) -> Board:
+        return Board(VaultStore(str(clone), DEFAULTS, create=True), DEFAULTS, actor="tester")
+
+    def sound(self) -> bool:
+        return not [finding for board in (self.a, self.b) for finding in examine(board)]
+
+    def away(self) -> None:
+        os.rename(self.folder / "hub.git", self.folder / "away.git")
+
+    def back(self) -> None:
+        os.rename(self.folder / "away.git", self.folder / "hub.git")
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    return Pair(tmp_path)
+
+
+def test_a_claim_is_on_the_hub_when_it_is_acknowledged(pair: Pair) -> None:
+    token = pair.a.claim("x", session=pair.alice).claim.token
+    assert f"**Token**: {token}\n" in on_hub(pair.folder)["In_Progress/alice/x.md"]
+
+
+def test_who_is_later_is_told_who_has_it(pair: Pair) -> None:
+    pair.a.claim("x", session=pair.alice)
+    with pytest.raises(ItemAlreadyClaimed) as refused:
+        pair.b.claim("x", session=pair.bob)
+    assert refused.value.facts["holder"]["agent"] == "alice"
+    assert "In_Progress/bob/x.md" not in files(pair.there)
+    assert pair.sound()
+
+
+def test_next_gives_another_one_to_who_was_later(pair: Pair) -> None:
+    (first,) = pair.a.next(session=pair.alice)
+    (second,) = pair.b.next(session=pair.bob)
+    assert {first.item.id, second.item.id} == {"x", "y"}
+    assert pair.b.next(session=pair.bob) == ()
+
+
+def test_many_claims_are_one_push(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    pushes = []
+    plain = Repository.push
+
+    def push(self: Repository, commit: str) -> None:
+        pushes.append(commit)
+        plain(self, commit)
+
+    monkeypatch.setattr(Repository, "push", push)
+    assert len(pair.a.next(session=pair.alice, n=2)) == 2
+    assert len(pushes) == 1
+
+
+def test_a_run_ends_everywhere(pair: Pair) -> None:
+    pair.a.claim("x", session=pair.alice)
+    pair.a.progress("x", session=pair.alice, note="half")
+    pair.a.done("x", session=pair.alice, note="all of it")
+    assert "Done/x.md" in on_hub(pair.folder)
+    assert pair.b.sync().news == ("x",)
+    shown = pair.b.get("x")
+    assert shown.item.status == "done"
+    assert [run.outcome for run in shown.runs] == ["done"]
+    assert pair.sound()
+
+
+def test_while_the_hub_is_away_nothing_is_given_out_and_reading_goes_on(pair: Pair) -> None:
+    before = files(pair.here)
+    pair.away()
+    with pytest.raises(StoreUnavailable, match="away") as refused:
+        pair.a.claim("x", session=pair.alice)
+    assert refused.value.code == "STORE_UNAVAILABLE"
+    assert refused.value.exit_code == 75
+    assert files(pair.here) == before, "its files were put back"
+    assert {item.id for item in pair.a.list()} == {"x", "y"}
+    assert pair.a.get("x").item.status == "ready"
+    pair.a.add("three", id="z")
+    pair.back()
+    assert pair.a.claim("x", session=pair.alice).claim.token == 1
+    assert "Needs_Action/z.md" in on_hub(pair.folder)
+    assert pair.sound()
+
+
+def test_an_end_that_could_not_be_told_leaves_the_claim(pair: Pair) -> None:
+    pair.a.claim("x", session=pair.alice)
+    pair.away()
+    with pytest.raises(StoreUnavailable):
+        pair.a.done("x", session=pair.alice)
+    assert pair.a.heartbeat(session=pair.alice).renewed
+    pair.back()
+    assert pair.a.done("x", session=pair.alice).item.status == "done"
+
+
+def test_what_was_taken_away_elsewhere_cannot_be_ended_here(pair: Pair) -> None:
+    pair.a.claim("x", session=pair.alice)
+    pair.b.sync()
+    pair.b.force_release("x", reason="needed now")
+    pair.b.claim("x", session=pair.bob)
+    with pytest.raises((ItemNotClaimed, NotClaimOwner, ClaimExpired)):
+        pair.a.done("x", session=pair.alice)
+    assert pair.b.get("x").item.status == "in_progress"
+    assert pair.b.done("x", session=pair.bob).item.token == 2
+    assert pair.sound()
+
+
+def test_people_and_agents_at_once_lose_nothing(pair: Pair) -> None:
+    """An edit that was not pushed is in the file that somebody claimed elsewhere meanwhile."""
+    text = files(pair.there)["Needs_Action/x.md"]
+    pair.a.claim("x", session=pair.alice)
+    put(pair.there, "Needs_Action/x.md", text + "\nPlease hurry.\n")
+    told = pair.b.sync()
+    assert told.conflicts == ()
+    assert "Please hurry." in files(pair.there)["In_Progress/alice/x.md"]
+    pair.a.sync()
+    assert "Please hurry." in (pair.a.get("x").item.body or "")
+    pair.a.done("x", session=pair.alice)
+    assert "Please hurry." in on_hub(pair.folder)["Done/x.md"]
+    assert pair.sound()
+
+
+def test_a_session_that_holds_something_shows_that_it_lives(pair: Pair) -> None:
+    pair.a.claim("x", session=pair.alice)
+    pair.a.sync()
+    path = f".dibs-sessions/{pair.alice}.json"
+    assert '"counter":' in on_hub(pair.folder)[path]
+    pair.a.done("x", session=pair.alice)
+    pair.a.sync()
+    assert path not in on_hub(pair.folder)
+
+
+def clock_of(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [1000.0]
+    monkeypatch.setattr("dibs.store.vault.beats.time.clock_gettime", lambda _: now[0])
+    return now
+
+
+def test_a_claim_elsewhere_ends_by_silence_and_not_by_the_clock(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = clock_of(monkeypatch)
+    pair.a.claim("x", session=pair.alice, ttl_seconds=60)
+    pair.a.sync()
+    pair.b.sync(expire=True)
+    monkeypatch.setattr(pair.b.store, "_clock", lambda: 10**12 * 2)
+    assert pair.b.sweep().expired == ()
+    ended: tuple[str, ...] = ()
+    for _ in range(5):
+        now[0] += 30
+        assert not ended
+        ended = pair.b.sync(expire=True).expired
+    assert ended == ("x",)
+    assert "Needs_Action/x.md" in on_hub(pair.folder)
+    with pytest.raises(DibsError, match="x"):
+        pair.a.done("x", session=pair.alice)
+    assert pair.a.get("x").item.status == "ready"
+
+
+def test_a_sign_of_life_and_a_hub_that_is_away_begin_the_wait_anew(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = clock_of(monkeypatch)
+    pair.a.claim("x", session=pair.alice, ttl_seconds=60)
+    wall = pair.a.store._clock()  # type: ignore[attr-defined]
+    for number in range(6):
+        monkeypatch.setattr(pair.a.store, "_clock", lambda at=wall + 10_000 * (number + 1): at)
+        pair.a.heartbeat(session=pair.alice)
+        pair.a.sync()
+        now[0] += 50
+        assert pair.b.sync(expire=True).expired == ()
+    pair.away()
+    for _ in range(6):
+        now[0] += 50
+        with pytest.raises(StoreUnavailable):
+            pair.b.sync(expire=True)
+    pair.back()
+    now[0] += 10_000  # it slept
+    assert pair.b.sync(expire=True).expired == (), "of that time no more counts than a gap"
+    assert pair.b.get("x").item.status == "in_progress"
+
+
+def test_a_claim_here_expires_by_the_clock_as_ever(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair.a.claim("x", session=pair.alice, ttl_seconds=60)
+    wall = pair.a.store._clock()  # type: ignore[attr-defined]
+    monkeypatch.setattr(pair.a.store, "_clock", lambda: wall + 61_000)
+    assert pair.a.sweep().expired == ("x",)
+    assert "Needs_Action/x.md" in on_hub(pair.folder)
+
+
+def test_a_new_index_knows_the_claims_of_all(pair: Pair) -> None:
+    pair.a.claim("x", session=pair.alice)
+    pair.b.claim("y", session=pair.bob)
+    pair.a.sync()
+    pair.a.close()
+    for name in os.listdir(pair.here / ".dibs"):
+        if name.startswith("vault.db"):
+            os.unlink(pair.here / ".dibs" / name)
+    pair.a = pair.open(pair.here)
+    pair.a.sync()
+    held = {one.item.id: one.claim.agent for one in pair.a.who() if one.claim is not None}
+    assert held == {"x": "alice", "y": "bob"}
+    assert pair.sound()
+
+
+def test_a_clone_that_is_switched_off_is_a_vault_like_any_other(pair: Pair) -> None:
+    git(pair.here, "config", "dibs.sync", "false")
+    board = pair.open(pair.here)
+    pair.away()
+    board.claim("x", session=pair.alice)
+    with pytest.raises(Invalid, match="git remote"):
+        board.sync()
+
+
+def test_a_process_that_died_after_the_push_has_the_claim(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed between the accepted push and the commit of the index: the files are the truth."""
+    plain = Sync.confirm
+
+    def die(self: Sync) -> None:
+        plain(self)
+        os._exit(9)
+
+    pid = os.fork()
+    if not pid:
+        Sync.confirm = die  # type: ignore[method-assign]
+        pair.a.claim("x", session=pair.alice)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    shown = pair.a.get("x")
+    assert shown.item.status == "in_progress"
+    assert shown.claim is not None
+    assert shown.claim.session == pair.alice
+    assert pair.a.done("x", session=pair.alice).item.status == "done"
+    assert pair.sound()
+    git(pair.here, "status")
