@@ -46,5 +46,5 @@ def move(root: Path, path: str, to: str) -> None:
 def places(root: Path) -> list[str]:
     """Every markdown file of the vault, wherever it lies."""
     return sorted(
-        str(file.relative_to(root)) for file in root.rglob("*.md") if not file.relative_to(root).parts[0] == ".dibs"
+        str(file.relative_to(root)) for file in root.rglob("*.md") if file.relative_to(root).parts[0] != ".dibs"
     )
