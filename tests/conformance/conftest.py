@@ -39,17 +39,27 @@ LONG = {
     "test_sixteen_processes_drain_two_thousand_items_each_once_and_fairly",
     "test_a_storm_of_kills_loses_nothing",
 }
+#: And on a vault, where one item that changes hands a thousand times has a file of a thousand blocks.
+LONG_ON_VAULT = {
+    "test_processes_that_take_turns_are_served_in_ticket_order_and_at_once",
+    "test_no_waiter_starves_in_a_thousand_hand_overs",
+    "test_of_sixty_four_processes_one_wins_each_of_two_hundred_rounds",
+    "test_sixteen_processes_drain_two_thousand_items_each_once_and_fairly",
+}
 ALL_OVER_HTTP = sizes.FACTOR > 1 or os.environ.get("DIBS_TEST_HTTP") == "all"
+ALL_ON_VAULT = sizes.FACTOR > 1 or os.environ.get("DIBS_TEST_VAULT") == "all"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    left = [] if ALL_OVER_HTTP else [item for item in items if _is_left_for_later(item)]
+    left = [item for item in items if _is_left_for_later(item)]
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in set(left)]
 
 
 def _is_left_for_later(item: pytest.Item) -> bool:
+    if item.path.stem == "test_vault":
+        return not ALL_ON_VAULT and item.name in LONG_ON_VAULT
     groups = OVER_HTTP.get(item.path.stem)
     group = item.nodeid.split("::")[1]
-    return groups is not None and (group not in groups or item.name in LONG)
+    return not ALL_OVER_HTTP and groups is not None and (group not in groups or item.name in LONG)

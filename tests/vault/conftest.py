@@ -9,8 +9,19 @@ from pathlib import Path
 import pytest
 
 from dibs.board import Board
+from dibs.store.vault.disk import Disk
 from dibs.testing import vault
 from dibs.testing.harness import Harness
+
+
+@pytest.fixture(params=[True, False], ids=["native", "in-steps"])
+def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Disk]:
+    """With the system's own renames, and with renames made of steps, as on file systems that lack them."""
+    root = tmp_path / "vault"
+    root.mkdir()
+    disk = Disk(str(root), native=request.param)
+    yield disk
+    disk.close()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ input a round, one line of output for each."""
 from __future__ import annotations
 
 import os
+import random
 import sys
 import time
 from collections.abc import Callable
@@ -134,6 +135,37 @@ def edit(root: str) -> None:
     _each_round(act)
 
 
+def change(root: str) -> None:
+    """Each round: one change of one of a few files, drawn by the number that is told."""
+    folders = [Path(root, folder) for folder in ("Needs_Action", "Done", "In_Progress/ann")]
+
+    def act(line: str) -> str:
+        draw = random.Random(int(line))
+        path = draw.choice(folders) / f"{draw.randrange(5)}.md"
+        other = draw.choice(folders) / f"{draw.randrange(5)}.md"
+        what = draw.choice(["write", "append", "save", "move", "remove", "touch"])
+        if what == "write":
+            path.write_bytes(draw.randbytes(10))
+        elif what == "save":
+            draft = path.with_name(".draft")
+            draft.write_bytes(draw.randbytes(10))
+            draft.rename(path)
+        elif not path.exists():
+            path.write_bytes(b"new")
+        elif what == "append":
+            with open(path, "ab") as file:
+                file.write(b"more")
+        elif what == "move":
+            path.rename(other)
+        elif what == "remove":
+            path.unlink()
+        else:
+            os.utime(path)
+        return "changed"
+
+    _each_round(act)
+
+
 def _await(moment_ns: int) -> None:
     """Until that moment, awake: whoever sleeps is woken one after the other."""
     while time.monotonic_ns() < moment_ns:
@@ -152,7 +184,13 @@ def _each_round(act: Callable[[str], str]) -> None:
         print(act(line.strip()), flush=True)
 
 
-SCENES: dict[str, Callable[..., None]] = {"move": move, "finish": finish, "exchange": exchange, "edit": edit}
+SCENES: dict[str, Callable[..., None]] = {
+    "move": move,
+    "finish": finish,
+    "exchange": exchange,
+    "edit": edit,
+    "change": change,
+}
 
 if __name__ == "__main__":
     SCENES[sys.argv[1]](*sys.argv[2:])

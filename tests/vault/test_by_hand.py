@@ -368,3 +368,31 @@ def test_the_file_of_a_held_item_is_waited_for(harness: Harness, board: Board, r
     with pytest.raises((ClaimExpired, ItemNotClaimable, DibsError)):
         board.done("y", session=session)
     assert_sound(board)
+
+
+def test_a_folder_that_became_a_link_takes_no_item_with_it(board: Board, root: Path, tmp_path: Path) -> None:
+    put(root, "Needs_Action/x.md", "# X\n")
+    put(root, "Parked/y.md", "# Y\n")
+    session = start(board)
+    assert len(board.list()) == 2
+    (root / "Needs_Action").rename(tmp_path / "elsewhere")
+    (root / "Needs_Action").symlink_to(tmp_path / "elsewhere")
+    assert not board.next(session=session)
+    assert {item.id: item.status for item in board.list()} == {"x": "parked", "y": "parked"}
+    assert any("Needs_Action" in finding.what for finding in doctor.examine(board))
+    assert board.claim("y", session=session).item.id == "y"
+    (root / "Needs_Action").unlink()
+    (tmp_path / "elsewhere").rename(root / "Needs_Action")
+    assert [grant.item.id for grant in board.next(session=session)] == ["x"]
+    assert_sound(board)
+
+
+def test_a_vault_that_is_not_there_loses_nothing(board: Board, root: Path, tmp_path: Path) -> None:
+    put(root, "Needs_Action/x.md", "# X\n")
+    session = start(board)
+    board.get("x")
+    (root / "Needs_Action").rename(tmp_path / "elsewhere")
+    with pytest.raises(StoreUnavailable, match="Needs_Action"):
+        board.next(session=session)
+    (tmp_path / "elsewhere").rename(root / "Needs_Action")
+    assert [grant.item.id for grant in board.next(session=session)] == ["x"]

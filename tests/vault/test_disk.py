@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from collections.abc import Callable
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dibs.store.vault import displaced
+from dibs.store.vault import disk as module
+from dibs.store.vault import displaced, renaming
 from dibs.store.vault.beneath import FILE_BYTES_MAX, TICK_NS
 from dibs.store.vault.disk import Disk, Raced, Unfit
 from dibs.store.vault.renaming import Place
@@ -35,6 +37,27 @@ def test_what_is_made_is_read_and_found(disk: Disk) -> None:
     assert disk.stamp(X) == stamp == disk.scan()[0][X]
     assert (stamp.size, stamp.inode) == (3, at(disk, X).stat().st_ino)
     assert disk.scan() == ({X: stamp}, {})
+
+
+def test_a_stamp_is_given_when_no_later_save_can_have_the_same(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system's clock ticks: two saves of one size within a tick leave the same times."""
+    tick_ns = 300_000_000
+    monkeypatch.setattr(module, "TICK_NS", tick_ns)  # long enough for a busy machine to read within it
+    at(disk, X).parent.mkdir()
+    at(disk, X).write_bytes(b"one")
+    sleep = time.sleep
+
+    def save_again(seconds: float) -> None:
+        monkeypatch.setattr(time, "sleep", sleep)
+        times = at(disk, X).stat()
+        at(disk, X).write_bytes(b"two")
+        os.utime(at(disk, X), ns=(times.st_atime_ns, times.st_mtime_ns))
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", save_again)
+    text, stamp = disk.read(X)
+    assert text == b"two"
+    assert time.time_ns() - stamp.mtime_ns > tick_ns
 
 
 def test_what_is_there_is_never_made_again(disk: Disk) -> None:
@@ -88,12 +111,20 @@ def test_a_text_that_has_no_place_is_kept_under_a_free_name(disk: Disk) -> None:
     assert disk.scan() == ({}, {}), "what is kept there is nobody's item"
 
 
+def test_a_place_is_found_for_a_long_name_and_among_very_many(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NAMES_MAX", 4)
+    name = "ü" * 98 + ".md"
+    kept = [disk.keep("Conflicts", name, b"%d" % number) for number in range(6)]
+    assert len(set(kept)) == 6
+    assert [files(disk)[path] for path in kept] == [b"%d" % number for number in range(6)]
+
+
 def test_every_folder_touched_is_synced_once(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[str] = []
+    synced: list[int] = []
     fsync = os.fsync
 
     def noted(descriptor: int) -> None:
-        synced.append(os.readlink(f"/proc/self/fd/{descriptor}").removeprefix(disk.root))
+        synced.append(os.fstat(descriptor).st_ino)
         fsync(descriptor)
 
     disk.create(X, b"one")
@@ -101,7 +132,8 @@ def test_every_folder_touched_is_synced_once(disk: Disk, monkeypatch: pytest.Mon
     disk.move(X, "In_Progress/ann/x.md")
     monkeypatch.setattr(os, "fsync", noted)
     disk.sync()
-    assert {"", "/Needs_Action", "/In_Progress", "/In_Progress/ann"} <= set(synced), "new folders' parents as well"
+    folders = (".", "Needs_Action", "In_Progress", "In_Progress/ann")
+    assert {at(disk, one).stat().st_ino for one in folders} <= set(synced), "new folders' parents as well"
     synced.clear()
     disk.sync()
     assert synced == []
@@ -162,6 +194,22 @@ class TestLateSaves:
             editor.write(b"her")
             later(disk, displaced.QUIET_SECONDS)
             assert disk.late_saves() == [(X, b"one", b"her")]
+
+    def test_where_nobody_can_say_who_writes_a_save_is_told_when_quiet(
+        self, disk: Disk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delattr(fcntl, "F_SETLEASE")
+        disk.create(X, b"one")
+        with open(at(disk, X), "r+b", buffering=0) as editor:
+            disk.exchange(X, b"two", b"one")
+            editor.write(b"her")
+        assert disk.late_saves() == []
+        later(disk, displaced.QUIET_SECONDS)
+        assert disk.late_saves() == [(X, b"one", b"her")]
+        disk.settled(X, b"her")
+        monkeypatch.setattr(displaced, "KEEP_SECONDS", -1.0)
+        disk.late_saves()
+        assert kept(disk) == 0
 
     def test_the_untouched_go_after_a_while_unless_somebody_has_them_open(
         self, disk: Disk, monkeypatch: pytest.MonkeyPatch
@@ -285,6 +333,26 @@ class TestSavesBetween:
         assert files(disk) == {"Done/x.md": b"one"}
         assert kept(disk) == 0
 
+    def test_a_file_moved_away_between_the_steps_of_a_swap_is_not_doubled(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        disk = Disk(str(tmp_path), native=False)
+        disk.create(X, b"one")
+        os.mkdir(at(disk, "Done"))
+        rename = renaming._rename
+
+        def late(one: Place, other: Place) -> None:
+            if other[1] == "x.md":
+                at(disk, X).rename(at(disk, "Done/x.md"))
+            rename(one, other)
+
+        monkeypatch.setattr(renaming, "_rename", late)
+        with pytest.raises(Raced):
+            disk.exchange(X, b"two", b"one")
+        assert files(disk) == {"Done/x.md": b"one"}
+        assert disk.scan()[1] == {}
+        disk.close()
+
     def test_a_link_put_in_its_place_is_put_back(self, disk: Disk, swapping: Swapping, tmp_path: Path) -> None:
         secret = tmp_path / "secret"
         secret.write_bytes(b"secret")
@@ -300,6 +368,37 @@ class TestSavesBetween:
         assert secret.read_bytes() == b"secret"
         assert at(disk, X).is_symlink()
         assert disk.late_saves() == []
+
+
+class TestLeftovers:
+    """What a crash leaves is brought to its end by the next scan."""
+
+    def test_a_file_on_its_way_arrives(self, disk: Disk) -> None:
+        disk.create(X, b"one")
+        stray = f"Needs_Action/{renaming.STRAY}0123456789abcdef-x.md"
+        at(disk, X).rename(at(disk, stray))
+        assert list(disk.scan()[0]) == [X]
+        assert files(disk) == {X: b"one"}
+
+    def test_one_that_has_arrived_has_one_name(self, disk: Disk) -> None:
+        disk.create(X, b"one")
+        os.link(at(disk, X), at(disk, f"Needs_Action/{renaming.STRAY}0123456789abcdef-x.md"))
+        assert disk.scan() == ({X: disk.stamp(X)}, {})
+        assert files(disk) == {X: b"one"}
+
+    def test_one_whose_place_was_taken_goes_to_conflicts(self, disk: Disk) -> None:
+        disk.create(X, b"one")
+        at(disk, f"Needs_Action/{renaming.STRAY}0123456789abcdef-x.md").write_bytes(b"two")
+        assert list(disk.scan()[0]) == [X]
+        assert files(disk) == {X: b"one", "Conflicts/x.md": b"two"}
+
+    def test_old_drafts_go_and_new_ones_stay(self, disk: Disk) -> None:
+        disk.create(X, b"one")
+        for name in ("old.new", "young.new"):
+            at(disk, f".dibs/tmp/{name}").write_bytes(b"")
+        os.utime(at(disk, ".dibs/tmp/old.new"), (0, 0))
+        disk.scan()
+        assert os.listdir(at(disk, ".dibs/tmp")) == ["young.new"]
 
 
 class Swapping:

@@ -56,6 +56,7 @@ HOSTILE = {
     "a tab": "a:\n\t- b",
     "an open quote": "title: 'never",
     "an open list": "tags: [a, b",
+    "a list out of line": "tags:\n  - a\n - b",
     "a colon too many": "title: a: b",
     "an odd line end": "a: 'b\u2028c'",
     "a lone carriage return": "a: 'b'\rc: d",
@@ -146,6 +147,7 @@ def test_a_field_is_read_as_it_was_meant(line: str, field: str, value: object) -
         *("title: [x]", "title: ''", "priority: urgent", "labels: {a: b}", "labels: [[a]]", "depends_on: [a b]"),
         *("not_before: soon", "needs_approval: maybe", "timeout_seconds: 8h", "retries: -1", "retries: 1.5"),
         *("payload: [1]", "payload: {1: .nan", "project: a b", "id: a b", "dibs: no", "dibs: {}", "dibs:"),
+        'dibs: {"token": 1, "created_by": "p", "created_at": 1, "approval": {}}',
         *('dibs: {"token": "1"}', 'dibs: {"token": 1, "created_by": "p", "created_at": 1, "claim": {}}'),
     ],
 )
@@ -225,6 +227,14 @@ def test_facts_that_a_program_rewrote_are_read_and_written_as_ours() -> None:
 def test_a_large_payload_is_no_large_front_matter() -> None:
     text = '---\npayload: {"a": "' + "x" * 500_000 + '"}\ntags:\n  - a\n---\n'
     assert len(taskfile.read(text, "x.md").content["payload"]["a"]) == 500_000
+
+
+@pytest.mark.parametrize(
+    "text", ["yes", "Off", "null", "True", "n", "12", "2026-01-01", "a: b", "a #b", "- a", "[a]", "é"]
+)
+def test_text_that_could_mean_something_else_is_quoted(text: str) -> None:
+    assert frontmatter.scalar(text) == f'"{text}"'
+    assert frontmatter.scalar(f"so {text[:0]}it is") == "so it is"
 
 
 def test_windows_line_ends_stay() -> None:

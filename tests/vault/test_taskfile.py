@@ -149,6 +149,9 @@ def test_a_claim_stands_in_the_facts_while_it_is_held() -> None:
 
 def test_an_approval_stands_in_the_facts() -> None:
     life = Life(needs_approval=True)
+    facts = life.read().facts
+    assert facts is not None
+    assert facts.needs_approval
     approval = {"actor": "pat", "at": NOON + 1500, "comment": "go\non", "token": None}
     step = approving.approve(life.later(), life.state, None, actor="pat", comment="go\non", done=False)
     life.write(step, approval=approval)
@@ -225,13 +228,12 @@ def test_what_no_board_can_keep_is_not_read(text: str) -> None:
 
 def edited(text: str, **changes: Any) -> str:
     life = Life(text)
-    before = life.text
     step = items.edit(life.later(), life.state, changes, actor="pat")
     assert step is not None
     life.write(step)
     content = life.read().content
     assert {name: content[name] for name in changes} == changes
-    return life.text[before.index("\n---\n") + 5 :]
+    return life.text[life.text.index("\n---\n") + 5 :]
 
 
 def test_an_edit_of_title_or_body_leaves_the_other_alone() -> None:
@@ -392,3 +394,41 @@ def test_a_new_file_of_an_old_item_tells_what_it_is() -> None:
     task = taskfile.read(text, "x.md")
     assert task.facts is not None
     assert (task.facts.claim, task.content) == (life.claim, life.read().content)
+
+
+def test_front_matter_at_the_very_end_gets_its_line_end() -> None:
+    life = Life("---\npriority: 1\n---").claimed()
+    assert life.read().content["priority"] == 1
+    assert life.run() == life.state.run
+    assert edited("---\npriority: 1\n---", body="more") == "more"
+
+
+@pytest.mark.parametrize(
+    "note", ["", "\n", "a\n<!-- meta: {} -->", 'a\n<!-- meta: {"b": 1} -->', "a\n  b\n", "- x\n# y"]
+)
+@pytest.mark.parametrize("meta", [{}, {"arrow": "-->"}])
+def test_any_note_comes_back(note: str, meta: dict[str, Any]) -> None:
+    life = Life().claimed().noted(note, meta).noted("next")
+    assert [(one.note, one.meta) for one in life.read().notes[7]] == [(note, meta), ("next", {})]
+
+
+def test_what_goes_with_a_note_is_a_comment_that_ends_once() -> None:
+    life = Life().claimed().noted("n", {"arrow": "-->"})
+    assert life.text[life.text.index("<!-- meta") :].count("-->") == 1
+
+
+@pytest.mark.parametrize("reason", ["", " ", " a", "a ", '"', '"a"', "a\nb", "a\r", "null", "{}", "é\u2028b"])
+def test_any_reason_and_comment_comes_back(reason: str) -> None:
+    life = Life().claimed()
+    life.write(ending.release(life.later(), life.state, life.claim, reason=reason))
+    assert life.run().reason == reason
+    life = Life().claimed().submitted("d")
+    life.write(approving.send_back(life.later(), life.state, actor="pat", comment=reason))
+    assert [word.comment for word in life.read().words] == [reason]
+
+
+def test_of_two_blocks_with_one_token_the_first_counts() -> None:
+    life = Life().claimed().done(note="first")
+    block = life.text[life.text.index("# Claimed Task") :]
+    life.text += "\n" + block.replace("first", "second")
+    assert life.run().reason == "first"

@@ -76,7 +76,12 @@ def _configured(path: str, create: bool) -> apsw.Connection:
 def _version(connection: apsw.Connection, path: str) -> int:
     """The schema's version; 0 for an empty database. What is no board, or a newer one, is refused."""
     application, version = _number(connection, "application_id"), _number(connection, "user_version")
-    if application != APPLICATION_ID and (application or version or _number(connection, "schema_version")):
+    # Whose it is is read again in the end: another process may have made the board between two looks.
+    if (
+        application != APPLICATION_ID
+        and (application or version or _number(connection, "schema_version"))
+        and _number(connection, "application_id") != APPLICATION_ID
+    ):
         raise StoreUnusable(f"{path} is a database of another program, not a board", path=path)
     if version > SCHEMA_VERSION:
         raise StoreUnusable(

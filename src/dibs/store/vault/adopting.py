@@ -33,8 +33,15 @@ GONE_SECONDS = 2.0
 class Adopting:
     """One look at what is not as the index knows it."""
 
-    def __init__(self, t: VaultTransaction, disk: Disk, seen: Mapping[str, Stamp], known: Mapping[str, Entry]) -> None:
-        self.t, self.disk, self.seen, self.known = t, disk, seen, known
+    def __init__(
+        self,
+        t: VaultTransaction,
+        disk: Disk,
+        seen: Mapping[str, Stamp],
+        known: Mapping[str, Entry],
+        unfit: Mapping[str, str],
+    ) -> None:
+        self.t, self.disk, self.seen, self.known, self.unfit = t, disk, seen, known, unfit
         self._tasks: dict[str, Task] = {}
         self._stamps: dict[str, Stamp] = {}
         self._left_alone: set[str] = set()
@@ -102,10 +109,19 @@ class Adopting:
         self._tasks.pop(path, None)
         catalog.put(self.t, Entry(path=path, item=item, stamp=self.seen[path], problem=why))
         if item is not None:
-            self._left_alone.add(item)
-            state = self.t.state(item)
-            if state.item.status == READY:
-                self.t.carry_out(state, items.park(self.t.now, state, actor=ACTOR, reason=f"{path}: {why}"))
+            self._keep_back(item, f"{path}: {why}")
+
+    def _cannot_be_had(self, entry: Entry, why: str) -> None:
+        assert entry.item is not None
+        catalog.put(self.t, entry.replace(stamp=catalog.UNSEEN, problem=why))
+        self._keep_back(entry.item, f"{entry.path}: {why}")
+
+    def _keep_back(self, item: str, reason: str) -> None:
+        """Not to be handed out, and its file not to be touched."""
+        self._left_alone.add(item)
+        state = self.t.state(item)
+        if state.item.status == READY:
+            self.t.carry_out(state, items.park(self.t.now, state, actor=ACTOR, reason=reason))
 
     def _take_new(self, paths: list[str]) -> None:
         """Files that nobody knows. One may depend on another, so what does not fit is tried again after the others."""
@@ -149,10 +165,8 @@ class Adopting:
         self._note(path, (*task.findings, *refused))
 
     def _note(self, path: str, findings: Sequence[str]) -> None:
-        task, known = self._tasks[path], self.known.get(path)
+        task = self._tasks[path]
         entry = Entry(path=path, item=task.id, stamp=self._stamps[path], remark="; ".join(findings) or None)
-        if known is not None and known.item == task.id:
-            entry = entry.replace(was_at=known.was_at, moved_at=known.moved_at)
         catalog.put(self.t, entry)
 
     def _add(self, task: Task) -> None:
@@ -244,6 +258,12 @@ class Adopting:
         """An item without a file. One that is over may go; one that somebody holds is waited for a little."""
         t = self.t
         assert entry.item is not None
+        why = self.unfit.get(entry.path) or self.unfit.get(entry.path.rpartition("/")[0])
+        why = why or self.unfit.get(entry.path.partition("/")[0])
+        if why is not None:
+            # Not away, but not to be had: its folder is a link now, for instance.
+            self._cannot_be_had(entry, f"it {why}, or its folder")
+            return
         state = t.state(entry.item)
         gone_at = entry.gone_at or t.now
         if state.item.status == IN_PROGRESS and t.now - gone_at < GONE_SECONDS * 1000:

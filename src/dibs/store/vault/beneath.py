@@ -11,6 +11,7 @@ import os
 import stat
 import time
 
+TEMPORARY = ".dibs/tmp"
 FILE_BYTES_MAX = 16_000_000
 #: Leaves room in a file name's 255 for what we put before or after it.
 NAME_BYTES_MAX = 200
@@ -132,14 +133,16 @@ class Beneath:
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
         self.touched: set[str] = set()
-        self._descriptor = os.open(self.root, _FOLDER)
+        self.descriptor = os.open(self.root, _FOLDER)
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
     def folder(self, path: str, *, make: bool = False) -> Folder:
         """A folder by its path from the root; FileNotFoundError, or Unfit if it is a link or no folder."""
-        descriptor = os.dup(self._descriptor)
+        descriptor = os.dup(self.descriptor)
         passed = ""
         for name in path.split("/") if path else ():
             try:

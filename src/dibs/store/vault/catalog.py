@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from dibs.store.vault.transaction import VaultTransaction
 
 
+#: How long after a move an editor may still save to the old place; later, it is another file of that name.
+LATE_SECONDS = 60.0
 UNSEEN = Stamp((0, 0, 0, 0))
 
 
 class Entry(Value):
     """A file as it was last seen. Without an `item` it is none, for the reason that `problem` gives; `remark` is about
-    what it says and is not heeded. `was_at` is where it lay until we moved it."""
+    what it says and is not heeded."""
 
     path: str
     item: str | None
@@ -26,8 +28,6 @@ class Entry(Value):
     problem: str | None = None
     remark: str | None = None
     gone_at: int | None = None
-    was_at: str | None = None
-    moved_at: int | None = None
 
 
 def stamps(rows: Iterable[tuple[Any, ...]]) -> dict[str, tuple[int, ...]]:
@@ -46,8 +46,11 @@ def entry_of(t: VaultTransaction, item: str) -> Entry | None:
 
 
 def put(t: VaultTransaction, entry: Entry) -> None:
-    """An item has one file: what was known of another one is forgotten."""
+    """An item has one file: of another one it is only known that it was there, for as long as a save may come late."""
     if entry.item is not None:
+        t.files("leave", item=entry.item, path=entry.path, now=t.now)
+        t.files("come_back", path=entry.path)
+        t.files("forget_left", before=t.now - int(LATE_SECONDS * 1000))
         t.files("forget_file_of_item", item=entry.item)
     inode, size, mtime_ns, ctime_ns = entry.stamp
     t.files(
@@ -61,9 +64,13 @@ def put(t: VaultTransaction, entry: Entry) -> None:
         problem=entry.problem,
         remark=entry.remark,
         gone_at=entry.gone_at,
-        was_at=entry.was_at,
-        moved_at=entry.moved_at,
     )
+
+
+def left(t: VaultTransaction) -> dict[str, Entry]:
+    """Where files lay until lately, and where they are now."""
+    found = {path: entry_of(t, item) for path, item in t.files("left")}
+    return {path: entry for path, entry in found.items() if entry is not None}
 
 
 def forget(t: VaultTransaction, entry: Entry) -> None:
@@ -72,5 +79,5 @@ def forget(t: VaultTransaction, entry: Entry) -> None:
 
 def _entry(row: tuple[Any, ...]) -> Entry:
     path, item, *stamp = row[:6]
-    fields = zip(("problem", "remark", "gone_at", "was_at", "moved_at"), row[6:], strict=True)
+    fields = zip(("problem", "remark", "gone_at"), row[6:], strict=True)
     return Entry.of({"path": path, "item": item, "stamp": Stamp(stamp), **dict(fields)})

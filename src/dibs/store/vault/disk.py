@@ -11,22 +11,37 @@ from __future__ import annotations
 import os
 import time
 
-from dibs.store.vault.beneath import FILE_BYTES_MAX, Beneath, Folder, Raced, Stamp, Unfit, stamp_of, unfit_name
+from dibs.store.vault.beneath import (
+    FILE_BYTES_MAX,
+    TEMPORARY,
+    TICK_NS,
+    Beneath,
+    Folder,
+    Raced,
+    Stamp,
+    Unfit,
+    stamp_of,
+    unfit_name,
+)
 from dibs.store.vault.displaced import Displaced, Record
 from dibs.store.vault.renaming import Moved, Renaming, mend
 from dibs.store.vault.scanning import FOLDERS, Scan, met_twice, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from dibs.store.vault.eyes import Eyes
 
 __all__ = ["Disk", "Raced", "Stamp", "Unfit"]
 
 CONFLICTS = "Conflicts"
-TEMPORARY = ".dibs/tmp"
 #: How often a text that lost its place is tried to be put back, and how many names are tried for one.
 SWAPS_MAX = 50
 NAMES_MAX = 1000
+STEM_BYTES_MAX = 150
+#: So often a file that was saved just now is let grow older before its stamp is believed.
+TICKS_MAX = 3
 #: A temporary file that is older was left by a crash.
 TEMPORARY_SECONDS_MAX = 60.0
 
@@ -78,6 +93,11 @@ class Disk:
         with folder:
             try:
                 text, found = folder.read(name)
+                for _ in range(TICKS_MAX):
+                    if not _may_be_saved_unseen(found):
+                        break
+                    time.sleep(TICK_NS / 1e9)
+                    text, found = folder.read(name)
             except Unfit as why:
                 raise Unfit(f"{path} {why}") from None
             return text, stamp_of(found)
@@ -177,7 +197,7 @@ class Disk:
             for name, record, text in self._displaced.late(displaced):
                 if record is None or text is None:
                     self._set_aside(displaced, name, _name_of(record))
-                    self._displaced.forget(displaced, name)
+                    self._displaced.forget_record(displaced, name)
                 else:
                     self._late.append((name, record, text))
         return [(record.path, record.was, text) for _, record, text in self._late]
@@ -188,6 +208,12 @@ class Disk:
             for late in [one for one in self._late if (one[1].path, one[2]) == (path, now)]:
                 self._late.remove(late)
                 self._displaced.renew(displaced, late[0], Record(path, now, now))
+
+    def eyes(self, bell: str | None = None) -> Eyes:
+        """What tells which files changed, without a scan, and when the file `bell` was written."""
+        from dibs.store.vault.eyes import Eyes
+
+        return Eyes(self._beneath, folders=self._folders, bell=bell)
 
     def _at(self, path: str, *, make: bool = False) -> tuple[Folder, str]:
         """The folder, opened, and the name in it."""
@@ -278,6 +304,12 @@ class Disk:
                     return
 
 
+def _may_be_saved_unseen(found: os.stat_result) -> bool:
+    """Was it saved so shortly ago that the next save may leave the same stamp, if the size is the same as well?"""
+    now = time.time_ns()
+    return 0 <= now - found.st_mtime_ns <= TICK_NS and 0 <= now - found.st_ctime_ns <= TICK_NS
+
+
 def _require_size(path: str, data: bytes) -> None:
     """What could not be read again is not written."""
     if len(data) > FILE_BYTES_MAX:
@@ -293,11 +325,15 @@ def _text(folder: Folder, name: str) -> bytes | None:
 
 
 def _name_of(record: Record | None) -> str:
-    return "unknown.md" if record is None else record.path.rpartition("/")[2]
+    name = "" if record is None else record.path.rpartition("/")[2]
+    return "unknown.md" if unfit_name(name) else name
 
 
-def _names_like(name: str) -> list[str]:
-    stem, dot, suffix = name.rpartition(".")
-    if not dot:
-        stem, suffix = name, ""
-    return [name, *(f"{stem} {number}{dot}{suffix}" for number in range(2, NAMES_MAX))]
+def _names_like(name: str) -> Iterator[str]:
+    """It, some with a number, and one that is free for sure."""
+    yield name
+    stem, dot, suffix = name.rpartition(".") if "." in name else (name, "", "")
+    stem = stem.encode()[:STEM_BYTES_MAX].decode(errors="ignore")
+    for number in range(2, NAMES_MAX):
+        yield f"{stem} {number}{dot}{suffix}"
+    yield f"{stem} {os.urandom(8).hex()}{dot}{suffix}"

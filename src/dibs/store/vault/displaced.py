@@ -11,7 +11,7 @@ import errno
 import os
 import time
 
-from dibs.store.vault.beneath import FILE_BYTES_MAX, TICK_NS, Beneath, Folder, Raced, Unfit
+from dibs.store.vault.beneath import FILE_BYTES_MAX, TEMPORARY, TICK_NS, Beneath, Folder, Raced, Unfit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,15 +47,19 @@ class Displaced:
         """Make ready to displace the file `found`: our text lies at the returned name, to be exchanged with it."""
         id = _id(found)
         _write_record(folder, id, record)
-        try:
-            folder.write(f"{id}.text", record.ours, 0o600, like=found)
-        except BaseException:
-            folder.unlink(f"{id}.was")
-            raise
+        with self._beneath.folder(TEMPORARY, make=True) as temporary:
+            # Written elsewhere: half of it here would be taken for somebody's save.
+            temporary.write(f"{id}.new", record.ours, 0o600, like=found)
+            at, to = temporary.descriptor, folder.descriptor
+            os.rename(f"{id}.new", f"{id}.text", src_dir_fd=at, dst_dir_fd=to)
         return f"{id}.text"
 
     def forget(self, folder: Folder, name: str) -> None:
         folder.unlink(name)
+        folder.unlink(_record_of(name))
+
+    def forget_record(self, folder: Folder, name: str) -> None:
+        """The text has been moved elsewhere."""
         folder.unlink(_record_of(name))
 
     def renew(self, folder: Folder, name: str, record: Record) -> None:
@@ -71,13 +75,14 @@ class Displaced:
         The others are removed when they are old enough and nobody has them open to write."""
         now = time.time()
         names = os.listdir(folder.descriptor)
-        texts = {name for name in names if _is_ours(name, ".text")}
+        texts = {name for name in names if name.endswith(".text")}
         for name in names:
-            id = name.removesuffix(".was")
-            if _is_ours(name, ".was") and f"{id}.text" not in texts and _age_seconds(id, now) > KEEP_SECONDS:
+            if name.endswith(".was") and f"{name[:-4]}.text" not in texts and _is_old(name, now):
                 folder.unlink(name)
         self._read = {name: seen for name, seen in self._read.items() if name in texts}
         for name in sorted(texts):
+            if _is_young_and_untouched(folder, name, now) or _made_ns(name) is None:
+                continue
             found = self._judged(folder, name, now)
             if found is not None:
                 yield name, *found
@@ -91,9 +96,9 @@ class Displaced:
         except Unfit:
             return _record(folder, id), None
         seen = (found.st_size, found.st_mtime_ns)
-        if not _is_as_it_was(id, seen) and self._read.get(name) != seen:
+        if not _is_as_it_was(name, found) and self._read.get(name) != seen:
             record = _record(folder, id)
-            if now - found.st_mtime < QUIET_SECONDS and _is_open_to_write(folder, name):
+            if now - found.st_mtime < QUIET_SECONDS and _is_open_to_write(folder, name) is not False:
                 return None
             try:
                 text = folder.read(name)[0]
@@ -105,29 +110,42 @@ class Displaced:
                 return record, text
             if found.st_mtime_ns + TICK_NS < int(now * 1e9):
                 self._read[name] = seen
-        if _age_seconds(id, now) > KEEP_SECONDS and not _is_open_to_write(folder, name):
+        if _is_old(name, now) and not _is_open_to_write(folder, name):
             self.forget(folder, name)
         return None
 
 
 def _id(found: os.stat_result) -> str:
-    return f"{time.time_ns()}-{os.urandom(6).hex()}-{found.st_size}-{found.st_mtime_ns}"
+    return f"{time.time_ns()}-{os.urandom(6).hex()}-{found.st_size}-{max(0, found.st_mtime_ns)}"
 
 
-def _is_ours(name: str, kind: str) -> bool:
-    pieces = name.removesuffix(kind).split("-")
-    return name.endswith(kind) and len(pieces) == 4 and all(pieces[at].isdecimal() for at in (0, 2, 3))
+def _made_ns(name: str) -> int | None:
+    """When it was displaced; None if that is no name of ours."""
+    pieces = name.rpartition(".")[0].split("-")
+    return int(pieces[0]) if len(pieces) == 4 and pieces[0].isdecimal() else None
 
 
-def _is_as_it_was(id: str, seen: tuple[int, int]) -> bool:
+def _is_young_and_untouched(folder: Folder, name: str, now: float) -> bool:
+    """What holds for nearly all of them, and there may be thousands."""
+    try:
+        found = os.stat(name, dir_fd=folder.descriptor, follow_symlinks=False)
+    except FileNotFoundError:
+        return True
+    return _is_as_it_was(name, found) and not _is_old(name, now)
+
+
+def _is_as_it_was(name: str, found: os.stat_result) -> bool:
     """Is it certain, from size and mtime alone?"""
-    made, _, size, mtime = id.split("-")
-    return seen == (int(size), int(mtime)) and int(mtime) + TICK_NS < int(made)
+    mtime = found.st_mtime_ns
+    if found.st_nlink != 1 or not name.endswith(f"-{found.st_size}-{mtime}.text"):
+        return False
+    made = _made_ns(name)
+    return made is not None and mtime + TICK_NS < made
 
 
-def _age_seconds(id: str, now: float) -> float:
-    made = id.partition("-")[0]
-    return now - int(made) / 1e9
+def _is_old(name: str, now: float) -> bool:
+    made = _made_ns(name)
+    return made is not None and now - made / 1e9 > KEEP_SECONDS
 
 
 def _record_of(name: str) -> str:
@@ -156,13 +174,13 @@ def _record(folder: Folder, id: str) -> Record | None:
     return Record(rest[:path].decode(), rest[path : path + was], rest[path + was :])
 
 
-def _is_open_to_write(folder: Folder, name: str) -> bool:
-    """Does anybody have it open to write? Linux tells by refusing a lease; where it cannot be told, nobody has."""
+def _is_open_to_write(folder: Folder, name: str) -> bool | None:
+    """Does anybody have it open to write? Linux tells by refusing a lease; None where that cannot be told."""
     import fcntl
     import signal
 
     if not hasattr(fcntl, "F_SETLEASE"):
-        return False
+        return None
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder.descriptor)
     try:
         # Whoever opens it while the lease is held sends a signal, which by default would end this process.
@@ -170,7 +188,7 @@ def _is_open_to_write(folder: Folder, name: str) -> bool:
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except OSError as error:
-        return error.errno == errno.EAGAIN
+        return True if error.errno == errno.EAGAIN else None
     finally:
         os.close(descriptor)
     return False

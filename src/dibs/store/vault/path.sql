@@ -11,13 +11,18 @@ CREATE TABLE IF NOT EXISTS vault_files (
     ctime_ns INTEGER NOT NULL,
     problem  TEXT,            -- of an item's file: why it cannot be read now
     remark   TEXT,            -- what it says and is not heeded, and why
-    gone_at  INTEGER,         -- since when it has not been there
-    was_at   TEXT,            -- where it lay before we moved it
-    moved_at INTEGER
+    gone_at  INTEGER          -- since when it has not been there
+) STRICT, WITHOUT ROWID
+
+-- name: make_left
+CREATE TABLE IF NOT EXISTS vault_left (
+    path     TEXT PRIMARY KEY, -- where an item's file lay
+    item     TEXT NOT NULL,
+    left_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID
 
 -- name: files
-SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at, was_at, moved_at FROM vault_files
+SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at FROM vault_files
 
 -- name: stamps
 SELECT path, inode, size, mtime_ns, ctime_ns FROM vault_files
@@ -29,7 +34,10 @@ SELECT inode, size, mtime_ns, ctime_ns FROM vault_files WHERE path = :path
 SELECT EXISTS (SELECT 1 FROM vault_files WHERE gone_at IS NOT NULL)
 
 -- name: file_of_item
-SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at, was_at, moved_at FROM vault_files WHERE item = :item
+SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at FROM vault_files WHERE item = :item
+
+-- name: file_at
+SELECT 1 FROM vault_files WHERE path = :path
 
 -- name: forget_file
 DELETE FROM vault_files WHERE path = :path
@@ -38,8 +46,8 @@ DELETE FROM vault_files WHERE path = :path
 DELETE FROM vault_files WHERE item = :item
 
 -- name: put_file
-INSERT OR REPLACE INTO vault_files (path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at, was_at, moved_at)
-VALUES (:path, :item, :inode, :size, :mtime_ns, :ctime_ns, :problem, :remark, :gone_at, :was_at, :moved_at)
+INSERT OR REPLACE INTO vault_files (path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at)
+VALUES (:path, :item, :inode, :size, :mtime_ns, :ctime_ns, :problem, :remark, :gone_at)
 
 -- name: files_without_item
 SELECT path FROM vault_files WHERE item IS NOT NULL AND NOT EXISTS (SELECT 1 FROM items WHERE items.id = item)
@@ -49,6 +57,19 @@ SELECT id FROM items
 
 -- name: forget_files
 DELETE FROM vault_files
+
+-- name: leave
+INSERT OR REPLACE INTO vault_left (path, item, left_at)
+SELECT path, item, :now FROM vault_files WHERE item = :item AND path <> :path
+
+-- name: come_back
+DELETE FROM vault_left WHERE path = :path
+
+-- name: forget_left
+DELETE FROM vault_left WHERE left_at < :before
+
+-- name: left
+SELECT path, item FROM vault_left
 
 -- name: sessions_here
 -- Those that were started on this machine and have not ended, with how many claims each has.

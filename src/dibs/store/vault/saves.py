@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from dibs.store.vault.catalog import Entry
     from dibs.store.vault.disk import Stamp
 
-#: How long after a move an editor may still save to the old place; later, it is another file of that name.
-LATE_SECONDS = 60.0
-
 
 def bring_in_late_saves(disk: Disk) -> None:
     """Texts that were saved into files which had given way."""
@@ -32,15 +29,10 @@ def bring_in_late_saves(disk: Disk) -> None:
         disk.settled(path, now)
 
 
-def bring_in_copies(disk: Disk, seen: Mapping[str, Stamp], known: Mapping[str, Entry], now: int) -> bool:
+def bring_in_copies(disk: Disk, seen: Mapping[str, Stamp], left: Mapping[str, Entry]) -> bool:
     """Files that were saved to where an item's file lay until it was moved; whether there were any."""
-    left = {
-        entry.was_at: entry
-        for entry in known.values()
-        if entry.was_at in seen and entry.path in seen and now - (entry.moved_at or 0) < LATE_SECONDS * 1000
-    }
     for path, entry in left.items():
-        if path is None or path in known:
+        if path not in seen or entry.path not in seen:
             continue
         try:
             saved, _ = disk.read(path)
@@ -60,9 +52,11 @@ def _put_together(disk: Disk, place: str, was: bytes | None, saved: bytes) -> bo
     """Put a late save into the file it was meant for, unless somebody else changed what it changes."""
     try:
         current, _ = disk.read(place)
-        if was is not None and taskfile.rebased(was.decode(), current.decode()).encode() != current:
+        text = taskfile.rebased(saved.decode(), current.decode(), None if was is None else was.decode())
+        if text is None:
             return False
-        disk.exchange(place, taskfile.rebased(saved.decode(), current.decode()).encode(), current)
+        if text.encode() != current:
+            disk.exchange(place, text.encode(), current)
     except (FileNotFoundError, Raced, Unfit, UnicodeDecodeError, taskfile.Unreadable):
         return False
     return True

@@ -19,7 +19,7 @@ from dibs.store.tables import archive
 from dibs.store.vault import beats, catalog, taskfile
 from dibs.store.vault.adopting import Adopting
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
-from dibs.store.vault.eyes import Blind, Eyes
+from dibs.store.vault.displaced import FOLDER as LATE
 from dibs.store.vault.folders import AT_FIRST, FOLDERS
 from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dibs.rules.decision import Step
     from dibs.store.sqlite.together import Piece
     from dibs.store.tables.transaction import Transaction
+    from dibs.store.vault.eyes import Eyes
     from dibs.store.vault.syncing import Sync
 
     T = TypeVar("T")
@@ -158,7 +159,7 @@ class VaultStore(SqliteStore):
         return tuple(found)
 
     def watch(self, *, session: str | None = None) -> Watch:
-        return VaultWatch(super().watch(session=session), self)
+        return VaultWatch(super().watch(session=session), self, self._disk.eyes(self._bell.path))
 
     def close(self) -> None:
         super().close()
@@ -201,12 +202,15 @@ class VaultStore(SqliteStore):
         if not self._is_doubtful(t):
             self._finish(connection)
             return
-        seen, _ = self._disk.scan()
+        seen, unfit = self._disk.scan()
+        if FOLDERS["ready"] not in unfit and not is_vault(self.root):
+            # A drive that is not there, a branch without it: no reason to believe that all tasks were taken away.
+            raise StoreUnavailable(f"{self.root} has no folder {FOLDERS['ready']} any more", path=self.root)
         if _differs(t, seen):
-            known = _known(t)
-            if bring_in_copies(self._disk, seen, known, t.now):
+            if bring_in_copies(self._disk, seen, catalog.left(t)):
                 raise Raced("a save came to where a file lay before")
-            self._steps, self._stale = Adopting(t, self._disk, seen, known).adopt(), t.stale
+            known = _known(t)
+            self._steps, self._stale = Adopting(t, self._disk, seen, known, unfit).adopt(), t.stale
             t.close()
             self._write_down(connection)
             self._bell.ring()
@@ -233,16 +237,13 @@ class VaultStore(SqliteStore):
         """What the kernel tells of, for a process that stays."""
         if not self._watchful:
             return None
-        try:
-            if self._eyes is None or not self._eyes.is_ours():
-                self._eyes = Eyes(self.root)
-            return self._eyes.changed()
-        except Blind:
-            self._watchful, self._eyes = False, None
-            return None
+        if self._eyes is None:
+            self._eyes = self._disk.eyes()
+        told = self._eyes.look()
+        return None if told is None else told - {LATE}
 
     def _look_for_late_saves(self) -> None:
-        """Now and then, by whoever comes: there may be thousands of files to look at."""
+        """When one is told of, or now and then, by whoever comes: there may be thousands of files to look at."""
         mark = os.path.join(self.root, HIDDEN, "late-saves-looked-for")
         now = time.time()
         try:
@@ -372,30 +373,38 @@ class VaultStore(SqliteStore):
 
     def _open(self, create: bool) -> apsw.Connection:
         connection = super()._open(create)
-        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_files'").fetchall():
+        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_left'").fetchall():
             connection.execute(STATEMENTS["make_files"])
+            connection.execute(STATEMENTS["make_left"])
         self._index = os.stat(self.path)
         return connection
 
 
 class VaultWatch(Watch):
-    """Waits for the board's bell, and looks at the files now and then: nobody rings who moves one by hand."""
+    """Waits for the board's bell and for the files at once: nobody rings who moves one by hand."""
 
-    def __init__(self, bell: Watch, store: VaultStore) -> None:
-        self._bell, self._store = bell, store
+    def __init__(self, bell: Watch, store: VaultStore, eyes: Eyes) -> None:
+        self._bell, self._store, self._eyes = bell, store, eyes
+        eyes.look()
 
     def wait(self, timeout_seconds: float) -> bool:
         end = time.monotonic() + timeout_seconds
         while True:
             left = end - time.monotonic()
-            if self._bell.wait(max(0, min(left, LOOK_SECONDS))):
+            self._eyes.wait(max(0, min(left, LOOK_SECONDS)))
+            if self._bell.wait(0):
+                self._eyes.look()
                 return True
-            if left <= LOOK_SECONDS:
+            if self._eyes.look() != set():
+                self._store.look()  # which rings, if there is anything new
+                if self._bell.wait(0):
+                    return True
+            if left <= 0:
                 return False
-            self._store.look()  # which rings, if there is anything new
 
     def close(self) -> None:
         self._bell.close()
+        self._eyes.close()
 
 
 def _is_at(known: os.stat_result, path: str) -> bool:

@@ -81,16 +81,52 @@ def write(
     return parts.render()
 
 
-def rebased(saved: str, current: str) -> str:
-    """What a person saved, with what dibs has written since: its facts, and the blocks of runs."""
+def rebased(saved: str, current: str, was: str | None) -> str | None:
+    """What a person saved who had read `was`, with what dibs has written since: its facts, and the blocks of runs.
+
+    None if somebody's words would be lost by that. Without `was`, the one text has to hold all the lines of the other.
+    """
     theirs, ours = _Parts(saved), _Parts(current)
+    base = None if was is None else _Parts(was)
+    tail = _tail(theirs.tail, ours.tail, None if base is None else base.tail)
+    if tail is None:
+        return None
+    if base is None and _holds(ours.by_people(), theirs.by_people()):
+        return current
+    if not (_holds(theirs.by_people(), ours.by_people()) if base is None else base.by_people() == ours.by_people()):
+        return None
     facts = ours.front.get(FACTS)
     if facts is None:
         theirs.front.remove(FACTS)
     else:
         theirs.front.set(FACTS, frontmatter.json(facts.value))
-    theirs.marker, theirs.tail = ours.marker, ours.tail
+    theirs.marker, theirs.tail = ours.marker or theirs.marker, tail
     return theirs.render()
+
+
+def _tail(saved: str, current: str, was: str | None) -> str | None:
+    """What stands below the marker: dibs may have added to it, and so may others; `was` may be half of it, if it was
+    read in the middle of a save."""
+    if was is None:
+        return current if _holds(_without_status(current), _without_status(saved)) else None
+    if saved == was:
+        return current
+    if current.startswith(was):
+        return saved + current[len(was) :]
+    if saved.startswith(was):
+        return current + saved[len(was) :]
+    return None
+
+
+def _without_status(tail: str) -> str:
+    """A block as it was when its run began and as it is in the end differ by this line, and by what follows."""
+    return "".join(line for line in tail.splitlines(keepends=True) if not line.startswith("**Status**:"))
+
+
+def _holds(text: str, other: str) -> bool:
+    """Does the one text have all the lines of the other, in their order?"""
+    lines = iter(text.splitlines())
+    return all(line in lines for line in other.splitlines() if line.strip())
 
 
 def id_of(name: str) -> str:
@@ -131,6 +167,10 @@ class _Parts:
             self.marker = "\n" + self.marker
         if runblocks.has_marker(human):
             self.need_marker()
+
+    def by_people(self) -> str:
+        """All but what dibs writes by itself."""
+        return "".join(chunk.lines for chunk in self.front.chunks if chunk.key != FACTS) + self.human
 
     def render(self) -> str:
         front, rest = self.front.render(), self.human + self.marker + self.tail

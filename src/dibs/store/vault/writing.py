@@ -99,14 +99,8 @@ class Writing:
             else:
                 self._move(entry.path, path)
                 self._exchange(path, new, was)
-        self._written.append(self._after(entry, path, id))
-
-    def _after(self, entry: Entry | None, path: str, id: str) -> Entry:
-        if entry is None:
-            return Entry(path=path, item=id, stamp=UNSEEN)
-        if path == entry.path:
-            return entry
-        return entry.replace(path=path, was_at=entry.path, moved_at=self.t.now)
+        written = Entry(path=path, item=id, stamp=UNSEEN)
+        self._written.append(written if entry is None else entry.replace(path=path))
 
     def _as_known(self, entry: Entry) -> bytes:
         """The text of a file, if it is as the decision took it to be."""
@@ -157,6 +151,8 @@ class Writing:
         except FileExistsError as error:
             if to.startswith(ARCHIVE):
                 raise
+            if not self.t.files("file_at", path=to):
+                raise Raced(to) from error  # it has come since the last look: a late save, most likely
             raise StoreUnavailable(f"{to} is in the way of {path}; give one of them another name", path=to) from error
         self._back.append(lambda: self.disk.move(to, path))
 
