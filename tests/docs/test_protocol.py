@@ -319,6 +319,7 @@ def test_an_event_holds_the_data_it_is_said_to(led: Led) -> None:
 LINES = {
     "init": ("dibs init", 0),
     "vault init": ("dibs vault init tasks", 0),
+    "vault hub": ("dibs vault hub init hub.git", 0),
     "add": ("dibs add 'Fix login' --id a", 0),
     "add --file": ("dibs add --file items.jsonl", 1),
     "next": ("dibs next -n 2", 0),
@@ -374,8 +375,8 @@ LINES = {
 }
 #: How a line of the above is named where its command gives more than one shape.
 WHICH = re.compile(r" (--\w+|ITEM)$")
-#: They take their time, or a server, and have tests of their own.
-NOT_RUN = {"work", "exec", "demo", "serve", "key link"}
+#: They take their time, a server or a clone, and have tests of their own.
+NOT_RUN = {"work", "exec", "demo", "serve", "key link", "vault sync"}
 
 
 def check_json(text: str, shop: Shop) -> None:

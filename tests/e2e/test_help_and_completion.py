@@ -43,8 +43,8 @@ NEED_A_CLAIM = (
 )
 BEFORE |= dict.fromkeys(NEED_A_CLAIM, (ADD_FIX_LOGIN, CLAIM_FIX_LOGIN))
 SLOW = {"demo"}
-#: They need a server, a key, a certificate, and have tests of their own beside those of the server.
-NOT_ALONE = {"serve", "key revoke", "key link"}
+#: They need a server, a key, a certificate, a clone, and have tests of their own elsewhere.
+NOT_ALONE = {"serve", "key revoke", "key link", "vault sync"}
 
 
 def test_help_lists_every_command(bare: Dibs) -> None:

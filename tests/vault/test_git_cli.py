@@ -1,0 +1,120 @@
+"""`dibs vault sync` and `dibs vault hub`, as they are typed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.vault.clones import files, git, make_clone, on_hub
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Any
+
+SECONDS_MAX = 60
+
+
+def dibs(folder: Path, *words: str, code: int = 0) -> str:
+    words += ("--session", words[words.index("--agent") + 1]) if "--agent" in words else ()
+    done = subprocess.run(
+        [sys.executable, "-m", "dibs.cli.main", *words], cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    for name in [name for name in os.environ if name.startswith("DIBS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("DIBS_AGENT", "coder")
+    dibs(tmp_path, "vault", "hub", "init", "hub.git")
+    here, there = make_clone(tmp_path, "here"), make_clone(tmp_path, "there")
+    for clone in (here, there):
+        dibs(tmp_path, "vault", "init", str(clone))
+        for agent in ("coder", "other"):
+            subprocess.run(
+                [sys.executable, "-m", "dibs.cli.main", "session", "start", "--agent", agent, "--id", agent],
+                cwd=clone,
+                check=True,
+                timeout=SECONDS_MAX,
+                capture_output=True,
+            )
+    return here, there
+
+
+def test_a_hub_two_clones_and_a_claim(clones: tuple[Path, Path], tmp_path: Path) -> None:
+    here, there = clones
+    dibs(here, "add", "Fix login", "--id", "fix-login")
+    assert "sent off" in dibs(here, "vault", "sync")
+    assert "from elsewhere: fix-login" in dibs(there, "vault", "sync")
+    assert "nothing new" in dibs(there, "vault", "sync")
+    assert json.loads(dibs(here, "next", "--agent", "coder", "--json"))
+    assert "In_Progress/coder/fix-login.md" in on_hub(tmp_path)
+    assert "TASK_ALREADY_CLAIMED" in dibs(there, "claim", "fix-login", "--agent", "other", "--json", code=4)
+    told = json.loads(dibs(here, "vault", "sync", "--json"))
+    assert set(told) == {"commit", "pushed", "news", "conflicts", "findings", "expired"}
+
+
+def test_a_hub_is_made_once(tmp_path: Path) -> None:
+    path = str(tmp_path / "hub.git")
+    assert json.loads(dibs(tmp_path, "vault", "hub", "init", path, "--json")) == {"path": path, "created": True}
+    assert "there already" in dibs(tmp_path, "vault", "hub", "init", path)
+    assert "vault hub init PATH" in dibs(tmp_path, "vault", "hub", "make", path, code=1)
+
+
+def test_without_the_hub_exit_75_and_without_a_remote_exit_1(clones: tuple[Path, Path], tmp_path: Path) -> None:
+    here, _ = clones
+    dibs(here, "add", "Fix login", "--id", "fix-login")
+    dibs(here, "vault", "sync")
+    os.rename(tmp_path / "hub.git", tmp_path / "away.git")
+    before = files(here)
+    for words in (("vault", "sync"), ("next", "--agent", "coder"), ("claim", "fix-login", "--agent", "coder")):
+        assert "away" in dibs(here, *words, code=75)
+    assert files(here) == before
+    assert "fix-login" in dibs(here, "list")
+    git(here, "config", "dibs.sync", "false")
+    assert "git remote" in dibs(here, "vault", "sync", code=1)
+    assert "other clones" in dibs(tmp_path, "vault", "sync", "--store", _board(tmp_path), code=1)
+
+
+def _board(folder: Path) -> str:
+    path = str(folder / "board.db")
+    dibs(folder, "init", "--store", path)
+    return path
+
+
+def test_a_loop_goes_on_through_an_outage_until_it_is_interrupted(clones: tuple[Path, Path], tmp_path: Path) -> None:
+    here, there = clones
+    words = [sys.executable, "-m", "dibs.cli.main", "vault", "sync", "--loop", "1s", "--json"]
+    loop = subprocess.Popen(words, cwd=there, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert loop.stdout is not None
+    try:
+        first = json.loads(loop.stdout.readline())
+        assert first["news"] == []
+        os.rename(tmp_path / "hub.git", tmp_path / "away.git")
+        _until(loop, lambda told: told.get("code") == "STORE_UNAVAILABLE")
+        os.rename(tmp_path / "away.git", tmp_path / "hub.git")
+        dibs(here, "add", "Fix login", "--id", "fix-login")
+        dibs(here, "vault", "sync")
+        _until(loop, lambda told: told.get("news") == ["fix-login"])
+        assert "Needs_Action/fix-login.md" in files(there)
+    finally:
+        loop.send_signal(signal.SIGINT)
+        _, said = loop.communicate(timeout=SECONDS_MAX)
+    assert loop.returncode == 0, said
+
+
+def _until(loop: subprocess.Popen[str], fits: Callable[[dict[str, Any]], bool]) -> None:
+    assert loop.stdout is not None
+    for _ in range(SECONDS_MAX):
+        if fits(json.loads(loop.stdout.readline())):
+            return
+    raise AssertionError("the loop never said so")
