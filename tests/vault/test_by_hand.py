@@ -132,7 +132,7 @@ def test_the_holder_of_a_file_that_was_moved_back_is_refused(board: Board, root:
         ("Done", "done", "done"),
         ("Rejected", "rejected", "rejected"),
         ("Failed", "failed", "failed"),
-        ("Parked", "parked", "released"),
+        ("Parked", "parked", "force_released"),
         ("Cancelled", "cancelled", "cancelled"),
         ("Pending_Approval", "pending_approval", "submitted"),
         ("Needs_Action", "ready", "force_released"),

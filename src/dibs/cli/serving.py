@@ -134,5 +134,7 @@ def ways_in(told: dict[str, str | None]) -> list[str]:
 
 
 def _absolute(url: str) -> str:
+    if url.startswith(location.VAULT):
+        return location.VAULT + os.path.abspath(url.removeprefix(location.VAULT))
     path = url.removeprefix("sqlite:")
     return url if "://" in path else os.path.abspath(path)

@@ -53,7 +53,8 @@ MOVES: dict[str, dict[str, tuple[str, ...]]] = {
         "Done": ("done",),
         "Rejected": ("reject",),
         "Failed": ("fail",),
-        "Parked": ("release",),
+        # Not a release by its holder, who has to hear of it: whoever unparks it may give it to another.
+        "Parked": ("force_release", "park"),
         "Cancelled": ("cancel",),
     },
     PENDING_APPROVAL: {

@@ -174,10 +174,6 @@ class Placing:
             uniform=0,
         )
 
-    def release(self, state: State) -> Step:
-        assert state.claim is not None
-        return ending.release(self.t.now, state, state.claim, reason=self._reason(state), park=True)
-
     def cancel(self, state: State) -> Step:
         return ending.cancel(self.t.now, state, actor=ACTOR, reason=MOVED)
 
