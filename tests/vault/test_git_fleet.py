@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 SOAK = os.environ.get("DIBS_SOAK") == "1"
 CLONES = 6
-ITEMS = 100 if SOAK else 30
+ITEMS = 1000 if SOAK else 100
+#: Of those through outages, each of which takes its time.
+FEW = ITEMS // 6
 PATIENCE_SECONDS = 500
 
 
@@ -123,7 +125,7 @@ def take_away(fleet: Fleet) -> None:
 
 
 def test_a_hub_that_is_cut_off_in_the_middle_of_pushes(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path, ITEMS // 2, clones=4)
+    fleet = Fleet(tmp_path, FEW, clones=4)
     put_between(fleet, faults=30)
     told = fleet.race()
     assert sum(one["away"] for one in told) > 0, "nothing was cut off"
@@ -167,12 +169,12 @@ def pushes_of(parents: set[int]) -> list[int]:
 
 
 def test_pushes_that_are_killed(tmp_path: Path, beside: Callable[[Callable[[], None]], None]) -> None:
-    fleet = Fleet(tmp_path, ITEMS // 2, clones=4)
+    fleet = Fleet(tmp_path, FEW, clones=4)
     killed: list[int] = []
 
     def kill_one() -> None:
         for pid in pushes_of({process.pid for process in fleet._processes})[:1]:
-            if len(killed) < ITEMS:
+            if len(killed) < FEW:
                 try:
                     os.kill(pid, signal.SIGKILL)
                     killed.append(pid)
@@ -186,7 +188,7 @@ def test_pushes_that_are_killed(tmp_path: Path, beside: Callable[[Callable[[], N
 
 
 def test_a_hub_that_comes_and_goes(tmp_path: Path, beside: Callable[[Callable[[], None]], None]) -> None:
-    fleet = Fleet(tmp_path, ITEMS // 2, clones=4)
+    fleet = Fleet(tmp_path, FEW, clones=4)
     here, away = tmp_path / "hub.git", tmp_path / "away.git"
     turns = iter(range(40))
 
