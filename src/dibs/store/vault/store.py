@@ -167,9 +167,12 @@ class VaultStore(SqliteStore):
     def _catch_up(self, connection: apsw.Connection) -> None:
         """Adopt what was done to the files since somebody last looked, in a transaction of its own."""
         self._look_for_late_saves()
-        seen, _ = self._disk.scan()
         connection.execute("BEGIN IMMEDIATE")
         t = self._transaction(connection, writable=True)
+        if self._disk.mark() == t.files("mark")[0][0]:
+            self._finish(connection)
+            return
+        seen, _ = self._disk.scan()
         if _differs(t, seen):
             if bring_in_copies(self._disk, seen, catalog.left(t)):
                 raise Raced("a save came to where a file lay before")
