@@ -1,4 +1,4 @@
-"""What the claim-by-move source asks of a claim: verified before work starts, and tried again after 100, 200, 400 ms."""
+"""As the source of claim-by-move has it: verified before work starts, and tried again after 100, 200 and 400 ms."""
 
 from __future__ import annotations
 
