@@ -23,7 +23,14 @@ def measure() -> tuple[str, list[dict[str, object]]]:
     rows: list[dict[str, object]] = []
     for processes in (1, 8):
         pairs, worst = _fleet(processes)
-        rows.append({"what": f"claim + done, {processes} process{'es' * (processes > 1)}", "pairs/s": pairs, "ms": worst, "ms of CPU": None})
+        rows.append(
+            {
+                "what": f"claim + done, {processes} process{'es' * (processes > 1)}",
+                "pairs/s": pairs,
+                "ms": worst,
+                "ms of CPU": None,
+            }
+        )
     for items in (100, ITEMS_MAX):
         rows += _cold(items)
     return "A vault: markdown files, each claim on the disk (ms: the longest wait; of cold commands, the median)", rows

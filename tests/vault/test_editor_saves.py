@@ -92,6 +92,7 @@ def assert_rebuilt_the_same(board: Board, root: Path, folder: Path) -> None:
     shutil.copytree(root, copy / "vault", ignore=shutil.ignore_patterns(".dibs"))
     with vault.harness(copy) as harness:
         again = harness.board()
+        assert_sound(again, "without its index")
         for item in board.list():
             other = again.get(item.id).item
             assert (other.status, other.token, other.body) == (item.status, item.token, item.body), item.id

@@ -186,6 +186,8 @@ class Story:
         if event.kind == "found":
             told = ("attempts", "strikes", "failures", "needs_approval", "approved")
             self.fields.update({name: event.data[name] for name in told if name in event.data})
+            # It was claimed where this history does not reach; of those runs it says no more.
+            self.runs.update({token: {} for token in event.data.get("runs", ()) if token not in self.runs})
         self.fields["strikes"] += event.kind in STRIKES
         self.fields["failures"] += event.kind == "failed"
         if event.kind == "retried":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dibs.store.vault.disk import Stamp
+from dibs.store.vault.scanning import mark_of
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -64,6 +65,7 @@ def put(t: VaultTransaction, entry: Entry) -> None:
         problem=entry.problem,
         remark=entry.remark,
         gone_at=entry.gone_at,
+        mark=0 if entry.stamp == UNSEEN else mark_of(entry.path, entry.stamp),
     )
 
 

@@ -25,7 +25,7 @@ from dibs.store.vault.beneath import (
 )
 from dibs.store.vault.displaced import Displaced, Record
 from dibs.store.vault.renaming import Moved, Renaming, mend
-from dibs.store.vault.scanning import FOLDERS, Scan, met_twice, shown
+from dibs.store.vault.scanning import FOLDERS, Marking, Scan, met_twice, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,6 +81,12 @@ class Disk:
             else:
                 scan.found[path] = now
         return scan.found, scan.refused
+
+    def mark(self) -> int | None:
+        """A number that is another one whenever any file is; None if only a scan can tell. Cheaper than that."""
+        self._mend()
+        marking = Marking(self._beneath, self._folders)
+        return None if marking.strays else marking.sum
 
     def glance(self) -> tuple[dict[str, Stamp], dict[str, str]]:
         """The same as they are met, for who does not hold the lock: nothing is mended."""

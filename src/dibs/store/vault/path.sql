@@ -11,7 +11,8 @@ CREATE TABLE IF NOT EXISTS vault_files (
     ctime_ns INTEGER NOT NULL,
     problem  TEXT,            -- of an item's file: why it cannot be read now
     remark   TEXT,            -- what it says and is not heeded, and why
-    gone_at  INTEGER          -- since when it has not been there
+    gone_at  INTEGER,         -- since when it has not been there
+    mark     INTEGER NOT NULL -- what it adds to the number by which all files are compared at once
 ) STRICT, WITHOUT ROWID
 
 -- name: make_left
@@ -27,8 +28,13 @@ SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at FRO
 -- name: stamps
 SELECT path, inode, size, mtime_ns, ctime_ns FROM vault_files
 
+<<<<<<< HEAD
 -- name: stamp
 SELECT inode, size, mtime_ns, ctime_ns FROM vault_files WHERE path = :path
+=======
+-- name: mark
+SELECT coalesce(sum(mark), 0) FROM vault_files
+>>>>>>> wt-v4
 
 -- name: any_gone
 SELECT EXISTS (SELECT 1 FROM vault_files WHERE gone_at IS NOT NULL)
@@ -46,8 +52,8 @@ DELETE FROM vault_files WHERE path = :path
 DELETE FROM vault_files WHERE item = :item
 
 -- name: put_file
-INSERT OR REPLACE INTO vault_files (path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at)
-VALUES (:path, :item, :inode, :size, :mtime_ns, :ctime_ns, :problem, :remark, :gone_at)
+INSERT OR REPLACE INTO vault_files (path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at, mark)
+VALUES (:path, :item, :inode, :size, :mtime_ns, :ctime_ns, :problem, :remark, :gone_at, :mark)
 
 -- name: files_without_item
 SELECT path FROM vault_files WHERE item IS NOT NULL AND NOT EXISTS (SELECT 1 FROM items WHERE items.id = item)

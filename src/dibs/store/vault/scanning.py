@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from binascii import crc32
 
 from dibs.store.vault.beneath import FILE_BYTES_MAX, Beneath, Stamp, Unfit, unfit, unfit_name
 from dibs.store.vault.renaming import STRAY
@@ -19,6 +20,9 @@ FOLDERS = (
 #: The folder whose files lie one level deeper, by agent.
 BY_AGENT = "In_Progress"
 SUFFIX = ".md"
+
+#: So many of them that a sum of thousands is still a number of SQLite's.
+MARK_MAX = (1 << 48) - 1
 
 _REGULAR, _KIND = 0o100000, 0o170000
 _SHORT = 100
@@ -37,6 +41,11 @@ class Scan:
                 self._take_in(one)
 
     def _take_in(self, path: str) -> None:
+        found, before = self.found, f"{path}/"
+        for name, one in self._files(path):
+            found[before + name] = Stamp((one[1], one[6], one.st_mtime_ns, one.st_ctime_ns))
+
+    def _files(self, path: str) -> Iterator[tuple[str, os.stat_result]]:
         # The one loop here that is written for speed: a scan comes before every write.
         try:
             folder = self._beneath.folder(path)
@@ -45,7 +54,7 @@ class Scan:
         except Unfit:
             self.refused[path] = "is a link or no folder"
             return
-        before, found, stat = f"{path}/", self.found, os.stat
+        stat = os.stat
         with folder:
             descriptor = folder.descriptor
             for name in os.listdir(descriptor):
@@ -65,9 +74,9 @@ class Scan:
                     and one[6] <= FILE_BYTES_MAX
                     and ((name.isascii() and name.isprintable() and len(name) < _SHORT) or unfit_name(name) is None)
                 ):
-                    found[before + name] = Stamp((one[1], one[6], one.st_mtime_ns, one.st_ctime_ns))
+                    yield name, one
                 else:
-                    self.refused[before + shown(name)] = unfit_name(name) or unfit(one) or "is being removed"
+                    self.refused[f"{path}/{shown(name)}"] = unfit_name(name) or unfit(one) or "is being removed"
 
     def _agents(self) -> Iterator[str]:
         try:
@@ -88,6 +97,25 @@ class Scan:
                 self.refused[f"{BY_AGENT}/{shown(name)}"] = why or "is a symbolic link"
             elif name.endswith(SUFFIX):
                 self.refused[f"{BY_AGENT}/{shown(name)}"] = why or "lies in no agent's folder"
+
+
+class Marking(Scan):
+    """A scan that keeps no more of the files than a number, which tells whether any of them is not as it was."""
+
+    def __init__(self, beneath: Beneath, folders: Sequence[str] = FOLDERS) -> None:
+        self.sum = 0
+        super().__init__(beneath, folders)
+
+    def _take_in(self, path: str) -> None:
+        place, total = crc32(path.encode()), 0
+        for _, one in self._files(path):
+            total += hash((place, one[1], one[6], one.st_mtime_ns, one.st_ctime_ns)) & MARK_MAX
+        self.sum += total
+
+
+def mark_of(path: str, stamp: Stamp) -> int:
+    """What a file adds to the number: another one for each stamp and each folder. A new name changes the stamp, too."""
+    return hash((crc32(path.rpartition("/")[0].encode()), *stamp)) & MARK_MAX
 
 
 def met_twice(found: dict[str, Stamp]) -> list[str]:

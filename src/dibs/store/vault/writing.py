@@ -151,8 +151,8 @@ class Writing:
         except FileExistsError as error:
             if to.startswith(ARCHIVE):
                 raise
-            if not self.t.files("file_at", path=to):
-                raise Raced(to) from error  # it has come since the last look: a late save, most likely
+            if self.disk.stamp(to) is not None and not self.t.files("file_at", path=to):
+                raise Raced(to) from error  # a file that has come since the last look: a late save, most likely
             raise StoreUnavailable(f"{to} is in the way of {path}; give one of them another name", path=to) from error
         self._back.append(lambda: self.disk.move(to, path))
 
