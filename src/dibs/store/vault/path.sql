@@ -28,13 +28,11 @@ SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at FRO
 -- name: stamps
 SELECT path, inode, size, mtime_ns, ctime_ns FROM vault_files
 
-<<<<<<< HEAD
 -- name: stamp
 SELECT inode, size, mtime_ns, ctime_ns FROM vault_files WHERE path = :path
-=======
+
 -- name: mark
 SELECT coalesce(sum(mark), 0) FROM vault_files
->>>>>>> wt-v4
 
 -- name: any_gone
 SELECT EXISTS (SELECT 1 FROM vault_files WHERE gone_at IS NOT NULL)

@@ -199,20 +199,13 @@ class VaultStore(SqliteStore):
         self._look_for_late_saves()
         connection.execute("BEGIN IMMEDIATE")
         t = self._transaction(connection, writable=True)
-<<<<<<< HEAD
-        if not self._is_doubtful(t):
-            self._finish(connection)
+        if not self._is_doubtful(t) or self._disk.mark() == t.files("mark")[0][0]:
+            self._settle(connection)
             return
         seen, unfit = self._disk.scan()
         if FOLDERS["ready"] not in unfit and not is_vault(self.root):
             # A drive that is not there, a branch without it: no reason to believe that all tasks were taken away.
             raise StoreUnavailable(f"{self.root} has no folder {FOLDERS['ready']} any more", path=self.root)
-=======
-        if self._disk.mark() == t.files("mark")[0][0]:
-            self._finish(connection)
-            return
-        seen, _ = self._disk.scan()
->>>>>>> wt-v4
         if _differs(t, seen):
             if bring_in_copies(self._disk, seen, catalog.left(t)):
                 raise Raced("a save came to where a file lay before")
@@ -221,6 +214,10 @@ class VaultStore(SqliteStore):
             t.close()
             self._write_down(connection)
             self._bell.ring()
+        self._settle(connection)
+
+    def _settle(self, connection: apsw.Connection) -> None:
+        """All files are as the index knows them."""
         if self._eyes is not None:
             self._doubtful = set()
         self._finish(connection)
