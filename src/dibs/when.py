@@ -7,6 +7,8 @@ import time
 from dibs.errors import Invalid
 
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+#: A claim that somebody holds elsewhere, for as long as he is heard of.
+ENDLESS_SECONDS = 100 * 365 * 86400
 
 
 def parse_duration(text: str, field: str = "duration") -> float:
@@ -30,8 +32,10 @@ def parse_duration(text: str, field: str = "duration") -> float:
 
 
 def span(seconds: float) -> str:
-    """A duration as people say it, two units at most: `45s`, `4m`, `2h 5m`, `3d`."""
+    """A duration as people say it, two units at most: `45s`, `4m`, `2h 5m`, `3d`; `∞` for what no clock ends."""
     seconds = max(0, round(seconds))
+    if seconds > ENDLESS_SECONDS:
+        return "∞"
     if seconds < 60:
         return f"{seconds}s"
     if seconds < 3600 - 30:
