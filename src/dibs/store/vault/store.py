@@ -66,6 +66,8 @@ class VaultStore(SqliteStore):
         self._disk = Disk(self.root)
         self._steps: list[Step] = []
         self._stale: set[str] = set()
+        #: See `Writing.visited`.
+        self._visited: dict[str, str] = {}
         _hide(os.path.join(self.root, HIDDEN))
         super().__init__(os.path.join(self.root, HIDDEN, INDEX), settings, create=True, clock=clock)
 
@@ -167,6 +169,8 @@ class VaultStore(SqliteStore):
     def _catch_up(self, connection: apsw.Connection) -> None:
         """Adopt what was done to the files since somebody last looked, in a transaction of its own."""
         self._look_for_late_saves()
+        if self._visited:
+            self._note_visits(connection)
         connection.execute("BEGIN IMMEDIATE")
         t = self._transaction(connection, writable=True)
         if self._disk.mark() == t.files("mark")[0][0]:
@@ -174,14 +178,24 @@ class VaultStore(SqliteStore):
             return
         seen, _ = self._disk.scan()
         if _differs(t, seen):
+            known = _known(t)
             if bring_in_copies(self._disk, seen, catalog.left(t)):
                 raise Raced("a save came to where a file lay before")
-            known = _known(t)
             self._steps, self._stale = Adopting(t, self._disk, seen, known).adopt(), t.stale
             t.close()
             self._commit(connection)
             self._bell.ring()
         self._finish(connection)
+
+    def _note_visits(self, connection: apsw.Connection) -> None:
+        """Files lay there until a decision was taken back, and saves may still come there."""
+        connection.execute("BEGIN IMMEDIATE")
+        t = self._transaction(connection, writable=True)
+        for to, path in self._visited.items():
+            t.files("visit", to=to, path=path, now=t.now)
+        t.close()
+        connection.execute("COMMIT")
+        self._visited.clear()
 
     def _look_for_late_saves(self) -> None:
         """Now and then, by whoever comes: there may be thousands of files to look at."""
@@ -207,6 +221,7 @@ class VaultStore(SqliteStore):
         except BaseException:
             t.close()
             writing.put_back()
+            self._visited |= writing.visited
             raise
 
     def _transaction(self, connection: apsw.Connection, *, writable: bool = False) -> VaultTransaction:
