@@ -34,7 +34,7 @@ class Writing:
         self.t = t
         self.disk = disk
         self.whole = whole
-        #: Where files were for a moment and where they belong, if they were to be moved back: an editor may have seen it.
+        #: Where files were for a moment, and where they belong, if they were moved back: an editor may have seen it.
         self.visited: dict[str, str] = {}
         #: Those of them that are there still, since something had come to where they belong.
         self._stranded: dict[str, str] = {}
