@@ -66,6 +66,10 @@ DELETE FROM vault_files
 INSERT OR REPLACE INTO vault_left (path, item, left_at)
 SELECT path, item, :now FROM vault_files WHERE item = :item AND path <> :path
 
+-- name: visit
+INSERT OR REPLACE INTO vault_left (path, item, left_at)
+SELECT :to, item, :now FROM vault_files WHERE path = :path AND item IS NOT NULL
+
 -- name: come_back
 DELETE FROM vault_left WHERE path = :path
 

@@ -86,6 +86,8 @@ class VaultStore(SqliteStore):
         self._is_clone = os.path.lexists(os.path.join(self.root, ".git"))
         self._arbiter: Sync | None = None
         self._patience = beats.Patience()
+        #: See `Writing.visited`.
+        self._visited: dict[str, str] = {}
         _hide(os.path.join(self.root, HIDDEN))
         super().__init__(os.path.join(self.root, HIDDEN, INDEX), settings, create=True, clock=clock)
 
@@ -197,6 +199,8 @@ class VaultStore(SqliteStore):
     def _catch_up(self, connection: apsw.Connection) -> None:
         """Adopt what was done to the files since somebody last looked, in a transaction of its own."""
         self._look_for_late_saves()
+        if self._visited:
+            self._note_visits(connection)
         connection.execute("BEGIN IMMEDIATE")
         t = self._transaction(connection, writable=True)
         if not self._is_doubtful(t) or self._disk.mark() == t.files("mark")[0][0]:
@@ -207,9 +211,9 @@ class VaultStore(SqliteStore):
             # A drive that is not there, a branch without it: no reason to believe that all tasks were taken away.
             raise StoreUnavailable(f"{self.root} has no folder {FOLDERS['ready']} any more", path=self.root)
         if _differs(t, seen):
+            known = _known(t)
             if bring_in_copies(self._disk, seen, catalog.left(t)):
                 raise Raced("a save came to where a file lay before")
-            known = _known(t)
             self._steps, self._stale = Adopting(t, self._disk, seen, known, unfit).adopt(), t.stale
             t.close()
             self._write_down(connection)
@@ -245,6 +249,16 @@ class VaultStore(SqliteStore):
             self._eyes = self._disk.eyes()
         told = self._eyes.look()
         return None if told is None else told - {LATE}
+
+    def _note_visits(self, connection: apsw.Connection) -> None:
+        """Files lay there until a decision was taken back, and saves may still come there."""
+        connection.execute("BEGIN IMMEDIATE")
+        t = self._transaction(connection, writable=True)
+        for to, path in self._visited.items():
+            t.files("visit", to=to, path=path, now=t.now)
+        t.close()
+        connection.execute("COMMIT")
+        self._visited.clear()
 
     def _look_for_late_saves(self) -> None:
         """When one is told of, or now and then, by whoever comes: there may be thousands of files to look at."""
@@ -282,6 +296,7 @@ class VaultStore(SqliteStore):
         except BaseException:
             t.close()
             writing.put_back()
+            self._visited |= writing.visited
             raise
 
     # Other clones

@@ -34,6 +34,10 @@ class Writing:
         self.t = t
         self.disk = disk
         self.whole = whole
+        #: Where files were for a moment, and where they belong, if they were moved back: an editor may have seen it.
+        self.visited: dict[str, str] = {}
+        #: Those of them that are there still, since something had come to where they belong.
+        self._stranded: dict[str, str] = {}
         self._back: list[Callable[[], None]] = []
         self._written: list[Entry] = []
 
@@ -141,7 +145,7 @@ class Writing:
         if new == was:
             return
         self.disk.exchange(path, new, was)
-        self._back.append(lambda: self.disk.exchange(path, was, new))
+        self._back.append(lambda: self.disk.exchange(self._stranded.get(path, path), was, new))
 
     def _move(self, path: str, to: str) -> None:
         if path == to:
@@ -154,7 +158,14 @@ class Writing:
             if self.disk.stamp(to) is not None and not self.t.files("file_at", path=to):
                 raise Raced(to) from error  # a file that has come since the last look: a late save, most likely
             raise StoreUnavailable(f"{to} is in the way of {path}; give one of them another name", path=to) from error
-        self._back.append(lambda: self.disk.move(to, path))
+        self._back.append(lambda: self._move_back(to, path))
+
+    def _move_back(self, to: str, path: str) -> None:
+        self.visited[to] = path
+        try:
+            self.disk.move(to, path)
+        except FileExistsError:
+            self._stranded[path] = to
 
 
 def _unreadable(path: str, why: str) -> StoreUnavailable:
