@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 import threading
@@ -35,11 +34,14 @@ for number in range(rounds):
     git("add", "-A")
     git("commit", "--quiet", "-m", f"vault backup {number}")
     git("pull", "--quiet", "--no-rebase", "--no-edit")
+    if os.path.exists(os.path.join(clone, ".git", "MERGE_HEAD")):
+        git("merge", "--abort")
     git("push", "--quiet")
     print(number, flush=True)
     time.sleep(random.uniform(0, 0.5))
     if os.path.exists(os.path.join(clone, ".dibs", "stop")):
         break
+git("merge", "--abort")
 """
 
 
@@ -59,7 +61,7 @@ class Obsidian:
 
 
 def claimed(clone: Path, sync: Sync, item: str, agent: str) -> bool:
-    """A claim as a store makes it: by a move, which is put back if it is not confirmed."""
+    """A claim as a store makes it: confirmed first, and then by a move."""
     ready, mine = clone / "Needs_Action" / f"{item}.md", clone / "In_Progress" / agent / f"{item}.md"
     mine.parent.mkdir(parents=True, exist_ok=True)
     for _ in range(TRIES_MAX):
@@ -67,18 +69,16 @@ def claimed(clone: Path, sync: Sync, item: str, agent: str) -> bool:
             sync.prepare()
         except StoreUnavailable:
             continue
-        with sync.tentative():
-            try:
-                ready.rename(mine)
-            except FileNotFoundError:
-                return False
-            try:
-                sync.confirm()
-            except (Raced, StoreUnavailable):
-                if mine.exists():
-                    mine.rename(ready)
-                continue
-            return True
+        if not ready.exists():
+            return False
+        plan = {f"Needs_Action/{item}.md": None, f"In_Progress/{agent}/{item}.md": ready.read_bytes()}
+        try:
+            sync.confirm(plan)
+            ready.rename(mine)
+        except (Raced, StoreUnavailable):
+            continue
+        sync.settle()
+        return True
     raise AssertionError(f"{item} was never decided")
 
 
@@ -92,13 +92,15 @@ def test_claims_are_confirmed_once_beside_two_who_commit_and_push(tmp_path: Path
     syncs = {name: opened(clone) for name, clone in clones.items()}
     won: dict[str, list[str]] = {name: [] for name in clones}
 
-    def work(name: str) -> None:
-        for item in random.sample(ITEMS, len(ITEMS)):
+    def work(name: str, items: list[str]) -> None:
+        for item in items:
             if claimed(clones[name], syncs[name], item, name):
                 won[name].append(item)
 
     beside = [Obsidian(clone, name) for name, clone in clones.items()]
-    threads = [threading.Thread(target=work, args=(name,)) for name in clones]
+    half = len(ITEMS) // 2
+    plans = {"a": ITEMS[:half] + ITEMS[half:], "b": ITEMS[half:] + ITEMS[:half]}
+    threads = [threading.Thread(target=work, args=plan) for plan in plans.items()]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -122,40 +124,40 @@ def test_claims_are_confirmed_once_beside_two_who_commit_and_push(tmp_path: Path
         git(clone, "fsck")
 
 
-def test_a_claim_that_the_other_program_pushed_is_confirmed_unless_somebody_was_faster(tmp_path: Path) -> None:
-    make_hub(tmp_path)
-    clone = make_clone(tmp_path, "a")
-    for name in ("x", "y"):
-        put(clone, f"Needs_Action/{name}.md", "# X\n")
-    sync = opened(clone)
-    sync.sync()
-    other = make_clone(tmp_path, "b")
-    (clone / "In_Progress" / "a").mkdir(parents=True)
-    for name in ("x", "y"):
-        (clone / f"Needs_Action/{name}.md").rename(clone / f"In_Progress/a/{name}.md")
-        git(clone, "add", "-A")
-        git(clone, "commit", "--quiet", "-m", "vault backup")
-        git(clone, "push", "--quiet")
-        if name == "x":
-            sync.confirm()
-        else:
-            put(other, "note.md", "later\n")
-            opened(other).sync()
-            with pytest.raises(Raced):
-                sync.confirm()
-            (clone / f"In_Progress/a/{name}.md").rename(clone / f"Needs_Action/{name}.md")
-    sync.sync()
-    assert on_hub(tmp_path).keys() == {"In_Progress/a/x.md", "Needs_Action/y.md", "note.md"}
-
-
-def test_while_a_claim_is_tentative_nobody_commits_it(tmp_path: Path) -> None:
+def test_a_claim_that_the_other_program_pushed_is_not_confirmed_by_that(tmp_path: Path) -> None:
     make_hub(tmp_path)
     clone = make_clone(tmp_path, "a")
     put(clone, "Needs_Action/x.md", "# X\n")
     sync = opened(clone)
     sync.sync()
-    with sync.tentative():
-        (clone / "Needs_Action/x.md").rename(clone / "x.md")
-        with pytest.raises(subprocess.CalledProcessError):
-            git(clone, "add", "-A")
+    (clone / "In_Progress" / "a").mkdir(parents=True)
+    (clone / "Needs_Action/x.md").rename(clone / "In_Progress/a/x.md")
     git(clone, "add", "-A")
+    git(clone, "commit", "--quiet", "-m", "vault backup")
+    git(clone, "push", "--quiet")
+    with pytest.raises(Raced):
+        sync.confirm()
+    (clone / "In_Progress/a/x.md").rename(clone / "Needs_Action/x.md")
+    sync.sync()
+    assert on_hub(tmp_path).keys() == {"Needs_Action/x.md"}
+
+
+def test_what_a_pull_brought_behind_our_back_is_seen_before_a_claim_is_confirmed(tmp_path: Path) -> None:
+    """The pull makes our commit a fast-forward of one that we have never looked at."""
+    make_hub(tmp_path)
+    clone = make_clone(tmp_path, "a")
+    put(clone, "Needs_Action/x.md", "# X\n")
+    sync = opened(clone)
+    sync.sync()
+    other = make_clone(tmp_path, "b")
+    theirs = opened(other)
+    (other / "In_Progress" / "b").mkdir(parents=True)
+    (other / "Needs_Action/x.md").rename(other / "In_Progress/b/x.md")
+    theirs.sync()
+    # In the middle of it the file is moved here, too: the pull finds it gone already.
+    git(clone, "pull", "--quiet", "--no-rebase", "--no-edit")
+    (clone / "In_Progress" / "a").mkdir(parents=True)
+    put(clone, "In_Progress/a/x.md", "# X\n")
+    with pytest.raises(Raced):
+        sync.confirm()
+    assert on_hub(tmp_path).keys() == {"In_Progress/b/x.md"}

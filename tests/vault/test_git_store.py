@@ -21,7 +21,6 @@ from dibs.errors import (
 )
 from dibs.store.vault.repository import Repository
 from dibs.store.vault.store import VaultStore
-from dibs.store.vault.syncing import Sync
 from tests.vault.clones import files, git, make_clone, make_hub, on_hub, put
 
 if TYPE_CHECKING:
@@ -85,9 +84,9 @@ def test_many_claims_are_one_push(pair: Pair, monkeypatch: pytest.MonkeyPatch) -
     pushes = []
     plain = Repository.push
 
-    def push(self: Repository, commit: str) -> None:
+    def push(self: Repository, commit: str, base: str | None) -> None:
         pushes.append(commit)
-        plain(self, commit)
+        plain(self, commit, base)
 
     monkeypatch.setattr(Repository, "push", push)
     assert len(pair.a.next(session=pair.alice, n=2)) == 2
@@ -248,24 +247,19 @@ def test_a_clone_that_is_switched_off_is_a_vault_like_any_other(pair: Pair) -> N
         board.sync()
 
 
-def test_a_process_that_died_after_the_push_has_the_claim(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed between the accepted push and the commit of the index: the files are the truth."""
-    plain = Sync.confirm
-
-    def die(self: Sync) -> None:
-        plain(self)
-        os._exit(9)
-
+def test_what_a_process_had_accepted_and_died_before_writing_is_given_back(pair: Pair) -> None:
+    """Killed between the accepted push and its files: nobody was told of the claim."""
     pid = os.fork()
     if not pid:
-        Sync.confirm = die  # type: ignore[method-assign]
-        pair.a.claim("x", session=pair.alice)
-        os._exit(1)
+        try:
+            VaultStore._write_down = lambda *_, **__: os._exit(9)  # type: ignore[method-assign]
+            pair.a.claim("x", session=pair.alice)
+        finally:
+            os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
-    shown = pair.a.get("x")
-    assert shown.item.status == "in_progress"
-    assert shown.claim is not None
-    assert shown.claim.session == pair.alice
-    assert pair.a.done("x", session=pair.alice).item.status == "done"
+    assert "In_Progress/alice/x.md" in on_hub(pair.folder)
+    assert pair.a.get("x").item.status == "ready"
+    pair.a.sync()
+    assert "Needs_Action/x.md" in on_hub(pair.folder)
+    assert pair.b.claim("x", session=pair.bob).claim.token == 1
     assert pair.sound()
-    git(pair.here, "status")

@@ -274,9 +274,9 @@ def lose_answers(monkeypatch: pytest.MonkeyPatch, sync: Sync, *, sent: bool, fet
     repository = sync._repository
     push = repository.push
 
-    def lost(commit: str) -> None:
+    def lost(commit: str, base: str | None) -> None:
         if sent:
-            push(commit)
+            push(commit, base)
         raise Unreachable("cut off")
 
     monkeypatch.setattr(repository, "push", lost)
@@ -317,10 +317,10 @@ def test_without_an_answer_nothing_is_confirmed_and_what_was_put_back_stays_so(
 def test_what_arrives_late_is_given_back_too(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     """A push that was given up arrives in the middle of the next one."""
     move(two.a, "Needs_Action/x.md", "In_Progress/alice/x.md")
-    sent: list[str] = []
+    sent: list[tuple[str, str | None]] = []
 
-    def hold_up(commit: str) -> None:
-        sent.append(commit)
+    def hold_up(commit: str, base: str | None) -> None:
+        sent.append((commit, base))
         raise Unreachable("slow")
 
     repository = two.sync_a._repository
@@ -332,11 +332,11 @@ def test_what_arrives_late_is_given_back_too(two: Two, monkeypatch: pytest.Monke
     put(two.a, "note.md", "other\n")
     plain = Repository.push
 
-    def late(self: Repository, commit: str) -> None:
+    def late(self: Repository, commit: str, base: str | None) -> None:
         for late_one in sent:
-            plain(self, late_one)
+            plain(self, *late_one)
         sent.clear()
-        plain(self, commit)
+        plain(self, commit, base)
 
     monkeypatch.setattr(Repository, "push", late)
     two.sync_a.sync()

@@ -144,11 +144,10 @@ class Applying:
         name = clash.here.rpartition("/")[2]
         mended = None if base is None else self._merged(base, local, remote)
         if clash.task:
-            whole = None if base is None else put_together(base, local, remote)
-            if whole is not None:
-                self._put(tree, clash.there, whole)
-            elif base is not None and mended is not None and is_remote_still(base, local, remote, mended, name):
-                self._put(tree, clash.there, mended)
+            ways = [] if base is None else [mended, put_together(base, local, remote)]
+            fit = [way for way in ways if way is not None and is_remote_still(base or b"", local, remote, way, name)]
+            if fit:
+                self._put(tree, clash.there, fit[0])
             elif has_persons_text(base, local, remote, name):
                 self._keep(name, clash.local, local, kept)
         elif mended is not None:
@@ -181,7 +180,7 @@ class Applying:
 
 
 def put_together(base: bytes, local: bytes, remote: bytes) -> bytes | None:
-    """The person's part from here and dibs' part from the remote, if neither was changed on the other side."""
+    """The person's part from here and dibs' part from the remote, if no words are lost by that."""
     try:
         if _facts(base, ANY_NAME) != _facts(local, ANY_NAME):
             return None

@@ -1,10 +1,10 @@
 """The person's own index and HEAD, which follow what dibs has pushed, beside programs that use them at any moment.
 
 A commit is made from the index on top of HEAD. If HEAD moved on and the index did not, the next commit of a person's
-program would take back all that lies between: so both move under git's own lock, which such a program holds while it
-adds or commits. The same lock is held while files are changed here, until it is known that they stay so: a claim that
-another program commits before it is confirmed, and pulls the winner's on top of, would be a conflict for a person to
-solve. A process that is killed leaves the lock behind with our mark in it, and the next one brings it to its end.
+program would take back all that lies between: so the index follows first. It is replaced under git's own lock, and for
+no longer than a rename takes: a merge that finds that lock taken gives up halfway, and whoever commits after it ends a
+merge in which nothing was merged. A process that is killed leaves the lock behind with our mark in it, and the next one
+takes it away.
 """
 
 from __future__ import annotations
@@ -15,10 +15,6 @@ import time
 
 from dibs.store.vault.git import Git, GitFailed
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import TracebackType
-
 #: How long a person's git is waited for.
 WAIT_SECONDS = 3.0
 _LOOK_SECONDS = 0.02
@@ -28,87 +24,76 @@ _BEGUN = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "reba
 
 
 class GitIndex:
-    """Used with `with`, also within itself. `held` says whether the lock was to be had, and has not been used up."""
-
     def __init__(self, git: Git, git_dir: str) -> None:
         self._git, self._git_dir = git, git_dir
         self._path = os.path.join(git_dir, "index")
         self._lock = self._path + ".lock"
-        self.held = False
-        self._depth = 0
-
-    def __enter__(self) -> GitIndex:
-        self._depth += 1
-        if self.held:
-            return self
-        until = time.monotonic() + WAIT_SECONDS
-        while not self._take():
-            if time.monotonic() > until:
-                return self
-            time.sleep(_LOOK_SECONDS)
-        self.held = True
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._depth -= 1
-        if not self._depth:
-            self._let_go()
-
-    def _let_go(self) -> None:
-        if self.held:
-            os.unlink(self._lock)
-            self.held = False
 
     def begun(self) -> str | None:
         """What stands open in this repository."""
         return next((name for name in _BEGUN if os.path.lexists(os.path.join(self._git_dir, name))), None)
 
     def begun_for_long(self) -> str | None:
-        """The same, after a moment in which a program may end it. Not with the lock held, which it needs for that."""
+        """The same, after a moment in which a program may end it."""
         until = time.monotonic() + WAIT_SECONDS
         while (found := self.begun()) is not None and time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)
         return found
 
     def mend(self) -> None:
-        """Bring to its end what a killed process of ours has begun. Nobody else of ours is at it: we have the board."""
+        """Take away the lock that a killed process of ours has left. No other of ours is at it: we have the board."""
         try:
             with open(self._lock, "rb") as file:
                 ours = file.read(len(_MARK)) == _MARK
         except OSError:
             return
-        if ours and not self.held:
-            self.held = True
-            self.follow("HEAD", None, "")
-            self._let_go()
+        if ours:
+            _unlink(self._lock)
 
     def follow(self, commit: str, was: str | None, refs: str) -> bool:
-        """With the lock held: HEAD from `was` to this commit together with `refs`, the index too; that uses it up."""
+        """HEAD from `was` to this commit, with `refs`, and the index before it; not if somebody is at them."""
         fresh = os.path.join(self._git_dir, "dibs-index")
+        if self.begun() is not None:
+            return False
         try:
-            if os.path.exists(self._path):
+            before = _stamp(self._path)
+            if before is not None:
                 shutil.copyfile(self._path, fresh)
             self._git.run("read-tree", "-i", "-m", commit, index=fresh)
-            if commit != "HEAD":
-                old = was or "0" * len(commit)
-                self._git.run("update-ref", "--stdin", feed=[f"update HEAD {commit} {old}\n{refs}".encode()])
+            if not self._replace(fresh, before):
+                return False
+            old = was or "0" * len(commit)
+            self._git.run("update-ref", "--stdin", feed=[f"update HEAD {commit} {old}\n{refs}".encode()])
         except GitFailed:
-            # Somebody was faster, or is in the middle of a merge: it follows some other time.
+            return False  # somebody was faster: it follows some other time
+        finally:
             _unlink(fresh)
-            return False
-        os.replace(fresh, self._lock)
-        os.replace(self._lock, self._path)
-        self.held = False
         return True
 
-    def _take(self) -> bool:
+    def _replace(self, fresh: str, before: tuple[int, int] | None) -> bool:
+        """The lock comes into being with our mark in it: whenever this process is killed, it is known for ours."""
+        mark = os.path.join(self._git_dir, "dibs-lock")
+        with open(mark, "wb") as file:
+            file.write(_MARK)
         try:
-            descriptor = os.open(self._lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            os.link(mark, self._lock)
         except FileExistsError:
             return False
-        with open(descriptor, "wb") as file:
-            file.write(_MARK)
-        return True
+        finally:
+            _unlink(mark)
+        same = _stamp(self._path) == before
+        if same:
+            os.replace(fresh, self._path)
+        _unlink(self._lock)
+        return same
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _unlink(path: str) -> None:

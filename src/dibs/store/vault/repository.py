@@ -30,6 +30,8 @@ RELATED_MAX = 1000
 PENDING_MAX = 100
 #: What is larger is no text of a vault.
 BLOB_BYTES_MAX = FILE_BYTES_MAX
+#: Git's own measure: with more objects than this in files of their own, they are packed.
+LOOSE_MAX = 6700
 PLAIN = "100644"
 
 
@@ -240,6 +242,13 @@ class Repository:
     def _pending(self) -> str:
         return f"{self._own}/pending/{os.urandom(6).hex()}"
 
+    def tidy(self) -> None:
+        """Have git put its objects together, if there are many and nobody else's git does; it does so by itself."""
+        try:
+            self.git.run("-c", f"gc.auto={LOOSE_MAX}", "gc", "--auto", "--quiet")
+        except GitFailed:
+            pass  # another one is at it, or the disk is full: whoever needs the room will say so
+
     # The remote
 
     def fetch(self) -> None:
@@ -258,9 +267,14 @@ class Repository:
             if "couldn't find remote ref" not in failed.said:
                 raise Unreachable(failed.said) from failed
 
-    def push(self, commit: str) -> None:
-        """Have the remote take this commit: it does if nobody else's was taken since."""
-        words = ("--porcelain", "--quiet", "--no-verify", "--no-signed", "--recurse-submodules=no")
+    def push(self, commit: str, base: str | None) -> None:
+        """Have the remote take this commit in the place of `base`, and of no other.
+
+        That it is a fast-forward is not enough: a pull of the person's may have brought what was decided elsewhere
+        since, into the past of this commit and behind the back of who made it.
+        """
+        lease = f"--force-with-lease={self._ref}:{base or ''}"
+        words = (lease, "--porcelain", "--quiet", "--no-verify", "--no-signed", "--recurse-submodules=no")
         try:
             self.git.run("push", *words, "--", self._remote, f"{commit}:{self._ref}", seconds=REMOTE_SECONDS)
         except GitFailed as failed:

@@ -21,6 +21,7 @@ from dibs.store.vault.adopting import Adopting
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
 from dibs.store.vault.displaced import FOLDER as LATE
 from dibs.store.vault.folders import AT_FIRST, FOLDERS
+from dibs.store.vault.planned import Planned
 from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
 from dibs.store.vault.writing import SILENT, Writing
@@ -278,20 +279,33 @@ class VaultStore(SqliteStore):
         if arbiter is None or all(step.event.kind in UNCONFIRMED for step in self._steps):
             self._write_down(connection)
             return
-        with arbiter.tentative():
-            self._write_down(connection, confirm=arbiter.confirm)
+        arbiter.confirm(self._planned(connection))
+        self._write_down(connection)
+        arbiter.settle()
 
-    def _write_down(
-        self, connection: apsw.Connection, *, whole: bool = False, confirm: Callable[[], None] = lambda: None
-    ) -> None:
-        """First into the files, then, if that was confirmed, into the index."""
+    def _planned(self, connection: apsw.Connection) -> dict[str, bytes | None]:
+        """What the files are going to be."""
+        planned = Planned(self._disk)
+        connection.execute("SAVEPOINT planned")
+        t = self._transaction(connection, writable=True)
+        try:
+            writing = Writing(t, planned)
+            writing.write(self._steps, self._stale)
+            writing.archive()
+        finally:
+            t.close()
+            connection.execute("ROLLBACK TO planned")
+            connection.execute("RELEASE planned")
+        return planned.files
+
+    def _write_down(self, connection: apsw.Connection, *, whole: bool = False) -> None:
+        """First into the files, then into the index."""
         t = self._transaction(connection, writable=True)
         writing = Writing(t, self._disk, whole=whole)
         try:
             writing.write(self._steps, self._stale)
             writing.archive()
             t.close()
-            confirm()
             super()._commit(connection)
         except BaseException:
             t.close()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import random
 import time
-from contextlib import contextmanager
 
 from dibs.errors import StoreUnavailable
 from dibs.model import Synced
@@ -28,7 +27,7 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Mapping
     from typing import TypeVar
 
     from dibs.store.vault.merging import Tree
@@ -66,6 +65,9 @@ class Sync:
         self._worktree = WorkTree(self.files, repository.git, root, repository.algorithm)
         self._rejections = 0
         self._behind = False
+        self._overtaken = False
+        self._planned: dict[str, bytes | None] = {}
+        self._due: tuple[Refs, str, frozenset[str]] | None = None
 
     def close(self) -> None:
         self.files.close()
@@ -74,36 +76,54 @@ class Sync:
         """Before something is decided: bring the remote's changes, if it is known that there are some."""
         return self.refresh() if self._behind else None
 
-    @contextmanager
-    def tentative(self) -> Iterator[None]:
-        """To be held around files that are changed, confirmed and, if they were not, put back."""
-        self._index.mend()
-        for _ in range(LOOKS_MAX):
-            self._require_rest()
-            with self._index as index:
-                if index.begun() is None:
-                    yield
-                    return
-        raise StoreUnavailable("in this vault's repository something is begun all the time", retry_after_seconds=1)
-
     def _require_rest(self) -> None:
-        if self._index.held:
-            begun = self._index.begun()
-            if begun is not None:
-                raise Raced(begun)
-        elif (begun := self._index.begun_for_long()) is not None:
+        begun = self._index.begun_for_long()
+        if begun is not None:
             raise StoreUnavailable(
                 f"in this vault's repository something is begun ({begun}): end it, say with git merge --abort",
                 retry_after_seconds=1,
             )
 
-    def confirm(self) -> None:
-        """Have the remote accept the files as they are. Raced: it has moved on; StoreUnavailable: it is away."""
+    def confirm(self, planned: Mapping[str, bytes | None] | None = None) -> None:
+        """Have the remote accept the tasks as they are here, but for what is planned: a path's text, or none.
+
+        Raced: it has moved on, and nothing is confirmed; StoreUnavailable: it is away. What is accepted is to be
+        written now, and `settle` told.
+        """
+        self._planned = dict(planned or {})
+        self._due = None
         try:
             self._said(self._offer)
         except Rejected as rejected:
             self._step_back()
             raise Raced(f"the remote has moved on: {rejected}") from rejected
+        finally:
+            self._planned = {}
+        if planned is None:
+            self.settle()
+
+    def settle(self) -> None:
+        """What was confirmed has been written: the person's branch and index may follow."""
+        due, self._due = self._due, None
+        if due is None:
+            return
+        self._overtaken = False
+        try:
+            self._follow(*due, "")
+            if self._overtaken:
+                self._catch_the_branch()
+        except GitFailed:
+            pass  # some other time
+
+    def _catch_the_branch(self) -> None:
+        """A commit of the person's was made meanwhile. The sooner ours is on top of it, the less there is to merge."""
+        try:
+            self._said(self._offer)
+            if self._due is not None:
+                self._follow(*self._due, "")
+        except (Rejected, Raced, StoreUnavailable, GitFailed):
+            pass  # it is confirmed all the same, and the branch follows some other time
+        self._due = None
 
     def refresh(self) -> Synced:
         """Bring the remote's changes here."""
@@ -116,11 +136,12 @@ class Sync:
         for _ in range(PUSHES_MAX):
             told.append(self.refresh())
             try:
-                commit, pushed = self._said(self._offer)
+                commit, pushed = self._said(self._send_off)
             except Rejected as rejected:
                 reason = str(rejected)
                 self._step_back()
             else:
+                self._repository.tidy()
                 return _together(told, commit, pushed)
         raise StoreUnavailable(f"the remote does not take what is pushed: {reason}", retry_after_seconds=1)
 
@@ -166,11 +187,10 @@ class Sync:
         view = self._look(refs, bases[0] if bases else repositories.EMPTY)
         merged = merge([base.files for base in bases], view.tree, theirs.files)
         applying = Applying(self.files, repository, self._worktree, view.held)
-        with self._index:
-            applying.apply(view.tree, merged)
-            held = view.held | applying.skipped
-            repository.skip(held & theirs.files.keys())
-            self._follow(refs, refs.hub, held, repository.noted(base=refs.hub, drop=refs.names))
+        applying.apply(view.tree, merged)
+        held = view.held | applying.skipped
+        repository.skip(held & theirs.files.keys())
+        self._follow(refs, refs.hub, held, repository.noted(base=refs.hub, drop=refs.names))
         return Synced(
             commit=refs.hub,
             news=tuple(sorted(name.removesuffix(".md") for name in merged.news)),
@@ -194,44 +214,85 @@ class Sync:
 
     # From here to the remote
 
-    def _offer(self) -> tuple[str | None, bool]:
-        """The commit that the remote has now, and whether it was sent."""
+    def _send_off(self) -> tuple[str | None, bool]:
+        """The same, where nobody waits for a decision: the person's own commits will do."""
+        return self._offer(theirs=True)
+
+    def _offer(self, *, theirs: bool = False) -> tuple[str | None, bool]:
+        """The commit that the remote has now, and whether it was sent.
+
+        It is one of our own: of the person's the remote might say that it has it already, and also what came with it.
+        """
         repository, refs = self._repository, self._repository.refs()
         if refs.hub != refs.base or (refs.hub is None and not self._is_new()):
             raise Rejected("its changes are not here yet")
         base, mine = repository.listing(refs.base), repository.listing(refs.head)
         view = self._look(refs, base)
+        if not theirs:
+            view = view.replace(tree=self._with_plans(self._with_tasks_only(refs, view.tree)))
         extra = self._extra(refs)
         known = refs.head is None or (refs.base is not None and repository.is_ancestor(refs.head, refs.base))
-        if known and not extra and view.tree == base.files:
+        if theirs and known and not extra and view.tree == base.files:
             self._follow(refs, refs.base, view.held, "")
             return refs.base, False
         if len(refs.names) > PENDING_MAX:
             repository.note(repository.noted(drop=refs.names[: -PENDING_MAX // 2]))
             refs = repository.refs()
         ahead = refs.base is None or (refs.head is not None and repository.is_ancestor(refs.base, refs.head))
-        if not known and ahead and not extra and view.tree == mine.files:
+        if theirs and not known and ahead and not extra and view.tree == mine.files:
             assert refs.head is not None
             commit, name = refs.head, repository.remember(refs.head)
         else:
             parents = [parent for parent in (refs.base, None if known else refs.head) if parent is not None]
             message = _message(base.files, view.tree)
-            commit, name = repository.commit(parents, view.tree, extra, message, self._worktree.data)
-        hub = self._send(commit)
+            commit, name = repository.commit(parents, view.tree, extra, message, self._data)
+        hub = self._send(commit, refs.base)
         self._rejections = 0
         self._behind = hub != commit
-        self._follow(refs, commit, view.held, repository.noted(base=commit, hub=hub, drop=[*refs.names, name]))
+        moves = repository.noted(base=commit, hub=hub, drop=[*refs.names, name])
+        if theirs:
+            self._follow(refs, commit, view.held, moves)
+        else:
+            repository.note(moves)
+            self._due = (refs, commit, view.held)
         return commit, True
+
+    def _with_plans(self, tree: Tree) -> Tree:
+        tree = {path: blob for path, blob in tree.items() if path not in self._planned}
+        texts = {path: text for path, text in self._planned.items() if text is not None}
+        return {**tree, **{path: self._worktree.blob_of(text) for path, text in texts.items()}}
+
+    def _data(self, path: str, blob: str) -> bytes:
+        text = self._planned.get(path)
+        return self._worktree.data(path, blob) if text is None else text
+
+    def _with_tasks_only(self, refs: Refs, tree: Tree) -> Tree:
+        """The tasks as they lie here, and all else as it was committed: what a person has not committed may be half of
+        what they are about to, and git would have to merge the two halves."""
+        repository = self._repository
+        base, mine = repository.listing(refs.base).files, repository.listing(refs.head).files
+        common = repository.merge_bases(refs.head, refs.base)
+        began = repository.listing(common[0] if common else None).files
+        chosen: Tree = {}
+        for path in base.keys() | mine.keys() | tree.keys():
+            own, theirs, then = mine.get(path), base.get(path), began.get(path)
+            if task_name(path) is not None or then not in (own, theirs):
+                blob = tree.get(path)
+            else:
+                blob = theirs if own == then else own
+            if blob is not None:
+                chosen[path] = blob
+        return chosen
 
     def _is_new(self) -> bool:
         """Whether the remote has no such branch yet."""
         self._repository.fetch()
         return self._repository.refs().hub is None
 
-    def _send(self, commit: str) -> str:
+    def _send(self, commit: str, base: str | None) -> str:
         """What the remote has once it has this commit."""
         try:
-            self._repository.push(commit)
+            self._repository.push(commit, base)
         except Unreachable:
             # The answer is lost, or was never given: the remote itself knows.
             self._repository.fetch()
@@ -280,9 +341,9 @@ class Sync:
     def _follow(self, refs: Refs, commit: str | None, held: frozenset[str], moves: str) -> None:
         """Move refs of our own; and the person's branch and index too, if all that changes by that is on disk."""
         if commit is not None and commit != refs.head and self._may_follow(refs, commit, held):
-            with self._index as index:
-                if index.held and index.follow(commit, refs.head, moves):
-                    return
+            if self._index.follow(commit, refs.head, moves):
+                return
+            self._overtaken = True
         self._repository.note(moves)
 
     def _may_follow(self, refs: Refs, commit: str, held: frozenset[str]) -> bool:

@@ -96,10 +96,10 @@ def rebased(saved: str, current: str, was: str | None) -> str | None:
     if not (_holds(theirs.by_people(), ours.by_people()) if base is None else base.by_people() == ours.by_people()):
         return None
     facts = ours.front.get(FACTS)
-    if facts is None:
-        theirs.front.remove(FACTS)
-    else:
+    if facts is not None:
         theirs.front.set(FACTS, frontmatter.json(facts.value))
+    elif theirs.front.get(FACTS) is not None:
+        theirs.front.remove(FACTS)
     theirs.marker, theirs.tail = ours.marker or theirs.marker, tail
     return theirs.render()
 

@@ -128,9 +128,12 @@ class WorkTree:
         if self._unsaved < WORTH_KEEPING or self._known is None:
             return
         fresh = f"{self._cache}.{os.getpid()}"
-        with open(fresh, "w", encoding="utf-8") as file:
-            json.dump({path: [*stamp, blob] for path, (stamp, blob) in self._known.items()}, file)
-        os.replace(fresh, self._cache)
+        try:
+            with open(fresh, "w", encoding="utf-8") as file:
+                json.dump({path: [*stamp, blob] for path, (stamp, blob) in self._known.items()}, file)
+            os.replace(fresh, self._cache)
+        except OSError:
+            return  # it only saves time
         self._unsaved = 0
 
     def _ignored(self, paths: Iterable[str]) -> set[str]:
