@@ -14,7 +14,7 @@ from dibs.rules.decision import State
 from dibs.store.tables import adding, rows
 from dibs.store.vault import catalog, folders, taskfile
 from dibs.store.vault.catalog import Entry
-from dibs.store.vault.disk import Disk, Unfit
+from dibs.store.vault.disk import Disk, Raced, Unfit
 from dibs.store.vault.placing import ACTOR, Placing
 
 TYPE_CHECKING = False
@@ -54,14 +54,14 @@ class Adopting:
         new = []
         for id, paths in places.items():
             entry = moved.get(id)
-            path = entry.path if entry is not None and entry.path in paths else paths[0]
+            path = entry.path if entry is not None and entry.path in paths else max(paths, key=self._weight)
             for other in paths:
                 if other != path:
                     self._set_aside(other, f"{path} is {id} already; give one of them another name")
             if entry is None and self.t.one("item_by_id", id=id) is None:
                 new.append(path)
             elif path in self._tasks:
-                self._take_again(path)
+                self._again(path)
         self._take_new(new)
         for entry in self.known.values():
             if entry.item is None:
@@ -71,6 +71,12 @@ class Adopting:
                 self._miss(entry)
         told = {task.id for task in self._tasks.values()} | self._left_alone
         return [step for step in self.t.steps if step.item.id in self.t.stale or step.item.id not in told]
+
+    def _weight(self, path: str) -> tuple[int, bool]:
+        """Of several files that say they are one item, the one that has been furthest counts."""
+        task = self._tasks.get(path)
+        facts = None if task is None else task.facts
+        return (-1 if facts is None else facts.token, path.startswith(folders.HELD))
 
     def _read(self) -> dict[str, list[str]]:
         """Every item that has a file, and where: what is as it was known is not read again."""
@@ -96,8 +102,15 @@ class Adopting:
         except UnicodeDecodeError:
             self._set_aside(path, "it is not UTF-8 text")
             return None
-        except (Unfit, taskfile.Unreadable) as error:
+        except (Unfit, Raced, taskfile.Unreadable) as error:
             self._set_aside(path, str(error))
+            return None
+        except OSError as error:
+            self._set_aside(path, f"it cannot be read: {error.strerror}")
+            return None
+        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+            # Whatever a stranger's text makes go wrong, it is about this file alone.
+            self._set_aside(path, f"it cannot be understood: {error}")
             return None
         self._tasks[path], self._stamps[path] = task, stamp
         return task
@@ -143,6 +156,8 @@ class Adopting:
             self.t.attempt(lambda: self._take(path))
         except DibsError as error:
             return error.message
+        except (TypeError, ValueError) as error:
+            return f"it cannot be taken: {error}"
         return None
 
     def _take(self, path: str) -> None:
@@ -151,6 +166,12 @@ class Adopting:
         self._add(task)
         self._move(path, task)
         self._note(path, task.findings)
+
+    def _again(self, path: str) -> None:
+        try:
+            self.t.attempt(lambda: self._take_again(path))
+        except (TypeError, ValueError) as error:
+            self._set_aside(path, f"it cannot be taken: {error}")
 
     def _take_again(self, path: str) -> None:
         """Make of a known item what its file says by now. An edit that is not allowed is left in the file."""

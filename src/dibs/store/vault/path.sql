@@ -22,6 +22,16 @@ CREATE TABLE IF NOT EXISTS vault_left (
     left_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID
 
+-- Of which folder this is the index, by its inode: a copy of it elsewhere is none.
+-- name: make_place
+CREATE TABLE IF NOT EXISTS vault_place (inode INTEGER NOT NULL) STRICT
+
+-- name: put_place
+INSERT INTO vault_place (inode) SELECT :inode WHERE NOT EXISTS (SELECT 1 FROM vault_place)
+
+-- name: place
+SELECT inode FROM vault_place
+
 -- name: files
 SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at FROM vault_files
 
@@ -77,7 +87,8 @@ DELETE FROM vault_left WHERE path = :path
 DELETE FROM vault_left WHERE left_at < :before
 
 -- name: left
-SELECT path, item FROM vault_left
+SELECT path, item FROM vault_left JOIN items ON items.id = item
+WHERE items.status NOT IN ('done', 'failed', 'rejected', 'cancelled')
 
 -- name: sessions_here
 -- Those that were started on this machine and have not ended, with how many claims each has.

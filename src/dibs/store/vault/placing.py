@@ -37,7 +37,10 @@ class Placing:
     def place(self) -> None:
         state = self._state()
         if self.folder == folders.HELD:
-            if not self._is_held_so(state):
+            if self._is_spent(state):
+                # Its claim ended while its file could not be written: it is to follow now.
+                self._act(("unpark",) if state.item.status == PARKED else ())
+            elif not self._is_held_so(state):
                 self._act(("force_release", "claim") if state.claim is not None else self._verbs(state) or ("claim",))
             return
         if folders.FOLDERS[state.item.status] != self.folder:
@@ -52,6 +55,10 @@ class Placing:
             step = getattr(self, verb)(self._state())
             if step is not None:
                 self.t.carry_out(self._state(), step)
+
+    def _is_spent(self, state: State) -> bool:
+        """Whether the file tells of a claim that the board has ended."""
+        return state.claim is None and self._claim is not None and self._claim.token <= state.item.token
 
     def _is_held_so(self, state: State) -> bool:
         """Whether the item is claimed already as its file says. A program that knows only the folders says nothing."""

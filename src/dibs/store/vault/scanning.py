@@ -54,6 +54,9 @@ class Scan:
         except Unfit:
             self.refused[path] = "is a link or no folder"
             return
+        except PermissionError:
+            self.refused[path] = "cannot be opened"
+            return
         stat = os.stat
         with folder:
             descriptor = folder.descriptor
@@ -86,6 +89,9 @@ class Scan:
             return
         except Unfit:
             self.refused[BY_AGENT] = "is a link or no folder"
+            return
+        except PermissionError:
+            self.refused[BY_AGENT] = "cannot be opened"
             return
         for name, is_folder, is_link in sorted(inner):
             why = unfit_name(name)

@@ -13,6 +13,8 @@ import os
 import time
 
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
+from dibs.model import READY
+from dibs.rules import items
 from dibs.store.contract import Watch
 from dibs.store.sqlite.store import SqliteStore, system_clock
 from dibs.store.tables import archive
@@ -21,10 +23,11 @@ from dibs.store.vault.adopting import Adopting
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
 from dibs.store.vault.displaced import FOLDER as LATE
 from dibs.store.vault.folders import AT_FIRST, FOLDERS
+from dibs.store.vault.placing import ACTOR
 from dibs.store.vault.planned import Planned
 from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
-from dibs.store.vault.writing import SILENT, Writing
+from dibs.store.vault.writing import SILENT, KeptBack, Writing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +80,7 @@ class VaultStore(SqliteStore):
                 os.makedirs(os.path.join(self.root, folder), exist_ok=True)
         elif not is_vault(self.root):
             raise StoreUnusable(f"{root} is no vault; make one with: dibs vault init {root}", path=root)
+        _refuse_links(os.path.join(self.root, HIDDEN))
         self._disk = Disk(self.root)
         self._steps: list[Step] = []
         self._stale: set[str] = set()
@@ -143,10 +147,16 @@ class VaultStore(SqliteStore):
 
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """Files that look like tasks and are none, or cannot be read; names that other machines take for one."""
-        self.look()
+        found = []
+        try:
+            self.write(lambda t: None)
+        except StoreUnavailable as error:
+            found.append(
+                (f"the files cannot be looked at: {error.message}", "until then the board is as it was before")
+            )
         seen, unfit = self._disk.glance()
         known = super().read(_known)
-        found = [(f"{path}: {why}", "it is left alone; mend it, or move it elsewhere") for path, why in unfit.items()]
+        found += [(f"{path}: {why}", "it is left alone; mend it, or move it elsewhere") for path, why in unfit.items()]
         for entry in known.values():
             if entry.problem is not None:
                 found.append((f"{entry.path}: {entry.problem}", "mend the file; it is looked at when it changes"))
@@ -186,9 +196,43 @@ class VaultStore(SqliteStore):
             except Raced as raced:
                 path = str(raced)
                 self._finish(connection)
-                for piece in pieces:
-                    piece.again()
+            except KeptBack as kept:
+                path = kept.item
+                self._finish(connection)
+                if len(pieces) > 1:
+                    self._apart(connection, pieces)
+                    return
+                if not self._keep_back(connection, kept):
+                    raise kept.error from None
+            for piece in pieces:
+                piece.again()
         raise StoreUnavailable(f"{path} is being changed all the time; try again", path=path, retry_after_seconds=1)
+
+    def _apart(self, connection: apsw.Connection, pieces: list[Piece]) -> None:
+        """Each for itself: what cannot be written of one is no matter of the others."""
+        for piece in pieces:
+            piece.again()
+            try:
+                self._transact(connection, [piece])
+            except StoreUnavailable as error:
+                self._finish(connection)
+                piece.ended(error)
+
+    def _keep_back(self, connection: apsw.Connection, kept: KeptBack) -> bool:
+        """Set aside an item that is free and whose file cannot be written, so that it is not handed out; else False."""
+        connection.execute("BEGIN IMMEDIATE")
+        t = self._transaction(connection, writable=True)
+        state = t.fresh(kept.item)
+        free = state.item.status == READY
+        if free:
+            entry = catalog.entry_of(t, kept.item)
+            if entry is not None:
+                catalog.put(t, entry.replace(problem=kept.error.message))
+            t.carry_out(state, items.park(t.now, state, actor=ACTOR, reason=kept.error.message))
+            t.close()
+            super()._commit(connection)
+        self._finish(connection)
+        return free
 
     def _do(self, connection: apsw.Connection, piece: Piece) -> None:
         super()._do(connection, piece)
@@ -406,11 +450,30 @@ class VaultStore(SqliteStore):
 
     def _open(self, create: bool) -> apsw.Connection:
         connection = super()._open(create)
-        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_left'").fetchall():
+        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_place'").fetchall():
+            connection.execute(STATEMENTS["make_place"])
             connection.execute(STATEMENTS["make_files"])
             connection.execute(STATEMENTS["make_left"])
+        if not self._is_of_here(connection):
+            connection.close()
+            self._forget_index()
+            return self._open(create)
         self._index = os.stat(self.path)
         return connection
+
+    def _is_of_here(self, connection: apsw.Connection) -> bool:
+        """Whether this index was made here. One that came with a clone or a copy is not believed."""
+        here = os.stat(os.path.dirname(self.path)).st_ino
+        found = connection.execute(STATEMENTS["place"]).fetchall()
+        if not found:
+            connection.execute(STATEMENTS["put_place"], {"inode": here})
+            found = connection.execute(STATEMENTS["place"]).fetchall()
+        return bool(found == [(here,)])
+
+    def _forget_index(self) -> None:
+        for name in ("", "-wal", "-shm"):
+            if os.path.exists(self.path + name):
+                os.unlink(self.path + name)
 
 
 class VaultWatch(Watch):
@@ -462,6 +525,15 @@ def _claims_elsewhere(t: Transaction) -> list[tuple[Any, ...]]:
 def _known(t: Transaction) -> dict[str, catalog.Entry]:
     assert isinstance(t, VaultTransaction)
     return catalog.entries(t.files("files"))
+
+
+def _refuse_links(folder: str) -> None:
+    """What lies in `.dibs` is written to; a link there, which a clone may bring along, leads to somebody's file."""
+    names = ["", *os.listdir(folder)] if os.path.isdir(folder) else [""] if os.path.lexists(folder) else []
+    for name in names:
+        path = os.path.join(folder, name).rstrip("/")
+        if os.path.islink(path) or not (os.path.isdir(path) or os.path.isfile(path)):
+            raise StoreUnusable(f"{path} is a link, or no file; a vault's index is its own: remove it", path=path)
 
 
 def _hide(folder: str) -> None:

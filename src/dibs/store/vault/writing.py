@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 
 #: Events of which a file says nothing: who waits, and who is told.
 SILENT = frozenset({"claimable", "offered", "offer_lapsed"})
+#: What befalls an item while somebody is at another one: its file may follow later, if it cannot now.
+UNASKED = SILENT | {"expired", "owner_died", "unblocked", "due"}
+
+
+class KeptBack(Exception):
+    """An item's file cannot be written, as `error` says: it is the item that cannot be had, not the board."""
+
+    def __init__(self, item: str, error: StoreUnavailable) -> None:
+        super().__init__(item)
+        self.item, self.error = item, error
 
 
 class Writing:
@@ -69,19 +79,35 @@ class Writing:
 
     def put_back(self) -> None:
         """Undo what was done, as far as nobody else was at the files since: what is left, the next look finds."""
-        for undo in reversed(self._back):
-            try:
-                undo()
-            except (Raced, FileExistsError, OSError):
-                pass
         if self._back:
+            self._undo(0)
             try:
                 self.disk.sync()
             except OSError:
                 pass
-        self._back.clear()
+
+    def _undo(self, down_to: int) -> None:
+        while len(self._back) > down_to:
+            try:
+                self._back.pop()()
+            except (Raced, Unfit, OSError):
+                pass
 
     def _write(self, id: str, steps: list[Step], *, forced: bool) -> None:
+        """One file; if it cannot be, and nobody has asked for it, it is left and told of."""
+        before = len(self._back)
+        try:
+            self._bring(id, steps, forced=forced)
+        except (StoreUnavailable, Unfit, taskfile.Unreadable) as error:
+            why = error if isinstance(error, StoreUnavailable) else StoreUnavailable(str(error), item=id)
+            if not forced and not all(step.event.kind in UNASKED for step in steps):
+                raise KeptBack(id, why) from error
+            self._undo(before)
+            entry = catalog.entry_of(self.t, id)
+            if entry is not None:
+                catalog.put(self.t, entry.replace(problem=why.message))
+
+    def _bring(self, id: str, steps: list[Step], *, forced: bool) -> None:
         row = self.t.one("item_by_id", id=id)
         if row is None:
             return
