@@ -342,7 +342,7 @@ front_lines = st.lists(
 
 
 @given(front_lines)
-@settings(max_examples=times(1000), deadline=None)
+@settings(max_examples=times(500), deadline=None)
 def test_what_is_read_without_yaml_is_what_yaml_reads(lines: list[str]) -> None:
     text = "".join(f"{line}\n" for line in lines)
     try:

@@ -79,7 +79,7 @@ def content_of(item: Item) -> dict[str, Any]:
 @given(contents, ids, names)
 @example({"title": "t", "body": MARKER}, "x", "x.md")
 @example({"title": "t", "body": "\r"}, "x", "x.md")
-@settings(max_examples=times(500), deadline=None)
+@settings(max_examples=times(250), deadline=None)
 def test_any_item_comes_back_from_its_file(content: dict[str, Any], item: str, name: str) -> None:
     step = items.add(1_000_000, new_item(content, item), actor="pat é\n", token_floor=3)
     text = taskfile.write(None, name, step.item, None, [step], folder(step.item.status))
@@ -93,7 +93,7 @@ def test_any_item_comes_back_from_its_file(content: dict[str, Any], item: str, n
 
 
 @given(contents, contents, names)
-@settings(max_examples=times(500), deadline=None)
+@settings(max_examples=times(250), deadline=None)
 def test_any_edit_comes_back_from_its_file(before: dict[str, Any], after: dict[str, Any], name: str) -> None:
     step = items.add(1_000_000, new_item(before), actor="pat", token_floor=0)
     text = taskfile.write(None, name, step.item, None, [step], "Needs_Action")
@@ -148,7 +148,7 @@ fronts = st.lists(foreign, max_size=4).map(foreign_keys)
 
 
 @given(fronts, texts, st.booleans(), contents, st.booleans())
-@settings(max_examples=times(500), deadline=None)
+@settings(max_examples=times(250), deadline=None)
 def test_what_people_wrote_stays_through_a_life(
     front: list[str], human: str, with_front: bool, content: dict[str, Any], windows: bool
 ) -> None:
@@ -248,7 +248,7 @@ meddlings = st.sampled_from((None, "behind", "before"))
 
 
 @given(st.lists(st.tuples(happenings, meddlings, st.booleans()), max_size=12), st.integers(0, 3), texts)
-@settings(max_examples=times(500), deadline=None)
+@settings(max_examples=times(250), deadline=None)
 def test_every_history_of_runs_is_read_back(
     told: list[tuple[Happening, str | None, bool]], retries: int, body: str
 ) -> None:
@@ -298,7 +298,7 @@ def test_every_history_of_runs_is_read_back(
 
 
 @given(texts)
-@settings(max_examples=times(500), deadline=None)
+@settings(max_examples=times(250), deadline=None)
 def test_any_text_is_read_or_refused(text: str) -> None:
     for given_text in (text, f"---\n{text}\n---\n", f"{MARKER}\n# Claimed Task: x\n{text}"):
         try:
