@@ -74,9 +74,12 @@ def claimed(clone: Path, sync: Sync, item: str, agent: str) -> bool:
         plan = {f"Needs_Action/{item}.md": None, f"In_Progress/{agent}/{item}.md": ready.read_bytes()}
         try:
             sync.confirm(plan)
-            ready.rename(mine)
         except (Raced, StoreUnavailable):
             continue
+        try:
+            ready.rename(mine)
+        except FileNotFoundError:
+            assert mine.exists(), "a pull may bring it before we do"
         sync.settle()
         return True
     raise AssertionError(f"{item} was never decided")
