@@ -55,7 +55,7 @@ DIBS_AGENT = """{function}() {{
 WRONG_AGENT = """{function}() {{
     mkdir -p $VAULT/In_Progress/{agent}
     cp $VAULT/Needs_Action/test-task.md $VAULT/In_Progress/{agent}/
-    until [ -f $VAULT/In_Progress/cloud/test-task.md ] && [ -f $VAULT/In_Progress/local/test-task.md ]; do sleep 0.01; done
+    until ls $VAULT/In_Progress/cloud/test-task.md $VAULT/In_Progress/local/test-task.md; do sleep 0.01; done
     rm -f $VAULT/Needs_Action/test-task.md
 }}
 """

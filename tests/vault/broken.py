@@ -31,12 +31,27 @@ class Overwriting(Disk):
         os.rename(draft, os.path.join(self.root, path))
 
 
+class Volatile(Disk):
+    """What was moved is left to the system to bring to the disk."""
+
+    def sync(self) -> None:
+        pass
+
+
 def copying(**kwargs: Any) -> Board:
     return _with(Copying, kwargs)
 
 
 def overwriting(**kwargs: Any) -> Board:
     return _with(Overwriting, kwargs)
+
+
+def volatile(**kwargs: Any) -> Board:
+    board = _with(Volatile, kwargs)
+    assert isinstance(board.store, VaultStore)
+    # SQLite would bring the whole journal of the file system to the disk, and with it everything before.
+    board.store._connected().execute("PRAGMA synchronous = OFF").fetchall()
+    return board
 
 
 def _with(disk: type[Disk], kwargs: dict[str, Any]) -> Board:

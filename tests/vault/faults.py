@@ -125,7 +125,7 @@ class Run:
             self.died = True
         return not self.died
 
-    def _asked(self, actor: Actor, verb: str, item: str, kwargs: dict[str, object]) -> Answer | None:
+    def _asked(self, actor: Actor, verb: str, item: str, kwargs: dict[str, Any]) -> Answer | None:
         """Its answer; None if there is none: the process is gone, or could not write it."""
         actor.send(verb, item, **kwargs)
         try:

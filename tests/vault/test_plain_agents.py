@@ -47,7 +47,7 @@ def race(harness: Harness, seed: int, *, plain: int, dibs: int) -> None:
         else:
             actor.play("tests.vault.racing:with_dibs", agent=f"cloud-{number}", items=ITEMS, seed=seed + number)
     told = [actor.result() for actor in actors]
-    holds: list[Hold] = [tuple(hold) for one in told for hold in one["holds"]]  # type: ignore[misc]
+    holds: list[Hold] = [tuple(hold) for one in told for hold in one["holds"]]
     print(f"seed {seed}: {len(holds)} holds, {Counter((hold[1], hold[4]) for hold in holds)}")
     lost = [line for one in told for line in (*one.get("lost", ()), *one.get("missing", ()))]
     assert not lost, f"seed {seed}: taken away from who had it: {lost[:5]}"

@@ -83,6 +83,7 @@ def test_a_fault_leaves_every_file_available_or_owned(
 def test_a_move_that_is_a_copy_and_a_removal_is_found_out(folder: Path) -> None:
     broken = "tests.vault.broken:copying"
     total = Run(folder / "rehearsal", None, "unlinkat", call=broken).perform().count("unlinkat")
+    faults = [f"unlinkat:{KILL}:when={when}" for when in range(1, total + 1)]
+    runs = [Run(folder / str(number), fault, "unlinkat", call=broken) for number, fault in enumerate(faults)]
     with pytest.raises(AssertionError, match="lies at"):
-        for when in range(1, total + 1):
-            Run(folder / str(when), f"unlinkat:{KILL}:when={when}", "unlinkat", call=broken).perform()
+        list(map(Run.perform, runs))

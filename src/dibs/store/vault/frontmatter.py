@@ -45,13 +45,17 @@ class Chunk:
 
 
 class FrontMatter:
-    """What stands before the human part; `by_yaml`: some of it only YAML could tell."""
+    """What stands before the human part; `by_yaml`: some of it only YAML could tell; `absent`: it is not there, until
+    something is set."""
 
-    def __init__(self, opening: str, chunks: list[Chunk], closing: str, *, by_yaml: bool = False) -> None:
+    def __init__(
+        self, opening: str, chunks: list[Chunk], closing: str, *, by_yaml: bool = False, absent: bool = False
+    ) -> None:
         self.opening = opening
         self.chunks = chunks
         self.closing = closing
         self.by_yaml = by_yaml
+        self.absent = absent
 
     def get(self, key: str) -> Chunk | None:
         return next((chunk for chunk in self.chunks if chunk.key == key), None)
@@ -71,6 +75,8 @@ class FrontMatter:
         self.chunks = [chunk for chunk in self.chunks if chunk.key != key]
 
     def render(self) -> str:
+        if self.absent and not self.chunks:
+            return ""
         return self.opening + "".join(chunk.lines for chunk in self.chunks) + self.closing
 
 
@@ -90,7 +96,7 @@ def split(text: str) -> tuple[FrontMatter | None, str]:
 
 
 def empty(line_end: str) -> FrontMatter:
-    return FrontMatter(FENCE + line_end, [], FENCE + line_end)
+    return FrontMatter(FENCE + line_end, [], FENCE + line_end, absent=True)
 
 
 def scalar(text: str) -> str:

@@ -174,7 +174,7 @@ class _Parts:
 
     def render(self) -> str:
         front, rest = self.front.render(), self.human + self.marker + self.tail
-        gap = "" if front.endswith("\n") or not rest else "\n"
+        gap = "" if not front or front.endswith("\n") or not rest else "\n"
         return self.prefix + front + gap + rest
 
 
