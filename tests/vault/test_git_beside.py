@@ -88,7 +88,7 @@ def claimed(clone: Path, sync: Sync, item: str, agent: str) -> bool:
 
 @pytest.mark.skipif(
     os.environ.get("DIBS_SOAK") != "1",
-    reason="about one run in five, a merge that this Obsidian aborts takes lines of its note with it: not understood yet",
+    reason="now and then a merge that this Obsidian aborts takes lines of its note with it: not understood yet",
 )
 def test_claims_are_confirmed_once_beside_two_who_commit_and_push(tmp_path: Path) -> None:
     make_hub(tmp_path)
