@@ -35,7 +35,7 @@ def best(t: Transaction, asker: Asker, types: Sequence[str], projects: Sequence[
         if len(chosen) >= n or looked >= PASSED_OVER_MAX:
             break
         item = _item(t, seq)
-        if not in_use.by_others(item):
+        if not in_use.by_others(item) and item.id not in t.passed_over:
             chosen.append(item)
     return chosen
 

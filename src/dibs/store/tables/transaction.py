@@ -45,6 +45,8 @@ class Transaction(ABC):
     settings: Settings
     writable: bool
     changed: bool = False
+    #: Items that are not to be given to anybody just now, whatever the rows say.
+    passed_over: frozenset[str] = frozenset()
     #: What the database raises when a row does not fit its table.
     misfits: ClassVar[tuple[type[Exception], ...]] = ()
 

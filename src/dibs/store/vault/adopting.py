@@ -13,6 +13,7 @@ from dibs.rules import approving, ending, finding, items, queueing
 from dibs.rules.decision import State
 from dibs.store.tables import adding, rows
 from dibs.store.vault import catalog, folders, taskfile
+from dibs.store.vault.beneath import FILE_BYTES_MAX
 from dibs.store.vault.catalog import Entry
 from dibs.store.vault.disk import Disk, Raced, Unfit
 from dibs.store.vault.placing import ACTOR, Placing
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: How long the file of an item that somebody holds may be away: some programs save by taking the old one away first.
 GONE_SECONDS = 2.0
+#: For a draft and notes of a run, at least.
+ROOM_BYTES = 2_000_000
 
 
 class Adopting:
@@ -96,6 +99,8 @@ class Adopting:
     def _task(self, path: str, entry: Entry | None) -> Task | None:
         try:
             text, stamp = self.disk.read(path)
+            if len(text) > FILE_BYTES_MAX - ROOM_BYTES:
+                raise Unfit(f"it has {len(text)} bytes, and no room for what a run writes into it")
             task = taskfile.read(text.decode(), folders.split(path)[2])
         except FileNotFoundError:
             return None

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     Todo = list[Change]
 
-
 #: Of texts that are compared with each other, whatever the file is called.
 ANY_NAME = "any.md"
 

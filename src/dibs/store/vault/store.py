@@ -13,8 +13,6 @@ import os
 import time
 
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
-from dibs.model import READY
-from dibs.rules import items
 from dibs.store.contract import Watch
 from dibs.store.sqlite.store import SqliteStore, system_clock
 from dibs.store.tables import archive
@@ -23,7 +21,6 @@ from dibs.store.vault.adopting import Adopting
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
 from dibs.store.vault.displaced import FOLDER as LATE
 from dibs.store.vault.folders import AT_FIRST, FOLDERS
-from dibs.store.vault.placing import ACTOR
 from dibs.store.vault.planned import Planned
 from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
@@ -84,6 +81,8 @@ class VaultStore(SqliteStore):
         self._disk = Disk(self.root)
         self._steps: list[Step] = []
         self._stale: set[str] = set()
+        #: Items that cannot be given now, since their files cannot be written.
+        self._passed_over: set[str] = set()
         #: Files that may not be as the index knows them; None: any.
         self._doubtful: set[str] | None = None
         self._eyes: Eyes | None = None
@@ -185,6 +184,7 @@ class VaultStore(SqliteStore):
     # One write
 
     def _transact(self, connection: apsw.Connection, pieces: list[Piece]) -> None:
+        self._passed_over = set()
         for _ in range(RACES_MAX):
             try:
                 if self.arbiter is not None:
@@ -202,8 +202,9 @@ class VaultStore(SqliteStore):
                 if len(pieces) > 1:
                     self._apart(connection, pieces)
                     return
-                if not self._keep_back(connection, kept):
+                if kept.item in self._passed_over:
                     raise kept.error from None
+                self._passed_over.add(kept.item)
             for piece in pieces:
                 piece.again()
         raise StoreUnavailable(f"{path} is being changed all the time; try again", path=path, retry_after_seconds=1)
@@ -217,22 +218,6 @@ class VaultStore(SqliteStore):
             except StoreUnavailable as error:
                 self._finish(connection)
                 piece.ended(error)
-
-    def _keep_back(self, connection: apsw.Connection, kept: KeptBack) -> bool:
-        """Set aside an item that is free and whose file cannot be written, so that it is not handed out; else False."""
-        connection.execute("BEGIN IMMEDIATE")
-        t = self._transaction(connection, writable=True)
-        state = t.fresh(kept.item)
-        free = state.item.status == READY
-        if free:
-            entry = catalog.entry_of(t, kept.item)
-            if entry is not None:
-                catalog.put(t, entry.replace(problem=kept.error.message))
-            t.carry_out(state, items.park(t.now, state, actor=ACTOR, reason=kept.error.message))
-            t.close()
-            super()._commit(connection)
-        self._finish(connection)
-        return free
 
     def _do(self, connection: apsw.Connection, piece: Piece) -> None:
         super()._do(connection, piece)
@@ -434,6 +419,7 @@ class VaultStore(SqliteStore):
 
     def _transaction(self, connection: apsw.Connection, *, writable: bool = False) -> VaultTransaction:
         t = VaultTransaction(connection.cursor(), self._clock(), self.settings, writable=writable)
+        t.passed_over = frozenset(self._passed_over)
         t.synced = writable and self.arbiter is not None
         self._current = t
         return t
@@ -532,7 +518,7 @@ def _refuse_links(folder: str) -> None:
     names = ["", *os.listdir(folder)] if os.path.isdir(folder) else [""] if os.path.lexists(folder) else []
     for name in names:
         path = os.path.join(folder, name).rstrip("/")
-        if os.path.islink(path) or not (os.path.isdir(path) or os.path.isfile(path)):
+        if os.path.islink(path) or (os.path.exists(path) and not (os.path.isdir(path) or os.path.isfile(path))):
             raise StoreUnusable(f"{path} is a link, or no file; a vault's index is its own: remove it", path=path)
 
 

@@ -1,6 +1,6 @@
 """A vault and its git remote. The remote's accepted push is the arbiter between clones.
 
-`confirm` sends off the work tree as it is; if the remote has moved on, nothing was confirmed, and whoever asked decides
+`confirm` sends off what is to be written; if the remote has moved on, nothing was confirmed, and whoever asked decides
 anew after `refresh` has brought the remote's changes here. So whatever is confirmed was decided on exactly the state it
 was put on top of. Files are changed one by one with the care of `disk`; never by merge, checkout or reset. Everything
 here is done with the board's lock held.
