@@ -47,5 +47,5 @@ def main(clone: str, agent: str, log: str, batch: int) -> None:
 
 if __name__ == "__main__":
     if sys.argv[5:] == ["broken"]:
-        Sync.confirm = lambda self: None  # type: ignore[method-assign]
+        Sync.confirm = lambda self, planned=None: None  # type: ignore[method-assign]
     main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))

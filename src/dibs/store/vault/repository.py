@@ -296,8 +296,24 @@ class Elsewhere(Exception):
     """The person has another branch, or none, checked out."""
 
 
+class Astray(Repository):
+    """One that has a remote to ask, and no branch checked out that could be sent there: in a rebase, say."""
+
+    def __init__(self, git: Git, git_dir: str, algorithm: str) -> None:
+        super().__init__(git, git_dir, "", "", "", algorithm)
+
+    def refs(self) -> Refs:
+        raise Elsewhere
+
+    def fetch(self) -> None:
+        raise Elsewhere
+
+
 def find(root: str) -> Repository | None:
-    """The repository whose work tree is exactly this folder, if its branch has a remote that is to be asked."""
+    """The repository whose work tree is exactly this folder, if its branch has a remote that is to be asked.
+
+    With no branch checked out it is `Astray`, if one of its branches has a remote.
+    """
     if not os.path.lexists(os.path.join(root, ".git")):
         return None
     git = Git(root)
@@ -309,19 +325,23 @@ def find(root: str) -> Repository | None:
             return None
         git.settle(git_dir)
         settings = _settings(git)
-        head = git.text("symbolic-ref", "--quiet", "HEAD")
+        head = git.text("symbolic-ref", "HEAD") if git.agrees("symbolic-ref", "--quiet", "HEAD") else None
     except FileNotFoundError as error:
         raise StoreUnusable("this vault is a git repository, and there is no git: install it", path=root) from error
     except GitFailed as failed:
-        if failed.word == "symbolic-ref" and failed.code == 1:
-            return None
         raise StoreUnusable(f"this vault's git repository cannot be used: {failed.said}", path=root) from failed
+    followed = {} if settings.get("dibs.sync") == "false" else _followed(settings)
+    if head is None:
+        return Astray(git, git_dir, algorithm) if followed else None
     branch = head.removeprefix("refs/heads/")
-    remote, ref = settings.get(f"branch.{branch}.remote"), settings.get(f"branch.{branch}.merge")
-    if remote in (None, ".") or ref is None or settings.get("dibs.sync", "true") == "false":
-        return None
-    assert remote is not None
-    return Repository(git, git_dir, branch, remote, ref, algorithm)
+    return Repository(git, git_dir, branch, *followed[branch], algorithm) if branch in followed else None
+
+
+def _followed(settings: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """The remote, and the ref there, that each branch follows which follows one."""
+    branches = [name.removeprefix("branch.").removesuffix(".merge") for name in settings if name.endswith(".merge")]
+    remotes = {branch: settings.get(f"branch.{branch}.remote", ".") for branch in branches}
+    return {branch: (at, settings[f"branch.{branch}.merge"]) for branch, at in remotes.items() if at != "."}
 
 
 def _settings(git: Git) -> dict[str, str]:

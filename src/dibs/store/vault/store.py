@@ -175,6 +175,7 @@ class VaultStore(SqliteStore):
     # One write
 
     def _transact(self, connection: apsw.Connection, pieces: list[Piece]) -> None:
+        self._look_for_a_branch()
         for _ in range(RACES_MAX):
             try:
                 if self.arbiter is not None:
@@ -327,6 +328,12 @@ class VaultStore(SqliteStore):
             self._is_clone = self._arbiter is not None
         return self._arbiter
 
+    def _look_for_a_branch(self) -> None:
+        """A person may have checked one out since: a rebase is over."""
+        if self._arbiter is not None and self._arbiter.is_astray:
+            self._arbiter.close()
+            self._arbiter = None
+
     def sync(self, *, expire: bool = False) -> Synced:
         """Bring what other clones did here, and what was done here to them.
 
@@ -342,6 +349,7 @@ class VaultStore(SqliteStore):
         return synced if not expire else synced.replace(expired=self._end_what_is_silent())
 
     def _synced(self, connection: apsw.Connection) -> Synced:
+        self._look_for_a_branch()
         arbiter = self.arbiter
         assert arbiter is not None
         try:
