@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.store.vault import beats
 from dibs.store.vault.beneath import FILE_BYTES_MAX
+from dibs.store.vault.disk import Raced
 from dibs.store.vault.git import GitFailed
 from tests.vault.clones import files, git, make_clone, move, on_hub, opened, put
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dibs.store.vault.disk import Stamp
     from dibs.store.vault.syncing import Sync
 
 
@@ -250,3 +253,33 @@ def test_another_repository_in_the_environment_is_not_ours(hostile: Hostile, mon
     monkeypatch.undo()
     assert "note.md" in on_hub(hostile.folder)
     assert (other / ".git" / "index").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"counter": 1e999}',
+        '{"counter": NaN}',
+        '{"counter": "7"}',
+        '{"counter": true}',
+        '{"counter": -1}',
+        '{"counter": ' + "9" * 5000 + "}",
+        '{"counter": ' + "[" * 100_000,
+        "[1]",
+        "7",
+        "",
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_sign_of_life_that_is_none_says_nothing(hostile: Hostile, text: str) -> None:
+    put(hostile.clone, ".dibs-sessions/s.json", text)
+    assert beats.counter(hostile.sync.files, "s") is None
+
+
+def test_a_sign_of_life_that_never_holds_still_says_nothing(hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(path: str) -> tuple[bytes, Stamp]:
+        raise Raced(path)
+
+    monkeypatch.setattr(hostile.sync.files, "read", read)
+    assert beats.counter(hostile.sync.files, "s") is None
+    beats.show(hostile.sync.files, [], ["s"])
