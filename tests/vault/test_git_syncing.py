@@ -11,7 +11,8 @@ import pytest
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.vault import gitindex, hub, syncing
 from dibs.store.vault.disk import Raced
-from dibs.store.vault.repository import Repository, Unreachable
+from dibs.store.vault.git import GitFailed
+from dibs.store.vault.repository import Refused, Rejected, Repository, Unreachable
 from tests.vault.clones import files, git, make_clone, make_hub, move, on_hub, opened, put
 
 if TYPE_CHECKING:
@@ -357,13 +358,38 @@ def test_a_hub_that_is_gone_and_comes_back(two: Two) -> None:
     assert on_hub(two.folder)["note.md"] == "meanwhile\n"
 
 
-def test_a_remote_that_refuses_for_good_is_named(two: Two) -> None:
+def test_a_remote_that_refuses_for_good_is_named_at_once(two: Two) -> None:
     hook = two.folder / "hub.git" / "hooks" / "pre-receive"
-    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.write_text(f"#!/bin/sh\necho asked >> {two.folder}/asked\necho not today >&2\nexit 1\n")
     hook.chmod(0o755)
     put(two.a, "note.md", "no\n")
-    with pytest.raises(StoreUnavailable, match="hook declined"):
-        two.sync_a.sync()
+    for number, push in enumerate((two.sync_a.sync, two.sync_a.confirm), 1):
+        with pytest.raises(StoreUnavailable, match=r"does not take what is pushed.*hook declined.*not today"):
+            push()
+        assert (two.folder / "asked").read_text() == "asked\n" * number
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("[rejected] (fetch first)", Rejected),
+        ("[rejected] (stale info)", Rejected),
+        ("[remote rejected] (cannot lock ref 'refs/heads/main': is at 1 but expected 2)", Rejected),
+        ("[remote rejected] (failed to update ref)", Rejected),
+        ("[remote rejected] (incorrect old value provided)", Rejected),
+        ("[remote rejected] (protected branch hook declined)", Refused),
+        ("[remote rejected] (shallow update not allowed)", Refused),
+    ],
+)
+def test_who_was_overtaken_and_who_is_not_wanted(
+    two: Two, monkeypatch: pytest.MonkeyPatch, words: str, kind: type[Exception]
+) -> None:
+    def run(*words_: str, **_: object) -> bytes:
+        raise GitFailed("push", 1, "error: failed to push", f"To hub\n!\ta:refs/heads/main\t{words}\nDone\n".encode())
+
+    monkeypatch.setattr(two.sync_a._repository.git, "run", run)
+    with pytest.raises(kind):
+        two.sync_a._repository.push("a", None)
 
 
 def test_a_push_that_never_ends_is_ended(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,8 +35,16 @@ LOOSE_MAX = 6700
 PLAIN = "100644"
 
 
+#: What a remote says when somebody else's push came in between.
+_OVERTAKEN = ("cannot lock ref", "failed to lock", "failed to update ref", "incorrect old value", "already exists")
+
+
 class Rejected(Exception):
-    """The remote has moved on, or does not want this commit; it does not have it."""
+    """The remote has moved on, and does not have this commit."""
+
+
+class Refused(Exception):
+    """The remote does not want this commit, and would not want another one: a hook of its, a protected branch."""
 
 
 class Unreachable(Exception):
@@ -278,10 +286,12 @@ class Repository:
         try:
             self.git.run("push", *words, "--", self._remote, f"{commit}:{self._ref}", seconds=REMOTE_SECONDS)
         except GitFailed as failed:
-            reason = _why_rejected(failed.output)
-            if reason is not None and failed.code is not None:
-                raise Rejected(reason) from failed
-            raise Unreachable(failed.said) from failed
+            line = _verdict(failed.output) if failed.code is not None else None
+            if line is None:
+                raise Unreachable(failed.said) from failed
+            if "[rejected]" in line or any(words in line for words in _OVERTAKEN):
+                raise Rejected(line) from failed
+            raise Refused("; ".join([line, *_of_the_remote(failed.said)])) from failed
 
     def _who(self) -> str:
         if self._ident is None:
@@ -379,8 +389,14 @@ def _quoted(path: str) -> str:
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _why_rejected(answer: bytes) -> str | None:
+def _verdict(answer: bytes) -> str | None:
+    """What became of the one ref that was pushed, if the remote said no."""
     for line in answer.decode(errors="replace").splitlines():
         if line.startswith("!") and ("[rejected]" in line or "[remote rejected]" in line):
-            return line.split("\t")[-1]
+            return "".join(letter for letter in line.split("\t")[-1] if letter.isprintable())
     return None
+
+
+def _of_the_remote(said: str) -> list[str]:
+    """Its own words, among those of the git here."""
+    return [part.removeprefix("remote: ").strip() for part in said.split("; ") if part.startswith("remote: ")]

@@ -21,7 +21,7 @@ from dibs.store.vault.git import GitFailed
 from dibs.store.vault.gitindex import GitIndex
 from dibs.store.vault.merging import merge
 from dibs.store.vault.places import task_name
-from dibs.store.vault.repository import PENDING_MAX, Astray, Elsewhere, Rejected, Unreachable
+from dibs.store.vault.repository import PENDING_MAX, Astray, Elsewhere, Refused, Rejected, Unreachable
 from dibs.store.vault.worktree import WorkTree
 from dibs.value import Value
 
@@ -167,6 +167,10 @@ class Sync:
             branch = self._repository.branch
             what = f"not on the branch {branch} any more: open it anew" if branch else "on no branch: check one out"
             raise StoreUnavailable(f"this vault's repository is {what}", retry_after_seconds=1) from error
+        except Refused as error:
+            raise StoreUnavailable(
+                f"the vault's git remote does not take what is pushed: {error}", retry_after_seconds=5
+            ) from error
         except Unreachable as error:
             raise StoreUnavailable(f"the vault's git remote is away: {error}", retry_after_seconds=5) from error
         except GitFailed as error:
