@@ -363,7 +363,8 @@ def test_a_remote_that_refuses_for_good_is_named_at_once(two: Two) -> None:
     hook.write_text(f"#!/bin/sh\necho asked >> {two.folder}/asked\necho not today >&2\nexit 1\n")
     hook.chmod(0o755)
     put(two.a, "note.md", "no\n")
-    for number, push in enumerate((two.sync_a.sync, two.sync_a.confirm), 1):
+    ways: list[Callable[[], object]] = [two.sync_a.sync, two.sync_a.confirm]
+    for number, push in enumerate(ways, 1):
         with pytest.raises(StoreUnavailable, match=r"does not take what is pushed.*hook declined.*not today"):
             push()
         assert (two.folder / "asked").read_text() == "asked\n" * number
