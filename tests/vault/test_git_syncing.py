@@ -184,10 +184,30 @@ def test_what_is_ignored_stays_here_and_a_task_never_is(two: Two) -> None:
     put(two.a, "Needs_Action/z.md", "t")
     two.sync_a.sync()
     there = on_hub(two.folder)
-    assert {"docs/deep/in.txt", ":(top)odd.txt", "Needs_Action/z.md", ".gitignore"} <= there.keys()
+    assert {"docs/deep/in.txt", ":(top)odd.txt", "Needs_Action/z.md"} <= there.keys()
     assert not {"secret.txt", "build/deep/out.txt"} & there.keys()
     two.sync_b.sync()
     assert files(two.b) == there
+
+
+def test_what_was_ignored_stays_here_whatever_the_remote_says_about_it(two: Two) -> None:
+    put(two.a, ".gitignore", "secret*\n")
+    put(two.a, "secret.txt", "s")
+    git(two.a, "add", ".gitignore")
+    git(two.a, "commit", "--quiet", "-m", "mine alone")
+    two.sync_a.sync()
+    git(two.b, "pull", "--quiet", "--no-rebase")
+    git(two.b, "rm", "--quiet", ".gitignore")
+    git(two.b, "commit", "--quiet", "-m", "tidy")
+    git(two.b, "push", "--quiet")
+    for _ in range(2):
+        two.sync_a.sync()
+        put(two.a, "secret-too.txt", "s")
+    move(two.a, "Needs_Action/x.md", "In_Progress/alice/x.md")
+    two.sync_a.confirm()
+    there = on_hub(two.folder)
+    assert "In_Progress/alice/x.md" in there
+    assert not {".gitignore", "secret.txt", "secret-too.txt"} & there.keys()
 
 
 def test_a_hidden_file_is_left_to_its_owners_git(two: Two) -> None:
