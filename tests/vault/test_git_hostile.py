@@ -109,6 +109,34 @@ def test_links_submodules_and_paths_that_lead_elsewhere_are_told_and_never_writt
     hostile.goes_on_working()
 
 
+@pytest.mark.parametrize("name", [b"dibs.toml", b"Dibs.TOML"])
+def test_settings_do_not_come_with_a_push(hostile: Hostile, name: bytes) -> None:
+    text = hostile.blob(b'[server]\nhost = "0.0.0.0"\n')
+    within = hostile.tree(("100644", name, text), ("100644", b"a.txt", hostile.blob(b"a\n")))
+    hostile.push(("100644", name, text), ("40000", b"docs", within))
+    told = hostile.sync.sync()
+    assert files(hostile.clone).keys() == {"Needs_Action/good.md", "docs/a.txt"}
+    assert sorted(told.findings) == [
+        f"{path + name.decode()!r} is a file of settings for dibs" for path in ("", "docs/")
+    ]
+    hostile.goes_on_working()
+
+
+def test_settings_that_lie_here_stay_as_they_are_and_go_with_their_owners_git(hostile: Hostile) -> None:
+    put(hostile.clone, "dibs.toml", "# mine\n")
+    hostile.sync.sync()
+    assert "dibs.toml" not in on_hub(hostile.folder)
+    git(hostile.clone, "add", "dibs.toml")
+    git(hostile.clone, "commit", "--quiet", "-m", "mine")
+    hostile.sync.sync()
+    assert on_hub(hostile.folder)["dibs.toml"] == "# mine\n"
+    hostile.push(("100644", b"dibs.toml", hostile.blob(b"broken[")))
+    hostile.sync.sync()
+    assert files(hostile.clone)["dibs.toml"] == "# mine\n"
+    hostile.goes_on_working()
+    assert on_hub(hostile.folder)["dibs.toml"] == "broken["
+
+
 def test_attributes_and_filters_run_nothing(hostile: Hostile) -> None:
     """Not even filters that the person has set up for other files."""
     ran = hostile.folder / "ran"
