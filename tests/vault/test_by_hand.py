@@ -253,6 +253,23 @@ def test_without_its_index_a_vault_loses_no_item_no_claim_and_no_token(
     assert not list(doctor.examine(other))
 
 
+def test_a_token_of_what_was_pruned_is_not_given_again_by_a_new_index(
+    harness: Harness, board: Board, root: Path
+) -> None:
+    put(root, "Needs_Action/x.md", "# X\n")
+    session = start(board)
+    board.claim("x", session=session)
+    board.done("x", session=session)
+    harness.clock.advance(100)
+    assert board.prune(older_than_seconds=10).items == 1
+    assert places(root) == ["Archive/x.md"]
+    forget_the_index(root)
+    put(root, "Needs_Action/x.md", "# X\n")
+    other = harness.board()
+    assert other.claim("x", session=start(other)).claim.token == 2
+    assert_sound(other)
+
+
 def test_a_claim_that_was_never_acknowledged_is_void_and_its_token_spent(board: Board, root: Path) -> None:
     """What a crash leaves between the writing of a claim and the move."""
     put(root, "Needs_Action/x.md", "# X\n")

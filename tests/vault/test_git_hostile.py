@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.store.vault import beats
 from dibs.store.vault.beneath import FILE_BYTES_MAX
+from dibs.store.vault.disk import Raced
 from dibs.store.vault.git import GitFailed
 from tests.vault.clones import files, git, make_clone, move, on_hub, opened, put
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dibs.store.vault.disk import Stamp
     from dibs.store.vault.syncing import Sync
 
 
@@ -104,6 +107,34 @@ def test_links_submodules_and_paths_that_lead_elsewhere_are_told_and_never_writt
     assert (hostile.clone / ".git" / "config").read_bytes() == config
     assert not (hostile.clone / ".dibs" / "vault.db").exists()
     hostile.goes_on_working()
+
+
+@pytest.mark.parametrize("name", [b"dibs.toml", b"Dibs.TOML"])
+def test_settings_do_not_come_with_a_push(hostile: Hostile, name: bytes) -> None:
+    text = hostile.blob(b'[server]\nhost = "0.0.0.0"\n')
+    within = hostile.tree(("100644", name, text), ("100644", b"a.txt", hostile.blob(b"a\n")))
+    hostile.push(("100644", name, text), ("40000", b"docs", within))
+    told = hostile.sync.sync()
+    assert files(hostile.clone).keys() == {"Needs_Action/good.md", "docs/a.txt"}
+    assert sorted(told.findings) == [
+        f"{path + name.decode()!r} is a file of settings for dibs" for path in ("", "docs/")
+    ]
+    hostile.goes_on_working()
+
+
+def test_settings_that_lie_here_stay_as_they_are_and_go_with_their_owners_git(hostile: Hostile) -> None:
+    put(hostile.clone, "dibs.toml", "# mine\n")
+    hostile.sync.sync()
+    assert "dibs.toml" not in on_hub(hostile.folder)
+    git(hostile.clone, "add", "dibs.toml")
+    git(hostile.clone, "commit", "--quiet", "-m", "mine")
+    hostile.sync.sync()
+    assert on_hub(hostile.folder)["dibs.toml"] == "# mine\n"
+    hostile.push(("100644", b"dibs.toml", hostile.blob(b"broken[")))
+    hostile.sync.sync()
+    assert files(hostile.clone)["dibs.toml"] == "# mine\n"
+    hostile.goes_on_working()
+    assert on_hub(hostile.folder)["dibs.toml"] == "broken["
 
 
 def test_attributes_and_filters_run_nothing(hostile: Hostile) -> None:
@@ -250,3 +281,33 @@ def test_another_repository_in_the_environment_is_not_ours(hostile: Hostile, mon
     monkeypatch.undo()
     assert "note.md" in on_hub(hostile.folder)
     assert (other / ".git" / "index").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"counter": 1e999}',
+        '{"counter": NaN}',
+        '{"counter": "7"}',
+        '{"counter": true}',
+        '{"counter": -1}',
+        '{"counter": ' + "9" * 5000 + "}",
+        '{"counter": ' + "[" * 100_000,
+        "[1]",
+        "7",
+        "",
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_sign_of_life_that_is_none_says_nothing(hostile: Hostile, text: str) -> None:
+    put(hostile.clone, ".dibs-sessions/s.json", text)
+    assert beats.counter(hostile.sync.files, "s") is None
+
+
+def test_a_sign_of_life_that_never_holds_still_says_nothing(hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(path: str) -> tuple[bytes, Stamp]:
+        raise Raced(path)
+
+    monkeypatch.setattr(hostile.sync.files, "read", read)
+    assert beats.counter(hostile.sync.files, "s") is None
+    beats.show(hostile.sync.files, [], ["s"])

@@ -157,9 +157,7 @@ def test_a_link_a_submodule_and_anything_strange_is_unfit(mode: str) -> None:
     assert why_unfit("Needs_Action/x.md", mode) is not None
 
 
-@pytest.mark.parametrize(
-    "path", ["x.md", "Needs_Action/ä ☃ (1).md", ".dibs-sessions/s.json", "a/.gitignore", ":(top)x"]
-)
+@pytest.mark.parametrize("path", ["x.md", "Needs_Action/ä ☃ (1).md", ".dibs-sessions/s.json", ":(top)x"])
 def test_other_paths_are_fit(path: str) -> None:
     assert why_unfit(path, "100644") is None
 

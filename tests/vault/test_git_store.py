@@ -19,11 +19,13 @@ from dibs.errors import (
     NotClaimOwner,
     StoreUnavailable,
 )
+from dibs.store.vault import gitindex
 from dibs.store.vault.repository import Repository
 from dibs.store.vault.store import VaultStore
 from tests.vault.clones import files, git, make_clone, make_hub, on_hub, put
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -245,6 +247,45 @@ def test_a_clone_that_is_switched_off_is_a_vault_like_any_other(pair: Pair) -> N
     board.claim("x", session=pair.alice)
     with pytest.raises(Invalid, match="git remote"):
         board.sync()
+
+
+def _detach(clone: Path) -> None:
+    git(clone, "checkout", "--quiet", "--detach")
+
+
+def _stop_in_a_rebase(clone: Path) -> None:
+    git(clone, "commit", "--quiet", "--allow-empty", "-m", "mine")
+    git(clone, "rebase", "--quiet", "-i", "--keep-empty", "HEAD~1", env={"GIT_SEQUENCE_EDITOR": "sed -i s/^pick/edit/"})
+
+
+STRAYS = [(_detach, ["checkout", "main"]), (_stop_in_a_rebase, ["rebase", "--abort"])]
+
+
+@pytest.mark.parametrize(("stray", "back"), STRAYS)
+def test_on_no_branch_nothing_is_given_out_by_who_was_there_and_who_comes(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, stray: Callable[[Path], None], back: list[str]
+) -> None:
+    monkeypatch.setattr(gitindex, "WAIT_SECONDS", 0.05)
+    pair.a.claim("y", session=pair.alice)
+    stray(pair.here)
+    late = pair.open(pair.here)
+    for board in (pair.a, late):
+        with pytest.raises(StoreUnavailable, match="repository"):
+            board.claim("x", session=pair.alice)
+        with pytest.raises(StoreUnavailable, match="repository"):
+            board.done("y", session=pair.alice)
+        with pytest.raises(StoreUnavailable, match="repository"):
+            board.sync()
+        assert board.get("x").item.status == "ready"
+    late.add("three", id="z")
+    assert pair.b.claim("x", session=pair.bob).claim.token == 1
+    git(pair.here, *back)
+    for board in (late, pair.a):
+        with pytest.raises(ItemAlreadyClaimed):
+            board.claim("x", session=pair.alice)
+    late.done("y", session=pair.alice)
+    assert "Done/y.md" in on_hub(pair.folder)
+    assert pair.sound()
 
 
 def test_what_a_process_had_accepted_and_died_before_writing_is_given_back(pair: Pair) -> None:

@@ -11,7 +11,8 @@ import pytest
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.vault import gitindex, hub, syncing
 from dibs.store.vault.disk import Raced
-from dibs.store.vault.repository import Repository, Unreachable
+from dibs.store.vault.git import GitFailed
+from dibs.store.vault.repository import Refused, Rejected, Repository, Unreachable
 from tests.vault.clones import files, git, make_clone, make_hub, move, on_hub, opened, put
 
 if TYPE_CHECKING:
@@ -183,10 +184,30 @@ def test_what_is_ignored_stays_here_and_a_task_never_is(two: Two) -> None:
     put(two.a, "Needs_Action/z.md", "t")
     two.sync_a.sync()
     there = on_hub(two.folder)
-    assert {"docs/deep/in.txt", ":(top)odd.txt", "Needs_Action/z.md", ".gitignore"} <= there.keys()
+    assert {"docs/deep/in.txt", ":(top)odd.txt", "Needs_Action/z.md"} <= there.keys()
     assert not {"secret.txt", "build/deep/out.txt"} & there.keys()
     two.sync_b.sync()
     assert files(two.b) == there
+
+
+def test_what_was_ignored_stays_here_whatever_the_remote_says_about_it(two: Two) -> None:
+    put(two.a, ".gitignore", "secret*\n")
+    put(two.a, "secret.txt", "s")
+    git(two.a, "add", ".gitignore")
+    git(two.a, "commit", "--quiet", "-m", "mine alone")
+    two.sync_a.sync()
+    git(two.b, "pull", "--quiet", "--no-rebase")
+    git(two.b, "rm", "--quiet", ".gitignore")
+    git(two.b, "commit", "--quiet", "-m", "tidy")
+    git(two.b, "push", "--quiet")
+    for _ in range(2):
+        two.sync_a.sync()
+        put(two.a, "secret-too.txt", "s")
+    move(two.a, "Needs_Action/x.md", "In_Progress/alice/x.md")
+    two.sync_a.confirm()
+    there = on_hub(two.folder)
+    assert "In_Progress/alice/x.md" in there
+    assert not {".gitignore", "secret.txt", "secret-too.txt"} & there.keys()
 
 
 def test_a_hidden_file_is_left_to_its_owners_git(two: Two) -> None:
@@ -357,13 +378,39 @@ def test_a_hub_that_is_gone_and_comes_back(two: Two) -> None:
     assert on_hub(two.folder)["note.md"] == "meanwhile\n"
 
 
-def test_a_remote_that_refuses_for_good_is_named(two: Two) -> None:
+def test_a_remote_that_refuses_for_good_is_named_at_once(two: Two) -> None:
     hook = two.folder / "hub.git" / "hooks" / "pre-receive"
-    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.write_text(f"#!/bin/sh\necho asked >> {two.folder}/asked\necho not today >&2\nexit 1\n")
     hook.chmod(0o755)
     put(two.a, "note.md", "no\n")
-    with pytest.raises(StoreUnavailable, match="hook declined"):
-        two.sync_a.sync()
+    ways: list[Callable[[], object]] = [two.sync_a.sync, two.sync_a.confirm]
+    for number, push in enumerate(ways, 1):
+        with pytest.raises(StoreUnavailable, match=r"does not take what is pushed.*hook declined.*not today"):
+            push()
+        assert (two.folder / "asked").read_text() == "asked\n" * number
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("[rejected] (fetch first)", Rejected),
+        ("[rejected] (stale info)", Rejected),
+        ("[remote rejected] (cannot lock ref 'refs/heads/main': is at 1 but expected 2)", Rejected),
+        ("[remote rejected] (failed to update ref)", Rejected),
+        ("[remote rejected] (incorrect old value provided)", Rejected),
+        ("[remote rejected] (protected branch hook declined)", Refused),
+        ("[remote rejected] (shallow update not allowed)", Refused),
+    ],
+)
+def test_who_was_overtaken_and_who_is_not_wanted(
+    two: Two, monkeypatch: pytest.MonkeyPatch, words: str, kind: type[Exception]
+) -> None:
+    def run(*words_: str, **_: object) -> bytes:
+        raise GitFailed("push", 1, "error: failed to push", f"To hub\n!\ta:refs/heads/main\t{words}\nDone\n".encode())
+
+    monkeypatch.setattr(two.sync_a._repository.git, "run", run)
+    with pytest.raises(kind):
+        two.sync_a._repository.push("a", None)
 
 
 def test_a_push_that_never_ends_is_ended(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -415,9 +462,13 @@ def test_an_index_that_somebody_holds_follows_later(two: Two, monkeypatch: pytes
 
 
 def test_a_lock_that_a_killed_dibs_left_is_taken_away(two: Two) -> None:
-    (two.a / ".git" / "index.lock").write_bytes(b"dibs\n")
+    """Between the index, which goes first, and the branch."""
     move(two.b, "Needs_Action/x.md", "In_Progress/bob/x.md")
     two.sync_b.confirm()
+    before = git(two.a, "rev-parse", "HEAD").strip()
+    two.sync_a.sync()
+    git(two.a, "update-ref", "HEAD", before)
+    (two.a / ".git" / "index.lock").write_bytes(b"dibs\n")
     opened(two.a).sync()
     assert not (two.a / ".git" / "index.lock").exists()
     assert two.clean()
@@ -463,11 +514,7 @@ def _switched_off(clone: Path) -> None:
     git(clone, "config", "dibs.sync", "no")
 
 
-def _detached(clone: Path) -> None:
-    git(clone, "checkout", "--quiet", "--detach")
-
-
-@pytest.mark.parametrize("change", [_no_upstream, _switched_off, _detached])
+@pytest.mark.parametrize("change", [_no_upstream, _switched_off])
 def test_a_clone_that_follows_nobody_has_none(two: Two, change: Callable[[Path], None]) -> None:
     change(two.a)
     assert syncing.find(str(two.a)) is None

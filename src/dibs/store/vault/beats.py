@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import time
 
-from dibs import jsontext
+from dibs import check, jsontext
+from dibs.errors import Invalid
 from dibs.store.vault.disk import Raced, Unfit
 from dibs.store.vault.places import SESSIONS, why_unfit
 from dibs.value import Value
@@ -31,6 +32,8 @@ GAP_TTLS_MAX = 1 / 3
 ELSEWHERE = "elsewhere"
 #: When a claim of such a session expires, as far as the index is concerned: 9999-12-31.
 NEVER = 253_402_214_400_000
+#: What is larger was made up: it is a time in milliseconds.
+COUNTER_MAX = NEVER
 
 
 class Holder(Value):
@@ -66,8 +69,8 @@ def counter(files: Files, session: str) -> int | None:
     text = _text(files, _path(session))
     try:
         found = jsontext.loads((text or b"").decode())
-        return int(found["counter"])
-    except (ValueError, TypeError, KeyError):
+        return check.whole(found["counter"], "counter", low=0, high=COUNTER_MAX)
+    except (ValueError, TypeError, LookupError, RecursionError, Invalid):
         return None
 
 
@@ -120,5 +123,5 @@ def _put(files: Files, path: str, text: bytes | None) -> None:
 def _text(files: Files, path: str) -> bytes | None:
     try:
         return files.read(path)[0]
-    except (FileNotFoundError, Unfit):
-        return None
+    except (OSError, Unfit, Raced):
+        return None  # also one that never holds still

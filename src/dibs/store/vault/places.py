@@ -1,14 +1,17 @@
 """Which paths of a repository may become files of a vault, and which name a task.
 
 A pulled tree is anybody's: links, submodules, `..`, `.git` in any spelling, names that are one name on another file
-system. And what has a hidden name is often read by programs as what they are to do (plugins, settings, attributes). All
-this is left in the tree as it is, and is neither written to disk nor taken from there: that is for its owner's git.
+system. And what has a hidden name is often read by programs as what they are to do (plugins, settings, attributes, and
+what to ignore: without that, the next push would take along what its owner keeps to themselves); and so do we read our
+own settings. All this is left in the tree as it is, and is neither written to disk nor taken from there: that is for
+its owner's git.
 """
 
 from __future__ import annotations
 
 import unicodedata
 
+from dibs.config import FILE_NAME as SETTINGS
 from dibs.store.vault.beneath import unfit_name
 from dibs.store.vault.folders import APPROVED, ARCHIVE, FOLDERS, HELD
 
@@ -16,9 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: The hidden names that we do read and write.
+#: The hidden name that we do read and write.
 SESSIONS = ".dibs-sessions"
-IGNORES = ".gitignore"
 FILE_MODES = ("100644", "100755", "100664")
 PATH_BYTES_MAX = 1024
 DEPTH_MAX = 32
@@ -39,15 +41,16 @@ def why_unfit(path: str, mode: str) -> str | None:
     parts = path.split("/")
     if parts[0] == SESSIONS and len(parts) == 2:
         del parts[0]
-    elif parts[-1] == IGNORES:
-        del parts[-1]
     return next((why for part in parts if (why := _why_unfit(part)) is not None), None)
 
 
 def _why_unfit(name: str) -> str | None:
     if "\\" in name or not name.isprintable():
         return "a name with control characters, or one that is not UTF-8"
-    if folded(name).startswith("git~"):
+    alike = folded(name)
+    if alike == SETTINGS:
+        return "a file of settings for dibs"
+    if alike.startswith("git~"):
         return "a name that stands for git's own folder elsewhere"
     why = unfit_name(name)
     return None if why is None else f"a name that {why}"

@@ -35,8 +35,16 @@ LOOSE_MAX = 6700
 PLAIN = "100644"
 
 
+#: What a remote says when somebody else's push came in between.
+_OVERTAKEN = ("cannot lock ref", "failed to lock", "failed to update ref", "incorrect old value", "already exists")
+
+
 class Rejected(Exception):
-    """The remote has moved on, or does not want this commit; it does not have it."""
+    """The remote has moved on, and does not have this commit."""
+
+
+class Refused(Exception):
+    """The remote does not want this commit, and would not want another one: a hook of its, a protected branch."""
 
 
 class Unreachable(Exception):
@@ -278,10 +286,12 @@ class Repository:
         try:
             self.git.run("push", *words, "--", self._remote, f"{commit}:{self._ref}", seconds=REMOTE_SECONDS)
         except GitFailed as failed:
-            reason = _why_rejected(failed.output)
-            if reason is not None and failed.code is not None:
-                raise Rejected(reason) from failed
-            raise Unreachable(failed.said) from failed
+            line = _verdict(failed.output) if failed.code is not None else None
+            if line is None:
+                raise Unreachable(failed.said) from failed
+            if "[rejected]" in line or any(words in line for words in _OVERTAKEN):
+                raise Rejected(line) from failed
+            raise Refused("; ".join([line, *_of_the_remote(failed.said)])) from failed
 
     def _who(self) -> str:
         if self._ident is None:
@@ -296,8 +306,24 @@ class Elsewhere(Exception):
     """The person has another branch, or none, checked out."""
 
 
+class Astray(Repository):
+    """One that has a remote to ask, and no branch checked out that could be sent there: in a rebase, say."""
+
+    def __init__(self, git: Git, git_dir: str, algorithm: str) -> None:
+        super().__init__(git, git_dir, "", "", "", algorithm)
+
+    def refs(self) -> Refs:
+        raise Elsewhere
+
+    def fetch(self) -> None:
+        raise Elsewhere
+
+
 def find(root: str) -> Repository | None:
-    """The repository whose work tree is exactly this folder, if its branch has a remote that is to be asked."""
+    """The repository whose work tree is exactly this folder, if its branch has a remote that is to be asked.
+
+    With no branch checked out it is `Astray`, if one of its branches has a remote.
+    """
     if not os.path.lexists(os.path.join(root, ".git")):
         return None
     git = Git(root)
@@ -309,19 +335,23 @@ def find(root: str) -> Repository | None:
             return None
         git.settle(git_dir)
         settings = _settings(git)
-        head = git.text("symbolic-ref", "--quiet", "HEAD")
+        head = git.text("symbolic-ref", "HEAD") if git.agrees("symbolic-ref", "--quiet", "HEAD") else None
     except FileNotFoundError as error:
         raise StoreUnusable("this vault is a git repository, and there is no git: install it", path=root) from error
     except GitFailed as failed:
-        if failed.word == "symbolic-ref" and failed.code == 1:
-            return None
         raise StoreUnusable(f"this vault's git repository cannot be used: {failed.said}", path=root) from failed
+    followed = {} if settings.get("dibs.sync") == "false" else _followed(settings)
+    if head is None:
+        return Astray(git, git_dir, algorithm) if followed else None
     branch = head.removeprefix("refs/heads/")
-    remote, ref = settings.get(f"branch.{branch}.remote"), settings.get(f"branch.{branch}.merge")
-    if remote in (None, ".") or ref is None or settings.get("dibs.sync", "true") == "false":
-        return None
-    assert remote is not None
-    return Repository(git, git_dir, branch, remote, ref, algorithm)
+    return Repository(git, git_dir, branch, *followed[branch], algorithm) if branch in followed else None
+
+
+def _followed(settings: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """The remote, and the ref there, that each branch follows which follows one."""
+    branches = [name.removeprefix("branch.").removesuffix(".merge") for name in settings if name.endswith(".merge")]
+    remotes = {branch: settings.get(f"branch.{branch}.remote", ".") for branch in branches}
+    return {branch: (at, settings[f"branch.{branch}.merge"]) for branch, at in remotes.items() if at != "."}
 
 
 def _settings(git: Git) -> dict[str, str]:
@@ -359,8 +389,14 @@ def _quoted(path: str) -> str:
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _why_rejected(answer: bytes) -> str | None:
+def _verdict(answer: bytes) -> str | None:
+    """What became of the one ref that was pushed, if the remote said no."""
     for line in answer.decode(errors="replace").splitlines():
         if line.startswith("!") and ("[rejected]" in line or "[remote rejected]" in line):
-            return line.split("\t")[-1]
+            return "".join(letter for letter in line.split("\t")[-1] if letter.isprintable())
     return None
+
+
+def _of_the_remote(said: str) -> list[str]:
+    """Its own words, among those of the git here."""
+    return [part.removeprefix("remote: ").strip() for part in said.split("; ") if part.startswith("remote: ")]

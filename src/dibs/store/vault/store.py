@@ -20,7 +20,7 @@ from dibs.store.vault import beats, catalog, taskfile
 from dibs.store.vault.adopting import Adopting
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
 from dibs.store.vault.displaced import FOLDER as LATE
-from dibs.store.vault.folders import AT_FIRST, FOLDERS
+from dibs.store.vault.folders import ARCHIVE, AT_FIRST, FOLDERS
 from dibs.store.vault.planned import Planned
 from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
@@ -185,6 +185,7 @@ class VaultStore(SqliteStore):
 
     def _transact(self, connection: apsw.Connection, pieces: list[Piece]) -> None:
         self._passed_over = set()
+        self._look_for_a_branch()
         for _ in range(RACES_MAX):
             try:
                 if self.arbiter is not None:
@@ -242,6 +243,8 @@ class VaultStore(SqliteStore):
             raise StoreUnavailable(f"{self.root} has no folder {FOLDERS['ready']} any more", path=self.root)
         if _differs(t, seen):
             known = _known(t)
+            if not known:
+                t.run("raise_floor", {"name": "token_floor", "value": self._archived_token()})
             if bring_in_copies(self._disk, seen, catalog.left(t)):
                 raise Raced("a save came to where a file lay before")
             self._steps, self._stale = Adopting(t, self._disk, seen, known, unfit).adopt(), t.stale
@@ -249,6 +252,19 @@ class VaultStore(SqliteStore):
             self._write_down(connection)
             self._bell.ring()
         self._settle(connection)
+
+    def _archived_token(self) -> int:
+        """The highest token of what was pruned: an index that is made anew must not give it again."""
+        archive = Disk(self.root, folders=(ARCHIVE,))
+        highest = 0
+        for path in archive.glance()[0]:
+            try:
+                facts = taskfile.read(archive.read(path)[0].decode(), path.rpartition("/")[2]).facts
+            except (OSError, UnicodeDecodeError, Raced, Unfit, taskfile.Unreadable):
+                continue
+            highest = max(highest, 0 if facts is None else facts.token)
+        archive.close()
+        return highest
 
     def _settle(self, connection: apsw.Connection) -> None:
         """All files are as the index knows them."""
@@ -356,6 +372,12 @@ class VaultStore(SqliteStore):
             self._is_clone = self._arbiter is not None
         return self._arbiter
 
+    def _look_for_a_branch(self) -> None:
+        """A person may have checked one out since: a rebase is over."""
+        if self._arbiter is not None and self._arbiter.is_astray:
+            self._arbiter.close()
+            self._arbiter = None
+
     def sync(self, *, expire: bool = False) -> Synced:
         """Bring what other clones did here, and what was done here to them.
 
@@ -371,6 +393,7 @@ class VaultStore(SqliteStore):
         return synced if not expire else synced.replace(expired=self._end_what_is_silent())
 
     def _synced(self, connection: apsw.Connection) -> Synced:
+        self._look_for_a_branch()
         arbiter = self.arbiter
         assert arbiter is not None
         try:

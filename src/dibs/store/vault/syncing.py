@@ -21,7 +21,7 @@ from dibs.store.vault.git import GitFailed
 from dibs.store.vault.gitindex import GitIndex
 from dibs.store.vault.merging import merge
 from dibs.store.vault.places import task_name
-from dibs.store.vault.repository import PENDING_MAX, Elsewhere, Rejected, Unreachable
+from dibs.store.vault.repository import PENDING_MAX, Astray, Elsewhere, Refused, Rejected, Unreachable
 from dibs.store.vault.worktree import WorkTree
 from dibs.value import Value
 
@@ -71,6 +71,11 @@ class Sync:
 
     def close(self) -> None:
         self.files.close()
+
+    @property
+    def is_astray(self) -> bool:
+        """Whether nothing can be asked until it is found anew."""
+        return isinstance(self._repository, Astray)
 
     def prepare(self) -> Synced | None:
         """Before something is decided: bring the remote's changes, if it is known that there are some."""
@@ -159,9 +164,12 @@ class Sync:
             self._require_rest()
             return _tried(work)
         except Elsewhere as error:
+            branch = self._repository.branch
+            what = f"not on the branch {branch} any more: open it anew" if branch else "on no branch: check one out"
+            raise StoreUnavailable(f"this vault's repository is {what}", retry_after_seconds=1) from error
+        except Refused as error:
             raise StoreUnavailable(
-                f"this vault's repository is not on the branch {self._repository.branch} any more: open it anew",
-                retry_after_seconds=1,
+                f"the vault's git remote does not take what is pushed: {error}", retry_after_seconds=5
             ) from error
         except Unreachable as error:
             raise StoreUnavailable(f"the vault's git remote is away: {error}", retry_after_seconds=5) from error
