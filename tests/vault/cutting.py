@@ -51,6 +51,11 @@ def main(program: str, faults: int, hub: str) -> int:
             if not data:
                 break
             if fault == "lost" and asked > 100:
+                if program == "upload-pack":
+                    # There is more to be said before it is done, and both would wait for the other.
+                    server.send_signal(signal.SIGKILL)
+                    server.wait()
+                    return 1
                 continue
             told += len(data)
             os.write(1, data)

@@ -49,6 +49,14 @@ class Pair:
     def sound(self) -> bool:
         return not [finding for board in (self.a, self.b) for finding in examine(board)]
 
+    def forget(self) -> None:
+        """Take the index away, as a person may."""
+        self.a.close()
+        for name in os.listdir(self.here / ".dibs"):
+            if name.startswith("vault.db"):
+                os.unlink(self.here / ".dibs" / name)
+        self.a = self.open(self.here)
+
     def away(self) -> None:
         os.rename(self.folder / "hub.git", self.folder / "away.git")
 
@@ -229,15 +237,34 @@ def test_a_new_index_knows_the_claims_of_all(pair: Pair) -> None:
     pair.a.claim("x", session=pair.alice)
     pair.b.claim("y", session=pair.bob)
     pair.a.sync()
-    pair.a.close()
-    for name in os.listdir(pair.here / ".dibs"):
-        if name.startswith("vault.db"):
-            os.unlink(pair.here / ".dibs" / name)
-    pair.a = pair.open(pair.here)
+    pair.forget()
     pair.a.sync()
     held = {one.item.id: one.claim.agent for one in pair.a.who() if one.claim is not None}
     assert held == {"x": "alice", "y": "bob"}
     assert pair.sound()
+
+
+def test_a_session_that_speaks_here_is_here_whatever_a_new_index_took_it_for(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = clock_of(monkeypatch)
+    pair.a.claim("x", session=pair.alice, ttl_seconds=60)
+    pair.b.claim("y", session=pair.bob, ttl_seconds=60)
+    pair.a.sync()
+    shown = on_hub(pair.folder)[f".dibs-sessions/{pair.alice}.json"]
+    pair.forget()
+    pair.a.sync(expire=True)
+    wall = pair.a.store._clock()  # type: ignore[attr-defined]
+    ended: list[str] = []
+    for number in range(1, 7):
+        monkeypatch.setattr(pair.a.store, "_clock", lambda at=wall + 30_000 * number: at)
+        assert [one.item for one in pair.a.heartbeat(session=pair.alice).renewed] == ["x"]
+        now[0] += 30
+        ended += pair.a.sync(expire=True).expired
+    assert ended == ["y"], "bob's machine has no loop"
+    assert on_hub(pair.folder)[f".dibs-sessions/{pair.alice}.json"] != shown
+    monkeypatch.setattr(pair.a.store, "_clock", lambda: wall + 30_000 * 6 + 61_000)
+    assert pair.a.sweep().expired == ("x",), "and like any claim here it expires by the clock"
 
 
 def test_a_clone_that_is_switched_off_is_a_vault_like_any_other(pair: Pair) -> None:

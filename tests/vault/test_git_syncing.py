@@ -279,6 +279,27 @@ def test_the_same_files_edited_while_they_are_brought(two: Two, monkeypatch: pyt
     assert files(two.b)["Needs_Action/x.md"] == BODY.replace("first", "FIRST").replace("third", "THIRD")
 
 
+def test_more_than_fits_into_memory_at_once_is_brought_in_parts(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dibs.store.vault.git.OUTPUT_MAX", 100_000)
+    monkeypatch.setattr("dibs.store.vault.applying.BATCH_BYTES_MAX", 50_000)
+    for number in range(12):
+        put(two.a, f"pictures/{number}.txt", f"{number}" * 20_000)
+    put(two.a, "pictures/large.txt", "l" * 70_000)
+    put(two.a, "pictures/again.txt", "1" * 20_000)
+    two.sync_a.sync()
+    two.sync_b.sync()
+    assert files(two.b) == files(two.a)
+    assert two.clean()
+
+
+def test_an_answer_without_end_is_told_for_what_it_is(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dibs.store.vault.git.OUTPUT_MAX", 1000)
+    put(two.a, "large.txt", "x" * 10_000_000)
+    git(two.a, "add", "large.txt")
+    with pytest.raises(GitFailed, match="too much output"):
+        two.sync_a._repository.git.run("cat-file", "blob", ":large.txt")
+
+
 # The remote is away, or its answer gets lost
 
 

@@ -19,7 +19,7 @@ from dibs.store.vault.repository import BLOB_BYTES_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from dibs.store.vault.files import Files
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Of texts that are compared with each other, whatever the file is called.
 ANY_NAME = "any.md"
+#: Of what the remote changed, no more than this is in memory at once; one file may be as large as any.
+BATCH_BYTES_MAX = 4 * BLOB_BYTES_MAX
 
 
 class Applying:
@@ -51,10 +53,12 @@ class Applying:
             self._settle(clash, tree, kept)
         todo = [*self._without_twins(changes(local, tree), local, tree)]
         sizes = self._repository.sizes(change.now for change in todo if change.now is not None)
-        fit = [blob for blob, size in sizes.items() if size <= BLOB_BYTES_MAX]
-        self._texts.update(self._repository.texts(blob for blob in fit if blob not in self._texts))
-        for change in todo:
-            self._make(change)
+        fit = {blob: size for blob, size in sizes.items() if size <= BLOB_BYTES_MAX and blob not in self._texts}
+        mended = self._texts
+        for some in _in_batches(todo, fit):
+            self._texts = mended | self._repository.texts(change.now for change in some if change.now in fit)
+            for change in some:
+                self._make(change)
         self._files.sync()
 
     # One change
@@ -176,6 +180,20 @@ class Applying:
                 return self._repository.git.run("merge-file", "-p", "--quiet", "--", *paths)
             except GitFailed:
                 return None
+
+
+def _in_batches(todo: Todo, sizes: dict[str, int]) -> Iterator[Todo]:
+    """In their order, so many at a time that their texts are no more than this machine can hold."""
+    batch: Todo = []
+    total = 0
+    for change in todo:
+        size = sizes.get(change.now or "", 0)
+        if batch and total + size > BATCH_BYTES_MAX:
+            yield batch
+            batch, total = [], 0
+        batch.append(change)
+        total += size
+    yield batch
 
 
 def put_together(base: bytes, local: bytes, remote: bytes) -> bytes | None:

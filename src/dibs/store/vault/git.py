@@ -124,7 +124,8 @@ class Git:
                 pipe.close()
         said = _readable(talk.said)
         if not over:
-            raise GitFailed(words[0], None, said or f"no answer within {seconds:g}s", bytes(talk.output))
+            why = "too much output" if len(talk.output) > OUTPUT_MAX else f"no answer within {seconds:g}s"
+            raise GitFailed(words[0], None, f"{why}; {said}" if said else why, bytes(talk.output))
         if process.returncode:
             raise GitFailed(words[0], process.returncode, said, bytes(talk.output))
         return bytes(talk.output)

@@ -104,5 +104,13 @@ WHERE json_extract(sessions.meta, '$.elsewhere') = 1
 -- name: expire_elsewhere
 UPDATE claims SET expires_at = :now WHERE item = :item AND token = :token AND session = :session
 
--- name: see_session
-UPDATE sessions SET seen_at = :now WHERE id = :session
+-- name: session_is_here
+UPDATE sessions SET meta = json_remove(meta, '$.elsewhere'), seen_at = :now
+WHERE id = :session AND json_extract(meta, '$.elsewhere') = 1
+
+-- name: claims_are_here
+-- Of a session that was taken to be elsewhere: they expire like any other from now on.
+UPDATE claims SET deadline_at = :now + timeout_ms,
+                  expires_at = :now + min(CAST(round(ttl_seconds * 1000) AS INTEGER), timeout_ms)
+FROM (SELECT id, CAST(round(timeout_seconds * 1000) AS INTEGER) AS timeout_ms FROM items) AS timed
+WHERE session = :session AND deadline_at = :never AND timed.id = claims.item

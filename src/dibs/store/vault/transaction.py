@@ -6,6 +6,7 @@ import os
 
 from dibs.store.sqlite.transaction import SqliteTransaction
 from dibs.store.tables.queries import Statements
+from dibs.store.vault.beats import NEVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ class VaultTransaction(SqliteTransaction):
     def take(self, step: Step) -> None:
         super().take(step)
         self.steps.append(step)
+
+    def see(self, session: str) -> None:
+        """Whoever speaks here is here: an index that was made anew took every session for one elsewhere."""
+        super().see(session)
+        self.files("session_is_here", session=session, now=self.now)
+        self.files("claims_are_here", session=session, now=self.now, never=NEVER)
 
     def files(self, statement: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
         """A statement about the files."""
