@@ -85,7 +85,7 @@ class Sync:
         begun = self._index.begun_for_long()
         if begun is not None:
             raise StoreUnavailable(
-                f"in this vault's repository something is begun ({begun}): end it, say with git merge --abort",
+                f"in this vault's repository a {begun} is begun: end it, say with git {begun} --abort",
                 retry_after_seconds=1,
             )
 
