@@ -276,6 +276,18 @@ def test_a_clone_that_is_switched_off_is_a_vault_like_any_other(pair: Pair) -> N
         board.sync()
 
 
+def test_a_branch_that_comes_to_follow_a_remote_is_noticed_by_who_was_there(pair: Pair) -> None:
+    git(pair.here, "config", "--unset", "branch.main.remote")
+    board = pair.open(pair.here)
+    board.edit("y", title="here alone")
+    with pytest.raises(Invalid, match="git remote"):
+        board.sync()
+    git(pair.here, "config", "branch.main.remote", "origin")
+    pair.b.claim("x", session=pair.bob)
+    with pytest.raises(ItemAlreadyClaimed):
+        board.claim("x", session=pair.alice)
+
+
 def _detach(clone: Path) -> None:
     git(clone, "checkout", "--quiet", "--detach")
 

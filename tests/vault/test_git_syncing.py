@@ -210,6 +210,31 @@ def test_what_was_ignored_stays_here_whatever_the_remote_says_about_it(two: Two)
     assert not {".gitignore", "secret.txt", "secret-too.txt"} & there.keys()
 
 
+def test_a_private_file_stays_so_when_the_remote_has_one_of_its_name(two: Two) -> None:
+    put(two.a, ".git/info/exclude", "secret*\nbuild/\n")
+    put(two.a, "secret.txt", "mine")
+    put(two.a, "build/out.txt", "mine")
+    for text in ("theirs", "theirs, changed"):
+        put(two.b, "secret.txt", text)
+        put(two.b, "build/out.txt", text)
+        two.sync_b.sync()
+        assert len(two.sync_a.sync().findings) == 2
+    for sync in (two.sync_a, opened(two.a)):
+        put(two.a, "note.md", f"{sync}")
+        sync.sync()
+    move(two.a, "Needs_Action/x.md", "In_Progress/alice/x.md")
+    two.sync_a.confirm()
+    there = on_hub(two.folder)
+    assert "In_Progress/alice/x.md" in there
+    assert there["secret.txt"] == there["build/out.txt"] == "theirs, changed"
+    assert files(two.a)["secret.txt"] == files(two.a)["build/out.txt"] == "mine"
+    (two.b / "secret.txt").unlink()
+    two.sync_b.sync()
+    two.sync_a.sync()
+    assert "secret.txt" not in on_hub(two.folder)
+    assert files(two.a)["secret.txt"] == "mine"
+
+
 def test_a_hidden_file_is_left_to_its_owners_git(two: Two) -> None:
     put(two.a, ".obsidian/app.json", "{}")
     git(two.a, "add", "-A")

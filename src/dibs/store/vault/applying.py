@@ -73,7 +73,7 @@ class Applying:
         except Unfit as unfit:
             self._skip(change, str(unfit))
         except FileExistsError:
-            if to is None or self._files.stamp(to) is not None:
+            if to is None or (self._files.stamp(to) is not None and not self._worktree.is_private(to)):
                 raise
             self._skip(change, "not to be written: something else is in its place")
 

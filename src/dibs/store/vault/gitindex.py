@@ -19,8 +19,14 @@ from dibs.store.vault.git import Git, GitFailed
 WAIT_SECONDS = 3.0
 _LOOK_SECONDS = 0.02
 _MARK = b"dibs\n"
-#: What lies in a repository in which something was begun that only the person can end.
-_BEGUN = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
+#: What lies in a repository in which something was begun that only the person can end, and what it was.
+_BEGUN = {
+    "MERGE_HEAD": "merge",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+}
 
 
 class GitIndex:
@@ -31,7 +37,7 @@ class GitIndex:
 
     def begun(self) -> str | None:
         """What stands open in this repository."""
-        return next((name for name in _BEGUN if os.path.lexists(os.path.join(self._git_dir, name))), None)
+        return next((what for name, what in _BEGUN.items() if os.path.lexists(os.path.join(self._git_dir, name))), None)
 
     def begun_for_long(self) -> str | None:
         """The same, after a moment in which a program may end it."""

@@ -87,7 +87,8 @@ class VaultStore(SqliteStore):
         self._doubtful: set[str] | None = None
         self._eyes: Eyes | None = None
         self._watchful = not lean
-        self._is_clone = os.path.lexists(os.path.join(self.root, ".git"))
+        self._git_mark = _git_mark(self.root)
+        self._is_clone = self._git_mark[0] is not None
         self._arbiter: Sync | None = None
         self._patience = beats.Patience()
         #: See `Writing.visited`.
@@ -373,10 +374,14 @@ class VaultStore(SqliteStore):
         return self._arbiter
 
     def _look_for_a_branch(self) -> None:
-        """A person may have checked one out since: a rebase is over."""
+        """A person may have checked one out since (a rebase is over), or have had it follow a remote's."""
         if self._arbiter is not None and self._arbiter.is_astray:
             self._arbiter.close()
             self._arbiter = None
+        if self._arbiter is None:
+            mark = _git_mark(self.root)
+            self._is_clone |= mark != self._git_mark and mark[0] is not None
+            self._git_mark = mark
 
     def sync(self, *, expire: bool = False) -> Synced:
         """Bring what other clones did here, and what was done here to them.
@@ -384,6 +389,7 @@ class VaultStore(SqliteStore):
         With `expire`, by a process that does so again and again: claims of sessions elsewhere that have been silent
         for too long are ended.
         """
+        self._look_for_a_branch()
         if self.arbiter is None:
             raise Invalid(
                 "this vault has no git remote: it is no clone whose branch follows one, or dibs.sync is off",
@@ -393,7 +399,6 @@ class VaultStore(SqliteStore):
         return synced if not expire else synced.replace(expired=self._end_what_is_silent())
 
     def _synced(self, connection: apsw.Connection) -> Synced:
-        self._look_for_a_branch()
         arbiter = self.arbiter
         assert arbiter is not None
         try:
@@ -510,6 +515,21 @@ class VaultWatch(Watch):
     def close(self) -> None:
         self._bell.close()
         self._eyes.close()
+
+
+def _git_mark(root: str) -> tuple[tuple[int, int] | None, ...]:
+    """What changes when another branch is checked out, or a branch is to follow another; the first: if there is git."""
+    head, config = (_stamp(os.path.join(root, ".git", name)) for name in ("HEAD", "config"))
+    # As a folder it is touched by every commit.
+    return (0, 0) if os.path.lexists(os.path.join(root, ".git")) else None, head, config
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _is_at(known: os.stat_result, path: str) -> bool:

@@ -85,7 +85,7 @@ class Sync:
         begun = self._index.begun_for_long()
         if begun is not None:
             raise StoreUnavailable(
-                f"in this vault's repository something is begun ({begun}): end it, say with git merge --abort",
+                f"in this vault's repository a {begun} is begun: end it, say with git {begun} --abort",
                 retry_after_seconds=1,
             )
 
@@ -188,7 +188,7 @@ class Sync:
         repository, refs = self._repository, self._repository.refs()
         if refs.hub is None or refs.hub == refs.base:
             # What is pending may still arrive, as long as the remote has not moved on.
-            self._follow(refs, refs.base, frozenset(), "")
+            self._follow(refs, refs.base, frozenset(repository.skipped()), "")
             return Synced(commit=refs.base)
         theirs = repository.listing(refs.hub)
         bases = [repository.listing(commit) for commit in self._bases(refs)]
@@ -332,10 +332,13 @@ class Sync:
         repository = self._repository
         mine = repository.listing(refs.head)
         ahead = refs.head is not None and (refs.base is None or repository.is_ancestor(refs.base, refs.head))
-        tracked = mine.files if ahead else {**base.files, **mine.files}
+        skipped = repository.skipped()
+        # A file of the person's alone does not become the remote's by lying where one of the remote's should be.
+        theirs = {path: blob for path, blob in base.files.items() if path not in skipped}
+        tracked = mine.files if ahead else {**theirs, **mine.files}
         sight = self._worktree.look(tracked)
         missing = (base.files.keys() | mine.files.keys()) - sight.tree.keys()
-        held = _covered(missing, sight.unfit, sight.tree) | (missing & self._repository.skipped())
+        held = _covered(missing, sight.unfit, sight.tree) | (missing & skipped)
         common = repository.merge_bases(refs.head, refs.base) if held else []
         began = repository.listing(common[0] if common else None).files
         tree = dict(sight.tree)

@@ -95,6 +95,10 @@ class WorkTree:
             raise Raced(path)
         return data
 
+    def is_private(self, path: str) -> bool:
+        """Whether what lies there is ignored: its owner's alone."""
+        return task_name(path) is None and bool(self._ignored([path]))
+
     def blob_of(self, data: bytes) -> str:
         return hashlib.new(self._algorithm, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
