@@ -46,6 +46,11 @@ LONG_ON_VAULT = {
     "test_of_sixty_four_processes_one_wins_each_of_two_hundred_rounds",
     "test_sixteen_processes_drain_two_thousand_items_each_once_and_fairly",
 }
+#: And on PostgreSQL, where sixty-four processes on two cores are a matter of the processes.
+LONG_ON_POSTGRES = {
+    "test_of_sixty_four_processes_one_wins_each_of_two_hundred_rounds",
+    "test_no_waiter_starves_in_a_thousand_hand_overs",
+}
 ALL_OVER_HTTP = sizes.FACTOR > 1 or os.environ.get("DIBS_TEST_HTTP") == "all"
 ALL_ON_VAULT = sizes.FACTOR > 1 or os.environ.get("DIBS_TEST_VAULT") == "all"
 
@@ -60,6 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _is_left_for_later(item: pytest.Item) -> bool:
     if item.path.stem == "test_vault":
         return not ALL_ON_VAULT and item.name in LONG_ON_VAULT
+    if item.path.stem == "test_postgres":
+        return sizes.FACTOR == 1 and item.name in LONG_ON_POSTGRES
     groups = OVER_HTTP.get(item.path.stem)
     group = item.nodeid.split("::")[1]
     return not ALL_OVER_HTTP and groups is not None and (group not in groups or item.name in LONG)

@@ -465,9 +465,9 @@ class VaultStore(SqliteStore):
     def _open(self, create: bool) -> apsw.Connection:
         connection = super()._open(create)
         if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_place'").fetchall():
-            connection.execute(STATEMENTS["make_place"])
             connection.execute(STATEMENTS["make_files"])
             connection.execute(STATEMENTS["make_left"])
+            connection.execute(STATEMENTS["make_place"])  # the last: who finds it finds the others, too
         if not self._is_of_here(connection):
             connection.close()
             self._forget_index()
