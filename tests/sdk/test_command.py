@@ -618,22 +618,23 @@ def test_a_worker_that_lets_go_ends_the_command_first(
 ) -> None:
     """And all of them at once: a store that is away would else be waited for once for each."""
     count = 3
-    pids, together = tmp_path / "pids", threading.Barrier(count)
-    for number in range(count):
-        board.add("t", id=f"x{number}")
+    together = threading.Barrier(count)
+    pids = [tmp_path / f"x{number}" for number in range(count)]
+    for file in pids:
+        board.add("t", id=file.name)
     released, left = board.release, list[list[int]]()
 
-    def release(*args: Any, **asked: Any) -> Any:
-        left.append(alive(written(pids)))
+    def release(item: str, **asked: Any) -> Any:
+        left.append(alive(written(tmp_path / item)))
         together.wait(SECONDS_MAX)
-        return released(*args, **asked)
+        return released(item, **asked)
 
     monkeypatch.setattr(board, "release", release)
-    command = Command(["sh", "-c", f"trap '' TERM; echo $$ >>{pids}; while :; do sleep 0.1; done"])
+    command = Command(["sh", "-c", f"trap '' TERM; echo $$ >>{tmp_path}/$DIBS_ITEM; while :; do sleep 0.1; done"])
     worker = Worker(board, "coder", drain_seconds=0, tell=(heard := Heard()))
     worker.handles(max_claims=count)(command)
     ran = Ran(worker)
-    until(lambda: len(written(pids)) == count)
+    until(lambda: all(written(file) for file in pids))
     assert ran.stop() == {"released": count}
     command.close()
     assert left == [[]] * count
