@@ -24,6 +24,7 @@ from dibs.store.vault.folders import ARCHIVE, AT_FIRST, FOLDERS
 from dibs.store.vault.planned import Planned
 from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
+from dibs.store.vault.watching import VaultWatch
 from dibs.store.vault.writing import SILENT, KeptBack, Writing
 
 TYPE_CHECKING = False
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 
 HIDDEN = ".dibs"
 INDEX = "vault.db"
-#: How soon a file that was moved by hand is noticed by who waits.
-LOOK_SECONDS = 0.5
 LATE_LOOK_SECONDS = 1.0
 #: How often one write is decided anew because somebody was faster at a file.
 RACES_MAX = 50
@@ -172,7 +171,7 @@ class VaultStore(SqliteStore):
         return tuple(found)
 
     def watch(self, *, session: str | None = None) -> Watch:
-        return VaultWatch(super().watch(session=session), self, self._disk.eyes(self._bell.path))
+        return VaultWatch(super().watch(session=session), self.look, self._disk.eyes(self._bell.path))
 
     def close(self) -> None:
         super().close()
@@ -458,6 +457,7 @@ class VaultStore(SqliteStore):
             self._connection.close(True)
             self._lock.forget()
             self._bell.close()
+            _refuse_links(os.path.dirname(self.path))
             _hide(os.path.dirname(self.path))
             self._connection = self._open(create=True)
         return super()._connected()
@@ -488,33 +488,6 @@ class VaultStore(SqliteStore):
         for name in ("", "-wal", "-shm"):
             if os.path.exists(self.path + name):
                 os.unlink(self.path + name)
-
-
-class VaultWatch(Watch):
-    """Waits for the board's bell and for the files at once: nobody rings who moves one by hand."""
-
-    def __init__(self, bell: Watch, store: VaultStore, eyes: Eyes) -> None:
-        self._bell, self._store, self._eyes = bell, store, eyes
-        eyes.look()
-
-    def wait(self, timeout_seconds: float) -> bool:
-        end = time.monotonic() + timeout_seconds
-        while True:
-            left = end - time.monotonic()
-            self._eyes.wait(max(0, min(left, LOOK_SECONDS)))
-            if self._bell.wait(0):
-                self._eyes.look()
-                return True
-            if self._eyes.look() != set():
-                self._store.look()  # which rings, if there is anything new
-                if self._bell.wait(0):
-                    return True
-            if left <= 0:
-                return False
-
-    def close(self) -> None:
-        self._bell.close()
-        self._eyes.close()
 
 
 def _git_mark(root: str) -> tuple[tuple[int, int] | None, ...]:

@@ -1,0 +1,43 @@
+"""Waiting until something changes on a vault: on its board, or among its files."""
+
+from __future__ import annotations
+
+import time
+
+from dibs.store.contract import Watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.store.vault.eyes import Eyes
+
+#: How soon a file that was moved by hand is noticed where the kernel does not tell.
+LOOK_SECONDS = 0.5
+
+
+class VaultWatch(Watch):
+    """Waits for the board's bell and for the files at once: nobody rings who moves one by hand."""
+
+    def __init__(self, bell: Watch, look: Callable[[], None], eyes: Eyes) -> None:
+        self._bell, self._look, self._eyes = bell, look, eyes
+        eyes.look()
+
+    def wait(self, timeout_seconds: float) -> bool:
+        end = time.monotonic() + timeout_seconds
+        while True:
+            left = end - time.monotonic()
+            self._eyes.wait(max(0, min(left, LOOK_SECONDS)))
+            if self._bell.wait(0):
+                self._eyes.look()
+                return True
+            if self._eyes.look() != set():
+                self._look()  # which rings, if there is anything new
+                if self._bell.wait(0):
+                    return True
+            if left <= 0:
+                return False
+
+    def close(self) -> None:
+        self._bell.close()
+        self._eyes.close()
