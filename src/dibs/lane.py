@@ -78,6 +78,7 @@ class Lane:
         self._once = False
         self._lock = threading.Lock()
         self._stumbles, self._rests_until = 0, 0.0
+        self._thread: threading.Thread | None = None
         #: What was put off in a run that takes all there is once, and why; and what of it was handed out again.
         self._later: dict[str, str] = {}
         self._kept: list[ClaimHandle] = []
@@ -88,7 +89,12 @@ class Lane:
         asked = (self.worker.stopping, once, interval_seconds)
         self.is_open, self._once = True, once
         self._later, self._kept = {}, []
-        threading.Thread(target=self._open, args=asked, name=name, daemon=True).start()
+        self._thread = threading.Thread(target=self._open, args=asked, name=name, daemon=True)
+        self._thread.start()
+
+    def join(self, seconds: float) -> None:
+        if self._thread is not None:
+            self._thread.join(seconds)
 
     def leave(self) -> None:
         self._room.release()

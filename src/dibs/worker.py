@@ -51,6 +51,8 @@ __all__ = ["CannotBegin", "Draft", "Worker", "appending"]
 WAIT_SECONDS = 20.0
 #: All that is let go at the end has so long together: to end what was started for it, and to be given back.
 LET_GO_SECONDS = 2 * GRACE_SECONDS
+#: What a lane that waits for work gets, at the end, to hear that there will be none.
+LAST_ASKING_SECONDS = 1.0
 
 
 class Worker:
@@ -260,6 +262,10 @@ class Worker:
         if session is not None:
             with contextlib.suppress(StoreUnavailable):
                 session.end("the worker stopped")
+        # Whoever asks for work hears that its session is over. The board may be closed next, and its folder removed.
+        end = clock() + LAST_ASKING_SECONDS
+        for lane in self._lanes:
+            lane.join(max(0.0, end - clock()))
 
     def _take_signals(self) -> dict[int, Any]:
         """Stopped politely, a worker drains; asked a second time, it lets go at once."""

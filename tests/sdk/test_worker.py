@@ -515,6 +515,14 @@ class TestWaiting:
         assert other.session.id != view.session.id
         assert board.get("b").runs[0].session == other.session.id
 
+    def test_nobody_asks_any_more_when_it_has_stopped(self, board: Board) -> None:
+        worker = Worker(board, "coder", tell=(heard := Heard()))
+        worker.handles("patient")(lambda claim: None)
+        with running(worker):
+            board.add("do it", type="patient")
+            heard.until("done")
+        assert [one.name for one in threading.enumerate() if one.name == "dibs lane patient"] == []
+
     def test_what_no_waiting_helps_against_is_raised(self, board: Board) -> None:
         worker = Worker(board, "coder", tell=(heard := Heard()))
         worker.handles("no such\ntype")(lambda claim: None)

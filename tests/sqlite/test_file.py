@@ -41,6 +41,17 @@ def test_making_a_board_twice_keeps_what_is_on_it(tmp_path: Path) -> None:
     assert make(tmp_path / "board.db").get("x").item.title == "x"
 
 
+def test_a_closed_board_touches_no_file_again(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "board.db"), DEFAULTS, create=True)
+    store.close()
+    for path in tmp_path.iterdir():
+        path.unlink()
+    for ask in (store.watch, lambda: store.read(lambda t: None), lambda: store.write(lambda t: None)):
+        with pytest.raises(StoreUnavailable, match="was closed"):
+            ask()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_newer_board_is_refused_and_left_alone(tmp_path: Path) -> None:
     store = make(tmp_path / "board.db")
     store._connected().execute(f"PRAGMA user_version = {opening.SCHEMA_VERSION + 1}")

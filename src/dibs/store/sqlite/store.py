@@ -221,12 +221,14 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
 
     def watch(self, *, session: str | None = None) -> Watch:
         # One bell for all: whoever it does not concern looks in vain, which is cheap here.
-        connection = self._open(create=False)
-        return BellWatch(
-            self._bell.path,
-            data_version=lambda: int(connection.pragma("data_version")),
-            close=connection.close,
-        )
+        with _Turn(self):
+            self._connected()
+            connection = self._open(create=False)
+            return BellWatch(
+                self._bell.path,
+                data_version=lambda: int(connection.pragma("data_version")),
+                close=connection.close,
+            )
 
     def close(self) -> None:
         with _Turn(self):
