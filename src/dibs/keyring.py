@@ -54,12 +54,6 @@ def served_at(board_folder: str) -> str | None:
     return None if found is None else found.get("url")
 
 
-def folder_of(board_url: str) -> str | None:
-    """Where a board's file lies; None if it is no file."""
-    path = board_url.removeprefix("sqlite:")
-    return None if "://" in path else os.path.dirname(os.path.abspath(path))
-
-
 def _address(url: str) -> str:
     return url.rstrip("/").replace("//localhost:", "//127.0.0.1:")
 

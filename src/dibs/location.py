@@ -35,13 +35,29 @@ def home(folder: str) -> str:
     return os.path.join(*((common, "dibs") if common else (os.path.abspath(folder), ".dibs")), BOARD_FILE)
 
 
-def shown(url: str) -> str:
-    """The place of a board as it may be printed: an absolute path, or a URL without its password."""
+def anywhere(url: str) -> str:
+    """The same board, by words that name it from any folder."""
+    url = url.removeprefix("sqlite:")
     if "://" in url:
-        return without_password(url)
+        return url
     if url.startswith(VAULT):
         return VAULT + os.path.abspath(url.removeprefix(VAULT))
-    return os.path.abspath(url.removeprefix("sqlite:"))
+    return os.path.abspath(url)
+
+
+def folder(url: str) -> str | None:
+    """Where the file of a board lies, with all that belongs to it; None if it is no file."""
+    if "://" in url:
+        return None
+    place = anywhere(url)
+    if place.startswith(VAULT):
+        place = os.path.join(place.removeprefix(VAULT), VAULT_INDEX)
+    return os.path.dirname(place)
+
+
+def shown(url: str) -> str:
+    """The place of a board as it may be printed: an absolute path, or a URL without its password."""
+    return without_password(anywhere(url)) if "://" in url else anywhere(url)
 
 
 def without_password(text: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dibs import access, config, keyring
+from dibs import access, config, keyring, location
 from dibs.board import connect, make
 from dibs.cli.commands import COMMANDS
 from dibs.cli.parser import build
@@ -103,7 +103,7 @@ def leaves_a_key(unit: Mapping[str, str], folder: Path, monkeypatch: pytest.Monk
         monkeypatch.setenv(name, str(folder) + value)
     make(os.environ["DIBS_STORE"])
     with connect() as board:
-        left_key(board, "http://127.0.0.1:8377", keyring.folder_of(os.environ["DIBS_STORE"]))
+        left_key(board, "http://127.0.0.1:8377", location.folder(os.environ["DIBS_STORE"]))
     assert keyring.find("http://127.0.0.1:8377")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -94,10 +95,20 @@ def test_a_server_notices_dropped_files_within_a_second(
     vault: Dibs, ended: Keep, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with Serving(tmp_path_factory.mktemp("server"), store=f"vault:{vault.folder}") as serving:
+        assert serving.told["key_file"] == str(vault.folder / ".dibs" / "server-key.json"), "beside the index"
         far = Dibs(serving.folder, serving.environment | {"DIBS_STORE": serving.url, "VAULT": str(vault.folder)})
         command = 'test -f "$VAULT/In_Progress/cloud/$DIBS_ITEM.md"'
         worker = ended(far.start("work", "--agent", "cloud", "--json", "--", "sh", "-c", command))
         assert_noticed(vault, worker)
+
+
+def test_a_command_finds_the_vault_from_another_folder(vault: Dibs) -> None:
+    drop(vault, "x")
+    words = f"cd / && {sys.executable} -m dibs.cli.main progress x half"
+    outside = vault.folder.parent
+    near = f"vault:{vault.folder.name}"
+    vault.ok("work", "--store", near, "--agent", "cloud", "--once", "--", "sh", "-c", words, folder=outside)
+    assert "half" in (vault.folder / "Done/x.md").read_text()
 
 
 @pytest.mark.parametrize("to", ["In_Progress/local", "Parked", "Cancelled"])

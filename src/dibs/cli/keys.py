@@ -83,7 +83,7 @@ def key_link(cli: Cli) -> None:
 def _server_of(url: str) -> str:
     if url.startswith(("http://", "https://")):
         return url
-    folder = keyring.folder_of(url)
+    folder = location.folder(url)
     if folder is None:
         raise Invalid(
             f"{location.shown(url)} does not know where it is served; name the server with --url", field="url"

@@ -6,7 +6,6 @@ signed in by a link that is good once.
 
 from __future__ import annotations
 
-import os
 import sys
 
 from dibs import access, config, keyring, location
@@ -41,7 +40,7 @@ def serve_options(parser: Parser) -> None:
 
 def serve(cli: Cli) -> None:
     settings = asked_settings(cli)
-    url = _absolute(cli.args.store or default_url("."))
+    url = location.anywhere(cli.args.store or default_url("."))
     if url.startswith(("http://", "https://")):
         raise Invalid(f"{url} is a server already; serve the board itself", field="store")
     if settings.workers > 1 and "://" not in url:
@@ -88,7 +87,7 @@ def introduced(board: Board, url: str, where: Place, at: str, *, with_link: bool
     """Where the server is and, on this machine, a key for its user and a way in for a browser."""
     told: dict[str, str | None] = {"url": at, "store": location.shown(url), "key_file": None, "login": None}
     if where.is_local:
-        told["key_file"] = left_key(board, at, keyring.folder_of(url))
+        told["key_file"] = left_key(board, at, location.folder(url))
     if where.is_local and with_link:
         _, code = board.create_key(access.LOGIN, agent=config.user_name(), seconds=access.LOGIN_SECONDS)
         told["login"] = f"{at}/login?code={code}"
@@ -131,10 +130,3 @@ def ways_in(told: dict[str, str | None]) -> list[str]:
     if told["key_file"] is not None:
         return [*lines, "  in a browser:  dibs key link prints a link that is good once"]
     return [*lines, "  each caller needs a key: dibs key create --role agent --agent NAME"]
-
-
-def _absolute(url: str) -> str:
-    if url.startswith(location.VAULT):
-        return location.VAULT + os.path.abspath(url.removeprefix(location.VAULT))
-    path = url.removeprefix("sqlite:")
-    return url if "://" in path else os.path.abspath(path)

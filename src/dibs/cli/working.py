@@ -3,9 +3,7 @@ How the command is run, and what its exit code means, is told in `command` and `
 
 from __future__ import annotations
 
-import os
-
-from dibs import config
+from dibs import config, location
 from dibs.cli import identity
 from dibs.cli.context import Cli, named_actor, named_agent
 from dibs.cli.parser import Parser, UsageError
@@ -115,9 +113,8 @@ def _shown(cli: Cli) -> tuple[Live, Command]:
     from dibs.cli.live import Live
     from dibs.command import Command
 
-    store = cli.args.store or default_url(".")
     # The command may go to another folder.
-    store = store if "://" in store else os.path.abspath(store.removeprefix("sqlite:"))
+    store = location.anywhere(cli.args.store or default_url("."))
     command = Command(cli.args.command, timeout_seconds=cli.args.timeout, environment={config.ENV_STORE: store})
     if not command.is_here:
         right = "name one on the PATH, or by its path"
