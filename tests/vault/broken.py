@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from dibs.board import Board
+from dibs.store.vault.beneath import Stamp, stamp_of
 from dibs.store.vault.disk import Disk
 from dibs.store.vault.store import VaultStore
 from dibs.testing import vault
@@ -23,12 +24,14 @@ class Copying(Disk):
 class Overwriting(Disk):
     """A text is written over whatever is there."""
 
-    def exchange(self, path: str, data: bytes, was: bytes) -> None:
+    def exchange(self, path: str, data: bytes, was: bytes) -> Stamp:
         self._expected(*self._at(path), was)
         draft = os.path.join(self.root, ".dibs", f"{os.urandom(8).hex()}.new")
         with open(draft, "wb") as file:
             file.write(data)
+        put = stamp_of(os.stat(draft))
         os.rename(draft, os.path.join(self.root, path))
+        return put
 
 
 class Volatile(Disk):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dibs.board import Board
+from dibs.store.vault.disk import Disk
 from dibs.testing import sizes, vault
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
@@ -37,6 +38,27 @@ def test_no_line_is_lost(folder: Path, way: str) -> None:
             assert len(inside) == 1, f"seed {seed}: {name} lies at {inside}"
         assert_sound(board, f"seed {seed}:")
         assert_rebuilt_the_same(board, root, folder)
+
+
+@pytest.mark.parametrize("in_place", [True, False], ids=["written in place", "renamed over"])
+def test_a_save_right_after_ours_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch, in_place: bool) -> None:
+    with vault.harness(folder) as harness:
+        board, root = harness.board(), folder / "vault"
+        put(root, "Needs_Action/x.md", "# Do it\n\nas before\n")
+        session = board.start_session("coder").id
+        sync = Disk.sync
+
+        def saved_before(disk: Disk) -> None:
+            file = root / "In_Progress/coder/x.md"
+            draft = file if in_place else file.with_name(".x.md.tmp")
+            draft.write_text(file.read_text().replace("as before", "another way, which is longer"))
+            draft.rename(file)
+            monkeypatch.undo()
+            sync(disk)
+
+        monkeypatch.setattr(Disk, "sync", saved_before)
+        board.next(session=session)
+        assert board.get("x").item.body == "another way, which is longer\n"
 
 
 def test_a_store_that_writes_over_saves_is_found_out(folder: Path) -> None:

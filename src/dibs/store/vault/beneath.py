@@ -39,6 +39,10 @@ class Stamp(tuple[int, int, int, int]):
 
     __slots__ = ()
 
+    def is_still(self, other: Stamp) -> bool:
+        """Whether it is the other's file with its text, which may have been moved since."""
+        return self[:3] == other[:3]
+
     @property
     def inode(self) -> int:
         return self[0]

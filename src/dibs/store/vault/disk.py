@@ -117,22 +117,25 @@ class Disk:
         except (FileNotFoundError, Unfit):
             return None
 
-    def create(self, path: str, data: bytes) -> None:
-        """A new file; FileExistsError if there is one, which is left as it is."""
+    def create(self, path: str, data: bytes) -> Stamp:
+        """A new file, as it was put there; FileExistsError if there is one, which is left as it is."""
         _require_size(path, data)
         folder, name = self._at(path, make=True)
         with folder, self._beneath.folder(TEMPORARY, make=True) as temporary:
             draft = f"{os.urandom(8).hex()}.new"
             temporary.write(draft, data)
+            put = stamp_of(temporary.look(draft))
             try:
                 self._renaming.move((temporary.descriptor, draft), (folder.descriptor, name))
             except BaseException:
                 temporary.unlink(draft)
                 raise
             self._beneath.touched.add(folder.path)
+            return put
 
-    def exchange(self, path: str, data: bytes, was: bytes) -> None:
-        """Write the text of a file whose text is `was`; Raced if it is another one by now, which stays there."""
+    def exchange(self, path: str, data: bytes, was: bytes) -> Stamp:
+        """Write the text of a file whose text is `was`, and tell how it was put there; Raced if it is another one by
+        now, which stays there."""
         _require_size(path, data)
         try:
             folder, name = self._at(path)
@@ -141,6 +144,7 @@ class Disk:
         with folder, self._displaced.folder() as displaced:
             found = self._expected(folder, name, was)
             ours = self._displaced.prepare(displaced, Record(path, was, data), found)
+            put = stamp_of(displaced.look(ours))
             try:
                 self._swap(displaced, ours, folder, name)
             except (FileNotFoundError, Moved):
@@ -150,6 +154,7 @@ class Disk:
             if _text(displaced, ours) != was:
                 self._give_back(displaced, ours, folder, name, Record(path, was, data))
                 raise Raced(f"{path} was saved meanwhile")
+            return put
 
     def move(self, path: str, to: str) -> None:
         """Rename without overwriting: Raced if it is gone, FileExistsError if there is something of that name."""

@@ -31,15 +31,17 @@ class Planned(Disk):
             return self._under.stamp(path)
         return None if self.files[path] is None else _NEW
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes) -> Stamp:
         if self.stamp(path) is not None:
             raise FileExistsError(path)
         self.files[path] = data
+        return _NEW
 
-    def exchange(self, path: str, data: bytes, was: bytes) -> None:
+    def exchange(self, path: str, data: bytes, was: bytes) -> Stamp:
         if self._text(path) != was:
             raise Raced(f"{path} was saved meanwhile")
         self.files[path] = data
+        return _NEW
 
     def move(self, path: str, to: str) -> None:
         text = self._text(path)

@@ -11,7 +11,7 @@ from dibs.errors import StoreUnavailable
 from dibs.store.tables import rows
 from dibs.store.vault import catalog, taskfile
 from dibs.store.vault.catalog import UNSEEN, Entry
-from dibs.store.vault.disk import Disk, Raced, Unfit
+from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
 from dibs.store.vault.folders import ARCHIVE, HELD, folder_of, split
 
 TYPE_CHECKING = False
@@ -48,7 +48,8 @@ class Writing:
         self.visited: dict[str, str] = {}
         #: Those of them that are there still, since something had come to where they belong.
         self._stranded: dict[str, str] = {}
-        self._back: list[Callable[[], None]] = []
+        self._back: list[Callable[[], object]] = []
+        #: As they were put there, until it is known how they lie there.
         self._written: list[Entry] = []
 
     def write(self, steps: Iterable[Step], stale: Iterable[str]) -> None:
@@ -64,8 +65,9 @@ class Writing:
             stamp = self.disk.stamp(entry.path)
             if stamp is None:
                 raise Raced(entry.path)
-            # What was not heeded may be by now: it is looked at again.
-            catalog.put(self.t, entry.replace(stamp=stamp if entry.remark is None else UNSEEN))
+            # What was saved over it in this very moment is looked at; and what was not heeded may be by now.
+            is_known = stamp.is_still(entry.stamp) and entry.remark is None
+            catalog.put(self.t, entry.replace(stamp=stamp if is_known else UNSEEN))
 
     def archive(self) -> None:
         """Put away the files of items that were pruned."""
@@ -119,18 +121,18 @@ class Writing:
         folder = folder_of(item.status, None if claim is None else claim.agent)
         path = f"{folder}/{name}"
         if entry is None:
-            self._create(path, self._text(None, name, item, claim, steps, folder))
+            put = self._create(path, self._text(None, name, item, claim, steps, folder))
+            self._written.append(Entry(path=path, item=id, stamp=put))
+            return
+        was = self._as_known(entry)
+        new = self._text(was.decode(), name, item, claim, steps, folder)
+        if folder.startswith(HELD):
+            put = self._exchange(entry.path, new, was) or entry.stamp
+            self._move(entry.path, path)
         else:
-            was = self._as_known(entry)
-            new = self._text(was.decode(), name, item, claim, steps, folder)
-            if folder.startswith(HELD):
-                self._exchange(entry.path, new, was)
-                self._move(entry.path, path)
-            else:
-                self._move(entry.path, path)
-                self._exchange(path, new, was)
-        written = Entry(path=path, item=id, stamp=UNSEEN)
-        self._written.append(written if entry is None else entry.replace(path=path))
+            self._move(entry.path, path)
+            put = self._exchange(path, new, was) or entry.stamp
+        self._written.append(entry.replace(path=path, stamp=put))
 
     def _as_known(self, entry: Entry) -> bytes:
         """The text of a file, if it is as the decision took it to be."""
@@ -160,18 +162,21 @@ class Writing:
             whole=self.whole,
         ).encode()
 
-    def _create(self, path: str, data: bytes) -> None:
+    def _create(self, path: str, data: bytes) -> Stamp:
         try:
-            self.disk.create(path, data)
+            put = self.disk.create(path, data)
         except FileExistsError as error:
             raise Raced(path) from error
         self._back.append(lambda: self.disk.discard(path, data))
+        return put
 
-    def _exchange(self, path: str, new: bytes, was: bytes) -> None:
+    def _exchange(self, path: str, new: bytes, was: bytes) -> Stamp | None:
+        """How the text was put there; None if it was there."""
         if new == was:
-            return
-        self.disk.exchange(path, new, was)
+            return None
+        put = self.disk.exchange(path, new, was)
         self._back.append(lambda: self.disk.exchange(self._stranded.get(path, path), was, new))
+        return put
 
     def _move(self, path: str, to: str) -> None:
         if path == to:
