@@ -49,6 +49,8 @@ LONG_ON_VAULT = {
 #: And on PostgreSQL, where sixty-four processes on two cores are a matter of the processes.
 LONG_ON_POSTGRES = {
     "test_of_sixty_four_processes_one_wins_each_of_two_hundred_rounds",
+    "test_sixteen_processes_drain_two_thousand_items_each_once_and_fairly",
+    "test_processes_that_take_turns_are_served_in_ticket_order_and_at_once",
     "test_no_waiter_starves_in_a_thousand_hand_overs",
 }
 ALL_OVER_HTTP = sizes.FACTOR > 1 or os.environ.get("DIBS_TEST_HTTP") == "all"

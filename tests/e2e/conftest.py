@@ -163,10 +163,18 @@ def bare(tmp_path: Path, environment: dict[str, str]) -> Dibs:
     return Dibs(tmp_path, environment)
 
 
+@pytest.fixture(scope="session")
+def empty(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Path:
+    """A folder with an empty board. Copies of it are cheaper than hundreds of processes that make one."""
+    board = Dibs(tmp_path_factory.mktemp("empty"), environment)
+    board.ok("init")
+    return board.folder
+
+
 @pytest.fixture
-def dibs(bare: Dibs) -> Dibs:
+def dibs(bare: Dibs, empty: Path) -> Dibs:
     """With an empty board, as session s1 of coder."""
-    bare.ok("init")
+    shutil.copytree(empty, bare.folder, dirs_exist_ok=True)
     return Dibs(bare.folder, bare.environment | {"DIBS_SESSION": "s1", "DIBS_AGENT": "coder"})
 
 

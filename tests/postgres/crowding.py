@@ -14,6 +14,7 @@ from psycopg import sql
 from dibs.errors import ItemAlreadyClaimed
 from dibs.model import NewItem, Request, Session
 from dibs.store.postgres.store import PostgresStore
+from dibs.testing import sizes
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -33,7 +34,9 @@ class Size(NamedTuple):
 
 
 SMALL = Size(ready=20, ended=90, held=20, waiting=5, sessions=5, requests=100, tickets=100)
-LARGE = Size(ready=33_000, ended=890_000, held=10_000, waiting=300, sessions=1_000, requests=100_000, tickets=100_000)
+MILLION = Size(ready=33_000, ended=890_000, held=10_000, waiting=300, sessions=1_000, requests=100_000, tickets=100_000)
+#: For every commit: a tenth of that is planned for like that.
+LARGE = MILLION if sizes.FACTOR > 1 else Size(3_300, 89_000, 1_000, 300, 100, 10_000, 10_000)
 
 
 def crowd(store: PostgresStore, connection: Connection, size: Size) -> None:

@@ -1,7 +1,8 @@
 """No statement inside the functions of the claim path may read more than it needs, however large the board has grown.
 
-The verbs run on an empty board, on a small one and on one of a million items, with statistics that are true, outdated
-or missing. A plan made on a small board is kept by its connection when the board has grown: none may be wrong anywhere.
+The verbs run on an empty board, on a small one and on a large one (in a soak, of a million items), with statistics that
+are true, outdated or missing. A plan made on a small board is kept by its connection when the board has grown: none may
+be wrong anywhere.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def test_every_statement_uses_its_index(server: PostgresServer, size: Size | Non
         assert_expected(run(connection, *VERBS))
 
 
-def test_every_statement_uses_its_index_on_a_board_of_a_million(server: PostgresServer) -> None:
+def test_every_statement_uses_its_index_on_a_large_board(server: PostgresServer) -> None:
     skip_unless_there_is_room(server)
     with board(server) as small, board(server) as large:
         large.execute("ANALYZE")

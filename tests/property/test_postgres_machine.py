@@ -23,9 +23,9 @@ from dibs.testing.twin import TwinHarness
 
 MEMORY = "/dev/shm"
 #: Fewer than SQLite has alone, since every step is taken on two boards; the soak makes up for it.
-EXAMPLES, STEPS = 120, 50
+EXAMPLES, STEPS = sizes.rounds(60, 120), 50
 #: Some examples end early.
-STEPS_MIN = 3_000
+STEPS_MIN = sizes.rounds(1_500, 3_000)
 
 
 #: The verbs that are functions: what few examples have to show at least.
@@ -75,11 +75,11 @@ def run(machine: type[BoardMachine], examples: int, phases: list[Phase]) -> None
 
 def test_functions_and_rules_and_the_model_agree(postgres_server: PostgresServer) -> None:
     machine = machine_over(lambda: twins(postgres_server))
-    run(machine, sizes.times(EXAMPLES), [Phase.generate, Phase.shrink])
+    run(machine, EXAMPLES, [Phase.generate, Phase.shrink])
     print(f"{machine.steps} steps: {dict(sorted(machine.met.items()))}")
     missing = (ANSWERS if sizes.FACTOR > 1 else HOT) - set(machine.met)
     assert not missing, f"never met: {missing}"
-    assert machine.steps >= sizes.times(STEPS_MIN)
+    assert machine.steps >= STEPS_MIN
 
 
 #: A mistake in a function, by what it does: which function, what stands in it, what instead.
@@ -107,7 +107,17 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+#: Of these it takes many examples to come upon one that tells: found in a soak.
+RARE = {
+    *("policy does not matter", "done though expired", "expired is as good as live", "a heartbeat revives"),
+    *("a lapsed offer leaves its ticket", "the last in the queue is served first", "what is not held is no matter"),
+    "an ended item keeps its queue",
+}
+#: More than a mistake needs, so that chance has no say; it ends with the first that finds it.
+SEARCHED = 480
+
+
+@pytest.mark.parametrize("mistake", [one for one in MISTAKES if sizes.FACTOR > 1 or one not in RARE])
 def test_a_mistake_in_a_function_is_found(mistake: str, postgres_server: PostgresServer) -> None:
     function, right, wrong = MISTAKES[mistake]
 
@@ -123,6 +133,5 @@ def test_a_mistake_in_a_function_is_found(mistake: str, postgres_server: Postgre
                 raise LookupError(f"{function} does not say {right!r} any more")
             connection.execute(row[0].replace(right, wrong).encode())
 
-    # More than it needs, so that chance has no say; it ends with the first that finds it.
     with pytest.raises((AssertionError, DibsError, psycopg.Error)):
-        run(machine_over(lambda: twins(postgres_server, spoil)), 4 * EXAMPLES, [Phase.generate])
+        run(machine_over(lambda: twins(postgres_server, spoil)), SEARCHED, [Phase.generate])

@@ -128,7 +128,14 @@ MISTAKES: dict[str, tuple[object, str, Callable[..., Any]]] = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+#: Of these it takes many examples to come upon one that tells: found in a soak.
+RARE = {
+    *("an agent approves its own draft", "an approval is for whatever draft there is"),
+    "a lapsed offer leaves its ticket",
+}
+
+
+@pytest.mark.parametrize("mistake", [one for one in MISTAKES if sizes.FACTOR > 1 or one not in RARE])
 def test_a_mistake_in_the_rules_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     where, name, instead = MISTAKES[mistake]
     monkeypatch.setattr(where, name, instead)

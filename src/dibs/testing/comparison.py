@@ -124,6 +124,7 @@ class Comparison:
             lambda: self.board.claim(id, session=session, ttl_seconds=600.0).claim.token,
             told=True,
         )
+        self._catch_up()  # what follows in the same step may be about what a refusal wrote down
 
     def draft(self, number: int) -> None:
         """Somebody claims something that is ready and submits a draft, if that can be."""
