@@ -85,6 +85,10 @@ class Disk:
     def mark(self) -> int | None:
         """A number that is another one whenever any file is; None if only a scan can tell. Cheaper than that."""
         self._mend()
+        return self.glimpse()
+
+    def glimpse(self) -> int | None:
+        """The same for who does not hold the lock: nothing is mended."""
         marking = Marking(self._beneath, self._folders)
         return None if marking.strays else marking.sum
 

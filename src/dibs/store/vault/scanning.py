@@ -60,9 +60,9 @@ class Scan:
         stat = os.stat
         with folder:
             descriptor = folder.descriptor
-            for name in os.listdir(descriptor):
-                if name[-3:] != SUFFIX:
-                    continue
+            names = [name for name in os.listdir(descriptor) if name[-3:] == SUFFIX]
+            are_fit = _are_plain(names)
+            for name in names:
                 if name[0] == ".":
                     if name.startswith(STRAY):
                         self.strays.append((path, name))
@@ -75,7 +75,7 @@ class Scan:
                     one[0] & _KIND == _REGULAR
                     and one[3] == 1
                     and one[6] <= FILE_BYTES_MAX
-                    and ((name.isascii() and name.isprintable() and len(name) < _SHORT) or unfit_name(name) is None)
+                    and (are_fit or unfit_name(name) is None)
                 ):
                     yield name, one
                 else:
@@ -132,6 +132,12 @@ def met_twice(found: dict[str, Stamp]) -> list[str]:
     for path, stamp in found.items():
         places.setdefault(stamp[0], []).append(path)
     return [path for paths in places.values() if len(paths) > 1 for path in paths]
+
+
+def _are_plain(names: list[str]) -> bool:
+    """Whether none of these names needs a closer look, told by one look at all of them."""
+    together = "".join(names)
+    return together.isascii() and together.isprintable() and all(map(_SHORT.__gt__, map(len, names)))
 
 
 def shown(path: str) -> str:

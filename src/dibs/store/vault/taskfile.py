@@ -71,7 +71,8 @@ def write(
     if text is None:
         parts.rewrite(humanpart.made(item.title, item.body).render())
     _write_content(parts, name, item, _touched(steps, new=whole or text is None))
-    parts.front.set(FACTS, frontmatter.json(facts.told(item, claim, approval)))
+    told = facts.told(item, claim, approval)
+    parts.front.set(FACTS, frontmatter.json(told), told)
     if any(map(runwriting.tells, steps)):
         parts.tail = runwriting.write(parts.tail, steps, next_state)
         parts.need_marker()
@@ -97,7 +98,7 @@ def rebased(saved: str, current: str, was: str | None) -> str | None:
         return None
     facts = ours.front.get(FACTS)
     if facts is not None:
-        theirs.front.set(FACTS, frontmatter.json(facts.value))
+        theirs.front.set(FACTS, frontmatter.json(facts.value), facts.value)
     elif theirs.front.get(FACTS) is not None:
         theirs.front.remove(FACTS)
     theirs.marker, theirs.tail = ours.marker or theirs.marker, tail
