@@ -105,6 +105,20 @@ class Scan:
                 self.refused[f"{BY_AGENT}/{shown(name)}"] = why or "lies in no agent's folder"
 
 
+def folders_within(beneath: Beneath, folders: Sequence[str]) -> list[str]:
+    """The folders that lie where only files are looked for."""
+    found = []
+    for path in folders:
+        for one in Scan(beneath, ())._agents() if path == BY_AGENT else (path,):
+            try:
+                with beneath.folder(one) as folder, os.scandir(folder.descriptor) as entries:
+                    names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+            except (OSError, Unfit):
+                continue  # told of as a whole
+            found += [f"{one}/{shown(name)}" for name in names if not name.startswith(".")]
+    return found
+
+
 class Marking(Scan):
     """A scan that keeps no more of the files than a number, which tells whether any of them is not as it was."""
 

@@ -162,6 +162,10 @@ class VaultStore(SqliteStore):
         seen, unfit = self._disk.glance()
         known = super().read(_known)
         found += [(f"{path}: {why}", "it is left alone; mend it, or move it elsewhere") for path, why in unfit.items()]
+        found += [
+            (f"{path} is a folder: what lies in it is no item", "move the files up, or the folder out of the way")
+            for path in self._disk.folders_within()
+        ]
         for entry in known.values():
             if entry.problem is not None:
                 found.append((f"{entry.path}: {entry.problem}", "mend the file; it is looked at when it changes"))
