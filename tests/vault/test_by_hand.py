@@ -35,8 +35,8 @@ def test_a_file_with_a_heading_is_an_item(board: Board, root: Path) -> None:
     assert_sound(board)
 
 
-def test_an_empty_file_is_an_item_named_after_itself(board: Board, root: Path) -> None:
-    put(root, "Needs_Action/buy-milk.md")
+def test_a_file_without_a_heading_is_an_item_named_after_itself(board: Board, root: Path) -> None:
+    put(root, "Needs_Action/buy-milk.md", "two bottles")
     assert board.get("buy-milk").item.title == "buy-milk"
 
 
@@ -65,7 +65,7 @@ def test_older_files_are_handed_out_first(board: Board, root: Path) -> None:
     import os
 
     for number, name in enumerate(("new", "old", "middle")):
-        os.utime(put(root, f"Needs_Action/{name}.md"), (0, [3000, 1000, 2000][number]))
+        os.utime(put(root, f"Needs_Action/{name}.md", "text"), (0, [3000, 1000, 2000][number]))
     session = start(board)
     assert [grant.item.id for grant in board.next(session=session, n=3)] == ["old", "middle", "new"]
 

@@ -176,7 +176,7 @@ def edited(text: str, **changes: object) -> str:
     return taskfile.write(text, "x.md", step.item, None, [step], "Needs_Action")
 
 
-FACTS = 'dibs: {"token": 0, "created_by": "pat", "created_at": 1}\n'
+FACTS = 'dibs: {"id": "x", "token": 0, "created_by": "pat", "created_at": 1}\n'
 
 
 def test_an_edit_changes_the_lines_of_its_key_and_no_other() -> None:

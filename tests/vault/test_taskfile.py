@@ -85,7 +85,7 @@ def test_a_file_in_full_word_for_word() -> None:
 ---
 labels: ["mail"]
 priority: 8
-dibs: {"token": 7, "attempts": 1, "created_by": "pat", "created_at": 1767268800000}
+dibs: {"id": "x", "token": 7, "attempts": 1, "created_by": "pat", "created_at": 1767268800000}
 ---
 
 # Answer the mail

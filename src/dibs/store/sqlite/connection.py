@@ -22,6 +22,8 @@ SCHEMA_VERSION = 2
 BUSY_TIMEOUT_MILLISECONDS = 5000
 #: Small, because a one-shot process that finds a WAL without its index reads all of it.
 CHECKPOINT_PAGES = 250
+#: What so many pages of a WAL take, each with its head.
+LOG_BYTES_MAX = CHECKPOINT_PAGES * (4096 + 24)
 NETWORK_FILESYSTEMS = (
     "nfs",
     "cifs",
@@ -71,6 +73,20 @@ def _configured(path: str, create: bool) -> apsw.Connection:
     # Fetched, because a statement that answers with a row holds up those behind it.
     connection.execute(settings + ("; PRAGMA fullfsync = ON" if sys.platform == "darwin" else "")).fetchall()
     return connection
+
+
+def shorten_log(connection: apsw.Connection, path: str) -> None:
+    """Begin the WAL anew if it is long, unless somebody is using it; for a process that is about to leave.
+
+    SQLite does so only in a process that writes again after a checkpoint. Where each lives for one verb there is none:
+    every one of them would read all that was ever written, and copy it into the database once more.
+    """
+    try:
+        if os.stat(path + "-wal").st_size > LOG_BYTES_MAX:
+            connection.set_busy_timeout(0)
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    except (OSError, apsw.Error):
+        pass
 
 
 def _version(connection: apsw.Connection, path: str) -> int:

@@ -16,7 +16,7 @@ import apsw
 from dibs.errors import DibsError, Invalid, StoreUnavailable
 from dibs.store.contract import Store
 from dibs.store.sqlite.claim_path import ClaimPath
-from dibs.store.sqlite.connection import explain, open_database
+from dibs.store.sqlite.connection import explain, open_database, shorten_log
 from dibs.store.sqlite.lock import FairLock
 from dibs.store.sqlite.sweeping import Sweeping
 from dibs.store.sqlite.together import Piece, Row
@@ -234,6 +234,7 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         with _Turn(self):
             connection, self._connection = self._connection, None
             if connection is not None and self._pid == os.getpid():
+                shorten_log(connection, self.path)
                 connection.close()
             self._lock.forget()
             self._bell.close()

@@ -12,7 +12,7 @@ from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, Ne
 from dibs.rules import approving, ending, finding, items, queueing
 from dibs.rules.decision import State
 from dibs.store.tables import adding, rows
-from dibs.store.vault import catalog, folders, taskfile
+from dibs.store.vault import catalog, folders, naming, taskfile
 from dibs.store.vault.beneath import FILE_BYTES_MAX
 from dibs.store.vault.catalog import Entry
 from dibs.store.vault.disk import Disk, Raced, Unfit
@@ -48,18 +48,25 @@ class Adopting:
         self._tasks: dict[str, Task] = {}
         self._stamps: dict[str, Stamp] = {}
         self._left_alone: set[str] = set()
+        #: Files that are duplicates of others.
+        self._copies: set[str] = set()
 
     def adopt(self) -> list[Step]:
         """Do so; the steps that are to be written into files: those of items whose files say so themselves are not,
         unless a file says what is not so."""
         places = self._read()
+        self._find_by_facts(places)
         moved = {entry.item: entry for entry in self.known.values() if entry.item is not None}
-        new = []
-        for id, paths in places.items():
+        new: list[str] = []
+        for id, paths in [*places.items()]:
             entry = moved.get(id)
             path = entry.path if entry is not None and entry.path in paths else max(paths, key=self._weight)
             for other in paths:
-                if other != path:
+                if other == path:
+                    continue
+                if self._is_another(other, path):
+                    new.append(self._named_anew(other, places))
+                else:
                     self._set_aside(other, f"{path} is {id} already; give one of them another name")
             if entry is None and self.t.one("item_by_id", id=id) is None:
                 new.append(path)
@@ -84,24 +91,69 @@ class Adopting:
     def _read(self) -> dict[str, list[str]]:
         """Every item that has a file, and where: what is as it was known is not read again."""
         places: dict[str, list[str]] = {}
+        found = naming.found_again(self.seen, self.known)
         for path, stamp in self.seen.items():
             entry = self.known.get(path)
             if entry is not None and entry.item is not None and entry.stamp == stamp and not _is_open(entry):
                 places.setdefault(entry.item, []).append(path)
                 continue
-            task = self._task(path, entry)
+            task = self._task(path, found.get(path) if entry is None else entry.item)
             if task is not None:
                 places.setdefault(task.id, []).append(path)
             elif entry is not None and entry.item is not None:
                 places.setdefault(entry.item, []).append(path)
         return places
 
-    def _task(self, path: str, entry: Entry | None) -> Task | None:
+    def _find_by_facts(self, places: dict[str, list[str]]) -> None:
+        """Files that dibs wrote and that have another name now: the item's own, if it has lost its file, or a copy."""
+        for path in sorted(self._tasks, key=self._weight, reverse=True):
+            task, entry = self._tasks[path], self.known.get(path)
+            item = naming.said_by_dibs(task)
+            if item is None or (entry is not None and entry.item is not None):
+                continue
+            if item not in places and self._token(item) <= self._weight(path)[0]:
+                places[task.id].remove(path)
+                if not places[task.id]:
+                    del places[task.id]
+                places[item] = [path]
+                self._tasks[path] = naming.as_item(task, item)
+            else:
+                self._copies.add(path)
+                self._tasks[path] = naming.as_copy(task, task.id)
+
+    def _is_another(self, path: str, first: str) -> bool:
+        """Of two files that are one item by what they say: whether the second is another item after all. A person who
+        duplicates a file means that, and who gives a file a name that another one had before."""
+        task = self._tasks.get(path)
+        if task is None or naming.name_of(path) == naming.name_of(first):
+            return False
+        if task.facts is not None and task.facts.id == task.id:
+            return task.facts.token <= max(self._token(task.id), self._weight(first)[0])
+        return naming.is_told_by_its_name_only(task)
+
+    def _named_anew(self, path: str, places: Mapping[str, list[str]]) -> str:
+        name, task = naming.name_of(path), self._tasks[path]
+        id = taskfile.id_of(name)
+        is_free = id not in places and self.t.one("item_by_id", id=id) is None
+        self._copies.add(path)
+        self._tasks[path] = naming.as_copy(task, naming.own_id(name, is_free=is_free)).replace(says_id=False)
+        return path
+
+    def _token(self, item: str) -> int:
+        row = self.t.one("item_by_id", id=item)
+        return -1 if row is None else rows.item(row).token
+
+    def _task(self, path: str, item: str | None) -> Task | None:
+        """What a file says that is known to be of `item`, if it is."""
         try:
             text, stamp = self.disk.read(path)
+            if item is None and not text.strip():
+                # Somebody is about to write it.
+                catalog.put(self.t, Entry(path=path, item=None, stamp=stamp))
+                return None
             if len(text) > FILE_BYTES_MAX - ROOM_BYTES:
                 raise Unfit(f"it has {len(text)} bytes, and no room for what a run writes into it")
-            task = taskfile.read(text.decode(), folders.split(path)[2])
+            task = taskfile.read(text.decode(), naming.name_of(path), item)
         except FileNotFoundError:
             return None
         except UnicodeDecodeError:
@@ -181,6 +233,7 @@ class Adopting:
     def _take_again(self, path: str) -> None:
         """Make of a known item what its file says by now. An edit that is not allowed is left in the file."""
         task = self._tasks[path]
+        before = catalog.entry_of(self.t, task.id)
         refused = []
         try:
             self.t.attempt(lambda: self._edit(task))
@@ -189,9 +242,14 @@ class Adopting:
         self._move(path, task)
         self._remember_runs(task)
         self._note(path, (*task.findings, *refused))
+        if before is not None and task.facts is None and naming.name_of(before.path) != task.name:
+            # Whoever names a file anew may well make another one of the name it had; that is no late save.
+            self.t.files("come_back", path=before.path)
 
     def _note(self, path: str, findings: Sequence[str]) -> None:
         task = self._tasks[path]
+        if path in self._copies or not naming.tells_its_item(task):
+            self.t.stale.add(task.id)
         entry = Entry(path=path, item=task.id, stamp=self._stamps[path], remark="; ".join(findings) or None)
         catalog.put(self.t, entry)
 
@@ -270,6 +328,9 @@ class Adopting:
     def _move(self, path: str, task: Task) -> None:
         """The verbs that bring the item to where its file lies; what then does not lie right is moved there."""
         folder, agent, _ = folders.split(path)
+        if folder == folders.HELD and path in self._copies:
+            # Nobody holds it: it lies where it was duplicated.
+            folder, agent = folders.FOLDERS[READY], None
         theirs = None if task.facts is None else task.facts.claim
         if theirs is not None and (folder != folders.HELD or theirs.agent != agent):
             self.t.stale.add(task.id)  # void: its text says what is not so

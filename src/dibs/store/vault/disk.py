@@ -25,7 +25,7 @@ from dibs.store.vault.beneath import (
 )
 from dibs.store.vault.displaced import Displaced, Record
 from dibs.store.vault.renaming import Moved, Renaming, mend
-from dibs.store.vault.scanning import FOLDERS, Marking, Scan, met_twice, shown
+from dibs.store.vault.scanning import FOLDERS, Marking, Scan, folders_within, met_twice, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,6 +85,10 @@ class Disk:
     def mark(self) -> int | None:
         """A number that is another one whenever any file is; None if only a scan can tell. Cheaper than that."""
         self._mend()
+        return self.glimpse()
+
+    def glimpse(self) -> int | None:
+        """The same for who does not hold the lock: nothing is mended."""
         marking = Marking(self._beneath, self._folders)
         return None if marking.strays else marking.sum
 
@@ -92,6 +96,10 @@ class Disk:
         """The same as they are met, for who does not hold the lock: nothing is mended."""
         scan = Scan(self._beneath, self._folders)
         return scan.found, scan.refused
+
+    def folders_within(self) -> list[str]:
+        """The folders that nobody looks into."""
+        return folders_within(self._beneath, self._folders)
 
     def read(self, path: str) -> tuple[bytes, Stamp]:
         """The text and the stamp of exactly this text; FileNotFoundError, Unfit, and Raced if it never holds still."""

@@ -37,6 +37,8 @@ class Facts(Value):
     approved: bool
     approval: dict[str, Any] | None
     claim: Claim | None
+    #: The item whose file this was when the facts were written: a copy of the file says so, too.
+    id: str | None = None
 
 
 def read(chunk: Chunk | None, item: str, findings: list[str]) -> Facts | None:
@@ -54,6 +56,7 @@ def read(chunk: Chunk | None, item: str, findings: list[str]) -> Facts | None:
             approved=check.flag(said.get("approved", False), "approved"),
             approval=_approval(said.get("approval")),
             claim=_claim(said.get("claim"), item),
+            id=None if said.get("id") is None else check.item_id(said["id"]),
         )
     except Invalid as error:
         findings.append(f"{FACTS}: {error}")
@@ -62,7 +65,7 @@ def read(chunk: Chunk | None, item: str, findings: list[str]) -> Facts | None:
 
 def told(item: Item, claim: Claim | None, approval: dict[str, Any] | None) -> dict[str, Any]:
     """The facts of an item, but for what is nothing."""
-    found: dict[str, Any] = {"token": item.token}
+    found: dict[str, Any] = {"id": item.id, "token": item.token}
     found |= {name: getattr(item, name) for name in COUNTS if getattr(item, name)}
     found |= {"created_by": item.created_by, "created_at": item.created_at}
     found |= {name: True for name in ("needs_approval", "approved") if getattr(item, name)}

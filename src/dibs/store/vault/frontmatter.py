@@ -6,11 +6,11 @@ read here; where anything else stands, YAML says what it means and which lines b
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 
 from dibs import jsontext
 from dibs.model import NewItem
+from dibs.store.vault.pattern import Pattern
 from dibs.store.vault.yamltext import BYTES_MAX, Entry, Unreadable, entries, json_value, plain
 
 TYPE_CHECKING = False
@@ -23,10 +23,10 @@ FACTS = "dibs"
 #: that people write there.
 OURS = frozenset(NewItem._fields) - {"body"} | {FACTS}
 
-_LINE = re.compile(r"([A-Za-z_][\w-]*):(?: +(.*))?")
-_ELEMENT = re.compile(r"( *)- +(\S.*)")
+_LINE = Pattern(r"([A-Za-z_][\w-]*):(?: +(.*))?")
+_ELEMENT = Pattern(r"( *)- +(\S.*)")
 #: Text that means itself in every YAML.
-_WORDS = re.compile(r"[A-Za-z][\w./-]*(?: [\w./-]+)*", re.ASCII)
+_WORDS = Pattern(r"[A-Za-z][\w./-]*(?: [\w./-]+)*", only_ascii=True)
 _NOT_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 _NOTHING = object()
 
@@ -60,16 +60,18 @@ class FrontMatter:
     def get(self, key: str) -> Chunk | None:
         return next((chunk for chunk in self.chunks if chunk.key == key), None)
 
-    def set(self, key: str, value: str) -> None:
-        """Have `key: value` there: in its place, or as the last line before our facts."""
+    def set(self, key: str, text: str, value: Any = _NOTHING) -> None:
+        """Have `key: text` there: in its place, or as the last line before our facts. It means `value`, if that is
+        known."""
         line_end = "\r\n" if self.opening.endswith("\r\n") else "\n"
+        value = _simple_value(text) if value is _NOTHING else value
         old = self.get(key)
         if old is not None:
-            old.lines, old.value, old.text = f"{key}: {value}{old.rest}{line_end}", _simple_value(value), value
+            old.lines, old.value, old.text = f"{key}: {text}{old.rest}{line_end}", value, text
             return
         facts = self.get(FACTS)
         at = len(self.chunks) if facts is None else self.chunks.index(facts)
-        self.chunks.insert(at, Chunk(f"{key}: {value}{line_end}", key, _simple_value(value), value))
+        self.chunks.insert(at, Chunk(f"{key}: {text}{line_end}", key, value, text))
 
     def remove(self, key: str) -> None:
         self.chunks = [chunk for chunk in self.chunks if chunk.key != key]

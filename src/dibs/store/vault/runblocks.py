@@ -6,12 +6,12 @@ Blocks are written with plain line ends. One that came back with those of Window
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 
 from dibs import check
 from dibs.errors import Invalid
 from dibs.model import Note, Run
+from dibs.store.vault.pattern import Pattern
 from dibs.store.vault.yamltext import json_value
 from dibs.value import Value
 
@@ -47,12 +47,12 @@ SAID = {"approved": "Approved By", "sent_back": "Sent Back By", "rejected": "Rej
 
 KINDS = {said: kind for kind, said in SAID.items()}
 
-META = re.compile(r"<!-- meta: (.*) -->")
-_FIELD = re.compile(r"\*\*([^*]+)\*\*:(?: (.*))?")
+META = Pattern(r"<!-- meta: (.*) -->")
+_FIELD = Pattern(r"\*\*([^*]+)\*\*:(?: (.*))?")
 _INSTANT = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)"
-_NOTE = re.compile(rf"- {_INSTANT}:(?: (.*))?")
-_WORD = re.compile(rf"\*\*([^*]+)\*\*: (.+?) {_INSTANT}(?:: (.*))?")
-_FENCE = re.compile(r"(`{3,})(json)?")
+_NOTE = Pattern(rf"- {_INSTANT}:(?: (.*))?")
+_WORD = Pattern(rf"\*\*([^*]+)\*\*: (.+?) {_INSTANT}(?:: (.*))?")
+_FENCE = Pattern(r"(`{3,})(json)?")
 
 
 class Block(Value):

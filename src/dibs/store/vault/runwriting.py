@@ -5,11 +5,10 @@ A block is found by its token. One that somebody took out is begun again at the 
 
 from __future__ import annotations
 
-import re
-
 from dibs import when
 from dibs.model import Run
 from dibs.store.vault.frontmatter import json
+from dibs.store.vault.pattern import Pattern
 from dibs.store.vault.runblocks import (
     COMPLETION,
     DRAFT,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from dibs.model import Claim, Event
     from dibs.rules.decision import Step
 
-_BACKTICKS = re.compile(r"`+")
+_BACKTICKS = Pattern(r"`+")
 
 
 def write(tail: str, steps: Sequence[Step], next_state: str) -> str:

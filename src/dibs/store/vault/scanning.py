@@ -60,9 +60,9 @@ class Scan:
         stat = os.stat
         with folder:
             descriptor = folder.descriptor
-            for name in os.listdir(descriptor):
-                if name[-3:] != SUFFIX:
-                    continue
+            names = [name for name in os.listdir(descriptor) if name[-3:] == SUFFIX]
+            are_fit = _are_plain(names)
+            for name in names:
                 if name[0] == ".":
                     if name.startswith(STRAY):
                         self.strays.append((path, name))
@@ -75,7 +75,7 @@ class Scan:
                     one[0] & _KIND == _REGULAR
                     and one[3] == 1
                     and one[6] <= FILE_BYTES_MAX
-                    and ((name.isascii() and name.isprintable() and len(name) < _SHORT) or unfit_name(name) is None)
+                    and (are_fit or unfit_name(name) is None)
                 ):
                     yield name, one
                 else:
@@ -105,6 +105,20 @@ class Scan:
                 self.refused[f"{BY_AGENT}/{shown(name)}"] = why or "lies in no agent's folder"
 
 
+def folders_within(beneath: Beneath, folders: Sequence[str]) -> list[str]:
+    """The folders that lie where only files are looked for."""
+    found = []
+    for path in folders:
+        for one in Scan(beneath, ())._agents() if path == BY_AGENT else (path,):
+            try:
+                with beneath.folder(one) as folder, os.scandir(folder.descriptor) as entries:
+                    names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+            except (OSError, Unfit):
+                continue  # told of as a whole
+            found += [f"{one}/{shown(name)}" for name in names if not name.startswith(".")]
+    return found
+
+
 class Marking(Scan):
     """A scan that keeps no more of the files than a number, which tells whether any of them is not as it was."""
 
@@ -132,6 +146,12 @@ def met_twice(found: dict[str, Stamp]) -> list[str]:
     for path, stamp in found.items():
         places.setdefault(stamp[0], []).append(path)
     return [path for paths in places.values() if len(paths) > 1 for path in paths]
+
+
+def _are_plain(names: list[str]) -> bool:
+    """Whether none of these names needs a closer look, told by one look at all of them."""
+    together = "".join(names)
+    return together.isascii() and together.isprintable() and all(map(_SHORT.__gt__, map(len, names)))
 
 
 def shown(path: str) -> str:

@@ -13,18 +13,13 @@ import os
 import time
 
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
-from dibs.store.contract import Watch
 from dibs.store.sqlite.store import SqliteStore, system_clock
-from dibs.store.tables import archive
 from dibs.store.vault import beats, catalog, taskfile
-from dibs.store.vault.adopting import Adopting
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
 from dibs.store.vault.displaced import FOLDER as LATE
 from dibs.store.vault.folders import ARCHIVE, AT_FIRST, FOLDERS
-from dibs.store.vault.planned import Planned
 from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
-from dibs.store.vault.watching import VaultWatch
 from dibs.store.vault.writing import SILENT, KeptBack, Writing
 
 TYPE_CHECKING = False
@@ -37,6 +32,7 @@ if TYPE_CHECKING:
     from dibs.config import Settings
     from dibs.model import Prune, Synced
     from dibs.rules.decision import Step
+    from dibs.store.contract import Watch
     from dibs.store.sqlite.together import Piece
     from dibs.store.tables.transaction import Transaction
     from dibs.store.vault.eyes import Eyes
@@ -47,6 +43,8 @@ if TYPE_CHECKING:
 HIDDEN = ".dibs"
 INDEX = "vault.db"
 LATE_LOOK_SECONDS = 1.0
+#: For so long a command that has looked at all files need not do so again.
+ONE_LOOK_SECONDS = 0.25
 #: How often one write is decided anew because somebody was faster at a file.
 RACES_MAX = 50
 #: Steps that are told to other clones with the next ones: nobody relies on having been the first to take them.
@@ -86,6 +84,9 @@ class VaultStore(SqliteStore):
         self._doubtful: set[str] | None = None
         self._eyes: Eyes | None = None
         self._watchful = not lean
+        #: When a command has looked at all files, and found or made them as the index knows them.
+        self._looked_at: float | None = None
+        self._is_brief = lean
         self._git_mark = _git_mark(self.root)
         self._is_clone = self._git_mark[0] is not None
         self._arbiter: Sync | None = None
@@ -102,12 +103,14 @@ class VaultStore(SqliteStore):
     def look(self) -> None:
         """Adopt what was done to the files, if anything was. Reading goes on even where that cannot be written down."""
         try:
-            if super().read(lambda t: self._is_doubtful(t) and _differs(t, self._disk.glance()[0])):
+            if not self._has_looked() and super().read(self._may_differ):
                 self.write(lambda t: None)
         except StoreUnavailable:
             pass
 
     def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
+        from dibs.store.tables import archive
+
         return self.write(lambda t: archive.prune(t, older_than_seconds, limit))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -124,6 +127,7 @@ class VaultStore(SqliteStore):
             self._claim_for_its_item(t, path, stamp)
         self._steps, self._stale = [], {item for (item,) in t.files("item_ids")}
         t.close()
+        self._looked_at = None
         self._write_down(connection, whole=True)
 
     def _claim_for_its_item(self, t: VaultTransaction, path: str, stamp: Stamp) -> None:
@@ -136,6 +140,8 @@ class VaultStore(SqliteStore):
             catalog.put(t, catalog.Entry(path=path, item=item, stamp=stamp))
 
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
+        from dibs.store.tables import archive
+
         def load(t: Transaction) -> int:
             count = archive.load(t, records)
             assert isinstance(t, VaultTransaction)
@@ -156,6 +162,10 @@ class VaultStore(SqliteStore):
         seen, unfit = self._disk.glance()
         known = super().read(_known)
         found += [(f"{path}: {why}", "it is left alone; mend it, or move it elsewhere") for path, why in unfit.items()]
+        found += [
+            (f"{path} is a folder: what lies in it is no item", "move the files up, or the folder out of the way")
+            for path in self._disk.folders_within()
+        ]
         for entry in known.values():
             if entry.problem is not None:
                 found.append((f"{entry.path}: {entry.problem}", "mend the file; it is looked at when it changes"))
@@ -171,6 +181,9 @@ class VaultStore(SqliteStore):
         return tuple(found)
 
     def watch(self, *, session: str | None = None) -> Watch:
+        from dibs.store.vault.watching import VaultWatch
+
+        self._is_brief = False
         return VaultWatch(super().watch(session=session), self.look, self._disk.eyes(self._bell.path))
 
     def close(self) -> None:
@@ -196,6 +209,7 @@ class VaultStore(SqliteStore):
                 return
             except Raced as raced:
                 path = str(raced)
+                self._looked_at = None
                 self._finish(connection)
             except KeptBack as kept:
                 path = kept.item
@@ -232,6 +246,8 @@ class VaultStore(SqliteStore):
         self._look_for_late_saves()
         if self._visited:
             self._note_visits(connection)
+        if self._has_looked():
+            return
         connection.execute("BEGIN IMMEDIATE")
         t = self._transaction(connection, writable=True)
         if not self._is_doubtful(t) or self._disk.mark() == t.files("mark")[0][0]:
@@ -242,6 +258,8 @@ class VaultStore(SqliteStore):
             # A drive that is not there, a branch without it: no reason to believe that all tasks were taken away.
             raise StoreUnavailable(f"{self.root} has no folder {FOLDERS['ready']} any more", path=self.root)
         if _differs(t, seen):
+            from dibs.store.vault.adopting import Adopting
+
             known = _known(t)
             if not known:
                 t.run("raise_floor", {"name": "token_floor", "value": self._archived_token()})
@@ -270,7 +288,27 @@ class VaultStore(SqliteStore):
         """All files are as the index knows them."""
         if self._eyes is not None:
             self._doubtful = set()
+        self._looked_at = time.monotonic()
         self._finish(connection)
+
+    def _has_looked(self) -> bool:
+        """Whether one look at all files counts for what is left of a command. What is done to a file meanwhile is as if
+        it were done later; if it is the very file that is written, that is found out in writing it."""
+        if not self._is_brief or self._is_clone or self._looked_at is None:
+            return False
+        return time.monotonic() - self._looked_at < ONE_LOOK_SECONDS
+
+    def _may_differ(self, t: Transaction) -> bool:
+        """Whether there may be anything to adopt, by a look without the lock."""
+        assert isinstance(t, VaultTransaction)
+        if not self._is_doubtful(t):
+            return False
+        if not self._is_brief:
+            return _differs(t, self._disk.glance()[0])
+        if t.files("any_gone")[0][0] or self._disk.glimpse() != t.files("mark")[0][0]:
+            return True
+        self._looked_at = time.monotonic()
+        return False
 
     def _is_doubtful(self, t: Transaction) -> bool:
         """Whether a look at all files is needed: not, if those that were touched are as the index knows them."""
@@ -330,6 +368,8 @@ class VaultStore(SqliteStore):
 
     def _planned(self, connection: apsw.Connection) -> dict[str, bytes | None]:
         """What the files are going to be."""
+        from dibs.store.vault.planned import Planned
+
         planned = Planned(self._disk)
         connection.execute("SAVEPOINT planned")
         t = self._transaction(connection, writable=True)
@@ -354,6 +394,7 @@ class VaultStore(SqliteStore):
             super()._commit(connection)
         except BaseException:
             t.close()
+            self._looked_at = None
             writing.put_back()
             self._visited |= writing.visited
             raise
@@ -463,6 +504,7 @@ class VaultStore(SqliteStore):
         return super()._connected()
 
     def _open(self, create: bool) -> apsw.Connection:
+        self._looked_at = None
         connection = super()._open(create)
         if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_place'").fetchall():
             connection.execute(STATEMENTS["make_files"])

@@ -38,8 +38,8 @@ DEFAULTS = {name: NewItem._defaults[name] for name in CONTENT if name != "title"
 
 
 class Task(Value):
-    """What a file says. `content` has every field of NewItem but its id; `notes` are those of each run, by its token;
-    `words` are what people said to drafts."""
+    """What a file says. `content` has every field of NewItem but its id; `says_id`: that is said by a line, not by the
+    file's name; `notes` are those of each run, by its token; `words` are what people said to drafts."""
 
     name: str
     id: str
@@ -49,10 +49,12 @@ class Task(Value):
     findings: tuple[str, ...]
     notes: dict[int, tuple[Note, ...]] = {}
     words: tuple[Word, ...] = ()
+    says_id: bool = False
 
 
-def read(text: str, name: str) -> Task:
-    return _task(_Parts(text), name)
+def read(text: str, name: str, item: str | None = None) -> Task:
+    """`item` is whose file it is known to be, if it does not say so by a line."""
+    return _task(_Parts(text), name, item)
 
 
 def write(
@@ -71,7 +73,8 @@ def write(
     if text is None:
         parts.rewrite(humanpart.made(item.title, item.body).render())
     _write_content(parts, name, item, _touched(steps, new=whole or text is None))
-    parts.front.set(FACTS, frontmatter.json(facts.told(item, claim, approval)))
+    told = facts.told(item, claim, approval)
+    parts.front.set(FACTS, frontmatter.json(told), told)
     if any(map(runwriting.tells, steps)):
         parts.tail = runwriting.write(parts.tail, steps, next_state)
         parts.need_marker()
@@ -97,7 +100,7 @@ def rebased(saved: str, current: str, was: str | None) -> str | None:
         return None
     facts = ours.front.get(FACTS)
     if facts is not None:
-        theirs.front.set(FACTS, frontmatter.json(facts.value))
+        theirs.front.set(FACTS, frontmatter.json(facts.value), facts.value)
     elif theirs.front.get(FACTS) is not None:
         theirs.front.remove(FACTS)
     theirs.marker, theirs.tail = ours.marker or theirs.marker, tail
@@ -193,7 +196,7 @@ def _at_marker(text: str) -> tuple[str, str, str]:
     return text, "", ""
 
 
-def _task(parts: _Parts, name: str) -> Task:
+def _task(parts: _Parts, name: str, known: str | None) -> Task:
     findings: list[str] = []
     content = {key: _value(parts.front, key, findings) for key in CONTENT if key not in ("title", "body")}
     title = _value(parts.front, "title", findings)
@@ -203,7 +206,8 @@ def _task(parts: _Parts, name: str) -> Task:
         content["body"] = check.text(human.body, "body")
     except Invalid as error:
         raise Unreadable(str(error)) from error
-    item = _value(parts.front, "id", findings) or id_of(name)
+    said = _value(parts.front, "id", findings)
+    item = said or known or id_of(name)
     records, words = runblocks.read(parts.tail, item)
     return Task(
         name=name,
@@ -214,6 +218,7 @@ def _task(parts: _Parts, name: str) -> Task:
         findings=tuple(findings),
         notes={record.run.token: record.notes for record in records if record.notes},
         words=words,
+        says_id=said is not None,
     )
 
 
@@ -265,13 +270,11 @@ def _touched(steps: Sequence[Step], *, new: bool) -> set[str]:
 
 
 def _write_content(parts: _Parts, name: str, item: Item, touched: set[str]) -> None:
-    """Bring what the file says of these fields to what the item says, where that differs."""
-    if not touched:
-        return
+    """Bring what the file says of these fields to what the item says, where that differs. Its id it always says."""
     if not touched.isdisjoint({"title", "body"}):
         _write_human(parts, name, item, touched)
     for key in ("id", *CONTENT):
-        if key not in touched or key in ("title", "body"):
+        if key not in {"id", *touched} or key in ("title", "body"):
             continue
         value, said = getattr(item, key), _value(parts.front, key, [])
         if value == said or (key == "id" and said is None and value == id_of(name)):
