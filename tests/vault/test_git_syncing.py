@@ -424,6 +424,36 @@ def test_a_hub_that_is_gone_and_comes_back(two: Two) -> None:
     assert on_hub(two.folder)["note.md"] == "meanwhile\n"
 
 
+def test_a_hub_without_its_branch_is_away_and_not_new(two: Two) -> None:
+    head = git(two.folder / "hub.git", "rev-parse", "main").strip()
+    os.rename(two.folder / "hub.git/refs/heads/main", two.folder / "main")
+    for ask in (two.sync_a.refresh, two.sync_a.sync):
+        with pytest.raises(StoreUnavailable, match=r"away.*no refs/heads/main any more"):
+            ask()
+    git(two.a, "push", "--quiet")
+    move(two.a, "Needs_Action/x.md", "In_Progress/alice/x.md")
+    two.sync_a.confirm()
+    assert git(two.folder / "hub.git", "rev-parse", "main~").strip() == head
+
+
+def test_a_lock_that_was_left_in_the_hub_is_named(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git says the same of it as of somebody who is faster; but nobody ever is."""
+    monkeypatch.setattr(syncing, "PAUSE_SECONDS_MAX", 0.01)
+    lock = two.folder / "hub.git/refs/heads/main.lock"
+    lock.touch()
+    move(two.a, "Needs_Action/x.md", "In_Progress/alice/x.md")
+    for _ in range(syncing.STILL_MAX):
+        with pytest.raises(Raced):
+            two.sync_a.confirm()
+        two.sync_a.prepare()
+    with pytest.raises(StoreUnavailable, match=r"does not take what is pushed.*main\.lock"):
+        two.sync_a.confirm()
+    lock.unlink()
+    two.sync_a.prepare()
+    two.sync_a.confirm()
+    assert "In_Progress/alice/x.md" in on_hub(two.folder)
+
+
 def test_a_remote_that_refuses_for_good_is_named_at_once(two: Two) -> None:
     hook = two.folder / "hub.git" / "hooks" / "pre-receive"
     hook.write_text(f"#!/bin/sh\necho asked >> {two.folder}/asked\necho not today >&2\nexit 1\n")
@@ -532,16 +562,25 @@ def test_what_a_person_had_staged_does_not_take_back_what_came(two: Two) -> None
     assert "In_Progress/bob/x.md" in on_hub(two.folder)
 
 
-def test_many_unknown_outcomes_are_not_remembered_for_ever(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("arrived", [None, 0, 3])
+@pytest.mark.parametrize("fetches", [True, False])
+def test_many_unknown_outcomes_are_not_remembered_for_ever(
+    two: Two, monkeypatch: pytest.MonkeyPatch, fetches: bool, arrived: int | None
+) -> None:
+    """And the one that arrived is not forgotten among them."""
     monkeypatch.setattr(syncing, "PENDING_MAX", 4)
-    lose_answers(monkeypatch, two.sync_a, sent=False, fetches=False)
     for number in range(12):
-        put(two.a, "note.md", f"{number}\n")
+        plan = {"Needs_Action/x.md": None, f"In_Progress/alice/x{number}.md": BODY.encode()}
+        lose_answers(monkeypatch, two.sync_a, sent=number == arrived, fetches=fetches and arrived is None)
         with pytest.raises(StoreUnavailable):
-            two.sync_a.confirm()
+            two.sync_a.confirm(plan)
+        monkeypatch.undo()
+        monkeypatch.setattr(syncing, "PENDING_MAX", 4)
     assert len(git(two.a, "for-each-ref", "refs/dibs").splitlines()) <= 9
-    monkeypatch.undo()
+    put(two.a, "note.md", "at last\n")
     two.sync_a.sync()
+    assert on_hub(two.folder) == files(two.a)
+    assert "Needs_Action/x.md" in files(two.a)
     assert len(git(two.a, "for-each-ref", "refs/dibs").splitlines()) == 2
 
 

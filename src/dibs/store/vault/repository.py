@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 
 from dibs.errors import StoreUnusable
 from dibs.store.vault.beneath import FILE_BYTES_MAX
@@ -58,7 +59,7 @@ class Refs(Value):
     base: str | None = None
     hub: str | None = None
     pending: tuple[str, ...] = ()
-    #: The names of the pending ones.
+    #: The names of the pending ones, the oldest first.
     names: tuple[str, ...] = ()
 
 
@@ -248,7 +249,8 @@ class Repository:
         return name
 
     def _pending(self) -> str:
-        return f"{self._own}/pending/{os.urandom(6).hex()}"
+        """A name for one, after those of all before it."""
+        return f"{self._own}/pending/{time.time_ns():020d}-{os.urandom(4).hex()}"
 
     def tidy(self) -> None:
         """Have git put its objects together, if there are many and nobody else's git does; it does so by itself."""
@@ -274,6 +276,9 @@ class Repository:
         except GitFailed as failed:
             if "couldn't find remote ref" not in failed.said:
                 raise Unreachable(failed.said) from failed
+            if self.git.agrees("show-ref", "--verify", "--quiet", f"{self._own}/hub"):
+                # It had one: it is about to be moved or restored, or somebody has to push it again.
+                raise Unreachable(f"it has no {self._ref} any more; git push brings it back") from failed
 
     def push(self, commit: str, base: str | None) -> None:
         """Have the remote take this commit in the place of `base`, and of no other.
@@ -289,9 +294,10 @@ class Repository:
             line = _verdict(failed.output) if failed.code is not None else None
             if line is None:
                 raise Unreachable(failed.said) from failed
+            told = "; ".join([line, *_of_the_remote(failed.said)])
             if "[rejected]" in line or any(words in line for words in _OVERTAKEN):
-                raise Rejected(line) from failed
-            raise Refused("; ".join([line, *_of_the_remote(failed.said)])) from failed
+                raise Rejected(told) from failed
+            raise Refused(told) from failed
 
     def _who(self) -> str:
         if self._ident is None:

@@ -41,6 +41,8 @@ PUSHES_MAX = 20
 #: Between tries, so that clones which race do not keep step; it grows up to the second figure.
 PAUSE_SECONDS = 0.02
 PAUSE_SECONDS_MAX = 1.0
+#: A remote that says so often in a row that it has moved on, and has not, takes nothing: a lock was left in it, say.
+STILL_MAX = 10
 NAMES_MAX = 10
 
 
@@ -64,6 +66,7 @@ class Sync:
         self._index = GitIndex(repository.git, repository.git_dir)
         self._worktree = WorkTree(self.files, repository.git, root, repository.algorithm)
         self._rejections = 0
+        self._still = 0
         self._behind = False
         self._overtaken = False
         self._planned: dict[str, bytes | None] = {}
@@ -101,6 +104,8 @@ class Sync:
             self._said(self._offer)
         except Rejected as rejected:
             self._step_back()
+            if self._still >= STILL_MAX:
+                raise _unwanted(rejected) from rejected
             raise Raced(f"the remote has moved on: {rejected}") from rejected
         finally:
             self._planned = {}
@@ -168,9 +173,7 @@ class Sync:
             what = f"not on the branch {branch} any more: open it anew" if branch else "on no branch: check one out"
             raise StoreUnavailable(f"this vault's repository is {what}", retry_after_seconds=1) from error
         except Refused as error:
-            raise StoreUnavailable(
-                f"the vault's git remote does not take what is pushed: {error}", retry_after_seconds=5
-            ) from error
+            raise _unwanted(error) from error
         except Unreachable as error:
             raise StoreUnavailable(f"the vault's git remote is away: {error}", retry_after_seconds=5) from error
         except GitFailed as error:
@@ -187,9 +190,11 @@ class Sync:
     def _bring(self) -> Synced:
         repository, refs = self._repository, self._repository.refs()
         if refs.hub is None or refs.hub == refs.base:
+            self._still += self._behind
             # What is pending may still arrive, as long as the remote has not moved on.
             self._follow(refs, refs.base, frozenset(repository.skipped()), "")
             return Synced(commit=refs.base)
+        self._still = 0
         theirs = repository.listing(refs.hub)
         bases = [repository.listing(commit) for commit in self._bases(refs)]
         view = self._look(refs, bases[0] if bases else repositories.EMPTY)
@@ -244,6 +249,10 @@ class Sync:
             self._follow(refs, refs.base, view.held, "")
             return refs.base, False
         if len(refs.names) > PENDING_MAX:
+            # Of the oldest it is known then that they did not arrive: if one had, the remote would not be as it was.
+            repository.fetch()
+            if repository.refs().hub != refs.base:
+                raise Rejected("one of those before has arrived, or somebody else's")
             repository.note(repository.noted(drop=refs.names[: -PENDING_MAX // 2]))
             refs = repository.refs()
         ahead = refs.base is None or (refs.head is not None and repository.is_ancestor(refs.base, refs.head))
@@ -255,7 +264,7 @@ class Sync:
             message = _message(base.files, view.tree)
             commit, name = repository.commit(parents, view.tree, extra, message, self._data)
         hub = self._send(commit, refs.base)
-        self._rejections = 0
+        self._rejections = self._still = 0
         self._behind = hub != commit
         moves = repository.noted(base=commit, hub=hub, drop=[*refs.names, name])
         if theirs:
@@ -363,6 +372,10 @@ class Sync:
         if mine.unfit != then.unfit or any(mine.files.get(path) != then.files.get(path) for path in held):
             return False
         return refs.head is None or repository.is_ancestor(refs.head, commit)
+
+
+def _unwanted(why: Exception) -> StoreUnavailable:
+    return StoreUnavailable(f"the vault's git remote does not take what is pushed: {why}", retry_after_seconds=5)
 
 
 def _tried(work: Callable[[], T]) -> T:
