@@ -537,6 +537,90 @@ def test_an_index_that_somebody_holds_follows_later(two: Two, monkeypatch: pytes
     assert two.clean()
 
 
+def test_the_index_stays_where_it_is_if_the_branch_does(two: Two) -> None:
+    """Else the next merge of the person's finds changes that nobody made."""
+    index = gitindex.GitIndex(two.sync_a._repository.git, str(two.a / ".git"))
+    old = git(two.a, "rev-parse", "HEAD").strip()
+    put(two.a, "note.md", "mine\n")
+    git(two.a, "commit", "--quiet", "-a", "-m", "meanwhile")
+    assert not index.follow(old, old, "")
+    assert git(two.a, "status", "--porcelain") == ""
+    assert list((two.a / ".git").rglob("*.lock")) == []
+
+
+def at_one_moment(monkeypatch: pytest.MonkeyPatch, sync: Sync, what: Callable[[], object]) -> None:
+    """The person does this just when their branch is about to follow, which it then cannot."""
+    follow = sync._index.follow
+
+    def once(commit: str, was: str | None, refs: str) -> bool:
+        monkeypatch.setattr(sync._index, "follow", follow)
+        what()
+        return follow(commit, was, refs)
+
+    monkeypatch.setattr(sync._index, "follow", once)
+
+
+def test_a_commit_in_between_is_joined_and_files_that_git_put_back_are_not(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def commit_and_reset() -> None:
+        put(two.a, "mine.md", "mine\n")
+        git(two.a, "add", "mine.md")
+        git(two.a, "commit", "--quiet", "-m", "meanwhile")
+        git(two.a, "reset", "--quiet", "--hard")
+
+    move(two.a, "Needs_Action/x.md", "In_Progress/alice/x.md")
+    at_one_moment(monkeypatch, two.sync_a, commit_and_reset)
+    two.sync_a.confirm()
+    for _ in range(2):
+        there = on_hub(two.folder)
+        assert "In_Progress/alice/x.md" in there
+        assert "Needs_Action/x.md" not in there
+        two.sync_a.sync()
+    assert there["mine.md"] == "mine\n"
+    assert files(two.a) == there
+    two.sync_b.sync()
+    assert two.clean()
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_what_came_and_was_reset_by_the_persons_git_comes_again(
+    two: Two, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    """As a merge of theirs does that fails. It is no change of theirs, and does not take back what others did."""
+    lock = two.a / ".git" / "index.lock"
+    monkeypatch.setattr(gitindex, "WAIT_SECONDS", 0.05)
+    for number in range(2):
+        put(two.b, "note.md", f"{BODY}{number}\n")
+        two.sync_b.sync()
+        lock.touch()
+        two.sync_a.refresh()
+        lock.unlink()
+        if committed and number == 0:
+            git(two.a, "commit", "--quiet", "-a", "-m", "what came is committed as if it were one's own")
+    move(two.b, "Needs_Action/x.md", "In_Progress/bob/x.md")
+    two.sync_b.sync()
+    lock.touch()
+    two.sync_a.refresh()
+    lock.unlink()
+    put(two.a, "Needs_Action/y.md", "mine\n")
+    git(two.a, "stash", "--quiet")
+    git(two.a, "stash", "apply", "--quiet")
+    git(two.a, "checkout", "--quiet", "HEAD", "--", "note.md", "Needs_Action/x.md")
+    again = opened(two.a)
+    again.prepare()
+    assert files(two.a)["note.md"] == f"{BODY}1\n"
+    assert "Needs_Action/x.md" not in files(two.a)
+    git(two.a, "checkout", "--quiet", "HEAD", "--", "note.md", "Needs_Action/x.md")
+    opened(two.a).sync()
+    there = on_hub(two.folder)
+    assert "Needs_Action/x.md" not in there
+    assert there["In_Progress/bob/x.md"] == BODY
+    assert there["note.md"] == f"{BODY}1\n"
+    assert there["Needs_Action/y.md"] == "mine\n"
+    assert files(two.a) == there
+
+
 def test_a_lock_that_a_killed_dibs_left_is_taken_away(two: Two) -> None:
     """Between the index, which goes first, and the branch."""
     move(two.b, "Needs_Action/x.md", "In_Progress/bob/x.md")

@@ -81,6 +81,7 @@ class Repository:
         place = hashlib.sha256(f"{branch}\0{remote}\0{ref}".encode()).hexdigest()[:12]
         self._own = f"refs/dibs/{place}"
         self._skipped = os.path.join(git_dir, f"dibs-skipped-{place}.json")
+        self._trailing = os.path.join(git_dir, f"dibs-trailing-{place}")
         self._listings: dict[str, Listing] = {}
         self._related: dict[tuple[str, str], bool] = {}
         self._ident: str | None = None
@@ -150,6 +151,18 @@ class Repository:
         """Those that are no ancestors of others."""
         one_each = sorted(set(commits))
         return one_each if len(one_each) < 2 else self.git.text("merge-base", "--independent", *one_each).split()
+
+    def had(self, since: str | None, until: str | None) -> set[tuple[str, str]]:
+        """Every path, with each blob that it had in any commit from one to another."""
+        if until is None:
+            return set()
+        words = ("log", "-m", "--raw", "--no-abbrev", "--no-renames", "-z", "--format=")
+        parts = fields(self.git.run(*words, until, *([] if since is None else [f"^{since}"])))
+        found = set(self.listing(since).files.items())
+        for about, name in zip(parts, parts, strict=False):
+            path = name.decode(errors="surrogateescape")
+            found |= {(path, blob) for blob in about.decode().split()[2:4]}
+        return found
 
     def sizes(self, blobs: Iterable[str]) -> dict[str, int]:
         asked = sorted(set(blobs))
@@ -241,6 +254,18 @@ class Repository:
             with open(f"{self._skipped}.new", "w", encoding="utf-8") as file:
                 json.dump(sorted(skipped), file)
             os.replace(file.name, self._skipped)
+
+    def trails(self) -> bool:
+        """Whether the person's branch may not have got to `base` yet."""
+        return os.path.exists(self._trailing)
+
+    def trail(self, whether: bool) -> None:
+        """Remember it, before `base` moves."""
+        if whether != self.trails():
+            if whether:
+                os.close(os.open(self._trailing, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            else:
+                os.unlink(self._trailing)
 
     def remember(self, commit: str) -> str:
         """Note a commit of the person's as pending; the name of the note."""
