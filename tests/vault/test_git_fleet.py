@@ -47,6 +47,7 @@ class Fleet:
             board.store.sync()
         for clone in self.clones.values():
             opened(clone).close()
+        self.racing = False
         self._processes: list[subprocess.Popen[str]] = []
 
     def race(self, batch: int = 1, *more: str) -> list[dict[str, Any]]:
@@ -57,6 +58,7 @@ class Fleet:
             assert process.stdin is not None
             process.stdin.write("go\n")
             process.stdin.flush()
+        self.racing = True
         return [self.end(process) for process in self._processes]
 
     def start(self, agent: str, batch: int, *more: str) -> None:
@@ -135,22 +137,26 @@ def test_a_hub_that_is_cut_off_in_the_middle_of_pushes(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def beside() -> Iterator[Callable[[Callable[[], None]], None]]:
-    """Something that goes on beside the test until its end."""
+def beside() -> Iterator[Callable[[Callable[[], None]], Callable[[], None]]]:
+    """Something that goes on beside the test until its end, or until what is returned here is called."""
     over, threads = threading.Event(), []
 
-    def start(work: Callable[[], None]) -> None:
+    def start(work: Callable[[], None]) -> Callable[[], None]:
         def go_on() -> None:
             while not over.wait(0.05):
                 work()
 
         threads.append(threading.Thread(target=go_on))
         threads[-1].start()
+        return stop
+
+    def stop() -> None:
+        over.set()
+        for thread in threads:
+            thread.join(30)
 
     yield start
-    over.set()
-    for thread in threads:
-        thread.join(30)
+    stop()
 
 
 def pushes_of(parents: set[int]) -> list[int]:
@@ -169,7 +175,7 @@ def pushes_of(parents: set[int]) -> list[int]:
     return found
 
 
-def test_pushes_that_are_killed(tmp_path: Path, beside: Callable[[Callable[[], None]], None]) -> None:
+def test_pushes_that_are_killed(tmp_path: Path, beside: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
     fleet = Fleet(tmp_path, FEW, clones=4)
     killed: list[int] = []
 
@@ -188,17 +194,21 @@ def test_pushes_that_are_killed(tmp_path: Path, beside: Callable[[Callable[[], N
     fleet.check()
 
 
-def test_a_hub_that_comes_and_goes(tmp_path: Path, beside: Callable[[Callable[[], None]], None]) -> None:
-    fleet = Fleet(tmp_path, FEW, clones=4)
-    here, away = tmp_path / "hub.git", tmp_path / "away.git"
+def test_a_hub_that_comes_and_goes(tmp_path: Path, beside: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
+    """The way there goes: a repository that is renamed under a push keeps the lock of its branch for ever."""
+    here, away = tmp_path / "way", tmp_path / "no-way"
+    here.symlink_to("hub.git")
+    fleet = Fleet(tmp_path, FEW, clones=4, remote=str(here))
     turns = iter(range(40))
 
     def toggle() -> None:
-        if next(turns, None) is not None:
-            os.rename(*((here, away) if here.exists() else (away, here)))
+        if fleet.racing and next(turns, None) is not None:
+            os.rename(*((here, away) if here.is_symlink() else (away, here)))
 
-    beside(toggle)
-    fleet.race()
-    if away.exists():
+    stop = beside(toggle)
+    told = fleet.race()
+    stop()
+    if away.is_symlink():
         os.rename(away, here)
+    assert sum(one["away"] for one in told) > 0, "it was never away"
     fleet.check()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dibs.store.vault.merging import Change, changes, merge
+from dibs.store.vault.merging import Change, Tree, changes, merge, put_back
 from dibs.store.vault.places import task_name, twins, why_unfit
 
 READY, ALICE, BOB, DONE = "Needs_Action/x.md", "In_Progress/alice/x.md", "In_Progress/bob/x.md", "Done/x.md"
@@ -181,3 +181,25 @@ def test_names_that_differ_by_case_are_twins() -> None:
 )
 def test_a_task_is_known_by_its_place(path: str, name: str | None) -> None:
     assert task_name(path) == name
+
+
+OLD, NEW, OWN = "1", "2", "3"
+
+
+@pytest.mark.parametrize(
+    ("own", "base", "local", "meant"),
+    [
+        ({"n.md": OLD}, {"n.md": NEW}, {"n.md": OLD}, {"n.md": NEW}),
+        ({"n.md": OLD}, {"n.md": NEW}, {"n.md": OWN}, {"n.md": OWN}),
+        ({"n.md": OWN}, {"n.md": NEW}, {"n.md": OWN}, {"n.md": OWN}),
+        ({"n.md": NEW}, {"n.md": NEW}, {"n.md": OLD}, {"n.md": OLD}),
+        ({"n.md": OLD}, {"n.md": NEW}, {}, {}),
+        ({"n.md": OLD}, {}, {"n.md": OLD}, {}),
+        ({READY: OLD}, {ALICE: NEW}, {READY: OLD}, {ALICE: NEW}),
+        ({READY: OLD}, {ALICE: NEW}, {READY: OLD, ALICE: NEW}, {ALICE: NEW}),
+        ({READY: OLD}, {ALICE: NEW}, {READY: NEW}, {READY: NEW}),
+    ],
+)
+def test_only_what_the_remote_had_before_was_put_back(own: Tree, base: Tree, local: Tree, meant: Tree) -> None:
+    was = {("n.md", OLD), ("n.md", NEW), (READY, OLD), (ALICE, NEW)}
+    assert put_back(own, base, local, lambda: was) == meant

@@ -424,6 +424,36 @@ def test_a_hub_that_is_gone_and_comes_back(two: Two) -> None:
     assert on_hub(two.folder)["note.md"] == "meanwhile\n"
 
 
+def test_a_hub_without_its_branch_is_away_and_not_new(two: Two) -> None:
+    head = git(two.folder / "hub.git", "rev-parse", "main").strip()
+    os.rename(two.folder / "hub.git/refs/heads/main", two.folder / "main")
+    for ask in (two.sync_a.refresh, two.sync_a.sync):
+        with pytest.raises(StoreUnavailable, match=r"away.*no refs/heads/main any more"):
+            ask()
+    git(two.a, "push", "--quiet")
+    move(two.a, "Needs_Action/x.md", "In_Progress/alice/x.md")
+    two.sync_a.confirm()
+    assert git(two.folder / "hub.git", "rev-parse", "main~").strip() == head
+
+
+def test_a_lock_that_was_left_in_the_hub_is_named(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git says the same of it as of somebody who is faster; but nobody ever is."""
+    monkeypatch.setattr(syncing, "PAUSE_SECONDS_MAX", 0.01)
+    lock = two.folder / "hub.git/refs/heads/main.lock"
+    lock.touch()
+    move(two.a, "Needs_Action/x.md", "In_Progress/alice/x.md")
+    for _ in range(syncing.STILL_MAX):
+        with pytest.raises(Raced):
+            two.sync_a.confirm()
+        two.sync_a.prepare()
+    with pytest.raises(StoreUnavailable, match=r"does not take what is pushed.*main\.lock"):
+        two.sync_a.confirm()
+    lock.unlink()
+    two.sync_a.prepare()
+    two.sync_a.confirm()
+    assert "In_Progress/alice/x.md" in on_hub(two.folder)
+
+
 def test_a_remote_that_refuses_for_good_is_named_at_once(two: Two) -> None:
     hook = two.folder / "hub.git" / "hooks" / "pre-receive"
     hook.write_text(f"#!/bin/sh\necho asked >> {two.folder}/asked\necho not today >&2\nexit 1\n")
@@ -507,6 +537,90 @@ def test_an_index_that_somebody_holds_follows_later(two: Two, monkeypatch: pytes
     assert two.clean()
 
 
+def test_the_index_stays_where_it_is_if_the_branch_does(two: Two) -> None:
+    """Else the next merge of the person's finds changes that nobody made."""
+    index = gitindex.GitIndex(two.sync_a._repository.git, str(two.a / ".git"))
+    old = git(two.a, "rev-parse", "HEAD").strip()
+    put(two.a, "note.md", "mine\n")
+    git(two.a, "commit", "--quiet", "-a", "-m", "meanwhile")
+    assert not index.follow(old, old, "")
+    assert git(two.a, "status", "--porcelain") == ""
+    assert list((two.a / ".git").rglob("*.lock")) == []
+
+
+def at_one_moment(monkeypatch: pytest.MonkeyPatch, sync: Sync, what: Callable[[], object]) -> None:
+    """The person does this just when their branch is about to follow, which it then cannot."""
+    follow = sync._index.follow
+
+    def once(commit: str, was: str | None, refs: str) -> bool:
+        monkeypatch.setattr(sync._index, "follow", follow)
+        what()
+        return follow(commit, was, refs)
+
+    monkeypatch.setattr(sync._index, "follow", once)
+
+
+def test_a_commit_in_between_is_joined_and_files_that_git_put_back_are_not(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def commit_and_reset() -> None:
+        put(two.a, "mine.md", "mine\n")
+        git(two.a, "add", "mine.md")
+        git(two.a, "commit", "--quiet", "-m", "meanwhile")
+        git(two.a, "reset", "--quiet", "--hard")
+
+    move(two.a, "Needs_Action/x.md", "In_Progress/alice/x.md")
+    at_one_moment(monkeypatch, two.sync_a, commit_and_reset)
+    two.sync_a.confirm()
+    for _ in range(2):
+        there = on_hub(two.folder)
+        assert "In_Progress/alice/x.md" in there
+        assert "Needs_Action/x.md" not in there
+        two.sync_a.sync()
+    assert there["mine.md"] == "mine\n"
+    assert files(two.a) == there
+    two.sync_b.sync()
+    assert two.clean()
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_what_came_and_was_reset_by_the_persons_git_comes_again(
+    two: Two, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    """As a merge of theirs does that fails. It is no change of theirs, and does not take back what others did."""
+    lock = two.a / ".git" / "index.lock"
+    monkeypatch.setattr(gitindex, "WAIT_SECONDS", 0.05)
+    for number in range(2):
+        put(two.b, "note.md", f"{BODY}{number}\n")
+        two.sync_b.sync()
+        lock.touch()
+        two.sync_a.refresh()
+        lock.unlink()
+        if committed and number == 0:
+            git(two.a, "commit", "--quiet", "-a", "-m", "what came is committed as if it were one's own")
+    move(two.b, "Needs_Action/x.md", "In_Progress/bob/x.md")
+    two.sync_b.sync()
+    lock.touch()
+    two.sync_a.refresh()
+    lock.unlink()
+    put(two.a, "Needs_Action/y.md", "mine\n")
+    git(two.a, "stash", "--quiet")
+    git(two.a, "stash", "apply", "--quiet")
+    git(two.a, "checkout", "--quiet", "HEAD", "--", "note.md", "Needs_Action/x.md")
+    again = opened(two.a)
+    again.prepare()
+    assert files(two.a)["note.md"] == f"{BODY}1\n"
+    assert "Needs_Action/x.md" not in files(two.a)
+    git(two.a, "checkout", "--quiet", "HEAD", "--", "note.md", "Needs_Action/x.md")
+    opened(two.a).sync()
+    there = on_hub(two.folder)
+    assert "Needs_Action/x.md" not in there
+    assert there["In_Progress/bob/x.md"] == BODY
+    assert there["note.md"] == f"{BODY}1\n"
+    assert there["Needs_Action/y.md"] == "mine\n"
+    assert files(two.a) == there
+
+
 def test_a_lock_that_a_killed_dibs_left_is_taken_away(two: Two) -> None:
     """Between the index, which goes first, and the branch."""
     move(two.b, "Needs_Action/x.md", "In_Progress/bob/x.md")
@@ -532,16 +646,25 @@ def test_what_a_person_had_staged_does_not_take_back_what_came(two: Two) -> None
     assert "In_Progress/bob/x.md" in on_hub(two.folder)
 
 
-def test_many_unknown_outcomes_are_not_remembered_for_ever(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("arrived", [None, 0, 3])
+@pytest.mark.parametrize("fetches", [True, False])
+def test_many_unknown_outcomes_are_not_remembered_for_ever(
+    two: Two, monkeypatch: pytest.MonkeyPatch, fetches: bool, arrived: int | None
+) -> None:
+    """And the one that arrived is not forgotten among them."""
     monkeypatch.setattr(syncing, "PENDING_MAX", 4)
-    lose_answers(monkeypatch, two.sync_a, sent=False, fetches=False)
     for number in range(12):
-        put(two.a, "note.md", f"{number}\n")
+        plan = {"Needs_Action/x.md": None, f"In_Progress/alice/x{number}.md": BODY.encode()}
+        lose_answers(monkeypatch, two.sync_a, sent=number == arrived, fetches=fetches and arrived is None)
         with pytest.raises(StoreUnavailable):
-            two.sync_a.confirm()
+            two.sync_a.confirm(plan)
+        monkeypatch.undo()
+        monkeypatch.setattr(syncing, "PENDING_MAX", 4)
     assert len(git(two.a, "for-each-ref", "refs/dibs").splitlines()) <= 9
-    monkeypatch.undo()
+    put(two.a, "note.md", "at last\n")
     two.sync_a.sync()
+    assert on_hub(two.folder) == files(two.a)
+    assert "Needs_Action/x.md" in files(two.a)
     assert len(git(two.a, "for-each-ref", "refs/dibs").splitlines()) == 2
 
 

@@ -101,8 +101,12 @@ class Git:
         feed: Iterable[bytes] = (),
         seconds: float = LOCAL_SECONDS,
         index: str | None = None,
+        heard: bytearray | None = None,
     ) -> bytes:
-        """What git answers, given `feed` to read. `index` is used in the place of the person's own."""
+        """What git answers, given `feed` to read. `index` is used in the place of the person's own.
+
+        Who feeds may wait for an answer: it is in `heard` as soon as it comes; nothing more to say so far is `b""`.
+        """
         environment = self._environment if index is None else {**self._environment, "GIT_INDEX_FILE": index}
         process = subprocess.Popen(
             ["git", *_SAFE_WORDS, *words],
@@ -115,7 +119,7 @@ class Git:
             start_new_session=True,
         )
         try:
-            talk = _Talk(process, feed, time.monotonic() + seconds)
+            talk = _Talk(process, feed, time.monotonic() + seconds, heard)
             over = talk.to_the_end()
         finally:
             _end(process)
@@ -147,10 +151,13 @@ class Git:
 class _Talk:
     """Feeding a process and listening to it at the same time, within a time and a size."""
 
-    def __init__(self, process: subprocess.Popen[bytes], feed: Iterable[bytes], until: float) -> None:
-        self.output, self.said = bytearray(), bytearray()
+    def __init__(
+        self, process: subprocess.Popen[bytes], feed: Iterable[bytes], until: float, heard: bytearray | None
+    ) -> None:
+        self.output, self.said = bytearray() if heard is None else heard, bytearray()
         self._process, self._feed, self._until = process, iter(feed), until
         self._left = memoryview(b"")
+        self._deaf = False
 
     def to_the_end(self) -> bool:
         """Whether it came to its end by itself."""
@@ -170,6 +177,7 @@ class _Talk:
                     going_on = self._write(key.fd) if key.data is None else _read(key.fd, key.data)
                     if not going_on:
                         selector.unregister(key.fileobj)
+                        self._deaf |= key.data is self.output
                         if key.data is None:
                             self._process.stdin.close()
                 del self.said[:-SAID_MAX]
@@ -181,7 +189,7 @@ class _Talk:
 
     def _write(self, pipe: int) -> bool:
         if not self._left:
-            piece = next(self._feed, None)
+            piece = None if self._deaf else next(self._feed, None)
             if piece is None:
                 return False
             self._left = memoryview(piece)

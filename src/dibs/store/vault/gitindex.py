@@ -1,10 +1,11 @@
 """The person's own index and HEAD, which follow what dibs has pushed, beside programs that use them at any moment.
 
 A commit is made from the index on top of HEAD. If HEAD moved on and the index did not, the next commit of a person's
-program would take back all that lies between: so the index follows first. It is replaced under git's own lock, and for
-no longer than a rename takes: a merge that finds that lock taken gives up halfway, and whoever commits after it ends a
-merge in which nothing was merged. A process that is killed leaves the lock behind with our mark in it, and the next one
-takes it away.
+program would take back all that lies between: so the index follows first. And if HEAD then did not, their next merge
+would find changes that nobody made, and give up by a reset of all files: so HEAD is held before. The index is replaced
+under git's own lock, and for no longer than a rename takes: a merge that finds that lock taken gives up halfway, and
+whoever commits after it ends a merge in which nothing was merged. A process that is killed leaves the lock behind with
+our mark in it, and the next one takes it away.
 """
 
 from __future__ import annotations
@@ -15,9 +16,14 @@ import time
 
 from dibs.store.vault.git import Git, GitFailed
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 #: How long a person's git is waited for.
 WAIT_SECONDS = 3.0
 _LOOK_SECONDS = 0.02
+_HEAR_SECONDS = 0.001
 _MARK = b"dibs\n"
 #: What lies in a repository in which something was begun that only the person can end, and what it was.
 _BEGUN = {
@@ -66,15 +72,27 @@ class GitIndex:
             if before is not None:
                 shutil.copyfile(self._path, fresh)
             self._git.run("read-tree", "-i", "-m", commit, index=fresh)
-            if not self._replace(fresh, before):
-                return False
-            old = was or "0" * len(commit)
-            self._git.run("update-ref", "--stdin", feed=[f"update HEAD {commit} {old}\n{refs}".encode()])
+            return self._move(fresh, before, f"update HEAD {commit} {was or '0' * len(commit)}\n{refs}")
         except GitFailed:
             return False  # somebody was faster: it follows some other time
         finally:
             _unlink(fresh)
-        return True
+
+    def _move(self, fresh: str, before: tuple[int, int] | None, moves: str) -> bool:
+        """The index and the refs: all of them, or none."""
+        heard = bytearray()
+        replaced = []
+
+        def talk() -> Iterator[bytes]:
+            yield f"start\n{moves}prepare\n".encode()
+            while b"prepare: ok" not in heard:
+                time.sleep(_HEAR_SECONDS)
+                yield b""
+            replaced.append(self._replace(fresh, before))
+            yield b"commit\n" if replaced[0] else b"abort\n"
+
+        self._git.run("update-ref", "--stdin", feed=talk(), heard=heard)
+        return replaced == [True]
 
     def _replace(self, fresh: str, before: tuple[int, int] | None) -> bool:
         """The lock comes into being with our mark in it: whenever this process is killed, it is known for ours."""
@@ -87,7 +105,7 @@ class GitIndex:
             return False
         finally:
             _unlink(mark)
-        same = _stamp(self._path) == before
+        same = _stamp(self._path) == before and self.begun() is None
         if same:
             os.replace(fresh, self._path)
         _unlink(self._lock)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 
 from dibs.errors import StoreUnusable
 from dibs.store.vault.beneath import FILE_BYTES_MAX
@@ -58,7 +59,7 @@ class Refs(Value):
     base: str | None = None
     hub: str | None = None
     pending: tuple[str, ...] = ()
-    #: The names of the pending ones.
+    #: The names of the pending ones, the oldest first.
     names: tuple[str, ...] = ()
 
 
@@ -80,6 +81,7 @@ class Repository:
         place = hashlib.sha256(f"{branch}\0{remote}\0{ref}".encode()).hexdigest()[:12]
         self._own = f"refs/dibs/{place}"
         self._skipped = os.path.join(git_dir, f"dibs-skipped-{place}.json")
+        self._trailing = os.path.join(git_dir, f"dibs-trailing-{place}")
         self._listings: dict[str, Listing] = {}
         self._related: dict[tuple[str, str], bool] = {}
         self._ident: str | None = None
@@ -149,6 +151,18 @@ class Repository:
         """Those that are no ancestors of others."""
         one_each = sorted(set(commits))
         return one_each if len(one_each) < 2 else self.git.text("merge-base", "--independent", *one_each).split()
+
+    def had(self, since: str | None, until: str | None) -> set[tuple[str, str]]:
+        """Every path, with each blob that it had in any commit from one to another."""
+        if until is None:
+            return set()
+        words = ("log", "-m", "--raw", "--no-abbrev", "--no-renames", "-z", "--format=")
+        parts = fields(self.git.run(*words, until, *([] if since is None else [f"^{since}"])))
+        found = set(self.listing(since).files.items())
+        for about, name in zip(parts, parts, strict=False):
+            path = name.decode(errors="surrogateescape")
+            found |= {(path, blob) for blob in about.decode().split()[2:4]}
+        return found
 
     def sizes(self, blobs: Iterable[str]) -> dict[str, int]:
         asked = sorted(set(blobs))
@@ -241,6 +255,18 @@ class Repository:
                 json.dump(sorted(skipped), file)
             os.replace(file.name, self._skipped)
 
+    def trails(self) -> bool:
+        """Whether the person's branch may not have got to `base` yet."""
+        return os.path.exists(self._trailing)
+
+    def trail(self, whether: bool) -> None:
+        """Remember it, before `base` moves."""
+        if whether != self.trails():
+            if whether:
+                os.close(os.open(self._trailing, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            else:
+                os.unlink(self._trailing)
+
     def remember(self, commit: str) -> str:
         """Note a commit of the person's as pending; the name of the note."""
         name = self._pending()
@@ -248,7 +274,8 @@ class Repository:
         return name
 
     def _pending(self) -> str:
-        return f"{self._own}/pending/{os.urandom(6).hex()}"
+        """A name for one, after those of all before it."""
+        return f"{self._own}/pending/{time.time_ns():020d}-{os.urandom(4).hex()}"
 
     def tidy(self) -> None:
         """Have git put its objects together, if there are many and nobody else's git does; it does so by itself."""
@@ -274,6 +301,9 @@ class Repository:
         except GitFailed as failed:
             if "couldn't find remote ref" not in failed.said:
                 raise Unreachable(failed.said) from failed
+            if self.git.agrees("show-ref", "--verify", "--quiet", f"{self._own}/hub"):
+                # It had one: it is about to be moved or restored, or somebody has to push it again.
+                raise Unreachable(f"it has no {self._ref} any more; git push brings it back") from failed
 
     def push(self, commit: str, base: str | None) -> None:
         """Have the remote take this commit in the place of `base`, and of no other.
@@ -289,9 +319,10 @@ class Repository:
             line = _verdict(failed.output) if failed.code is not None else None
             if line is None:
                 raise Unreachable(failed.said) from failed
+            told = "; ".join([line, *_of_the_remote(failed.said)])
             if "[rejected]" in line or any(words in line for words in _OVERTAKEN):
-                raise Rejected(line) from failed
-            raise Refused("; ".join([line, *_of_the_remote(failed.said)])) from failed
+                raise Rejected(told) from failed
+            raise Refused(told) from failed
 
     def _who(self) -> str:
         if self._ident is None:

@@ -442,6 +442,7 @@ class VaultStore(SqliteStore):
         arbiter = self.arbiter
         assert arbiter is not None
         try:
+            arbiter.mend()
             self._adopted(connection)
             self._show_who_lives(connection, arbiter)
             return arbiter.sync()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import time
+from functools import cache
 
 from dibs.errors import StoreUnavailable
 from dibs.model import Synced
@@ -19,7 +20,7 @@ from dibs.store.vault.disk import Raced
 from dibs.store.vault.files import Files
 from dibs.store.vault.git import GitFailed
 from dibs.store.vault.gitindex import GitIndex
-from dibs.store.vault.merging import merge
+from dibs.store.vault.merging import Merged, merge, put_back
 from dibs.store.vault.places import task_name
 from dibs.store.vault.repository import PENDING_MAX, Astray, Elsewhere, Refused, Rejected, Unreachable
 from dibs.store.vault.worktree import WorkTree
@@ -41,6 +42,8 @@ PUSHES_MAX = 20
 #: Between tries, so that clones which race do not keep step; it grows up to the second figure.
 PAUSE_SECONDS = 0.02
 PAUSE_SECONDS_MAX = 1.0
+#: A remote that says so often in a row that it has moved on, and has not, takes nothing: a lock was left in it, say.
+STILL_MAX = 10
 NAMES_MAX = 10
 
 
@@ -64,6 +67,7 @@ class Sync:
         self._index = GitIndex(repository.git, repository.git_dir)
         self._worktree = WorkTree(self.files, repository.git, root, repository.algorithm)
         self._rejections = 0
+        self._still = 0
         self._behind = False
         self._overtaken = False
         self._planned: dict[str, bytes | None] = {}
@@ -79,7 +83,19 @@ class Sync:
 
     def prepare(self) -> Synced | None:
         """Before something is decided: bring the remote's changes, if it is known that there are some."""
-        return self.refresh() if self._behind else None
+        if self._behind:
+            return self.refresh()
+        self.mend()
+        return None
+
+    def mend(self) -> None:
+        """Before the files are believed: bring again what the person's git has put back."""
+        if not self._repository.trails() or self._index.begun() is not None:
+            return
+        try:
+            _tried(self._bring_again)
+        except (Elsewhere, GitFailed):
+            pass  # whoever needs the remote will be told
 
     def _require_rest(self) -> None:
         begun = self._index.begun_for_long()
@@ -101,6 +117,8 @@ class Sync:
             self._said(self._offer)
         except Rejected as rejected:
             self._step_back()
+            if self._still >= STILL_MAX:
+                raise _unwanted(rejected) from rejected
             raise Raced(f"the remote has moved on: {rejected}") from rejected
         finally:
             self._planned = {}
@@ -123,7 +141,7 @@ class Sync:
     def _catch_the_branch(self) -> None:
         """A commit of the person's was made meanwhile. The sooner ours is on top of it, the less there is to merge."""
         try:
-            self._said(self._offer)
+            self._said(self._join)
             if self._due is not None:
                 self._follow(*self._due, "")
         except (Rejected, Raced, StoreUnavailable, GitFailed):
@@ -168,9 +186,7 @@ class Sync:
             what = f"not on the branch {branch} any more: open it anew" if branch else "on no branch: check one out"
             raise StoreUnavailable(f"this vault's repository is {what}", retry_after_seconds=1) from error
         except Refused as error:
-            raise StoreUnavailable(
-                f"the vault's git remote does not take what is pushed: {error}", retry_after_seconds=5
-            ) from error
+            raise _unwanted(error) from error
         except Unreachable as error:
             raise StoreUnavailable(f"the vault's git remote is away: {error}", retry_after_seconds=5) from error
         except GitFailed as error:
@@ -187,13 +203,17 @@ class Sync:
     def _bring(self) -> Synced:
         repository, refs = self._repository, self._repository.refs()
         if refs.hub is None or refs.hub == refs.base:
+            self._still += self._behind
+            if repository.trails():
+                self._bring_again()
             # What is pending may still arrive, as long as the remote has not moved on.
             self._follow(refs, refs.base, frozenset(repository.skipped()), "")
             return Synced(commit=refs.base)
+        self._still = 0
         theirs = repository.listing(refs.hub)
         bases = [repository.listing(commit) for commit in self._bases(refs)]
         view = self._look(refs, bases[0] if bases else repositories.EMPTY)
-        merged = merge([base.files for base in bases], view.tree, theirs.files)
+        merged = merge([base.files for base in bases], self._meant(refs, view.tree), theirs.files)
         applying = Applying(self.files, repository, self._worktree, view.held)
         applying.apply(view.tree, merged)
         held = view.held | applying.skipped
@@ -205,6 +225,23 @@ class Sync:
             conflicts=tuple(applying.conflicts),
             findings=tuple(applying.findings + _unfit_news(bases, theirs)),
         )
+
+    def _bring_again(self) -> None:
+        repository, refs = self._repository, self._repository.refs()
+        view = self._look(refs, repository.listing(refs.base))
+        meant = self._meant(refs, view.tree)
+        if meant != view.tree:
+            applying = Applying(self.files, repository, self._worktree, view.held)
+            applying.apply(view.tree, Merged(tree=meant, clashes=(), news=frozenset()))
+
+    def _meant(self, refs: Refs, tree: Tree) -> Tree:
+        """The files as they lie here, but for what the person's git has put back."""
+        repository = self._repository
+        if not repository.trails():
+            return tree
+        own, theirs = repository.listing(refs.head).files, repository.listing(refs.base).files
+        common = repository.merge_bases(refs.head, refs.base)
+        return put_back(own, theirs, tree, cache(lambda: repository.had(common[0] if common else None, refs.base)))
 
     def _bases(self, refs: Refs) -> list[str]:
         """What the work tree and the remote have in common: the newest of all that is in both.
@@ -226,7 +263,11 @@ class Sync:
         """The same, where nobody waits for a decision: the person's own commits will do."""
         return self._offer(theirs=True)
 
-    def _offer(self, *, theirs: bool = False) -> tuple[str | None, bool]:
+    def _join(self) -> tuple[str | None, bool]:
+        """What was committed here and what was confirmed; not how the files lie: their git may be at them just now."""
+        return self._offer(committed=True)
+
+    def _offer(self, *, theirs: bool = False, committed: bool = False) -> tuple[str | None, bool]:
         """The commit that the remote has now, and whether it was sent.
 
         It is one of our own: of the person's the remote might say that it has it already, and also what came with it.
@@ -236,7 +277,11 @@ class Sync:
             raise Rejected("its changes are not here yet")
         base, mine = repository.listing(refs.base), repository.listing(refs.head)
         view = self._look(refs, base)
-        if not theirs:
+        if self._meant(refs, view.tree) != view.tree:
+            raise Rejected("what it has was put back here")
+        if committed:
+            view = view.replace(tree=self._joined(refs))
+        elif not theirs:
             view = view.replace(tree=self._with_plans(self._with_tasks_only(refs, view.tree)))
         extra = self._extra(refs)
         known = refs.head is None or (refs.base is not None and repository.is_ancestor(refs.head, refs.base))
@@ -244,6 +289,10 @@ class Sync:
             self._follow(refs, refs.base, view.held, "")
             return refs.base, False
         if len(refs.names) > PENDING_MAX:
+            # Of the oldest it is known then that they did not arrive: if one had, the remote would not be as it was.
+            repository.fetch()
+            if repository.refs().hub != refs.base:
+                raise Rejected("one of those before has arrived, or somebody else's")
             repository.note(repository.noted(drop=refs.names[: -PENDING_MAX // 2]))
             refs = repository.refs()
         ahead = refs.base is None or (refs.head is not None and repository.is_ancestor(refs.base, refs.head))
@@ -255,12 +304,14 @@ class Sync:
             message = _message(base.files, view.tree)
             commit, name = repository.commit(parents, view.tree, extra, message, self._data)
         hub = self._send(commit, refs.base)
-        self._rejections = 0
+        self._rejections = self._still = 0
         self._behind = hub != commit
         moves = repository.noted(base=commit, hub=hub, drop=[*refs.names, name])
         if theirs:
             self._follow(refs, commit, view.held, moves)
         else:
+            # Until it is written, how the files lie is how they were, and not what somebody has put back.
+            repository.trail(False)
             repository.note(moves)
             self._due = (refs, commit, view.held)
         return commit, True
@@ -277,20 +328,38 @@ class Sync:
     def _with_tasks_only(self, refs: Refs, tree: Tree) -> Tree:
         """The tasks as they lie here, and all else as it was committed: what a person has not committed may be half of
         what they are about to, and git would have to merge the two halves."""
-        repository = self._repository
-        base, mine = repository.listing(refs.base).files, repository.listing(refs.head).files
-        common = repository.merge_bases(refs.head, refs.base)
-        began = repository.listing(common[0] if common else None).files
         chosen: Tree = {}
-        for path in base.keys() | mine.keys() | tree.keys():
-            own, theirs, then = mine.get(path), base.get(path), began.get(path)
-            if task_name(path) is not None or then not in (own, theirs):
+        own, theirs, then = self._committed(refs)
+        for path in own.keys() | theirs.keys() | tree.keys():
+            mine, base, began = own.get(path), theirs.get(path), then.get(path)
+            if task_name(path) is not None or (mine != base and began not in (mine, base)):
                 blob = tree.get(path)
             else:
-                blob = theirs if own == then else own
+                blob = base if mine == began else mine
             if blob is not None:
                 chosen[path] = blob
         return chosen
+
+    def _joined(self, refs: Refs) -> Tree:
+        """What was confirmed, and in it what was committed here of anything but tasks."""
+        joined: Tree = {}
+        own, theirs, then = self._committed(refs)
+        for path in own.keys() | theirs.keys():
+            mine, base, began = own.get(path), theirs.get(path), then.get(path)
+            if mine not in (base, began) and (task_name(path) is not None or base != began):
+                raise Rejected(f"{path} was changed twice")
+            blob = base if mine == began else mine
+            if blob is not None:
+                joined[path] = blob
+        return joined
+
+    def _committed(self, refs: Refs) -> tuple[Tree, Tree, Tree]:
+        """The person's last commit, the remote's, and what both began with."""
+        repository = self._repository
+        common = repository.merge_bases(refs.head, refs.base)
+        commits = (refs.head, refs.base, common[0] if common else None)
+        own, theirs, then = (repository.listing(commit).files for commit in commits)
+        return own, theirs, then
 
     def _is_new(self) -> bool:
         """Whether the remote has no such branch yet."""
@@ -351,11 +420,15 @@ class Sync:
 
     def _follow(self, refs: Refs, commit: str | None, held: frozenset[str], moves: str) -> None:
         """Move refs of our own; and the person's branch and index too, if all that changes by that is on disk."""
+        repository = self._repository
         if commit is not None and commit != refs.head and self._may_follow(refs, commit, held):
             if self._index.follow(commit, refs.head, moves):
+                repository.trail(False)
                 return
             self._overtaken = True
-        self._repository.note(moves)
+        there = commit is None or (refs.head is not None and repository.is_ancestor(commit, refs.head))
+        repository.trail(not there)
+        repository.note(moves)
 
     def _may_follow(self, refs: Refs, commit: str, held: frozenset[str]) -> bool:
         repository = self._repository
@@ -363,6 +436,10 @@ class Sync:
         if mine.unfit != then.unfit or any(mine.files.get(path) != then.files.get(path) for path in held):
             return False
         return refs.head is None or repository.is_ancestor(refs.head, commit)
+
+
+def _unwanted(why: Exception) -> StoreUnavailable:
+    return StoreUnavailable(f"the vault's git remote does not take what is pushed: {why}", retry_after_seconds=5)
 
 
 def _tried(work: Callable[[], T]) -> T:
