@@ -11,7 +11,14 @@ import time
 
 from dibs import check, config
 from dibs import owner as owners
-from dibs.errors import ClaimExpired, Invalid, ItemAlreadyClaimed, ItemNotClaimable, SessionNotFound
+from dibs.errors import (
+    ClaimExpired,
+    Invalid,
+    ItemAlreadyClaimed,
+    ItemNotClaimable,
+    SessionNotFound,
+    StoreUnavailable,
+)
 from dibs.model import ENDED, Agent, Request, Session
 from dibs.rules.claiming import recoverable
 from dibs.store.open import is_remote, is_there, migrate_store, open_store
@@ -349,13 +356,16 @@ class Board:
         agent: str | None = None,
         ttl_seconds: float | None = None,
         wait_seconds: float = 0,
+        in_turn: bool = False,
         on_wait: Callable[[Waiting], None] | None = None,
         request_id: str | None = None,
     ) -> Grant:
         """Claim by id. A holder whose owner process is dead does not stand in the way.
 
         With `wait_seconds`, queue for an item that cannot be had now, and claim it when it is offered; `on_wait` is
-        told where this session stands. The ticket is given up when the time is over or something interrupts.
+        told where this session stands. The ticket is given up when the time is over or something interrupts. With
+        `in_turn` it is one that the session has already, and keeps: nothing is asked for before it is offered the
+        item, and a change of its place is a refusal, too.
         """
         item, session = check.item_id(item, "item"), check.session_id(session)
         agent = None if agent is None else check.agent_name(agent)
@@ -366,16 +376,31 @@ class Board:
             return self.store.claim(item, session=session, agent=agent, ttl_seconds=ttl_seconds, request=request)
 
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
-        try:
-            return claim()
-        except (ItemAlreadyClaimed, ItemNotClaimable) as error:
-            if not self.bury_the_dead() and (not wait_seconds or error.facts.get("status") in ENDED):
-                raise
-        if not wait_seconds:
-            return claim()
+        if not in_turn:
+            try:
+                return claim()
+            except (ItemAlreadyClaimed, ItemNotClaimable) as error:
+                if not self.bury_the_dead() and (not wait_seconds or error.facts.get("status") in ENDED):
+                    raise
+            if not wait_seconds:
+                return claim()
         from dibs import queue
 
-        accept_seconds = self.settings.accept_seconds
+        def claim_there(seconds: float) -> Grant:
+            asked = {"session": session, "agent": agent, "ttl_seconds": ttl_seconds, "request": request}
+            return self.store.claim_in_turn(item, seconds, **asked)
+
+        if in_turn and self.store.waits:
+            return claim_there(wait_seconds)
+        if in_turn:
+            watch = self._watch(session)
+            return queue.claim_when_offered(self.store, watch, item, session, claim, wait_seconds, self.bury_the_dead)
+        if self.store.waits:
+            end = time.monotonic() + wait_seconds
+            try:
+                return queue.claim_there(self.store, item, session, claim_there, wait_seconds, on_wait)
+            except StoreUnavailable:
+                wait_seconds = max(0.0, end - time.monotonic())  # in the same place, watched from here
         return queue.claim_in_turn(
             self.store,
             self._watch(session),
@@ -383,7 +408,7 @@ class Board:
             session,
             claim,
             wait_seconds,
-            accept_seconds,
+            self.settings.accept_seconds,
             on_wait,
             self.bury_the_dead,
         )
@@ -427,22 +452,31 @@ class Board:
         finished = check.finished({} if done is None else done)
         request = _request(request_id, session, "next", types, projects, n, ttl_seconds, finished)
 
-        def look(finished: Mapping[str, int] | None = None) -> tuple[Grant, ...]:
-            return self.store.next(
-                session=session,
-                agent=agent,
-                types=types,
-                projects=projects,
-                n=n,
-                ttl_seconds=ttl_seconds,
-                done=finished,
-                request=request,
-            )
+        asked: dict[str, Any] = {
+            "session": session,
+            "agent": agent,
+            "types": types,
+            "projects": projects,
+            "n": n,
+            "ttl_seconds": ttl_seconds,
+            "request": request,
+        }
 
-        grants = look(finished)
+        def look() -> tuple[Grant, ...]:
+            return self.store.next(**asked)
+
+        grants = self.store.next(**asked, done=finished)
         if not grants and self.bury_the_dead():
             grants = look()
-        return grants or self._wait_for(look, wait_seconds)
+        if grants or wait_seconds <= 0:
+            return grants
+        end = time.monotonic() + wait_seconds
+        if self.store.waits:
+            try:
+                return _until(end, lambda left: self.store.next_in_time(left, **asked))
+            except StoreUnavailable:
+                pass  # looked for from here, where one is told what is wrong
+        return self._wait_for(look, end)
 
     def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:
         held = None if holding is None else check.holding(holding)
@@ -726,11 +760,8 @@ class Board:
             lost = error.facts["token"]
         return verb(self.store.recover(item, session=session, token=lost).claim.token)
 
-    def _wait_for(self, look: Callable[[], tuple[Grant, ...]], wait_seconds: float) -> tuple[Grant, ...]:
+    def _wait_for(self, look: Callable[[], tuple[Grant, ...]], end: float) -> tuple[Grant, ...]:
         """Look whenever something changed or fell due, until there is something or the time is up."""
-        end = time.monotonic() + wait_seconds
-        if wait_seconds <= 0:
-            return ()
         watch = self.watch()
         buried = time.monotonic()
         try:
@@ -826,6 +857,15 @@ def _lasting(role: str, seconds: float | None) -> float | None:
     if seconds is not None:
         seconds = check.number(seconds, "seconds", low=1, high=1e9)
     return access.lasting_seconds(role, seconds)
+
+
+def _until(end: float, look: Callable[[float], tuple[Grant, ...]]) -> tuple[Grant, ...]:
+    """Look, each time for as long as whoever looks likes, until there is something or the time is up."""
+    while (left := end - time.monotonic()) > 0:
+        grants = look(left)
+        if grants:
+            return grants
+    return ()
 
 
 def _links_and_cost(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from dibs.errors import DibsError, ItemNotClaimable
+from dibs.errors import DibsError, ItemAlreadyClaimed, ItemNotClaimable, StoreUnavailable
 from dibs.model import ENDED
 
 TYPE_CHECKING = False
@@ -75,6 +75,76 @@ def claim_in_turn(
         watch.close()
         if waits:
             _leave(store, item, session)
+
+
+def claim_when_offered(
+    store: Store,
+    watch: Watch,
+    item: str,
+    session: str,
+    claim: Callable[[], Grant],
+    wait_seconds: float,
+    bury_the_dead: Callable[[], bool],
+) -> Grant:
+    """For somebody who has a ticket, and keeps it: refused when the time is up, or when its place has changed or has to
+    be asked for anew. `watch` is closed at the end."""
+    end = time.monotonic() + wait_seconds
+    began: Waiting | None = None
+    try:
+        while True:
+            standing = store.ticket(item, session=session)
+            if standing.offered:
+                return claim()
+            if standing.status in ENDED:
+                raise _over(item, standing)
+            began = began or standing
+            left, due = end - time.monotonic(), store.due_seconds(item)
+            if left <= 0 or due == 0 or standing.ticket.closed_at is not None or _place(standing) != _place(began):
+                raise _not_yet(item, standing)
+            if not watch.wait(min(left, RENEW_SECONDS, RENEW_SECONDS if due is None else due)):
+                bury_the_dead()
+    finally:
+        watch.close()
+
+
+def claim_there(
+    store: Store,
+    item: str,
+    session: str,
+    claim: Callable[[float], Grant],
+    wait_seconds: float,
+    on_wait: Callable[[Waiting], None] | None,
+) -> Grant:
+    """In turn, by a store that waits: `claim` asks it to, for so long, with the ticket that is taken and renewed here.
+    If the store is unavailable the ticket stands, for whoever goes on by watching."""
+    end = time.monotonic() + wait_seconds
+    try:
+        while True:
+            standing = store.wait(item, session=session, ttl_seconds=TICKET_SECONDS)
+            if on_wait is not None and not standing.offered:
+                on_wait(standing)
+            left = max(0.0, end - time.monotonic())
+            try:
+                return claim(min(left, RENEW_SECONDS))
+            except (ItemAlreadyClaimed, ItemNotClaimable) as refusal:
+                if left <= 0 or refusal.facts.get("status") in ENDED:
+                    raise
+    except StoreUnavailable:
+        raise
+    except BaseException:
+        _leave(store, item, session)
+        raise
+
+
+def _place(standing: Waiting) -> tuple[int, str, int | None]:
+    """What who waits is told of."""
+    claim = standing.claim
+    return standing.position, standing.status, None if claim is None else claim.token
+
+
+def _not_yet(item: str, standing: Waiting) -> ItemNotClaimable:
+    why = f"this session is number {standing.position} in its queue"
+    return ItemNotClaimable(f"{item} is not offered yet: {why}", item=item, status=standing.status, why=why)
 
 
 def _over(item: str, standing: Waiting) -> ItemNotClaimable:

@@ -75,6 +75,12 @@ class Feed:
         """Watches for somebody who may leave before the time is up."""
         return lambda session: SharedWatch(self, left)
 
+    def stir(self) -> None:
+        """Wake who waits for something that this process has just freed; everybody is told when it is read here."""
+        with self._changed:
+            self._round += 1
+            self._changed.notify_all()
+
     def leave(self, left: threading.Event) -> None:
         with self._changed:
             left.set()

@@ -66,6 +66,7 @@ class Service:
         self.feed = Feed(Board(store, settings, actor="dibs"))
         self.board = Board(store, settings, actor="dibs", watch=self.feed.watch)
         self.callers = Callers(self.board)
+        store.on_freed = self.feed.stir
         self._verbs = ThreadPoolExecutor(VERB_THREADS, "verb")
         self._waits = ThreadPoolExecutor(WAITING_THREADS, "wait")
         #: How many wait, by the digest of their key.

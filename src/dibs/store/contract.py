@@ -25,7 +25,7 @@ from dibs.errors import Invalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from dibs.model import (
@@ -79,6 +79,12 @@ class Watch(ABC):
 
 
 class Store(ABC):
+    #: Called after a commit of this object by which something can be had, by the thread that did it: who waits in the
+    #: same process need not hear of it from outside.
+    on_freed: Callable[[], None] | None = None
+    #: Whether waiting can be left to the store: a server hears of a change sooner than whoever it tells.
+    waits = False
+
     # Items
 
     @abstractmethod
@@ -438,6 +444,16 @@ class Store(ABC):
     def due_seconds(self, item: str | None = None) -> float | None:
         """How long until time alone changes something on the board, or about one item (an expiry, a schedule, an
         offer), by the store's clock; None: never."""
+
+    def next_in_time(self, wait_seconds: float, **asked: Any) -> tuple[Grant, ...]:
+        """`next`, answered when there is something or the time is up, by a store that `waits`. Where that cannot be
+        (there is no room for more who wait), it is unavailable, and the caller watches for itself."""
+        raise NotImplementedError
+
+    def claim_in_turn(self, item: str, wait_seconds: float, **asked: Any) -> Grant:
+        """`claim` by who has a ticket, when it is offered the item, by a store that `waits`. Refused, with the ticket
+        left as it is, when the time is up or the ticket stands in another place; unavailable as above."""
+        raise NotImplementedError
 
     # Whole boards
 

@@ -25,10 +25,19 @@ class Counting(Delegate):
     """A store that counts how often it is asked for work, and tells when somebody begins to wait."""
 
     looks = 0
+    _told = False
 
     def next(self, **kwargs: Any) -> tuple[Grant, ...]:
         self.looks += 1
         return self.inner.next(**kwargs)
+
+    def next_in_time(self, wait_seconds: float, **asked: Any) -> tuple[Grant, ...]:
+        if not self._told:
+            # Whoever waits there looks first, so that nothing can be missed from here on either.
+            self._told = True
+            say({"waiting": True})
+        self.looks += 1
+        return self.inner.next_in_time(wait_seconds, **asked)
 
     def watch(self, *, session: str | None = None) -> TellingWatch:
         return TellingWatch(self.inner.watch(session=session))

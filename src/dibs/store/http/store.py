@@ -55,6 +55,8 @@ WHOLE_SECONDS = 600.0
 
 
 class HttpStore(Store):
+    waits = True
+
     def __init__(self, url: str, settings: Settings, key: str | None, *, lean: bool = False) -> None:
         """`lean`: over the standard library, for a process that lives for one verb."""
         self.url = url
@@ -370,6 +372,13 @@ class HttpStore(Store):
     def watch(self, *, session: str | None = None) -> Watch:
         return HttpWatch(self._asking)
 
+    def next_in_time(self, wait_seconds: float, *, request: Request | None = None, **asked: Any) -> tuple[Grant, ...]:
+        return self._all(Grant, self._write("/v1/next", asked, request, min(wait_seconds, WATCH_SECONDS)))
+
+    def claim_in_turn(self, item: str, wait_seconds: float, *, request: Request | None = None, **asked: Any) -> Grant:
+        path, body = f"/v1/items/{item}/claim", {"in_turn": True, **asked}
+        return wire.decode(Grant, self._write(path, body, request, min(wait_seconds, WATCH_SECONDS)))
+
     def due_seconds(self, item: str | None = None) -> float | None:
         found: float | None = self._read("/v1/due", item=item)["due_seconds"]
         return found
@@ -436,8 +445,13 @@ class HttpStore(Store):
     def _read(self, path: str, **query: Any) -> Any:
         return self._asking.ask("GET", path, query=query)
 
-    def _write(self, path: str, body: Mapping[str, Any], request: Request | None) -> Any:
-        return self._asking.ask("POST", path, body, request_id=_id_of(request))
+    def _write(
+        self, path: str, body: Mapping[str, Any], request: Request | None, wait_seconds: float | None = None
+    ) -> Any:
+        query = {"wait": wait_seconds}
+        return self._asking.ask(
+            "POST", path, body, query=query, request_id=_id_of(request), wait_seconds=wait_seconds or 0.0
+        )
 
     def _send(self, method: str, path: str, body: Mapping[str, Any], request: Request | None) -> Any:
         return self._asking.ask(method, path, body, request_id=_id_of(request), keeps_none=True)

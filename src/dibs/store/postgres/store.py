@@ -105,10 +105,10 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
     ) -> T:
         """Do `work` in one durable transaction. With a request, once: its answer, of values of `kind`, is kept."""
         refusal: DibsError | None = None
-        changed = came_back = False
+        changed = came_back = freed = False
 
         def transact(connection: Connection, attempt: Attempt) -> T:
-            nonlocal refusal, changed, came_back
+            nonlocal refusal, changed, came_back, freed
             refusal = None
             try:
                 t = PostgresTransaction(connection, self.settings, writable=True, idle_seconds=idle_seconds)
@@ -128,7 +128,7 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
                     requests.keep(t, request, answer)
                 attempt.unsure = True
                 connection.execute("COMMIT")
-                changed, came_back = t.changed, t.came_back
+                changed, came_back, freed = t.changed, t.came_back, t.freed
                 result: T = answer
                 return result
             finally:
@@ -138,6 +138,8 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
         answer = self._done(transact, request is not None, tries_max)
         if came_back:
             self._lanes.forget()
+        if freed and self.on_freed is not None:
+            self.on_freed()
         if changed:
             self._teller.tell(urgent=True)
         if refusal is not None:
@@ -167,6 +169,8 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
     # Waiting
 
     def tell(self, *, urgent: bool = False) -> None:
+        if urgent and self.on_freed is not None:
+            self.on_freed()
         self._teller.tell(urgent=urgent)
 
     def watch(self, *, session: str | None = None) -> Watch:

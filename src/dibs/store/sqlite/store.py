@@ -83,6 +83,8 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             self._give_up(piece)
         if not piece.over:
             raise StoreUnavailable("other threads have used the board for too long", retry_after_seconds=1)
+        if piece.freed and self.on_freed is not None:
+            self.on_freed()
         result: T = piece.result()
         return result
 
@@ -270,7 +272,7 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         except (StoreUnavailable, apsw.Error, OSError):
             raise
         except Exception as error:
-            piece.error, piece.changed = error, False
+            piece.error, piece.changed, piece.freed = error, False, False
             if self._current is not None:
                 self._current.close()
             connection.execute("ROLLBACK TO piece")
@@ -291,7 +293,7 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         except Refused as refused:
             piece.error = refused.refusal
         transaction.close()
-        piece.changed = transaction.changed
+        piece.changed, piece.freed = transaction.changed, transaction.freed
 
     def _transaction(self, connection: apsw.Connection, *, writable: bool = False) -> SqliteTransaction:
         self._current = SqliteTransaction(connection.cursor(), self._clock(), self.settings, writable=writable)

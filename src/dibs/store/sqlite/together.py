@@ -27,7 +27,7 @@ class Piece:
 
     def __init__(self, work: Callable[[Transaction], Any], request: Request | None, kind: type[Value] | None) -> None:
         self.work, self.request, self.kind = work, request, kind
-        self.over = self.leads = self.changed = False
+        self.over = self.leads = self.changed = self.freed = False
         self.answer: Any = None
         self.error: BaseException | None = None
         self._woken = _thread.allocate_lock()
@@ -35,7 +35,8 @@ class Piece:
 
     def again(self) -> None:
         """As if nothing of it had been done: it was not."""
-        self.changed, self.answer, self.error = False, None, None
+        self.changed = self.freed = False
+        self.answer, self.error = None, None
 
     def wait(self, timeout_seconds: float) -> None:
         """Until something became of it, or the time is up."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: How many notes of the previous run a claim's answer carries.
 NOTES_MAX = 20
+#: The events by which an item can be had: by anybody, or by whose turn it is.
+FREED = frozenset({"claimable", "offered"})
 
 
 class Refused(Exception):
@@ -45,6 +47,8 @@ class Transaction(ABC):
     settings: Settings
     writable: bool
     changed: bool = False
+    #: Whether something can be had that could not, by this transaction.
+    freed: bool = False
     #: Items that are not to be given to anybody just now, whatever the rows say.
     passed_over: frozenset[str] = frozenset()
     #: What the database raises when a row does not fit its table.
@@ -333,6 +337,7 @@ class Transaction(ABC):
             self.run_one("close_ticket", rows.encode(ticket))
         self.run("insert_event", rows.encode(step.event))
         self.changed = True
+        self.freed = self.freed or kind in FREED
 
     def _put_dependencies(self, item: Item, statement: str) -> None:
         for needs in item.depends_on:
