@@ -46,7 +46,8 @@ class Shop:
     def normal(self, text: str) -> str:
         """A transcript without what differs from run to run: the folder, times, how long something took."""
         text = text.replace(str(self.folder), CALLED)
-        text = re.sub(r"\b\d\d:\d\d:\d\d\b", "HH:MM:SS", text)
+        # Of another day it is told which: near midnight, that of a claim's end.
+        text = re.sub(r"\b(\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d \d\d:\d\d)\b", "HH:MM:SS", text)
         text = re.sub(r"\bfor (29|30)m more\b", "for 30m more", text)
         text = re.sub(r"\bfor \d+s more\b", "for Ns more", text)
         return re.sub(r"\bafter \d+s\b", "after Ns", text)
