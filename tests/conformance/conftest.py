@@ -39,10 +39,8 @@ LONG = {
     "test_sixteen_processes_drain_two_thousand_items_each_once_and_fairly",
     "test_a_storm_of_kills_loses_nothing",
 }
-#: And on a vault, where one item that changes hands a thousand times has a file of a thousand blocks.
+#: And on a vault, where each claim is several files.
 LONG_ON_VAULT = {
-    "test_processes_that_take_turns_are_served_in_ticket_order_and_at_once",
-    "test_no_waiter_starves_in_a_thousand_hand_overs",
     "test_of_sixty_four_processes_one_wins_each_of_two_hundred_rounds",
     "test_sixteen_processes_drain_two_thousand_items_each_once_and_fairly",
 }

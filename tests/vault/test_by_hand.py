@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,14 @@ import pytest
 from dibs import doctor
 from dibs.board import Board
 from dibs.errors import ClaimExpired, DibsError, ItemNotClaimable, StoreUnavailable
+from dibs.store.vault import eyes
+from dibs.store.vault.adopting import Adopting
 from dibs.store.vault.folders import FOLDERS, HELD, MOVES
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
 from tests.vault.conftest import move, places, put
+
+CHAIN = 40
 
 
 def start(board: Board, agent: str = "coder") -> str:
@@ -413,3 +418,62 @@ def test_a_vault_that_is_not_there_loses_nothing(board: Board, root: Path, tmp_p
         board.next(session=session)
     (tmp_path / "elsewhere").rename(root / "Needs_Action")
     assert [grant.item.id for grant in board.next(session=session)] == ["x"]
+
+
+# What the kernel does not tell
+
+
+@pytest.fixture
+def blind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is told of any change, as of those that are made through mapped memory."""
+    monkeypatch.setattr(eyes.Eyes, "look", lambda self: set())
+    monkeypatch.setattr(eyes.Eyes, "wait", lambda self, seconds: False)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1000.0])
+def test_what_is_not_told_is_found_by_a_look_now_and_then(
+    board: Board, root: Path, blind: None, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(eyes, "SCAN_SECONDS", seconds)
+    put(root, "Needs_Action/x.md", "# X\n")
+    board.list()
+    put(root, "Needs_Action/y.md", "# Y\n")
+    found = {item.id for item in board.list()}
+    assert found == ({"x", "y"} if seconds == 0 else {"x"}), "and without such a look it is not"
+
+
+def test_who_waits_finds_it_too(board: Board, root: Path, blind: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eyes, "SCAN_SECONDS", 0.0)
+    board.list()
+    with closing(board.store.watch()) as watch:
+        put(root, "Needs_Action/x.md", "# X\n")
+        assert watch.wait(10)
+    assert [item.id for item in board.list()] == ["x"]
+
+
+# Many at once
+
+
+def test_a_chain_of_new_files_is_taken_in_one_pass(board: Board, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    real = Adopting._try
+
+    def told(self: Adopting, path: str) -> str | None:
+        tried.append(path)
+        return real(self, path)
+
+    monkeypatch.setattr(Adopting, "_try", told)
+    for number in range(CHAIN):
+        needs = f"---\ndepends_on: [t{number + 1}, t{CHAIN - 1}]\n---\n" if number < CHAIN - 1 else ""
+        put(root, f"Needs_Action/t{number}.md", f"{needs}# T\n")
+    assert sorted(item.status for item in board.list()) == ["blocked"] * (CHAIN - 1) + ["ready"]
+    assert len(tried) == CHAIN
+    assert_sound(board)
+
+
+def test_a_circle_of_new_files_is_told_and_what_is_beside_it_is_taken(board: Board, root: Path) -> None:
+    for name, needs in (("a", "b"), ("b", "c"), ("c", "a"), ("d", "a"), ("f", "e"), ("e", "")):
+        put(root, f"Needs_Action/{name}.md", f"---\ndepends_on: [{needs}]\n---\n# {name}\n")
+    assert {item.id: item.status for item in board.list()} == {"e": "ready", "f": "blocked"}
+    told = " ".join(finding.what for finding in doctor.examine(board))
+    assert all(f"{name}.md" in told for name in "abcd")

@@ -194,19 +194,12 @@ class Adopting:
             self.t.carry_out(state, items.park(self.t.now, state, actor=ACTOR, reason=reason))
 
     def _take_new(self, paths: list[str]) -> None:
-        """Files that nobody knows. One may depend on another, so what does not fit is tried again after the others."""
+        """Files that nobody knows, the oldest first; but what one depends on before it."""
         paths.sort(key=lambda path: (_born(self._tasks[path], self.seen[path]), path))
-        while paths:
-            left = []
-            for path in paths:
-                why = self._try(path)
-                if why is not None:
-                    left.append((path, why))
-            if len(left) == len(paths):
-                for path, why in left:
-                    self._set_aside(path, why)
-                return
-            paths = [path for path, _ in left]
+        for path in _needed_first({path: self._tasks[path] for path in paths}):
+            why = self._try(path)
+            if why is not None:
+                self._set_aside(path, why)
 
     def _try(self, path: str) -> str | None:
         try:
@@ -360,6 +353,25 @@ class Adopting:
         self._left_alone.add(entry.item)
         if state.item.status not in ENDED:
             t.carry_out(state, ending.cancel(t.now, state, actor=ACTOR, reason="its file was taken away"))
+
+
+def _needed_first(tasks: Mapping[str, Task]) -> list[str]:
+    """The paths in their order, but each behind those of the items that it depends on. In a circle somebody is first,
+    and is refused for what it depends on."""
+    at = {task.id: path for path, task in tasks.items()}
+    found: dict[str, None] = {}
+    begun: set[str] = set()
+    for first in tasks:
+        waiting = [first]
+        while waiting:
+            path = waiting[-1]
+            needed = [at[id] for id in tasks[path].content["depends_on"] if id in at]
+            ahead = [one for one in needed if one not in begun] if path not in begun else []
+            begun.add(path)
+            waiting += reversed(ahead)
+            if not ahead:
+                found.setdefault(waiting.pop())
+    return list(found)
 
 
 def _is_open(entry: Entry) -> bool:

@@ -4,8 +4,8 @@ Linux queues an inotify event inside the system call that makes a change: whoeve
 told. So a process that stays may leave out the scan before a write if nothing is told, and one that waits may wait for
 a change of a file and for the bell at once. Whenever that cannot be said for sure the answer is "everything": at the
 start, after an overflow, when a folder comes or goes, in a forked child, on file systems that other machines write to,
-and where there is no inotify. Not told are writes through mapped memory, and through a hard link from elsewhere; so a
-scan now and then is still due, and every read and write looks at the file itself.
+and where there is no inotify. Not told are writes through mapped memory, and through a hard link from elsewhere; so all
+files are looked at every `SCAN_SECONDS` all the same, and whoever writes a file looks at that file itself.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ LOCAL = frozenset(
 #: More than this many full reads at one look are as good as an overflow.
 READS_MAX = 100
 POLL_SECONDS = 0.25
+#: How soon what the kernel does not tell is found, by a process that stays.
+SCAN_SECONDS = 60.0
 #: A system lets one have so many watches only; it is asked again after a while.
 AGAIN_SECONDS = 5.0
 

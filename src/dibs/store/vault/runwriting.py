@@ -34,12 +34,14 @@ if TYPE_CHECKING:
     from dibs.model import Claim, Event
     from dibs.rules.decision import Step
 
+FENCE = "\n```"
 _BACKTICKS = Pattern(r"`+")
 
 
 def write(tail: str, steps: Sequence[Step], next_state: str) -> str:
     """The blocks with what these steps tell of runs; the last of them led to `next_state`."""
-    lines = tail.split("\n")
+    start = _start(tail, steps)
+    lines = tail[start:].split("\n")
     for step in steps:
         event = step.event
         if event.kind == "claimed" and step.run is not None:
@@ -51,12 +53,27 @@ def write(tail: str, steps: Sequence[Step], next_state: str) -> str:
             _end(lines, step.run, state or folder(event.status))
         elif event.kind in SAID:
             _add_word(lines, event)
-    return "\n".join(lines)
+    return tail[:start] + "\n".join(lines)
 
 
 def tells(step: Step) -> bool:
     """Whether a step is about a run, and so to be read in its block."""
     return step.run is not None or step.event.kind in ("progress", *SAID)
+
+
+def _start(tail: str, steps: Sequence[Step]) -> int:
+    """Where that begins which these steps may change: an item that changed hands a thousand times has as many blocks,
+    and nearly always it is about the last one, or a new one behind it."""
+    tokens = {(step.run or step.claim or step.event).token for step in steps if tells(step)}
+    if any(step.event.kind in SAID for step in steps) or len(tokens) != 1:
+        return 0
+    line = f"\n**Token**: {tokens.pop()}"
+    if any(step.event.kind == "claimed" for step in steps) and line not in tail:
+        return tail.rfind("\n", 0, len(tail.rstrip())) + 1
+    last = tail.rfind(f"\n{HEADING}") + 1
+    # Behind a fence the heading may be one within a draft.
+    is_of_last = tail.find(line, last) >= 0 and tail.find(line, 0, last) < 0
+    return last if is_of_last and tail.find(FENCE, last) < 0 else 0
 
 
 def folder(status: str) -> str:

@@ -84,6 +84,8 @@ class VaultStore(SqliteStore):
         self._doubtful: set[str] | None = None
         self._eyes: Eyes | None = None
         self._watchful = not lean
+        #: When all files were last looked at, whatever the kernel has told since.
+        self._scanned_at = 0.0
         #: When a command has looked at all files, and found or made them as the index knows them.
         self._looked_at: float | None = None
         self._is_brief = lean
@@ -286,10 +288,14 @@ class VaultStore(SqliteStore):
 
     def _settle(self, connection: apsw.Connection) -> None:
         """All files are as the index knows them."""
-        if self._eyes is not None:
-            self._doubtful = set()
+        self._all_is_known()
         self._looked_at = time.monotonic()
         self._finish(connection)
+
+    def _all_is_known(self) -> None:
+        """What changes from here on is told."""
+        if self._eyes is not None:
+            self._doubtful = set()
 
     def _has_looked(self) -> bool:
         """Whether one look at all files counts for what is left of a command. What is done to a file meanwhile is as if
@@ -304,7 +310,10 @@ class VaultStore(SqliteStore):
         if not self._is_doubtful(t):
             return False
         if not self._is_brief:
-            return _differs(t, self._disk.glance()[0])
+            if _differs(t, self._disk.glance()[0]):
+                return True
+            self._all_is_known()
+            return False
         if t.files("any_gone")[0][0] or self._disk.glimpse() != t.files("mark")[0][0]:
             return True
         self._looked_at = time.monotonic()
@@ -329,9 +338,15 @@ class VaultStore(SqliteStore):
         """What the kernel tells of, for a process that stays."""
         if not self._watchful:
             return None
+        from dibs.store.vault import eyes
+
         if self._eyes is None:
             self._eyes = self._disk.eyes()
+            self._scanned_at = time.monotonic()
         told = self._eyes.look()
+        if time.monotonic() - self._scanned_at >= eyes.SCAN_SECONDS:
+            self._scanned_at = time.monotonic()
+            return None
         return None if told is None else told - {LATE}
 
     def _note_visits(self, connection: apsw.Connection) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from dibs.store.contract import Watch
+from dibs.store.vault import eyes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +20,10 @@ LOOK_SECONDS = 0.5
 class VaultWatch(Watch):
     """Waits for the board's bell and for the files at once: nobody rings who moves one by hand."""
 
-    def __init__(self, bell: Watch, look: Callable[[], None], eyes: Eyes) -> None:
-        self._bell, self._look, self._eyes = bell, look, eyes
-        eyes.look()
+    def __init__(self, bell: Watch, look: Callable[[], None], sight: Eyes) -> None:
+        self._bell, self._look, self._eyes = bell, look, sight
+        self._scanned_at = time.monotonic()
+        sight.look()
 
     def wait(self, timeout_seconds: float) -> bool:
         end = time.monotonic() + timeout_seconds
@@ -31,7 +33,8 @@ class VaultWatch(Watch):
             if self._bell.wait(0):
                 self._eyes.look()
                 return True
-            if self._eyes.look() != set():
+            if self._eyes.look() != set() or time.monotonic() - self._scanned_at >= eyes.SCAN_SECONDS:
+                self._scanned_at = time.monotonic()
                 self._look()  # which rings, if there is anything new
                 if self._bell.wait(0):
                     return True
