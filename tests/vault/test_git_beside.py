@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -63,6 +64,19 @@ class Obsidian:
         return len(told.splitlines())
 
 
+def written(ready: Path, mine: Path) -> None:
+    """A pull may bring the claim before we do; in the middle of that, the file is in neither place."""
+    for _ in range(TRIES_MAX):
+        try:
+            ready.rename(mine)
+            return
+        except FileNotFoundError:
+            if mine.exists():
+                return
+            time.sleep(0.01)
+    raise AssertionError(f"{ready} is gone")
+
+
 def claimed(clone: Path, sync: Sync, item: str, agent: str) -> bool:
     """A claim as a store makes it: confirmed first, and then by a move."""
     ready, mine = clone / "Needs_Action" / f"{item}.md", clone / "In_Progress" / agent / f"{item}.md"
@@ -79,10 +93,7 @@ def claimed(clone: Path, sync: Sync, item: str, agent: str) -> bool:
             sync.confirm(plan)
         except (Raced, StoreUnavailable):
             continue
-        try:
-            ready.rename(mine)
-        except FileNotFoundError:
-            assert mine.exists(), "a pull may bring it before we do"
+        written(ready, mine)
         sync.settle()
         return True
     raise AssertionError(f"{item} was never decided")
