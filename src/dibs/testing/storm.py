@@ -35,8 +35,10 @@ CALLS_MAX = 100_000
 CALM_SECONDS_MAX = 0.03
 
 
-def rage(board: Board, *, recipe: dict[str, Any], folder: str, seed: int, kills: int) -> dict[str, int]:
-    """Kill so many workers; how many of each role it were. Says `killed` after each tenth."""
+def rage(
+    board: Board, *, recipe: dict[str, Any], folder: str, seed: int, kills: int, calm_seconds: float = CALM_SECONDS_MAX
+) -> dict[str, int]:
+    """Kill so many workers, with so long between at most; how many of each role. Says `killed` after each tenth."""
     board.close()
     draw = random.Random(seed)
     workers: dict[int, str] = {}
@@ -47,7 +49,7 @@ def rage(board: Board, *, recipe: dict[str, Any], folder: str, seed: int, kills:
         if len(workers) < WORKERS:
             continue
         # The moment is what is random here; nothing is waited for.
-        time.sleep(draw.random() * CALM_SECONDS_MAX)
+        time.sleep(draw.random() * calm_seconds)
         victim = draw.choice(sorted(workers))
         killed[workers.pop(victim)] += _killed(victim)
         if number % 10 == 0:

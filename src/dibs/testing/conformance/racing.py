@@ -39,8 +39,8 @@ def assert_explained(calls: list[Call], board: Board, context: object = "") -> N
 
 class TestRacing:
     def test_of_sixty_four_processes_one_wins_each_of_two_hundred_rounds(self, harness: Harness) -> None:
-        board = harness.board()
-        items = [f"round-{number:03}" for number in range(ROUNDS)]
+        board, rounds = harness.board(), harness.fewer(ROUNDS)
+        items = [f"round-{number:03}" for number in range(rounds)]
         added(board, *items)
         claimers = cast_of(harness, CLAIMERS)
         gate = harness.gate()
@@ -60,18 +60,18 @@ class TestRacing:
                     assert answer.error["holder"]["session"] == winners[0], f"{item}: {me} was told {answer.error}"
         won = Counter(call.session for call in calls if call.grants)
         print(
-            f"{CLAIMERS} claimers, {ROUNDS} rounds: {len(won)} of them won at least once, {max(won.values())} at most"
+            f"{CLAIMERS} claimers, {rounds} rounds: {len(won)} of them won at least once, {max(won.values())} at most"
         )
         assert len(won) > 1, "the same process won every round: nobody raced"
-        assert board.stats().conflicts_avoided == ROUNDS * (CLAIMERS - 1)
+        assert board.stats().conflicts_avoided == rounds * (CLAIMERS - 1)
         assert_explained(calls, board)
 
     def test_sixteen_processes_drain_two_thousand_items_each_once_and_fairly(self, harness: Harness) -> None:
-        board = harness.board()
+        board, count = harness.board(), harness.fewer(ITEMS)
         shares: list[float] = []
         for attempt in (1, 2):
             project = f"drain-{attempt}"
-            items = [f"{project}-{number:04}" for number in range(ITEMS)]
+            items = [f"{project}-{number:04}" for number in range(count)]
             added(board, *items, project=project)
             gate, actors = harness.gate(), harness.actors(DRAINERS)
             for number, actor in enumerate(actors):
@@ -81,11 +81,11 @@ class TestRacing:
             gate.open()
             results = [actor.result() for actor in actors]
             counts = sorted(result["done"] for result in results)
-            assert sum(counts) == ITEMS, f"{sum(counts)} items were done, of {ITEMS}"
-            assert {item.status for item in board.list(projects=[project], limit=ITEMS)} == {"done"}
+            assert sum(counts) == count, f"{sum(counts)} items were done, of {count}"
+            assert {item.status for item in board.list(projects=[project], limit=count)} == {"done"}
             shares.append(counts[0] / counts[-1])
             worst = max(result["worst_seconds"] for result in results)
-            print(f"{DRAINERS} processes drained {ITEMS} items: {counts[0]} to {counts[-1]} each,")
+            print(f"{DRAINERS} processes drained {count} items: {counts[0]} to {counts[-1]} each,")
             print(f"share of the slowest {shares[-1]:.2f}, worst wait {worst * 1000:.0f} ms")
             if shares[-1] >= SHARE_MIN:
                 break
