@@ -356,16 +356,13 @@ class Board:
         agent: str | None = None,
         ttl_seconds: float | None = None,
         wait_seconds: float = 0,
-        in_turn: bool = False,
         on_wait: Callable[[Waiting], None] | None = None,
         request_id: str | None = None,
     ) -> Grant:
         """Claim by id. A holder whose owner process is dead does not stand in the way.
 
         With `wait_seconds`, queue for an item that cannot be had now, and claim it when it is offered; `on_wait` is
-        told where this session stands. The ticket is given up when the time is over or something interrupts. With
-        `in_turn` it is one that the session has already, and keeps: nothing is asked for before it is offered the
-        item, and a change of its place is a refusal, too.
+        told where this session stands. The ticket is given up when the time is over or something interrupts.
         """
         item, session = check.item_id(item, "item"), check.session_id(session)
         agent = None if agent is None else check.agent_name(agent)
@@ -376,31 +373,21 @@ class Board:
             return self.store.claim(item, session=session, agent=agent, ttl_seconds=ttl_seconds, request=request)
 
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
-        if not in_turn:
-            try:
-                return claim()
-            except (ItemAlreadyClaimed, ItemNotClaimable) as error:
-                if not self.bury_the_dead() and (not wait_seconds or error.facts.get("status") in ENDED):
-                    raise
-            if not wait_seconds:
-                return claim()
+        try:
+            return claim()
+        except (ItemAlreadyClaimed, ItemNotClaimable) as error:
+            if not self.bury_the_dead() and (not wait_seconds or error.facts.get("status") in ENDED):
+                raise
+        if not wait_seconds:
+            return claim()
         from dibs import queue
 
-        def claim_there(seconds: float) -> Grant:
-            asked = {"session": session, "agent": agent, "ttl_seconds": ttl_seconds, "request": request}
-            return self.store.claim_in_turn(item, seconds, **asked)
+        def stands(seconds: float) -> Waiting:
+            return self.wait(item, session=session, ttl_seconds=queue.TICKET_SECONDS, wait_seconds=seconds)
 
-        if in_turn and self.store.waits:
-            return claim_there(wait_seconds)
-        if in_turn:
-            watch = self._watch(session)
-            return queue.claim_when_offered(self.store, watch, item, session, claim, wait_seconds, self.bury_the_dead)
         if self.store.waits:
-            end = time.monotonic() + wait_seconds
-            try:
-                return queue.claim_there(self.store, item, session, claim_there, wait_seconds, on_wait)
-            except StoreUnavailable:
-                wait_seconds = max(0.0, end - time.monotonic())  # in the same place, watched from here
+            return queue.claim_when_told(self.store, item, session, claim, stands, wait_seconds, on_wait)
+        accept_seconds = self.settings.accept_seconds
         return queue.claim_in_turn(
             self.store,
             self._watch(session),
@@ -408,7 +395,7 @@ class Board:
             session,
             claim,
             wait_seconds,
-            self.settings.accept_seconds,
+            accept_seconds,
             on_wait,
             self.bury_the_dead,
         )
@@ -632,10 +619,23 @@ class Board:
 
     # Waiting for one item
 
-    def wait(self, item: str, *, session: str, ttl_seconds: float | None = None) -> Waiting:
-        """Take a ticket in the item's queue, or renew the one there is."""
+    def wait(self, item: str, *, session: str, ttl_seconds: float | None = None, wait_seconds: float = 0) -> Waiting:
+        """Take a ticket in the item's queue, or renew the one there is. With `wait_seconds`, answered once it is
+        offered the item or stands elsewhere, or when the time is up."""
         item, session = check.item_id(item, "item"), check.session_id(session)
-        return self.store.wait(item, session=session, ttl_seconds=check.ttl_seconds(ttl_seconds))
+        ttl_seconds = check.ttl_seconds(ttl_seconds)
+        wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
+        if not wait_seconds:
+            return self.store.wait(item, session=session, ttl_seconds=ttl_seconds)
+        if self.store.waits:
+            try:
+                return self.store.wait_in_time(wait_seconds, item, session=session, ttl_seconds=ttl_seconds)
+            except StoreUnavailable:
+                pass  # watched from here, where one is told what is wrong
+        from dibs import queue
+
+        watch, bury = self.watch(), self.bury_the_dead
+        return queue.stand(self.store, watch, item, session, ttl_seconds, wait_seconds, bury)
 
     def leave(self, item: str, *, session: str, request_id: str | None = None) -> Waiting:
         item, session = check.item_id(item, "item"), check.session_id(session)

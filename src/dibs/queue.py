@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from dibs.errors import DibsError, ItemAlreadyClaimed, ItemNotClaimable, StoreUnavailable
+from dibs.errors import DibsError, ItemNotClaimable
 from dibs.model import ENDED
 
 TYPE_CHECKING = False
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: How long the queue keeps the place of a waiter that has fallen silent.
 TICKET_SECONDS = 30.0
 RENEW_SECONDS = 10.0
+#: What is due and cannot be moved on, for whatever reason, is not looked at more often than this.
+DUE_SECONDS_MIN = 0.05
 
 
 def claim_in_turn(
@@ -77,74 +79,65 @@ def claim_in_turn(
             _leave(store, item, session)
 
 
-def claim_when_offered(
+def claim_when_told(
     store: Store,
-    watch: Watch,
     item: str,
     session: str,
     claim: Callable[[], Grant],
-    wait_seconds: float,
-    bury_the_dead: Callable[[], bool],
-) -> Grant:
-    """For somebody who has a ticket, and keeps it: refused when the time is up, or when its place has changed or has to
-    be asked for anew. `watch` is closed at the end."""
-    end = time.monotonic() + wait_seconds
-    began: Waiting | None = None
-    try:
-        while True:
-            standing = store.ticket(item, session=session)
-            if standing.offered:
-                return claim()
-            if standing.status in ENDED:
-                raise _over(item, standing)
-            began = began or standing
-            left, due = end - time.monotonic(), store.due_seconds(item)
-            if left <= 0 or due == 0 or standing.ticket.closed_at is not None or _place(standing) != _place(began):
-                raise _not_yet(item, standing)
-            if not watch.wait(min(left, RENEW_SECONDS, RENEW_SECONDS if due is None else due)):
-                bury_the_dead()
-    finally:
-        watch.close()
-
-
-def claim_there(
-    store: Store,
-    item: str,
-    session: str,
-    claim: Callable[[float], Grant],
+    stands: Callable[[float], Waiting],
     wait_seconds: float,
     on_wait: Callable[[Waiting], None] | None,
 ) -> Grant:
-    """In turn, by a store that waits: `claim` asks it to, for so long, with the ticket that is taken and renewed here.
-    If the store is unavailable the ticket stands, for whoever goes on by watching."""
+    """The same on a store that waits: `stands` asks it, for so long, where the ticket stands by then. The claim is made
+    from here, since an offer is for who is there to accept it."""
     end = time.monotonic() + wait_seconds
     try:
+        standing = stands(0)
         while True:
-            standing = store.wait(item, session=session, ttl_seconds=TICKET_SECONDS)
-            if on_wait is not None and not standing.offered:
+            left = end - time.monotonic()
+            if not standing.offered and standing.status in ENDED:
+                raise _over(item, standing)
+            if not standing.offered and on_wait is not None:
                 on_wait(standing)
-            left = max(0.0, end - time.monotonic())
-            try:
-                return claim(min(left, RENEW_SECONDS))
-            except (ItemAlreadyClaimed, ItemNotClaimable) as refusal:
-                if left <= 0 or refusal.facts.get("status") in ENDED:
-                    raise
-    except StoreUnavailable:
-        raise
+            if standing.offered or left <= 0:
+                return claim()
+            standing = stands(min(left, RENEW_SECONDS))
     except BaseException:
         _leave(store, item, session)
         raise
 
 
-def _place(standing: Waiting) -> tuple[int, str, int | None]:
-    """What who waits is told of."""
+def stand(
+    store: Store,
+    watch: Watch,
+    item: str,
+    session: str,
+    ttl_seconds: float | None,
+    wait_seconds: float,
+    bury_the_dead: Callable[[], bool],
+) -> Waiting:
+    """Take a ticket or renew it, and see how it stands once that is news: it is offered the item, it stands elsewhere,
+    it has to be renewed for what time has done, or the time is up. `watch` is closed at the end."""
+    end = time.monotonic() + wait_seconds
+    try:
+        standing = first = store.wait(item, session=session, ttl_seconds=ttl_seconds)
+        while not standing.offered and _place(standing) == _place(first):
+            left, due = end - time.monotonic(), store.due_seconds(item)
+            if left <= 0 or (due == 0 and standing is not first):
+                break
+            until_due = RENEW_SECONDS if due is None else max(due, DUE_SECONDS_MIN)
+            if not watch.wait(min(left, RENEW_SECONDS, until_due)):
+                bury_the_dead()
+            standing = store.ticket(item, session=session)
+        return standing
+    finally:
+        watch.close()
+
+
+def _place(standing: Waiting) -> tuple[object, ...]:
+    """What is news to who waits, if it changes."""
     claim = standing.claim
-    return standing.position, standing.status, None if claim is None else claim.token
-
-
-def _not_yet(item: str, standing: Waiting) -> ItemNotClaimable:
-    why = f"this session is number {standing.position} in its queue"
-    return ItemNotClaimable(f"{item} is not offered yet: {why}", item=item, status=standing.status, why=why)
+    return standing.position, standing.status, standing.ticket.closed_at, None if claim is None else claim.token
 
 
 def _over(item: str, standing: Waiting) -> ItemNotClaimable:

@@ -8,18 +8,22 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from fastapi import Request
 
+from dibs import board as board_module
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
+from dibs.model import Grant, Waiting
 from dibs.server import service as service_module
 from dibs.server.feed import Left
 from dibs.server.guard import Message
 from dibs.server.service import Service
+from dibs.store.contract import Store
 from dibs.testing import sqlite
+from dibs.testing.delegate import Delegate
 from dibs.testing.http import Host
 from tests.server.attacking import PATIENCE_SECONDS, Caller, Served, served
 
@@ -76,6 +80,69 @@ def test_who_hangs_up_is_given_nothing(service: Service) -> None:
         asyncio.run(look())
     finally:
         service.close()
+
+
+def test_who_waits_is_woken_by_the_commit_itself(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The feed is not followed here: of what this process frees, nothing has to come back to it from outside."""
+    monkeypatch.setattr(board_module, "OWNER_LOOK_SECONDS", WAIT_SECONDS)
+    watched, wait = threading.Event(), service.feed.wait
+
+    def watching(seen: int, left: threading.Event, timeout_seconds: float) -> int:
+        watched.set()
+        return wait(seen, left, timeout_seconds)
+
+    monkeypatch.setattr(service.feed, "wait", watching)
+
+    async def look() -> None:
+        caller = Asking("k")
+        waiting = asyncio.ensure_future(
+            service.wait(caller.request, lambda board: board.next(session="me", wait_seconds=WAIT_SECONDS))
+        )
+        assert await service.run(lambda: watched.wait(PATIENCE_SECONDS))
+        await service.run(lambda: service.board.add("T", id="t"))
+        (grant,) = await within(waiting)
+        assert grant.item.id == "t"
+
+    try:
+        asyncio.run(look())
+    finally:
+        service.close()
+
+
+class NoRoom(Delegate):
+    """A server at which too many wait already."""
+
+    waits = True
+    asked = 0
+
+    def next_in_time(self, wait_seconds: float, **asked: Any) -> tuple[Grant, ...]:
+        self.asked += 1
+        raise StoreUnavailable("256 are waiting here already", retry_after_seconds=1)
+
+    def wait_in_time(self, wait_seconds: float, item: str, **asked: Any) -> Waiting:
+        self.asked += 1
+        raise StoreUnavailable("256 are waiting here already", retry_after_seconds=1)
+
+
+def test_who_finds_no_room_to_wait_in_watches_for_itself(tmp_path: Path) -> None:
+    with sqlite.harness(tmp_path) as harness:
+        full = NoRoom(harness.board().store)
+        crowded, board = Board(cast("Store", full), harness.board().settings, actor="me"), harness.board()
+        for session in ("me", "holder"):
+            board.start_session("coder", id=session)
+        board.add("T", id="t")
+        board.claim("t", session="holder")
+
+        def release(standing: Waiting) -> None:
+            if standing.claim is not None:
+                board.release("t", session="holder")
+
+        assert crowded.claim("t", session="me", wait_seconds=WAIT_SECONDS, on_wait=release).claim.token == 2
+        later = threading.Timer(0.05, lambda: board.add("U", id="u"))
+        later.start()
+        (grant,) = crowded.next(session="me", wait_seconds=WAIT_SECONDS)
+        later.join()
+        assert (grant.item.id, full.asked > 0) == ("u", True)
 
 
 def test_nobody_takes_all_the_room_and_who_leaves_makes_room(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,12 +72,13 @@ def make(service: Service, options: Options) -> App:
             Exception: problems.crashed,
         },
     )
-    app.include_router(routes.native(service))
-    for part in (keys, whole, watching, streams, health, session_task, story_011):
-        app.include_router(part.routes(service))
     figures = metrics.Figures(service)
-    app.include_router(figures.routes())
-    app.include_router(login.routes(service, secure_hosts=frozenset(options.secure_hosts)))
+    routers = [routes.native(service)]
+    routers += [part.routes(service) for part in (keys, whole, watching, streams, health, session_task, story_011)]
+    routers += [figures.routes(), login.routes(service, secure_hosts=frozenset(options.secure_hosts))]
+    for router in routers:
+        # Not included: each request would be held against all routes twice.
+        app.router.routes.extend(router.routes)
     return Guard(
         app,
         hosts=frozenset(options.hosts),

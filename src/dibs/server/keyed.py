@@ -11,13 +11,25 @@ from typing import Any, ClassVar
 from fastapi import Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
+from starlette.routing import Match
 
-from dibs.server.guard import READS
+from dibs.server.guard import READS, Scope
 from dibs.server.service import Service
 
 
 class Keyed(APIRoute):
     service: ClassVar[Service]
+
+    def __init__(self, path: str, *given: Any, **named: Any) -> None:
+        super().__init__(path, *given, **named)
+        self._begins, self._ends = path.partition("{")[0], path.rpartition("}")[2]
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """There are many routes, and a pattern is tried only on what begins and ends as it does."""
+        path: str = scope["path"]
+        if not path.startswith(self._begins) or not path.endswith(self._ends):
+            return Match.NONE, {}
+        return super().matches(scope)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()

@@ -130,7 +130,9 @@ VERBS: tuple[Verb, ...] = (
     _of_item("submit", AGENT, "End a run with a draft for approval", {**HELD, "draft": "Dear customer, ..."}),
     _post("sweep", "/v1/sweep", AGENT, "Move on what expired, died or fell due", {"limit": 100}),
     # Waiting for one item
-    _of_item("wait", AGENT, "Take a ticket in an item's queue, or renew it", {"session": ME, "ttl_seconds": 60}),
+    _of_item(
+        "wait", AGENT, "Take a ticket in an item's queue, or renew it", {"session": ME, "ttl_seconds": 60}, waits=True
+    ),
     _of_item("leave", AGENT, "Give up the ticket", {"session": ME}),
     _get("ticket", "/v1/items/{item}/ticket", "Where a session's ticket stands", {"session": ME}),
     _of_item("soft_claim", AGENT, "Say that a session is on an item, excluding nobody", {"session": ME}),

@@ -450,9 +450,8 @@ class Store(ABC):
         (there is no room for more who wait), it is unavailable, and the caller watches for itself."""
         raise NotImplementedError
 
-    def claim_in_turn(self, item: str, wait_seconds: float, **asked: Any) -> Grant:
-        """`claim` by who has a ticket, when it is offered the item, by a store that `waits`. Refused, with the ticket
-        left as it is, when the time is up or the ticket stands in another place; unavailable as above."""
+    def wait_in_time(self, wait_seconds: float, item: str, **asked: Any) -> Waiting:
+        """`wait`, answered when the ticket is offered the item or stands elsewhere, or the time is up; as above."""
         raise NotImplementedError
 
     # Whole boards

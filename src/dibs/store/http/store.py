@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 
 #: How long one look at a watch may take: something between us and the server may cut longer ones.
 WATCH_SECONDS = 25.0
+#: How long `next` is left to wait there. What comes meanwhile is given to who asked, even if that stands still by now,
+#: or its network is gone: so not for long.
+NEXT_SECONDS = 10.0
 WHOLE_SECONDS = 600.0
 
 
@@ -373,11 +376,12 @@ class HttpStore(Store):
         return HttpWatch(self._asking)
 
     def next_in_time(self, wait_seconds: float, *, request: Request | None = None, **asked: Any) -> tuple[Grant, ...]:
-        return self._all(Grant, self._write("/v1/next", asked, request, min(wait_seconds, WATCH_SECONDS)))
+        return self._all(Grant, self._write("/v1/next", asked, request, min(wait_seconds, NEXT_SECONDS)))
 
-    def claim_in_turn(self, item: str, wait_seconds: float, *, request: Request | None = None, **asked: Any) -> Grant:
-        path, body = f"/v1/items/{item}/claim", {"in_turn": True, **asked}
-        return wire.decode(Grant, self._write(path, body, request, min(wait_seconds, WATCH_SECONDS)))
+    def wait_in_time(self, wait_seconds: float, item: str, **asked: Any) -> Waiting:
+        path, seconds = f"/v1/items/{item}/wait", min(wait_seconds, WATCH_SECONDS)
+        found = self._asking.ask("POST", path, asked, query={"wait": seconds}, wait_seconds=seconds)
+        return wire.decode(Waiting, found)
 
     def due_seconds(self, item: str | None = None) -> float | None:
         found: float | None = self._read("/v1/due", item=item)["due_seconds"]

@@ -174,6 +174,17 @@ class NobodyEverLeaves(Mistake):
         return self.inner.ticket(item, session=session)
 
 
+@caught_by("queues", "test_a_ticket_is_told_of_its_offer")
+class AcceptsForWhoIsTold(Mistake):
+    """Gives the item to who waits, and perhaps is not there any more, instead of telling it."""
+
+    def ticket(self, item: str, *, session: str) -> Waiting:
+        standing: Waiting = self.inner.ticket(item, session=session)
+        if standing.offered:
+            self.inner.claim(item, session=session)
+        return standing
+
+
 @caught_by("tickets", "test_the_end_of_a_session_leaves_its_queues")
 class TheEndedStillWait(Mistake):
     def end_session(self, session: str, **asked: Any) -> SessionEnd:

@@ -60,7 +60,7 @@ from dibs.testing.conformance.offers import TestOffers  # noqa: E402
 from dibs.testing.conformance.ordering import TestOrdering  # noqa: E402
 from dibs.testing.conformance.parking import TestParking  # noqa: E402
 from dibs.testing.conformance.pulses import TestPulses  # noqa: E402
-from dibs.testing.conformance.queues import TestQueues, TestTurns  # noqa: E402
+from dibs.testing.conformance.queues import TestPatience, TestQueues, TestTurns  # noqa: E402
 from dibs.testing.conformance.racing import TestRacing  # noqa: E402
 from dibs.testing.conformance.reading import TestFigures, TestLists, TestRecords, TestWho  # noqa: E402
 from dibs.testing.conformance.recovery import TestRecovery  # noqa: E402
@@ -101,6 +101,7 @@ __all__ = [
     "TestOrdering",
     "TestOwners",
     "TestParking",
+    "TestPatience",
     "TestPolicy",
     "TestPruning",
     "TestPulses",

@@ -157,6 +157,63 @@ class TestTurns:
         assert offered_to(board) == other
 
 
+class TestPatience:
+    """`wait` with patience."""
+
+    def test_a_ticket_is_told_of_its_offer(self, harness: Harness) -> None:
+        board = harness.board()
+        holder = held(board)
+        actor = harness.actor()
+        me = actor.ask("start_session", "waiter").reply["id"]
+        actor.send("wait", "x", session=me, wait_seconds=PATIENCE_SECONDS)
+        until(board, lambda: len(board.get("x").waiters) == 1, "a ticket")
+        board.release("x", session=holder)
+        standing = actor.answer().reply
+        assert (standing["offered"], standing["position"]) == (True, 1)
+        # Told is not given: whoever is not there to accept it holds up nobody for long.
+        assert board.get("x").claim is None
+        assert board.claim("x", session=me).claim.token == 2
+
+    def test_a_ticket_is_told_of_another_place(self, harness: Harness) -> None:
+        board = harness.board()
+        held(board)
+        first, actor = session(board), harness.actor()
+        board.wait("x", session=first)
+        me = actor.ask("start_session", "waiter").reply["id"]
+        actor.send("wait", "x", session=me, wait_seconds=PATIENCE_SECONDS)
+        until(board, lambda: len(board.get("x").waiters) == 2, "two tickets")
+        board.leave("x", session=first)
+        # Taking and leaving a ticket is no event: where the store tells of nothing else, it is seen by the next one.
+        board.add("something else")
+        standing = actor.answer().reply
+        assert (standing["offered"], standing["position"]) == (False, 1)
+
+    def test_when_the_time_is_up_the_ticket_stands(self, harness: Harness) -> None:
+        board = harness.board()
+        held(board)
+        me = session(board)
+        standing = board.wait("x", session=me, wait_seconds=0.2)
+        assert (standing.offered, standing.position, standing.ticket.closed_at) == (False, 1, None)
+        assert [ticket.session for ticket in board.get("x").waiters] == [me]
+        assert board.activity() == ()
+
+    def test_what_is_free_is_offered_without_waiting(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        assert board.wait("x", session=session(board), wait_seconds=PATIENCE_SECONDS).offered
+
+    def test_a_ticket_is_told_that_the_item_has_ended(self, harness: Harness) -> None:
+        board = harness.board()
+        holder = held(board)
+        actor = harness.actor()
+        me = actor.ask("start_session", "waiter").reply["id"]
+        actor.send("wait", "x", session=me, wait_seconds=PATIENCE_SECONDS)
+        until(board, lambda: len(board.get("x").waiters) == 1, "a ticket")
+        board.done("x", session=holder)
+        standing = actor.answer().reply
+        assert (standing["status"], standing["ticket"]["reason"]) == ("done", "the item is done")
+
+
 class TestQueues:
     """Queues of real processes."""
 
