@@ -17,7 +17,7 @@ from dibs.store.sqlite.store import SqliteStore, system_clock
 from dibs.store.vault import beats, catalog, taskfile
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
 from dibs.store.vault.displaced import FOLDER as LATE
-from dibs.store.vault.folders import ARCHIVE, AT_FIRST, FOLDERS
+from dibs.store.vault.folders import ARCHIVE, AT_FIRST, FOLDERS, HIDDEN, INDEX
 from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
 from dibs.store.vault.writing import SILENT, KeptBack, Writing
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-HIDDEN = ".dibs"
-INDEX = "vault.db"
 LATE_LOOK_SECONDS = 1.0
 #: For so long a command that has looked at all files need not do so again.
 ONE_LOOK_SECONDS = 0.25
