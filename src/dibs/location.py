@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 
 from dibs.errors import Invalid
+from dibs.model import READY
+from dibs.store.vault import folders
 
 BOARD_FILE = "board.db"
 VAULT = "vault:"
-#: Where a vault has its index; one that lost it is known by the folder that tasks are taken from.
-VAULT_INDEX = os.path.join(".dibs", "vault.db")
-VAULT_FOLDER = "Needs_Action"
 HIDDEN = "***"
 #: What a URL of a database may carry that is nobody else's business.
 SECRETS = frozenset({"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"})
@@ -96,15 +95,16 @@ def _without_secret(setting: str) -> str:
 
 
 def _candidates(folder: str) -> list[str]:
+    """A vault is known by its index; one that lost it, by the folder that tasks are taken from."""
     found = []
     for above in _upwards(folder):
-        if os.path.exists(os.path.join(above, VAULT_INDEX)):
+        if os.path.exists(os.path.join(above, folders.HIDDEN, folders.INDEX)):
             found.append(VAULT + above)
         found.append(os.path.join(above, ".dibs", BOARD_FILE))
         common = _common_dir(above)
         if common:
             found.append(os.path.join(common, "dibs", BOARD_FILE))
-        if os.path.isdir(os.path.join(above, VAULT_FOLDER)):
+        if os.path.isdir(os.path.join(above, folders.FOLDERS[READY])):
             found.append(VAULT + above)
     return found
 

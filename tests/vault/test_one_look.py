@@ -11,7 +11,7 @@ import pytest
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError, ItemAlreadyClaimed
-from dibs.store.vault import store as module
+from dibs.store.vault import looking as module
 from dibs.store.vault.disk import Disk
 from dibs.store.vault.store import VaultStore
 from dibs.testing.invariants import assert_sound
@@ -54,7 +54,7 @@ def test_reading_and_writing_take_one_look(command: Board, root: Path, unhurried
     put(root, "Needs_Action/x.md", "# X\n")
     session = command.start_session("ann").id
     looks.clear()
-    command.store._looked_at = None  # type: ignore[attr-defined]
+    command.store._looking.begin_anew()  # type: ignore[attr-defined]
     command.get("x")
     command.claim("x", session=session)
     command.list()

@@ -12,8 +12,8 @@ from dibs.model import Claim, Note, Run, Session
 from dibs.rules import approving, claiming, ending, holding, items
 from dibs.rules.decision import State, Step
 from dibs.store.vault import taskfile
+from dibs.store.vault.folders import FOLDERS
 from dibs.store.vault.runblocks import MARKER, Word
-from dibs.store.vault.runwriting import folder
 from dibs.store.vault.taskfile import Unreadable
 
 ANN = Session(id="s-ann", agent="ann")
@@ -32,13 +32,13 @@ class Life:
         self.name = name
         self.now = NOON
         self.state = State(item=first.item)
-        self.text = taskfile.write(text, name, first.item, None, [first], folder(first.item.status))
+        self.text = taskfile.write(text, name, first.item, None, [first], FOLDERS[first.item.status])
 
     def write(self, *steps: Step, next_state: str | None = None, approval: dict[str, Any] | None = None) -> None:
         for step in steps:
             self.state = step.after(self.state)
         item = self.state.item
-        where = next_state or folder(item.status)
+        where = next_state or FOLDERS[item.status]
         self.text = taskfile.write(self.text, self.name, item, self.state.claim, steps, where, approval)
 
     def later(self) -> int:

@@ -16,8 +16,8 @@ from dibs.model import Claim, Item, NewItem, Note, Run, Session
 from dibs.rules import approving, claiming, ending, holding, items
 from dibs.rules.decision import State, Step
 from dibs.store.vault import runwriting, taskfile
+from dibs.store.vault.folders import FOLDERS
 from dibs.store.vault.runblocks import MARKER
-from dibs.store.vault.runwriting import folder
 from dibs.testing.sizes import times
 
 #: Pieces of which texts are made that look like ours, or end lines in every way.
@@ -83,7 +83,7 @@ def content_of(item: Item) -> dict[str, Any]:
 @settings(max_examples=times(250), deadline=None)
 def test_any_item_comes_back_from_its_file(content: dict[str, Any], item: str, name: str) -> None:
     step = items.add(1_000_000, new_item(content, item), actor="pat é\n", token_floor=3)
-    text = taskfile.write(None, name, step.item, None, [step], folder(step.item.status))
+    text = taskfile.write(None, name, step.item, None, [step], FOLDERS[step.item.status])
     task = taskfile.read(text, name)
     assert task.findings == ()
     assert (task.id, task.content) == (item, content_of(step.item))
@@ -250,7 +250,7 @@ meddlings = st.sampled_from((None, "behind", "before"))
 
 def written(text: str, name: str, state: State, steps: list[Step]) -> str:
     """As it is written, and as it would be if all blocks were read for that."""
-    told = (text, name, state.item, state.claim, steps, folder(state.item.status))
+    told = (text, name, state.item, state.claim, steps, FOLDERS[state.item.status])
     made = taskfile.write(*told)
     with patch.object(runwriting, "_start", lambda tail, steps: 0):
         assert made == taskfile.write(*told)

@@ -97,7 +97,7 @@ def index_of(vault: str) -> str:
     """The file of a vault's index."""
     import os
 
-    from dibs.store.vault.store import HIDDEN, INDEX
+    from dibs.store.vault.folders import HIDDEN, INDEX
 
     return os.path.join(vault, HIDDEN, INDEX)
 

@@ -11,7 +11,9 @@ import os
 import stat
 import time
 
-TEMPORARY = ".dibs/tmp"
+from dibs.store.vault.folders import HIDDEN
+
+TEMPORARY = f"{HIDDEN}/tmp"
 FILE_BYTES_MAX = 16_000_000
 #: Leaves room in a file name's 255 for what we put before or after it.
 NAME_BYTES_MAX = 200

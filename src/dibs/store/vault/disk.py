@@ -24,8 +24,9 @@ from dibs.store.vault.beneath import (
     unfit_name,
 )
 from dibs.store.vault.displaced import Displaced, Record
+from dibs.store.vault.folders import CONFLICTS, LOOKED_INTO
 from dibs.store.vault.renaming import Moved, Renaming, mend
-from dibs.store.vault.scanning import FOLDERS, Marking, Scan, folders_within, met_twice, shown
+from dibs.store.vault.scanning import Marking, Scan, folders_within, met_twice, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Disk", "Raced", "Stamp", "Unfit"]
 
-CONFLICTS = "Conflicts"
 #: How often a text that lost its place is tried to be put back, and how many names are tried for one.
 SWAPS_MAX = 50
 NAMES_MAX = 1000
@@ -47,7 +47,7 @@ TEMPORARY_SECONDS_MAX = 60.0
 
 
 class Disk:
-    def __init__(self, root: str, *, folders: Sequence[str] = FOLDERS, native: bool = True) -> None:
+    def __init__(self, root: str, *, folders: Sequence[str] = LOOKED_INTO, native: bool = True) -> None:
         """`native=False` does without the renames that some systems and file systems lack."""
         self._beneath = Beneath(root)
         self._displaced = Displaced(self._beneath)

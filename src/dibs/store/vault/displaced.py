@@ -12,12 +12,13 @@ import os
 import time
 
 from dibs.store.vault.beneath import FILE_BYTES_MAX, TEMPORARY, TICK_NS, Beneath, Folder, Raced, Unfit
+from dibs.store.vault.folders import HIDDEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FOLDER = ".dibs/displaced"
+FOLDER = f"{HIDDEN}/displaced"
 KEEP_SECONDS = 60.0
 #: A save in the middle is let come to its end, unless nothing is written for so long.
 QUIET_SECONDS = 2.0

@@ -15,8 +15,8 @@ import time
 
 from dibs.store.vault import displaced
 from dibs.store.vault.beneath import Beneath, Unfit
+from dibs.store.vault.folders import HELD, LOOKED_INTO, SUFFIX
 from dibs.store.vault.renaming import STRAY
-from dibs.store.vault.scanning import BY_AGENT, FOLDERS, SUFFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ AGAIN_SECONDS = 5.0
 
 
 class Eyes:
-    def __init__(self, beneath: Beneath, *, folders: Sequence[str] = FOLDERS, bell: str | None = None) -> None:
+    def __init__(self, beneath: Beneath, *, folders: Sequence[str] = LOOKED_INTO, bell: str | None = None) -> None:
         """`bell` is a file outside the vault's folders of which writing is to be told as well."""
         self._beneath = beneath
         self._folders = tuple(folders)
@@ -121,7 +121,7 @@ class Eyes:
             pass
         complete = self._add("", _NAMES)
         for path in self._folders:
-            complete &= self._add(path, _NAMES if path == BY_AGENT else _FILES)
+            complete &= self._add(path, _NAMES if path == HELD else _FILES)
         for path in self._agents():
             complete &= self._add(path, _FILES)
         complete &= self._add(LATE, _LATE)
@@ -148,12 +148,12 @@ class Eyes:
 
     def _agents(self) -> Iterator[str]:
         try:
-            with self._beneath.folder(BY_AGENT) as folder, os.scandir(folder.descriptor) as entries:
+            with self._beneath.folder(HELD) as folder, os.scandir(folder.descriptor) as entries:
                 names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
         except (OSError, Unfit):
             return
         for name in names:
-            yield f"{BY_AGENT}/{name}"
+            yield f"{HELD}/{name}"
 
     def _changed(self) -> set[str] | None:
         assert self.descriptor is not None
@@ -174,7 +174,7 @@ class Eyes:
                     sure = sure and name not in self._folders
                 elif path == BELL or (path == LATE and name.endswith(".text")):
                     changed.add(path)
-                elif mask & IN_ISDIR or path == BY_AGENT or name.startswith(STRAY):
+                elif mask & IN_ISDIR or path == HELD or name.startswith(STRAY):
                     sure = False
                 elif path != LATE and name.endswith(SUFFIX) and name[0] != ".":
                     changed.add(f"{path}/{name}")

@@ -20,6 +20,11 @@ from dibs.model import (
     SCHEDULED,
 )
 
+SUFFIX = ".md"
+#: The index of this machine, and where it lies with all else that is nobody's business.
+HIDDEN = ".dibs"
+INDEX = "vault.db"
+
 HELD = "In_Progress"
 APPROVED = "Approved"
 #: Not looked into: what was pruned, and texts for which there was no better place.
@@ -39,6 +44,12 @@ FOLDERS = {
     CANCELLED: "Cancelled",
 }
 STATUSES = {folder: status for status, folder in FOLDERS.items()}
+#: All that are looked into, in the order in which files go through them: one that goes on during a scan is met at least
+#: once. What is held lies one level deeper, by agent.
+LOOKED_INTO = (
+    *("Scheduled", "Blocked", "Pending_Approval", APPROVED, "Parked", "Needs_Action"),
+    *(HELD, "Done", "Rejected", "Failed", "Cancelled"),
+)
 #: Those of the source, made with a vault; the others are made when they are needed.
 AT_FIRST = ("Needs_Action", HELD, "Pending_Approval", APPROVED, "Done", "Rejected")
 

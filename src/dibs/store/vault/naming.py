@@ -65,7 +65,7 @@ def as_copy(task: Task, item: str) -> Task:
 
 def own_id(name: str, *, is_free: bool) -> str:
     """An id for a file that cannot have the one it asks for: that of its name, or one made of it."""
-    return taskfile.id_of(name) if is_free else check.made_id(name.removesuffix(".md"))
+    return taskfile.id_of(name) if is_free else check.made_id(name.removesuffix(folders.SUFFIX))
 
 
 def tells_its_item(task: Task) -> bool:

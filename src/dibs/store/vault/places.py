@@ -13,7 +13,7 @@ import unicodedata
 
 from dibs.config import FILE_NAME as SETTINGS
 from dibs.store.vault.beneath import unfit_name
-from dibs.store.vault.folders import APPROVED, ARCHIVE, FOLDERS, HELD
+from dibs.store.vault.folders import APPROVED, ARCHIVE, FOLDERS, HELD, SUFFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def twins(paths: Iterable[str]) -> set[str]:
 
 def task_name(path: str) -> str | None:
     """The name of the task whose file this is, in whatever folder it lies; none for any other file."""
-    if not path.endswith(".md"):
+    if not path.endswith(SUFFIX):
         return None
     place, _, name = path.rpartition("/")
     folder, _, below = place.partition("/")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dibs import when
 from dibs.model import Run
+from dibs.store.vault.folders import FOLDERS
 from dibs.store.vault.frontmatter import json
 from dibs.store.vault.pattern import Pattern
 from dibs.store.vault.runblocks import (
@@ -50,7 +51,7 @@ def write(tail: str, steps: Sequence[Step], next_state: str) -> str:
             _add_note(lines, step.claim, event)
         elif step.run is not None:
             state = next_state if step is steps[-1] or step.item.status == steps[-1].item.status else None
-            _end(lines, step.run, state or folder(event.status))
+            _end(lines, step.run, state or FOLDERS[event.status])
         elif event.kind in SAID:
             _add_word(lines, event)
     return tail[:start] + "\n".join(lines)
@@ -74,11 +75,6 @@ def _start(tail: str, steps: Sequence[Step]) -> int:
     # Behind a fence the heading may be one within a draft.
     is_of_last = tail.find(line, last) >= 0 and tail.find(line, 0, last) < 0
     return last if is_of_last and tail.find(FENCE, last) < 0 else 0
-
-
-def folder(status: str) -> str:
-    """The name of the folder in which items of a status lie."""
-    return "Needs_Action" if status == "ready" else "_".join(word.capitalize() for word in status.split("_"))
 
 
 def _block_of(lines: list[str], run: Run | Claim) -> Block:

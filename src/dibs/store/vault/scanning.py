@@ -6,20 +6,12 @@ import os
 from binascii import crc32
 
 from dibs.store.vault.beneath import FILE_BYTES_MAX, Beneath, Stamp, Unfit, unfit, unfit_name
+from dibs.store.vault.folders import HELD, LOOKED_INTO, SUFFIX
 from dibs.store.vault.renaming import STRAY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-#: In the order in which files go through them: one that goes on during a scan is met at least once.
-FOLDERS = (
-    *("Scheduled", "Blocked", "Pending_Approval", "Approved", "Parked", "Needs_Action"),
-    *("In_Progress", "Done", "Rejected", "Failed", "Cancelled"),
-)
-#: The folder whose files lie one level deeper, by agent.
-BY_AGENT = "In_Progress"
-SUFFIX = ".md"
 
 #: So many of them that a sum of thousands is still a number of SQLite's.
 MARK_MAX = (1 << 48) - 1
@@ -31,13 +23,13 @@ _SHORT = 100
 class Scan:
     """What was found: files, what looks like one and is none, and files that a crash left on their way."""
 
-    def __init__(self, beneath: Beneath, folders: Sequence[str] = FOLDERS) -> None:
+    def __init__(self, beneath: Beneath, folders: Sequence[str] = LOOKED_INTO) -> None:
         self.found: dict[str, Stamp] = {}
         self.refused: dict[str, str] = {}
         self.strays: list[tuple[str, str]] = []
         self._beneath = beneath
         for path in folders:
-            for one in self._agents() if path == BY_AGENT else (path,):
+            for one in self._agents() if path == HELD else (path,):
                 self._take_in(one)
 
     def _take_in(self, path: str) -> None:
@@ -83,33 +75,33 @@ class Scan:
 
     def _agents(self) -> Iterator[str]:
         try:
-            with self._beneath.folder(BY_AGENT) as folder, os.scandir(folder.descriptor) as entries:
+            with self._beneath.folder(HELD) as folder, os.scandir(folder.descriptor) as entries:
                 inner = [(entry.name, entry.is_dir(follow_symlinks=False), entry.is_symlink()) for entry in entries]
         except FileNotFoundError:
             return
         except Unfit:
-            self.refused[BY_AGENT] = "is a link or no folder"
+            self.refused[HELD] = "is a link or no folder"
             return
         except PermissionError:
-            self.refused[BY_AGENT] = "cannot be opened"
+            self.refused[HELD] = "cannot be opened"
             return
         for name, is_folder, is_link in sorted(inner):
             why = unfit_name(name)
             if name.startswith("."):
                 continue
             if is_folder and why is None:
-                yield f"{BY_AGENT}/{name}"
+                yield f"{HELD}/{name}"
             elif is_folder or is_link:
-                self.refused[f"{BY_AGENT}/{shown(name)}"] = why or "is a symbolic link"
+                self.refused[f"{HELD}/{shown(name)}"] = why or "is a symbolic link"
             elif name.endswith(SUFFIX):
-                self.refused[f"{BY_AGENT}/{shown(name)}"] = why or "lies in no agent's folder"
+                self.refused[f"{HELD}/{shown(name)}"] = why or "lies in no agent's folder"
 
 
 def folders_within(beneath: Beneath, folders: Sequence[str]) -> list[str]:
     """The folders that lie where only files are looked for."""
     found = []
     for path in folders:
-        for one in Scan(beneath, ())._agents() if path == BY_AGENT else (path,):
+        for one in Scan(beneath, ())._agents() if path == HELD else (path,):
             try:
                 with beneath.folder(one) as folder, os.scandir(folder.descriptor) as entries:
                     names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -122,7 +114,7 @@ def folders_within(beneath: Beneath, folders: Sequence[str]) -> list[str]:
 class Marking(Scan):
     """A scan that keeps no more of the files than a number, which tells whether any of them is not as it was."""
 
-    def __init__(self, beneath: Beneath, folders: Sequence[str] = FOLDERS) -> None:
+    def __init__(self, beneath: Beneath, folders: Sequence[str] = LOOKED_INTO) -> None:
         self.sum = 0
         super().__init__(beneath, folders)
 

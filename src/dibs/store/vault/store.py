@@ -16,8 +16,8 @@ from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.sqlite.store import SqliteStore, system_clock
 from dibs.store.vault import beats, catalog, taskfile
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
-from dibs.store.vault.displaced import FOLDER as LATE
-from dibs.store.vault.folders import ARCHIVE, AT_FIRST, FOLDERS
+from dibs.store.vault.folders import ARCHIVE, AT_FIRST, FOLDERS, HIDDEN, INDEX
+from dibs.store.vault.looking import Looking, differs
 from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
 from dibs.store.vault.writing import SILENT, KeptBack, Writing
@@ -35,16 +35,11 @@ if TYPE_CHECKING:
     from dibs.store.contract import Watch
     from dibs.store.sqlite.together import Piece
     from dibs.store.tables.transaction import Transaction
-    from dibs.store.vault.eyes import Eyes
     from dibs.store.vault.syncing import Sync
 
     T = TypeVar("T")
 
-HIDDEN = ".dibs"
-INDEX = "vault.db"
 LATE_LOOK_SECONDS = 1.0
-#: For so long a command that has looked at all files need not do so again.
-ONE_LOOK_SECONDS = 0.25
 #: How often one write is decided anew because somebody was faster at a file.
 RACES_MAX = 50
 #: Steps that are told to other clones with the next ones: nobody relies on having been the first to take them.
@@ -80,15 +75,7 @@ class VaultStore(SqliteStore):
         self._stale: set[str] = set()
         #: Items that cannot be given now, since their files cannot be written.
         self._passed_over: set[str] = set()
-        #: Files that may not be as the index knows them; None: any.
-        self._doubtful: set[str] | None = None
-        self._eyes: Eyes | None = None
-        self._watchful = not lean
-        #: When all files were last looked at, whatever the kernel has told since.
-        self._scanned_at = 0.0
-        #: When a command has looked at all files, and found or made them as the index knows them.
-        self._looked_at: float | None = None
-        self._is_brief = lean
+        self._looking = Looking(self._disk, lean=lean)
         self._git_mark = _git_mark(self.root)
         self._is_clone = self._git_mark[0] is not None
         self._arbiter: Sync | None = None
@@ -105,7 +92,7 @@ class VaultStore(SqliteStore):
     def look(self) -> None:
         """Adopt what was done to the files, if anything was. Reading goes on even where that cannot be written down."""
         try:
-            if not self._has_looked() and super().read(self._may_differ):
+            if not self._has_looked() and super().read(lambda t: self._looking.may_differ(_of_files(t))):
                 self.write(lambda t: None)
         except StoreUnavailable:
             pass
@@ -129,7 +116,7 @@ class VaultStore(SqliteStore):
             self._claim_for_its_item(t, path, stamp)
         self._steps, self._stale = [], {item for (item,) in t.files("item_ids")}
         t.close()
-        self._looked_at = None
+        self._looking.begin_anew()
         self._write_down(connection, whole=True)
 
     def _claim_for_its_item(self, t: VaultTransaction, path: str, stamp: Stamp) -> None:
@@ -154,6 +141,8 @@ class VaultStore(SqliteStore):
 
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """Files that look like tasks and are none, or cannot be read; names that other machines take for one."""
+        from dibs.store.vault import remarks
+
         found = []
         try:
             self.write(lambda t: None)
@@ -163,35 +152,17 @@ class VaultStore(SqliteStore):
             )
         seen, unfit = self._disk.glance()
         known = super().read(_known)
-        found += [(f"{path}: {why}", "it is left alone; mend it, or move it elsewhere") for path, why in unfit.items()]
-        found += [
-            (f"{path} is a folder: what lies in it is no item", "move the files up, or the folder out of the way")
-            for path in self._disk.folders_within()
-        ]
-        for entry in known.values():
-            if entry.problem is not None:
-                found.append((f"{entry.path}: {entry.problem}", "mend the file; it is looked at when it changes"))
-            elif entry.remark is not None:
-                found.append((f"{entry.path}: {entry.remark}", "the item is as it was without that; mend the file"))
-        names: dict[str, str] = {}
-        for path in sorted(seen):
-            other = names.setdefault(path.rpartition("/")[2].lower(), path)
-            if other.rpartition("/")[2] != path.rpartition("/")[2]:
-                found.append(
-                    (f"{other} and {path} differ by case only", "name one anew: to some machines they are one")
-                )
-        return tuple(found)
+        return (*found, *remarks.of_files(seen, unfit, self._disk.folders_within(), known.values()))
 
     def watch(self, *, session: str | None = None) -> Watch:
         from dibs.store.vault.watching import VaultWatch
 
-        self._is_brief = False
+        self._looking.stay()
         return VaultWatch(super().watch(session=session), self.look, self._disk.eyes(self._bell.path))
 
     def close(self) -> None:
         super().close()
-        if self._eyes is not None:
-            self._eyes.close()
+        self._looking.close()
         self._disk.close()
         if self._arbiter is not None:
             self._arbiter.close()
@@ -211,7 +182,7 @@ class VaultStore(SqliteStore):
                 return
             except Raced as raced:
                 path = str(raced)
-                self._looked_at = None
+                self._looking.begin_anew()
                 self._finish(connection)
             except KeptBack as kept:
                 path = kept.item
@@ -252,14 +223,14 @@ class VaultStore(SqliteStore):
             return
         connection.execute("BEGIN IMMEDIATE")
         t = self._transaction(connection, writable=True)
-        if not self._is_doubtful(t) or self._disk.mark() == t.files("mark")[0][0]:
+        if not self._looking.is_needed(t) or self._disk.mark() == t.files("mark")[0][0]:
             self._settle(connection)
             return
         seen, unfit = self._disk.scan()
         if FOLDERS["ready"] not in unfit and not is_vault(self.root):
             # A drive that is not there, a branch without it: no reason to believe that all tasks were taken away.
             raise StoreUnavailable(f"{self.root} has no folder {FOLDERS['ready']} any more", path=self.root)
-        if _differs(t, seen):
+        if differs(t, seen):
             from dibs.store.vault.adopting import Adopting
 
             known = _known(t)
@@ -288,66 +259,12 @@ class VaultStore(SqliteStore):
 
     def _settle(self, connection: apsw.Connection) -> None:
         """All files are as the index knows them."""
-        self._all_is_known()
-        self._looked_at = time.monotonic()
+        self._looking.all_is_known()
         self._finish(connection)
 
-    def _all_is_known(self) -> None:
-        """What changes from here on is told."""
-        if self._eyes is not None:
-            self._doubtful = set()
-
     def _has_looked(self) -> bool:
-        """Whether one look at all files counts for what is left of a command. What is done to a file meanwhile is as if
-        it were done later; if it is the very file that is written, that is found out in writing it."""
-        if not self._is_brief or self._is_clone or self._looked_at is None:
-            return False
-        return time.monotonic() - self._looked_at < ONE_LOOK_SECONDS
-
-    def _may_differ(self, t: Transaction) -> bool:
-        """Whether there may be anything to adopt, by a look without the lock."""
-        assert isinstance(t, VaultTransaction)
-        if not self._is_doubtful(t):
-            return False
-        if not self._is_brief:
-            if _differs(t, self._disk.glance()[0]):
-                return True
-            self._all_is_known()
-            return False
-        if t.files("any_gone")[0][0] or self._disk.glimpse() != t.files("mark")[0][0]:
-            return True
-        self._looked_at = time.monotonic()
-        return False
-
-    def _is_doubtful(self, t: Transaction) -> bool:
-        """Whether a look at all files is needed: not, if those that were touched are as the index knows them."""
-        told = self._told()
-        if told is None or self._doubtful is None:
-            self._doubtful = None
-            return True
-        self._doubtful |= told
-        assert isinstance(t, VaultTransaction)
-        known = {path: tuple(row[0]) for path in self._doubtful if (row := t.files("stamp", path=path))}
-        seen = {path: stamp for path in self._doubtful if (stamp := self._disk.stamp(path)) is not None}
-        if known != seen or t.files("any_gone")[0][0]:
-            return True
-        self._doubtful = set()
-        return False
-
-    def _told(self) -> set[str] | None:
-        """What the kernel tells of, for a process that stays."""
-        if not self._watchful:
-            return None
-        from dibs.store.vault import eyes
-
-        if self._eyes is None:
-            self._eyes = self._disk.eyes()
-            self._scanned_at = time.monotonic()
-        told = self._eyes.look()
-        if time.monotonic() - self._scanned_at >= eyes.SCAN_SECONDS:
-            self._scanned_at = time.monotonic()
-            return None
-        return None if told is None else told - {LATE}
+        """Whether a command may do without a second look. Other clones bring files at any time."""
+        return not self._is_clone and self._looking.is_over()
 
     def _note_visits(self, connection: apsw.Connection) -> None:
         """Files lay there until a decision was taken back, and saves may still come there."""
@@ -409,7 +326,7 @@ class VaultStore(SqliteStore):
             super()._commit(connection)
         except BaseException:
             t.close()
-            self._looked_at = None
+            self._looking.begin_anew()
             writing.put_back()
             self._visited |= writing.visited
             raise
@@ -520,7 +437,7 @@ class VaultStore(SqliteStore):
         return super()._connected()
 
     def _open(self, create: bool) -> apsw.Connection:
-        self._looked_at = None
+        self._looking.begin_anew()
         connection = super()._open(create)
         if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_place'").fetchall():
             connection.execute(STATEMENTS["make_files"])
@@ -571,20 +488,17 @@ def _is_at(known: os.stat_result, path: str) -> bool:
     return (found.st_dev, found.st_ino) == (known.st_dev, known.st_ino)
 
 
-def _differs(t: Transaction, seen: dict[str, Stamp]) -> bool:
-    """Whether there is anything to adopt."""
-    assert isinstance(t, VaultTransaction)
-    return catalog.stamps(t.files("stamps")) != seen or bool(t.files("any_gone")[0][0])
-
-
 def _claims_elsewhere(t: Transaction) -> list[tuple[Any, ...]]:
-    assert isinstance(t, VaultTransaction)
-    return t.files("claims_elsewhere")
+    return _of_files(t).files("claims_elsewhere")
 
 
 def _known(t: Transaction) -> dict[str, catalog.Entry]:
+    return catalog.entries(_of_files(t).files("files"))
+
+
+def _of_files(t: Transaction) -> VaultTransaction:
     assert isinstance(t, VaultTransaction)
-    return catalog.entries(t.files("files"))
+    return t
 
 
 def _refuse_links(folder: str) -> None:

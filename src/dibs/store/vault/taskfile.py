@@ -13,6 +13,7 @@ from dibs.model import Claim, Item, NewItem, Note, Run
 from dibs.rules.items import CONTENT
 from dibs.store.vault import facts, frontmatter, humanpart, runblocks, runwriting
 from dibs.store.vault.facts import Facts
+from dibs.store.vault.folders import SUFFIX
 from dibs.store.vault.frontmatter import FACTS, FrontMatter
 from dibs.store.vault.runblocks import MARKER, Word
 from dibs.store.vault.yamltext import Unreadable
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Facts", "Task", "Unreadable", "Word", "id_of", "read", "write"]
 
-SUFFIX = ".md"
 #: A sign that some editors put before everything else.
 BYTE_ORDER_MARK = "\ufeff"
 LISTS = ("labels", "depends_on", "resources")

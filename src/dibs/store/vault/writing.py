@@ -12,7 +12,7 @@ from dibs.store.tables import rows
 from dibs.store.vault import catalog, taskfile
 from dibs.store.vault.catalog import UNSEEN, Entry
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
-from dibs.store.vault.folders import ARCHIVE, HELD, folder_of, split
+from dibs.store.vault.folders import ARCHIVE, HELD, SUFFIX, folder_of, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class Writing:
             try:
                 self._move(path, f"{ARCHIVE}/{split(path)[2]}")
             except FileExistsError:
-                stem = split(path)[2].removesuffix(".md")
-                self._move(path, f"{ARCHIVE}/{stem}.{self.t.now}.md")
+                stem = split(path)[2].removesuffix(SUFFIX)
+                self._move(path, f"{ARCHIVE}/{stem}.{self.t.now}{SUFFIX}")
             self.t.files("forget_file", path=path)
 
     def put_back(self) -> None:
@@ -117,7 +117,7 @@ class Writing:
         entry = catalog.entry_of(self.t, id)
         if entry is not None and not forced and all(step.event.kind in SILENT for step in steps):
             return
-        name = f"{id}.md" if entry is None else split(entry.path)[2]
+        name = f"{id}{SUFFIX}" if entry is None else split(entry.path)[2]
         folder = folder_of(item.status, None if claim is None else claim.agent)
         path = f"{folder}/{name}"
         if entry is None:

@@ -1,0 +1,32 @@
+"""What a doctor has to say of the files: what looks like a task and is none, and names that are one elsewhere."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from dibs.store.vault.catalog import Entry
+
+#: What is so, and what to do about it.
+Remark = tuple[str, str]
+
+
+def of_files(
+    seen: Iterable[str], unfit: Mapping[str, str], folders: Iterable[str], known: Iterable[Entry]
+) -> Iterator[Remark]:
+    for path, why in unfit.items():
+        yield f"{path}: {why}", "it is left alone; mend it, or move it elsewhere"
+    for path in folders:
+        yield f"{path} is a folder: what lies in it is no item", "move the files up, or the folder out of the way"
+    for entry in known:
+        if entry.problem is not None:
+            yield f"{entry.path}: {entry.problem}", "mend the file; it is looked at when it changes"
+        elif entry.remark is not None:
+            yield f"{entry.path}: {entry.remark}", "the item is as it was without that; mend the file"
+    names: dict[str, str] = {}
+    for path in sorted(seen):
+        name = path.rpartition("/")[2]
+        other = names.setdefault(name.lower(), path)
+        if other.rpartition("/")[2] != name:
+            yield f"{other} and {path} differ by case only", "name one anew: to some machines they are one"
