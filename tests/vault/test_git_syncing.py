@@ -88,6 +88,32 @@ def test_even_a_claim_that_was_not_put_back_gives_way(two: Two) -> None:
     assert files(two.b) == files(two.a) == on_hub(two.folder)
 
 
+def test_who_is_confirmed_again_and_again_lets_others_go_first(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have to fetch before they push, and would never be faster. Without others, it is hardly ever done."""
+    paused: list[float] = []
+    monkeypatch.setattr(syncing.Sync, "_pause", lambda self, seconds: paused.append(seconds))
+
+    def counted(times: int) -> int:
+        paused.clear()
+        for number in range(times):
+            two.sync_a.confirm({f"In_Progress/alice/n{number}.md": os.urandom(8).hex().encode()})
+        return len(paused)
+
+    row = syncing.IN_A_ROW
+    assert counted(row) == 0
+    assert counted(1) == 1
+    assert counted(2 * row) == 1
+    assert counted(2 * row) == 0
+    two.sync_b.sync()
+    move(two.b, "Needs_Action/x.md", "In_Progress/bob/x.md")
+    two.sync_b.confirm()
+    with pytest.raises(Raced):
+        two.sync_a.confirm({"Needs_Action/y.md": None})
+    two.sync_a.prepare()
+    assert counted(row) == 0
+    assert counted(1) == 1
+
+
 def test_whatever_the_remote_has_new_is_seen_before_anything_is_confirmed(two: Two) -> None:
     """Another item's claim may hold a resource, or fill a limit: it is decided on exactly what it is put on top of."""
     move(two.a, "Needs_Action/x.md", "In_Progress/alice/x.md")

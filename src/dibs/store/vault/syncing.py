@@ -41,7 +41,11 @@ LOOKS_MAX = 20
 PUSHES_MAX = 20
 #: Between tries, so that clones which race do not keep step; it grows up to the second figure.
 PAUSE_SECONDS = 0.02
-PAUSE_SECONDS_MAX = 1.0
+PAUSE_SECONDS_MAX = 0.5
+#: Who was confirmed so often in a row pauses for so many times as long as a push took: others need that to fetch and to
+#: push. If nobody came, the next pause is after twice as many.
+IN_A_ROW = 4
+TURNS = 4.0
 #: A remote that says so often in a row that it has moved on, and has not, takes nothing: a lock was left in it, say.
 STILL_MAX = 10
 NAMES_MAX = 10
@@ -68,6 +72,8 @@ class Sync:
         self._worktree = WorkTree(self.files, repository.git, root, repository.algorithm)
         self._rejections = 0
         self._still = 0
+        self._in_a_row, self._pause_after = 0, IN_A_ROW
+        self._turn_seconds = 0.0
         self._behind = False
         self._overtaken = False
         self._planned: dict[str, bytes | None] = {}
@@ -113,8 +119,12 @@ class Sync:
         """
         self._planned = dict(planned or {})
         self._due = None
+        self._let_others_go_first()
+        began = time.monotonic()
         try:
             self._said(self._offer)
+            self._in_a_row += 1
+            self._turn_seconds = time.monotonic() - began
         except Rejected as rejected:
             self._step_back()
             if self._still >= STILL_MAX:
@@ -124,6 +134,12 @@ class Sync:
             self._planned = {}
         if planned is None:
             self.settle()
+
+    def _let_others_go_first(self) -> None:
+        """Who pushes without a pause is never overtaken: the others are still fetching what it pushed before."""
+        if self._in_a_row >= self._pause_after:
+            self._pause(min(PAUSE_SECONDS_MAX, TURNS * self._turn_seconds) * random.uniform(0.5, 1.5))
+            self._in_a_row, self._pause_after = 0, 2 * self._pause_after
 
     def settle(self) -> None:
         """What was confirmed has been written: the person's branch and index may follow."""
@@ -170,10 +186,14 @@ class Sync:
 
     def _step_back(self) -> None:
         self._behind = True
+        self._in_a_row, self._pause_after = 0, IN_A_ROW
         self._rejections += 1
         most = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS * 2 ** min(self._rejections - 1, 8))
         if self._rejections > 1:
-            time.sleep(random.uniform(0, most))
+            self._pause(random.uniform(0, most))
+
+    def _pause(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def _said(self, work: Callable[[], T]) -> T:
         """Do it once the person's git is at rest; what goes wrong, in words."""
