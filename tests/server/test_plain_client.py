@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from dibs.errors import Invalid
-from dibs.store.http.libraries import LibrarySender
+from dibs.store.http.libraries import LibrarySender, PooledSender
 from dibs.store.http.plain import PlainSender
 from dibs.store.http.sending import Lost, Reply, sender
 
@@ -104,6 +104,59 @@ def test_a_line_break_in_a_key_makes_no_header() -> None:
         PlainSender("http://127.0.0.1:1").send("GET", "/", {"Authorization": "Bearer x\r\nHost: evil"}, None, SECONDS)
 
 
-def test_commands_over_http_go_the_short_way_and_over_https_not() -> None:
+def test_over_http_one_goes_the_short_way_and_over_https_not() -> None:
     assert type(sender("http://127.0.0.1:1", lean=True)) is PlainSender
+    assert type(sender("http://127.0.0.1:1", lean=False)) is PlainSender
     assert type(sender("https://127.0.0.1:1", lean=True)) is LibrarySender
+    assert type(sender("https://127.0.0.1:1", lean=False)) is PooledSender
+
+
+def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again() -> None:
+    with answering(OK + b"Content-Length: 2\r\n\r\n{}") as (client, heard):
+        assert asked(client).body == b"{}"
+        ((_, connection),) = client._idle
+        connection.socket.settimeout(SECONDS)
+        assert connection.socket.recv(1, socket.MSG_PEEK) == b""  # hung up
+        with socket.create_server(("127.0.0.1", 0)) as gone:
+            client._port = gone.getsockname()[1]
+        with pytest.raises(Lost) as caught:
+            asked(client, b"{}")
+        assert (caught.value.sent, len(heard)) == (False, 1)
+
+
+def test_threads_share_a_client() -> None:
+    """Each request is answered by what was asked on its own connection, whoever had that before."""
+    count, threads = 50, 8
+    found: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def echo(connection: socket.socket) -> None:
+            with connection:
+                while heard := connection.recv(65536):
+                    body = heard.rpartition(b"\r\n\r\n")[2]
+                    connection.sendall(OK + b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+
+        def serve() -> None:
+            for _ in range(threads * count):
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                threading.Thread(target=echo, args=(connection,), daemon=True).start()
+
+        threading.Thread(target=serve, daemon=True).start()
+        client = PlainSender(f"http://127.0.0.1:{listener.getsockname()[1]}")
+
+        def ask(number: int) -> None:
+            for turn in range(count):
+                said = b"%d-%d" % (number, turn)
+                if asked(client, said).body == said:
+                    found.append(said)
+
+        asking = [threading.Thread(target=ask, args=(number,)) for number in range(threads)]
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join(SECONDS)
+        client.close()
+    assert len(set(found)) == threads * count

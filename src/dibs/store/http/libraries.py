@@ -1,4 +1,4 @@
-"""Requests over libraries: `http.client`, which is always there and encrypts, and httpx2, for programs that stay.
+"""Encrypted requests, over libraries: `http.client`, which is always there, and httpx2, for programs that stay.
 
 Both keep connections open.
 """

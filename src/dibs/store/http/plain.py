@@ -1,5 +1,6 @@
-"""Requests over a bare socket, for a command that lives for one verb: `http.client` and what it imports (`ssl`,
-`email`) take longer to load than a claim takes on a file.
+"""Requests over a bare socket. For a command that lives for one verb, `http.client` and what it imports (`ssl`,
+`email`) take longer to load than a claim takes on a file; for a program that stays, a library takes longer over each
+request than a server over a verb, and who waits for an item waits for that as well.
 
 It speaks as much HTTP/1.1 as our own server does: bodies with a length or in chunks, connections that stay open.
 """
@@ -74,16 +75,20 @@ class PlainSender(Sender):
             connection.close()
 
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop()[1].close()
+        found, self._idle = self._idle, []
+        for _, connection in found:
+            connection.close()
 
     def forget(self) -> None:
         self._idle = []
 
     def _connected(self, timeout_seconds: float) -> Connection:
         while self._idle:
-            since, connection = self._idle.pop()
-            if time.monotonic() - since < IDLE_SECONDS:
+            try:
+                since, connection = self._idle.pop()
+            except IndexError:
+                break  # another thread was faster
+            if time.monotonic() - since < IDLE_SECONDS and connection.is_at_rest():
                 connection.socket.settimeout(timeout_seconds)
                 return connection
             connection.close()
@@ -114,6 +119,17 @@ class Connection:
     def __init__(self, made: socket.socket) -> None:
         self.socket = made
         self._file = made.makefile("rb")
+
+    def is_at_rest(self) -> bool:
+        """Whether nothing has come since the last answer: on a connection that nobody uses, only its end comes."""
+        self.socket.settimeout(0)
+        try:
+            self.socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
 
     def ask(self, head: bytes, body: Body) -> None:
         if body is None or isinstance(body, bytes):
