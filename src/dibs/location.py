@@ -50,7 +50,7 @@ def folder(url: str) -> str | None:
         return None
     place = anywhere(url)
     if place.startswith(VAULT):
-        place = os.path.join(place.removeprefix(VAULT), VAULT_INDEX)
+        place = os.path.join(place.removeprefix(VAULT), folders.HIDDEN, folders.INDEX)
     return os.path.dirname(place)
 
 
