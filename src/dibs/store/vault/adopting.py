@@ -48,7 +48,7 @@ class Adopting:
         self._tasks: dict[str, Task] = {}
         self._stamps: dict[str, Stamp] = {}
         self._left_alone: set[str] = set()
-        #: Files that are duplicates of others.
+        #: Files that are duplicates of others, with what dibs wrote there.
         self._copies: set[str] = set()
 
     def adopt(self) -> list[Step]:
@@ -146,7 +146,8 @@ class Adopting:
         name, task = naming.name_of(path), self._tasks[path]
         id = taskfile.id_of(name)
         is_free = id not in places and self.t.one("item_by_id", id=id) is None
-        self._copies.add(path)
+        if task.facts is not None:
+            self._copies.add(path)
         self._tasks[path] = naming.as_copy(task, naming.own_id(name, is_free=is_free)).replace(says_id=False)
         return path
 
