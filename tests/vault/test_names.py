@@ -9,6 +9,7 @@ import pytest
 
 from dibs import doctor
 from dibs.board import Board
+from dibs.errors import StoreUnavailable
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
 from tests.vault.conftest import move, places, put
@@ -99,12 +100,42 @@ def test_the_name_is_free_for_another_item_at_once(board: Board, root: Path) -> 
     assert_sound(board)
 
 
+def test_a_program_that_claims_a_new_file_of_that_name_has_it(board: Board, root: Path) -> None:
+    put(root, "Needs_Action/x.md", "# X\n")
+    board.get("x")
+    move(root, "Needs_Action/x.md", "Needs_Action/y.md")
+    board.get("x")
+    put(root, "In_Progress/local/x.md", "# Another\n")
+    [other] = [item for item in board.list() if item.id != "x"]
+    claim = board.get(other.id).claim
+    assert (other.status, claim is not None and claim.agent) == ("in_progress", "local")
+    assert places(root) == ["In_Progress/local/x.md", "Needs_Action/y.md"]
+    assert_sound(board)
+
+
 def test_a_new_file_with_the_inode_of_one_that_is_gone_is_a_new_item(board: Board, root: Path) -> None:
     put(root, "Needs_Action/x.md", "# X\n")
     board.get("x")
     (root / "Needs_Action/x.md").unlink()
     put(root, "Needs_Action/y.md", "# Y and more\n")
     assert {item.id: item.status for item in board.list()} == {"x": "cancelled", "y": "ready"}
+
+
+def test_a_name_that_another_item_has_in_another_folder_is_told(board: Board, root: Path) -> None:
+    put(root, "Done/y.md", "# Y\n")
+    put(root, "Needs_Action/x.md", "# X\n")
+    assert len(board.list()) == 2
+    move(root, "Needs_Action/x.md", "Needs_Action/y.md")
+    session = start(board)
+    assert board.claim("x", session=session).item.title == "X"
+    assert any("have one name" in finding.what for finding in doctor.examine(board))
+    with pytest.raises(StoreUnavailable, match="another name"):
+        board.done("x", session=session)
+    move(root, "In_Progress/coder/y.md", "In_Progress/coder/x.md")
+    assert board.done("x", session=session).item.status == "done"
+    assert places(root) == ["Done/x.md", "Done/y.md"]
+    assert not list(doctor.examine(board))
+    assert_sound(board)
 
 
 # Duplicated

@@ -48,7 +48,7 @@ class Adopting:
         self._tasks: dict[str, Task] = {}
         self._stamps: dict[str, Stamp] = {}
         self._left_alone: set[str] = set()
-        #: Files that are duplicates of others.
+        #: Files that are duplicates of others, with what dibs wrote there.
         self._copies: set[str] = set()
 
     def adopt(self) -> list[Step]:
@@ -60,7 +60,7 @@ class Adopting:
         new: list[str] = []
         for id, paths in [*places.items()]:
             entry = moved.get(id)
-            path = entry.path if entry is not None and entry.path in paths else max(paths, key=self._weight)
+            path = self._first(paths, entry)
             for other in paths:
                 if other == path:
                     continue
@@ -82,8 +82,17 @@ class Adopting:
         told = {task.id for task in self._tasks.values()} | self._left_alone
         return [step for step in self.t.steps if step.item.id in self.t.stale or step.item.id not in told]
 
+    def _first(self, paths: list[str], entry: Entry | None) -> str:
+        """Of several files that say they are one item, the one that is known to be; unless another has been further: it
+        was claimed elsewhere while this one was named anew."""
+        furthest = max(paths, key=self._weight)
+        if entry is None or entry.item is None or entry.path not in paths:
+            return furthest
+        known = max(self._token(entry.item), self._weight(entry.path)[0])
+        return entry.path if self._weight(furthest)[0] <= known else furthest
+
     def _weight(self, path: str) -> tuple[int, bool]:
-        """Of several files that say they are one item, the one that has been furthest counts."""
+        """How far a file has been, and whether somebody holds it."""
         task = self._tasks.get(path)
         facts = None if task is None else task.facts
         return (-1 if facts is None else facts.token, path.startswith(folders.HELD))
@@ -124,8 +133,10 @@ class Adopting:
     def _is_another(self, path: str, first: str) -> bool:
         """Of two files that are one item by what they say: whether the second is another item after all. A person who
         duplicates a file means that, and who gives a file a name that another one had before."""
-        task = self._tasks.get(path)
-        if task is None or naming.name_of(path) == naming.name_of(first):
+        if naming.name_of(path) == naming.name_of(first):
+            return False
+        task = self._tasks.get(path) or self._task(path, None)
+        if task is None:
             return False
         if task.facts is not None and task.facts.id == task.id:
             return task.facts.token <= max(self._token(task.id), self._weight(first)[0])
@@ -135,7 +146,8 @@ class Adopting:
         name, task = naming.name_of(path), self._tasks[path]
         id = taskfile.id_of(name)
         is_free = id not in places and self.t.one("item_by_id", id=id) is None
-        self._copies.add(path)
+        if task.facts is not None:
+            self._copies.add(path)
         self._tasks[path] = naming.as_copy(task, naming.own_id(name, is_free=is_free)).replace(says_id=False)
         return path
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from dibs.store.vault.catalog import Entry
 
@@ -13,7 +13,7 @@ Remark = tuple[str, str]
 
 
 def of_files(
-    seen: Iterable[str], unfit: Mapping[str, str], folders: Iterable[str], known: Iterable[Entry]
+    seen: Iterable[str], unfit: Mapping[str, str], folders: Iterable[str], known: Collection[Entry]
 ) -> Iterator[Remark]:
     for path, why in unfit.items():
         yield f"{path}: {why}", "it is left alone; mend it, or move it elsewhere"
@@ -24,9 +24,15 @@ def of_files(
             yield f"{entry.path}: {entry.problem}", "mend the file; it is looked at when it changes"
         elif entry.remark is not None:
             yield f"{entry.path}: {entry.remark}", "the item is as it was without that; mend the file"
+    yield from _of_names(seen, {entry.path for entry in known if entry.item is not None and entry.problem is None})
+
+
+def _of_names(seen: Iterable[str], items: set[str]) -> Iterator[Remark]:
     names: dict[str, str] = {}
     for path in sorted(seen):
         name = path.rpartition("/")[2]
         other = names.setdefault(name.lower(), path)
         if other.rpartition("/")[2] != name:
             yield f"{other} and {path} differ by case only", "name one anew: to some machines they are one"
+        elif other != path and {other, path} <= items:
+            yield f"{other} and {path} have one name", "name one anew: each is in the way of the other"
