@@ -327,8 +327,31 @@ def test_on_no_branch_nothing_is_given_out_by_who_was_there_and_who_comes(
     assert pair.sound()
 
 
-def test_what_a_process_had_accepted_and_died_before_writing_is_given_back(pair: Pair) -> None:
+def test_a_claim_is_not_taken_away_by_a_reset_of_the_persons_git(pair: Pair) -> None:
+    """A merge that fails resets the files to their last commit, which does not know of the claim yet."""
+    lock = pair.here / ".git" / "index.lock"
+    lock.touch()
+    token = pair.a.claim("x", session=pair.alice).claim.token
+    lock.unlink()
+    assert "Needs_Action/x.md" in git(pair.here, "ls-tree", "-r", "--name-only", "HEAD")
+    for undo in (("reset", "--quiet", "--hard"), ("clean", "--quiet", "--force", "In_Progress")):
+        git(pair.here, "reset", "--quiet", "--hard")
+        git(pair.here, *undo)
+        (held,) = pair.open(pair.here).who()
+        assert held.claim is not None
+        assert (held.claim.agent, held.claim.token) == ("alice", token)
+    pair.a.done("x", session=pair.alice, token=token)
+    assert "Done/x.md" in on_hub(pair.folder)
+    pair.b.sync()
+    assert pair.sound()
+
+
+@pytest.mark.parametrize("trailing", [False, True])
+def test_what_a_process_had_accepted_and_died_before_writing_is_given_back(pair: Pair, trailing: bool) -> None:
     """Killed between the accepted push and its files: nobody was told of the claim."""
+    if trailing:
+        (pair.here / ".git" / "index.lock").touch()
+        pair.a.claim("y", session=pair.alice)
     pid = os.fork()
     if not pid:
         try:

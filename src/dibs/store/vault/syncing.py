@@ -148,18 +148,22 @@ class Sync:
             return
         self._overtaken = False
         try:
-            self._follow(*due, "")
+            self._written(due)
             if self._overtaken:
                 self._catch_the_branch()
         except GitFailed:
             pass  # some other time
+
+    def _written(self, due: tuple[Refs, str, frozenset[str]]) -> None:
+        self._repository.trail(True)
+        self._follow(*due, "")
 
     def _catch_the_branch(self) -> None:
         """A commit of the person's was made meanwhile. The sooner ours is on top of it, the less there is to merge."""
         try:
             self._said(self._join)
             if self._due is not None:
-                self._follow(*self._due, "")
+                self._written(self._due)
         except (Rejected, Raced, StoreUnavailable, GitFailed):
             pass  # it is confirmed all the same, and the branch follows some other time
         self._due = None
@@ -446,8 +450,10 @@ class Sync:
                 repository.trail(False)
                 return
             self._overtaken = True
-        there = commit is None or (refs.head is not None and repository.is_ancestor(commit, refs.head))
-        repository.trail(not there)
+        if commit is None or (refs.head is not None and repository.is_ancestor(commit, refs.head)):
+            repository.trail(False)
+        elif moves:
+            repository.trail(True)
         repository.note(moves)
 
     def _may_follow(self, refs: Refs, commit: str, held: frozenset[str]) -> bool:
