@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 from dibs.testing import recording, sizes
@@ -9,7 +10,7 @@ from dibs.testing.conformance.asking import TTL_SECONDS, added, session
 from dibs.testing.conformance.racing import assert_explained
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import LIMIT, assert_sound
-from dibs.testing.storm import ITEMS, ROLES, died
+from dibs.testing.storm import CALM_SECONDS_MAX, ITEMS, ROLES, died
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,11 +39,10 @@ def storm(harness: Harness, seed: int, kills: int) -> tuple[dict[str, int], list
     board = harness.board()
     added(board, *(f"item-{number:02}" for number in range(ITEMS)))
     director = harness.actor()
+    # On a slow machine hardly anybody would live to see the end of a call else.
+    calm_seconds = max(CALM_SECONDS_MAX, 3 * harness.step_seconds, min(0.1, 3 * _seconds_to_the_first_word(harness)))
     asked = {"recipe": harness.recipe(), "folder": harness.folder, "seed": seed, "kills": kills}
-    if harness.step_seconds:
-        # Else hardly anybody would live to see the end of a call.
-        asked["calm_seconds"] = 3 * harness.step_seconds
-    director.play("dibs.testing.storm:rage", **asked)
+    director.play("dibs.testing.storm:rage", calm_seconds=calm_seconds, **asked)
     for _ in range(kills // 10):
         director.read("killed")
         # Whoever holds something now has lost it, dead or alive.
@@ -50,6 +50,13 @@ def storm(harness: Harness, seed: int, kills: int) -> tuple[dict[str, int], list
     killed = director.result()
     assert not died(harness.folder), f"seed {seed}: workers ended by themselves: {died(harness.folder)}"
     return killed, recording.read(harness.folder)
+
+
+def _seconds_to_the_first_word(harness: Harness) -> float:
+    """How long somebody new on this board takes over a call, on this machine as it is now."""
+    began = time.monotonic()
+    session(harness.board(), "newcomer")
+    return time.monotonic() - began
 
 
 class TestCrash:
