@@ -82,6 +82,7 @@ class Repository:
         self._own = f"refs/dibs/{place}"
         self._skipped = os.path.join(git_dir, f"dibs-skipped-{place}.json")
         self._trailing = os.path.join(git_dir, f"dibs-trailing-{place}")
+        self._turns = os.path.join(git_dir, f"dibs-turns-{place}")
         self._listings: dict[str, Listing] = {}
         self._related: dict[tuple[str, str], bool] = {}
         self._ident: str | None = None
@@ -266,6 +267,19 @@ class Repository:
                 os.close(os.open(self._trailing, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
             else:
                 os.unlink(self._trailing)
+
+    def turns(self) -> tuple[int, int] | None:
+        """What was last put here about this clone's pushes in a row, by whichever process; none, if nothing was."""
+        try:
+            with open(self._turns, encoding="utf-8") as file:
+                count, most = map(int, file.read().split())
+        except (FileNotFoundError, ValueError):
+            return None
+        return count, most
+
+    def put_turns(self, count: int, most: int) -> None:
+        with open(self._turns, "w", encoding="utf-8") as file:
+            file.write(f"{count} {most}\n")
 
     def remember(self, commit: str) -> str:
         """Note a commit of the person's as pending; the name of the note."""

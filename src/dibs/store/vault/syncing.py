@@ -42,10 +42,13 @@ PUSHES_MAX = 20
 #: Between tries, so that clones which race do not keep step; it grows up to the second figure.
 PAUSE_SECONDS = 0.02
 PAUSE_SECONDS_MAX = 0.5
-#: Who was confirmed so often in a row pauses for so many times as long as a push took: others need that to fetch and to
-#: push. If nobody came, the next pause is after twice as many.
+#: A clone that was confirmed so often in a row pauses for so many times as long as a push took, and up to twice that:
+#: others need it to fetch and to push. If nobody came, the next pause is after twice as many, up to the second figure.
 IN_A_ROW = 4
+IN_A_ROW_MAX = 64
 TURNS = 4.0
+#: As long as none was measured.
+TURN_SECONDS = 0.1
 #: A remote that says so often in a row that it has moved on, and has not, takes nothing: a lock was left in it, say.
 STILL_MAX = 10
 NAMES_MAX = 10
@@ -72,8 +75,7 @@ class Sync:
         self._worktree = WorkTree(self.files, repository.git, root, repository.algorithm)
         self._rejections = 0
         self._still = 0
-        self._in_a_row, self._pause_after = 0, IN_A_ROW
-        self._turn_seconds = 0.0
+        self._turn_seconds = TURN_SECONDS
         self._behind = False
         self._overtaken = False
         self._planned: dict[str, bytes | None] = {}
@@ -123,7 +125,6 @@ class Sync:
         began = time.monotonic()
         try:
             self._said(self._offer)
-            self._in_a_row += 1
             self._turn_seconds = time.monotonic() - began
         except Rejected as rejected:
             self._step_back()
@@ -137,9 +138,11 @@ class Sync:
 
     def _let_others_go_first(self) -> None:
         """Who pushes without a pause is never overtaken: the others are still fetching what it pushed before."""
-        if self._in_a_row >= self._pause_after:
-            self._pause(min(PAUSE_SECONDS_MAX, TURNS * self._turn_seconds) * random.uniform(0.5, 1.5))
-            self._in_a_row, self._pause_after = 0, 2 * self._pause_after
+        count, most = self._repository.turns() or (0, IN_A_ROW)
+        if count >= most:
+            self._pause(min(PAUSE_SECONDS_MAX, TURNS * self._turn_seconds) * random.uniform(1, 2))
+            count, most = 0, min(IN_A_ROW_MAX, 2 * most)
+        self._repository.put_turns(count + 1, most)
 
     def settle(self) -> None:
         """What was confirmed has been written: the person's branch and index may follow."""
@@ -190,7 +193,7 @@ class Sync:
 
     def _step_back(self) -> None:
         self._behind = True
-        self._in_a_row, self._pause_after = 0, IN_A_ROW
+        self._repository.put_turns(0, IN_A_ROW)
         self._rejections += 1
         most = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS * 2 ** min(self._rejections - 1, 8))
         if self._rejections > 1:
