@@ -44,6 +44,8 @@ GRACE_SECONDS = 5.0
 TICK_SECONDS = 0.5
 #: A claim that is older when the work begins is asked for once more: it can have been taken away since.
 FRESH_SECONDS = 1.0
+#: What a handler may return of how it was done.
+DONE_FIELDS = frozenset({"note", "links", "cost"})
 #: Refusals that no waiting helps against.
 FINAL = (StoreUnusable, Invalid, Forbidden, Unauthenticated)
 
@@ -276,7 +278,7 @@ class Running:
         except (*LOSSES, StoreUnavailable, RateLimited) as error:
             # It may be done, and nobody could be told while the claim lasted: to say that it failed would be wrong.
             return self._lost(error)
-        except DibsError as error:
+        except Exception as error:
             return self._failed(error)
         if self.claim.outcome == "released" and self.claim.item.status == READY and not self._cut:
             self.lane.put_off(self.claim.item, self.claim.why_ended)
@@ -351,12 +353,13 @@ class Running:
             return
         if isinstance(result, Draft):
             claim.submit(result)
-        elif isinstance(result, dict):
+        elif isinstance(result, dict) and result.keys() <= DONE_FIELDS:
             claim.done(**result)
         elif result is None or isinstance(result, str):
             claim.done(result)
         else:
-            raise Invalid(f"a handler returns None, a note, a Draft or the fields of done, not {result!r}")
+            fields = ", ".join(sorted(DONE_FIELDS))
+            raise Invalid(f"a handler returns None, a note, a Draft or a dict of {fields}, not {result!r:.200}")
 
     def _failed(self, error: BaseException) -> tuple[str, str]:
         reason = summary(error)

@@ -54,6 +54,8 @@ WAIT_SECONDS = 20.0
 TELLING_SECONDS = 1.0
 #: After a call that took longer, it is not known when the claim began.
 WAITED_SECONDS = 1.0
+#: The verbs that end a claim.
+ENDS = frozenset({"done", "fail", "submit", "release", "reject"})
 #: A claim is renewed at least so often before it would be over.
 BEATS_A_CLAIM = 3
 
@@ -83,6 +85,7 @@ class LiveSession:
         self._pid = os.getpid()
         self._before_sigterm: Any = None
         self.record: Session = board.start_session(agent, id=id, kind=kind, owner_pid=_owner(), meta=meta)
+        self._bury_the_dead()
         self._heart = Heart(self._beat, self._give_up_late, self._losing_at)
         self._heart.start(board.settings.heartbeat_seconds)
         _live.add(self)
@@ -227,6 +230,8 @@ class LiveSession:
 
     def hold(self, handle: ClaimHandle, verb: str, patience_seconds: float | None = None, **said: Any) -> Any:
         """A verb of the holder, asked until it is answered or, unless told otherwise, the claim would be over."""
+        if verb in ENDS and not self.is_here:
+            raise Invalid(f"{handle.item.id} is for the process to end that claimed it: this is a fork of it")
         request, until = _request_id(), max(handle.losing_at, clock() + PATIENCE_SECONDS)
         if patience_seconds is not None:
             until = clock() + patience_seconds
@@ -293,7 +298,13 @@ class LiveSession:
                 handle.renewed(renewal, asked_at)
         for handle, token in missing:
             self._regain_or_lose(handle, token)
+        self._bury_the_dead()
         return answer.heartbeat_seconds
+
+    def _bury_the_dead(self) -> None:
+        """Who finds enough to do never asks what became of others: so it is looked at now and then."""
+        with contextlib.suppress(StoreUnavailable):
+            self.board.bury_the_dead()
 
     def _regain_or_lose(self, handle: ClaimHandle, token: int) -> None:
         """It was not renewed, so it is over, or had its end meanwhile."""

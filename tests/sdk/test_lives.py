@@ -91,6 +91,18 @@ def test_what_a_killed_process_held_is_done_by_another(stage: Stage) -> None:
     assert_sound(stage.board)
 
 
+def test_who_comes_gives_back_what_the_dead_held_before_it_takes_anything(near_stage: Stage) -> None:
+    board = near_stage.board
+    holder = near_stage.holder("urgent", ttl_seconds=600)
+    board.add("something else", id="later", priority=-5)
+    holder.kill()
+    with board.session("coder") as me:
+        claim = me.next()
+        assert claim is not None
+        with claim:
+            assert claim.item.id == "urgent"
+
+
 def test_a_session_that_somebody_ended_tells_its_handles(near_stage: Stage) -> None:
     holder = near_stage.holder("x", ttl_seconds=1.5)
     (view,) = near_stage.board.sessions()

@@ -240,7 +240,7 @@ class TestHowAnItemEnds:
         assert {run.reason for run in board.runs()} == {"together"}
 
     def test_an_exception_is_a_failure_that_says_what_and_where(self, board: Board) -> None:
-        added(board, "bad", "worse", "left", "odd", "good")
+        added(board, "bad", "worse", "left", "odd", "unknown", "good")
         worker = Worker(board, "coder")
 
         @worker.handles()
@@ -254,14 +254,17 @@ class TestHowAnItemEnds:
                     sys.exit(3)
                 case "odd":
                     return 42
+                case "unknown":
+                    return {"result": "fine"}
             return None
 
-        assert worker.run(once=True) == {"failed": 4, "done": 1}
+        assert worker.run(once=True) == {"failed": 5, "done": 1}
         reasons = {run.item: run.reason or "" for run in board.runs()}
         assert reasons["bad"].startswith("ValueError: no such branch (test_worker.py, line ")
         assert reasons["worse"].startswith("BaseException: worse than that")
         assert reasons["left"].startswith("SystemExit: 3")
-        assert "a handler returns None, a note, a Draft or the fields of done, not 42" in reasons["odd"]
+        assert "a handler returns None, a note, a Draft or a dict of cost, links, note, not 42" in reasons["odd"]
+        assert "not {'result': 'fine'}" in reasons["unknown"]
         assert statuses(board)["good"] == "done"
 
     def test_a_coroutine_that_wants_to_leave_takes_nobody_along(self, board: Board) -> None:
