@@ -72,9 +72,9 @@ class Harness:
             actor.await_ready()
         return started
 
-    def fewer(self, count: int) -> int:
-        """So many, or a part of them where each takes its time."""
-        return count // 5 if self.step_seconds else count
+    def fewer(self, count: int, part: int = 5) -> int:
+        """So many, or that part of them where each takes its time."""
+        return count // part if self.step_seconds else count
 
     def gate(self) -> Gate:
         """A gate at which actors gather, to be let through together."""

@@ -67,7 +67,7 @@ class TestRacing:
         assert_explained(calls, board)
 
     def test_sixteen_processes_drain_two_thousand_items_each_once_and_fairly(self, harness: Harness) -> None:
-        board, count = harness.board(), harness.fewer(ITEMS)
+        board, count = harness.board(), harness.fewer(ITEMS, 10)
         shares: list[float] = []
         for attempt in (1, 2):
             project = f"drain-{attempt}"
