@@ -296,8 +296,10 @@ def _resource(given: object) -> str:
 
 
 def _word(given: object, field: str, signs: frozenset[str], length_max: int, alphabet: str) -> str:
-    if not isinstance(given, str) or not given:
+    if given is None or given == "":
         raise Invalid(f"{field} is needed", field=field)
+    if not isinstance(given, str):
+        raise Invalid(f"{field} must be text, not {given!r:.60}", field=field)
     if len(given) > length_max:
         raise Invalid(f"{field} has {len(given)} characters; {length_max} is the most", field=field)
     if not signs.issuperset(given) or given[0] not in _LETTERS_AND_DIGITS:
