@@ -16,7 +16,9 @@ from dibs.store.vault import catalog, folders, naming, taskfile
 from dibs.store.vault.beneath import FILE_BYTES_MAX
 from dibs.store.vault.catalog import Entry
 from dibs.store.vault.disk import Disk, Raced, Unfit
+from dibs.store.vault.facts import digest
 from dibs.store.vault.placing import ACTOR, Placing
+from dibs.store.vault.runblocks import shows_another_draft
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ class Adopting:
         self._left_alone: set[str] = set()
         #: Files that are duplicates of others, with what dibs wrote there.
         self._copies: set[str] = set()
+        #: Files that lie where what was approved lies, and what was approved is not what counts.
+        self._unapproved: set[str] = set()
 
     def adopt(self) -> list[Step]:
         """Do so; the steps that are to be written into files: those of items whose files say so themselves are not,
@@ -224,7 +228,7 @@ class Adopting:
 
     def _take(self, path: str) -> None:
         """Make an item of what its file says."""
-        task = self._tasks[path]
+        self._tasks[path] = task = self._without_void_approval(path)
         self._add(task)
         self._move(path, task)
         self._note(path, task.findings)
@@ -244,12 +248,45 @@ class Adopting:
             self.t.attempt(lambda: self._edit(task))
         except DibsError as error:
             refused.append(error.message)
+        self._heed_draft(path, task)
         self._move(path, task)
         self._remember_runs(task)
         self._note(path, (*task.findings, *refused))
         if before is not None and task.facts is None and naming.name_of(before.path) != task.name:
             # Whoever names a file anew may well make another one of the name it had; that is no late save.
             self.t.files("come_back", path=before.path)
+
+    def _without_void_approval(self, path: str) -> Task:
+        """What a file says that nobody knew; but an approval of another draft than it shows is none."""
+        task = self._tasks[path]
+        facts = task.facts
+        approved = None if facts is None or not facts.approved else facts.approval
+        if facts is None or approved is None or approved["draft"] is None:
+            return task
+        shown = next((run.draft for run in task.runs if run.token == approved["token"]), None)
+        if digest(shown) == approved["draft"]:
+            return task
+        if folders.split(path)[0] in folders.BACK:
+            self._unapproved.add(path)
+        self.t.stale.add(task.id)
+        return task.replace(facts=facts.replace(approved=False, approval=None))
+
+    def _heed_draft(self, path: str, task: Task) -> None:
+        """A draft is what was submitted. If the file shows another one, it is put back, and whoever has moved the file
+        on has approved what does not count; unless it says that another dibs knows better."""
+        draft, state, facts = self.t.draft(task.id), self.t.state(task.id), task.facts
+        if draft is None or not shows_another_draft(task.runs, draft):
+            return
+        self.t.stale.add(task.id)
+        if state.item.status != PENDING_APPROVAL or (facts is not None and facts.token > state.item.token):
+            return
+        folder, said = folders.split(path)[0], None
+        if facts is not None and facts.approved and facts.approval is not None:
+            said = facts.approval["draft"] or ""
+        if "approve" not in folders.MOVES[PENDING_APPROVAL].get(folder, ()) and said is None:
+            return
+        if said != digest(draft.draft):
+            self._unapproved.add(path)
 
     def _note(self, path: str, findings: Sequence[str]) -> None:
         task = self._tasks[path]
@@ -333,7 +370,9 @@ class Adopting:
     def _move(self, path: str, task: Task) -> None:
         """The verbs that bring the item to where its file lies; what then does not lie right is moved there."""
         folder, agent, _ = folders.split(path)
-        if folder == folders.HELD and path in self._copies:
+        if path in self._unapproved:
+            folder, agent = folders.FOLDERS[PENDING_APPROVAL], None
+        elif folder == folders.HELD and path in self._copies:
             # Nobody holds it: it lies where it was duplicated.
             folder, agent = folders.FOLDERS[READY], None
         theirs = None if task.facts is None else task.facts.claim

@@ -76,6 +76,13 @@ def told(item: Item, claim: Claim | None, approval: dict[str, Any] | None) -> di
     return found
 
 
+def digest(draft: str | None) -> str:
+    """By which an approval says what was approved."""
+    from hashlib import sha256
+
+    return sha256((draft or "").encode()).hexdigest()[:16]
+
+
 def _approval(said: Any) -> dict[str, Any] | None:
     if said is None:
         return None
@@ -85,6 +92,7 @@ def _approval(said: Any) -> dict[str, Any] | None:
         "at": _count(said, "at", None),
         "comment": check.optional_text(said.get("comment"), "comment"),
         "token": check.token(said.get("token")),
+        "draft": check.optional_text(said.get("draft"), "draft"),
     }
 
 

@@ -17,7 +17,7 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
 
@@ -101,6 +101,12 @@ def read(tail: str, item: str) -> tuple[list[Record], tuple[Word, ...]]:
             behind = max(block.completion, block.progress, block.fence[1] if block.fence else 0)
             words += _words(lines[behind : block.stop], record.run.token)
     return list(found.values()), (*_words(lines[:first], None), *words)
+
+
+def shows_another_draft(shown: Iterable[Run], run: Run) -> bool:
+    """Whether a file with these runs shows another draft than this run's, or none where it has one."""
+    draft = next((one.draft for one in shown if one.token == run.token and one.outcome is not None), None)
+    return (draft or "") != (run.draft or "")
 
 
 def has_marker(text: str) -> bool:

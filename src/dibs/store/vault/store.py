@@ -16,7 +16,7 @@ from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.sqlite.store import SqliteStore, system_clock
 from dibs.store.vault import beats, catalog, taskfile
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
-from dibs.store.vault.folders import ARCHIVE, AT_FIRST, FOLDERS, HIDDEN, INDEX
+from dibs.store.vault.folders import ARCHIVE, AT_FIRST, CONFLICTS, FOLDERS, HIDDEN, INDEX
 from dibs.store.vault.looking import Looking, differs
 from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
@@ -152,7 +152,15 @@ class VaultStore(SqliteStore):
             )
         seen, unfit = self._disk.glance()
         known = super().read(_known)
-        return (*found, *remarks.of_files(seen, unfit, self._disk.folders_within(), known.values()))
+        kept = self._names_in(CONFLICTS)
+        return (*found, *remarks.of_files(seen, unfit, self._disk.folders_within(), known.values(), kept))
+
+    def _names_in(self, folder: str) -> list[str]:
+        disk = Disk(self.root, folders=(folder,))
+        try:
+            return [path.rpartition("/")[2] for path in disk.glance()[0]]
+        finally:
+            disk.close()
 
     def watch(self, *, session: str | None = None) -> Watch:
         from dibs.store.vault.watching import VaultWatch
@@ -437,7 +445,7 @@ class VaultStore(SqliteStore):
         return super()._connected()
 
     def _open(self, create: bool) -> apsw.Connection:
-        self._looking.begin_anew()
+        self._looking.know_nothing()
         connection = super()._open(create)
         if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_place'").fetchall():
             connection.execute(STATEMENTS["make_files"])

@@ -84,6 +84,23 @@ def write(
     return parts.render()
 
 
+def redrafted(text: str, run: Run) -> str | None:
+    """The text with the draft that counts, which is this run's; None if it shows that one."""
+    parts = _Parts(text)
+    if not _shows_another_draft(parts, run):
+        return None
+    parts.tail = runwriting.redraft(parts.tail, run)
+    parts.need_marker()
+    if _shows_another_draft(parts, run):
+        raise Unreadable(f"it does not show the draft of run {run.token}, and what it shows cannot be replaced")
+    return parts.render()
+
+
+def _shows_another_draft(parts: _Parts, run: Run) -> bool:
+    shown = (record.run for record in runblocks.read(parts.tail, run.item)[0])
+    return runblocks.shows_another_draft(shown, run)
+
+
 def rebased(saved: str, current: str, was: str | None) -> str | None:
     """What a person saved who had read `was`, with what dibs has written since: its facts, and the blocks of runs.
 
