@@ -211,6 +211,9 @@ class Adopting:
 
     def _take_new(self, paths: list[str]) -> None:
         """Files that nobody knows, the oldest first; but what one depends on before it."""
+        floors = [facts.floor for path in paths if (facts := self._tasks[path].facts) is not None]
+        if any(floors):
+            self.t.run("raise_floor", {"name": "token_floor", "value": max(floors)})
         paths.sort(key=lambda path: (_born(self._tasks[path], self.seen[path]), path))
         for path in _needed_first({path: self._tasks[path] for path in paths}):
             why = self._try(path)
@@ -300,14 +303,12 @@ class Adopting:
         if facts is None:
             adding.add(t, [NewItem(id=task.id, **task.content)], actor=ACTOR)
             return
-        floor = t.one("token_floor")
-        assert floor is not None
         born = min(facts.created_at, t.now)
         step = items.add(
             born,
             NewItem(id=task.id, **task.content),
             actor=facts.created_by,
-            token_floor=floor[0],
+            token_floor=t.floor(),
             blockers=adding.open_among(t, task.content["depends_on"]),
         )
         t.take(step)

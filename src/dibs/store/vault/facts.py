@@ -39,6 +39,8 @@ class Facts(Value):
     claim: Claim | None
     #: The item whose file this was when the facts were written: a copy of the file says so, too.
     id: str | None = None
+    #: The board's floor, if it was brought back from a backup: every token up to here may have been given.
+    floor: int = 0
 
 
 def read(chunk: Chunk | None, item: str, findings: list[str]) -> Facts | None:
@@ -57,18 +59,21 @@ def read(chunk: Chunk | None, item: str, findings: list[str]) -> Facts | None:
             approval=_approval(said.get("approval")),
             claim=_claim(said.get("claim"), item),
             id=None if said.get("id") is None else check.item_id(said["id"]),
+            floor=_count(said, "floor"),
         )
     except Invalid as error:
         findings.append(f"{FACTS}: {error}")
         return None
 
 
-def told(item: Item, claim: Claim | None, approval: dict[str, Any] | None) -> dict[str, Any]:
+def told(item: Item, claim: Claim | None, approval: dict[str, Any] | None, floor: int) -> dict[str, Any]:
     """The facts of an item, but for what is nothing."""
     found: dict[str, Any] = {"id": item.id, "token": item.token}
     found |= {name: getattr(item, name) for name in COUNTS if getattr(item, name)}
     found |= {"created_by": item.created_by, "created_at": item.created_at}
     found |= {name: True for name in ("needs_approval", "approved") if getattr(item, name)}
+    if floor > item.token:
+        found["floor"] = floor
     if approval is not None:
         found["approval"] = approval
     if claim is not None:

@@ -6,7 +6,7 @@ the place alone; what the text says besides, a dibs wrote.
 
 from __future__ import annotations
 
-from dibs.model import BLOCKED, DONE, PARKED, PENDING_APPROVAL, PERSON, READY, SCHEDULED, Agent, Run, Session
+from dibs.model import BLOCKED, DONE, ENDED, PARKED, PENDING_APPROVAL, PERSON, READY, SCHEDULED, Agent, Run, Session
 from dibs.rules import approving, claiming, ending, finding, items
 from dibs.store.tables import rows
 from dibs.store.vault import folders
@@ -72,7 +72,7 @@ class Placing:
         state, facts = self._state(), self.task.facts
         if state.claim is not None:
             return  # it failed, is to be tried again, and so on: the board has an answer of its own
-        told = self._told(state)
+        told = self._told(state) | self._from_floor(state)
         if self.folder == folders.APPROVED:
             status = READY
             told.update(approved=True, needs_approval=False)
@@ -96,6 +96,16 @@ class Placing:
         named = ("token", "attempts", "strikes", "failures", "approved")
         return {name: getattr(facts, name) for name in named}
 
+    def _from_floor(self, state: State) -> dict[str, int]:
+        """An item that was over goes on from the board's floor, as if it were new: a backup may have forgotten what it
+        was given since."""
+        goes_on = self.folder == folders.HELD or folders.STATUSES.get(self.folder, READY) not in ENDED
+        return {"token": max(self.t.floor(), self._spent(state))} if state.item.status in ENDED and goes_on else {}
+
+    def _spent(self, state: State) -> int:
+        facts = self.task.facts
+        return state.item.token if facts is None else max(state.item.token, facts.token)
+
     def _state(self) -> State:
         return self.t.state(self.task.id)
 
@@ -117,7 +127,7 @@ class Placing:
         """By the session that the file names, under its token; or by whoever looks after that agent's folder."""
         t = self.t
         named = self._claim if self._claim is not None and self._claim.token > state.item.token else None
-        told = self._told(state) | ({} if named is None else {"token": named.token - 1})
+        told = self._told(state) | self._from_floor(state) | ({} if named is None else {"token": named.token - 1})
         if told.get("attempts"):
             told["attempts"] -= 1  # the claim itself counts for one
         # Set aside for a moment: so it can be taken whatever it waits for. It has been taken already.

@@ -107,7 +107,8 @@ class VaultStore(SqliteStore):
         yield from super().export()
 
     def _restored(self, connection: apsw.Connection) -> None:
-        """The files follow the board for once: it was brought back for what they say now to be forgotten."""
+        """The files follow the board for once: it was brought back for what they say now to be forgotten. What people
+        wrote in them since is kept in Conflicts."""
         seen, _ = self._disk.scan()
         connection.execute("BEGIN IMMEDIATE")
         t = self._transaction(connection, writable=True)
@@ -122,9 +123,12 @@ class VaultStore(SqliteStore):
     def _claim_for_its_item(self, t: VaultTransaction, path: str, stamp: Stamp) -> None:
         """Which item a file is of; what cannot be told is left to the next look, and a second one is set aside."""
         try:
-            item = taskfile.read(self._disk.read(path)[0].decode(), path.rpartition("/")[2]).id
+            text = self._disk.read(path)[0].decode()
+            item = taskfile.read(text, path.rpartition("/")[2]).id
         except (FileNotFoundError, UnicodeDecodeError, Unfit, taskfile.Unreadable):
             return
+        if not text.strip() and t.one("item_by_id", id=item) is None:
+            return  # somebody is about to write it
         if catalog.entry_of(t, item) is None:
             catalog.put(t, catalog.Entry(path=path, item=item, stamp=stamp))
 

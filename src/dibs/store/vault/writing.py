@@ -127,8 +127,10 @@ class Writing:
         was = self._as_known(entry)
         new = self._text(was.decode(), name, item, claim, steps, folder)
         draft = self.t.draft(id) if forced else None
-        if draft is not None and (redrafted := taskfile.redrafted(new.decode(), draft)) is not None:
+        redrafted = None if draft is None else taskfile.redrafted(new.decode(), draft)
+        if redrafted is not None:
             new = redrafted.encode()
+        if redrafted is not None or (self.whole and taskfile.drops_words(was.decode(), new.decode())):
             self._keep(name, was)
         if folder.startswith(HELD):
             put = self._exchange(entry.path, new, was) or entry.stamp
@@ -164,6 +166,7 @@ class Writing:
             next_state=folder.partition("/")[0],
             approval=_approval(self.t.approval(item)),
             whole=self.whole,
+            floor=self.t.floor() if self.whole else 0,
         ).encode()
 
     def _create(self, path: str, data: bytes) -> Stamp:
