@@ -152,3 +152,43 @@ def test_the_doctor_tells_of_texts_in_conflicts(board: Board, root: Path) -> Non
     drafted(board, root)
     edit(root, PENDING)
     assert any("1 in Conflicts: mail.md" in what for what, _ in board.store.remarks())
+
+
+# What was said to a draft
+
+
+def test_without_an_index_who_takes_it_next_reads_why_it_was_sent_back(board: Board, root: Path) -> None:
+    drafted(board, root)
+    board.send_back("mail", comment="kinder\nplease", actor="ann")
+    text = shown(root)
+    forget_index(root)
+    assert board.get("mail").item.status == "ready"
+    assert shown(root) == text
+    previous = board.claim("mail", session=board.start_session("local").id).previous
+    assert previous is not None
+    assert (previous.run.draft, previous.comment) == (TEN, "kinder\nplease")
+    forget_index(root)
+    detail = board.get("mail")
+    assert detail.claim is not None
+    assert (detail.claim.token, detail.claim.agent) == (2, "local")
+    assert shown(root).count("**Sent Back By**: ann") == 1
+    assert_sound(board)
+
+
+def test_a_run_is_as_long_as_it_was_whatever_became_of_the_index(board: Board, root: Path, harness: Harness) -> None:
+    put(root, FREE, "# Mail\n")
+    session = board.start_session("cloud").id
+    begun = board.claim("mail", session=session).claim
+    harness.clock.advance(28)
+    forget_index(root)
+    found = board.get("mail").claim
+    assert found is not None
+    assert (found.claimed_at, found.expires_at > begun.expires_at) == (begun.claimed_at, True)
+    assert_sound(board)
+    harness.clock.advance(2)
+    board.done("mail", session=session)
+    (run,) = board.get("mail").runs
+    assert run.ended_at is not None
+    assert 30_000 <= run.ended_at - run.started_at < 60_000
+    assert f"**Duration**: {(run.ended_at - run.started_at) / 1000:.15g}\n" in shown(root)
+    assert_sound(board)

@@ -17,7 +17,7 @@ from dibs.store.vault.beneath import FILE_BYTES_MAX
 from dibs.store.vault.catalog import Entry
 from dibs.store.vault.disk import Disk, Raced, Unfit
 from dibs.store.vault.facts import digest
-from dibs.store.vault.placing import ACTOR, Placing
+from dibs.store.vault.placing import ACTOR, Placing, sent_back_with
 from dibs.store.vault.runblocks import shows_another_draft
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from dibs.rules.decision import Step
     from dibs.store.vault.disk import Stamp
-    from dibs.store.vault.taskfile import Facts, Task
+    from dibs.store.vault.taskfile import Facts, Task, Word
     from dibs.store.vault.transaction import VaultTransaction
 
 #: How long the file of an item that somebody holds may be away: some programs save by taking the old one away first.
@@ -323,12 +323,14 @@ class Adopting:
         for run in runs:
             t.run("insert_run", rows.encode(run))
         state = t.state(task.id)
+        token = facts.token - (facts.claim is not None)
+        sent_back = task.sent_back(token)
         step = finding.found(
             t.now,
             state,
-            status=PENDING_APPROVAL if facts.approved else state.item.status,
+            status=PENDING_APPROVAL if facts.approved or sent_back is not None else state.item.status,
             actor=ACTOR,
-            token=facts.token - (facts.claim is not None),
+            token=token,
             attempts=facts.attempts - (facts.claim is not None),
             strikes=facts.strikes,
             failures=facts.failures,
@@ -341,6 +343,13 @@ class Adopting:
             said, draft = facts.approval, t.draft(task.id)
             step = approving.approve(t.now, state, draft, actor=said["actor"], comment=said["comment"], done=False)
             t.carry_out(state, step)
+        elif sent_back is not None:
+            self._send_back(task.id, sent_back)
+
+    def _send_back(self, item: str, word: Word) -> None:
+        """Whoever takes it next is to read what was said."""
+        state = self.t.state(item)
+        self.t.carry_out(state, sent_back_with(word, self.t.now, state))
 
     def _remember_runs(self, task: Task) -> None:
         """Runs that began and ended on another machine between two looks."""
@@ -351,16 +360,19 @@ class Adopting:
             return
         for run in runs:
             t.run("insert_run", rows.encode(run))
+        sent_back = task.sent_back(runs[-1].token) if state.item.status == READY else None
         step = finding.found(
             t.now,
             state,
-            status=state.item.status,
+            status=state.item.status if sent_back is None else PENDING_APPROVAL,
             actor=ACTOR,
-            needs_approval=state.item.needs_approval,
+            needs_approval=state.item.needs_approval or sent_back is not None,
             runs=tuple(run.token for run in runs),
         )
         if step is not None:
             t.take(step)
+        if sent_back is not None:
+            self._send_back(task.id, sent_back)
 
     def _edit(self, task: Task) -> None:
         item = rows.item(self.t.one("item_by_id", id=task.id) or ())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from dibs.model import Claim
     from dibs.rules.decision import State, Step
-    from dibs.store.vault.taskfile import Task
+    from dibs.store.vault.taskfile import Task, Word
     from dibs.store.vault.transaction import VaultTransaction
 
 #: Who is held to have done what was done to a file.
@@ -139,6 +139,8 @@ class Placing:
         session = self._session(named)
         ttl = claiming.ttl(session.kind, None, t.settings) if named is None else named.ttl_seconds
         step = claiming.grant(t.now, state, session, ttl)
+        if named is not None:
+            step = _since(min(named.claimed_at, t.now), step)
         if ELSEWHERE in session.meta and step.claim is not None:
             return step.replace(claim=step.claim.replace(expires_at=NEVER, deadline_at=NEVER))
         return step
@@ -206,6 +208,9 @@ class Placing:
         facts = self.task.facts
         if facts is not None and facts.approved:
             return self.approve(state)
+        word = self.task.sent_back(state.item.token)
+        if word is not None:
+            return sent_back_with(word, self.t.now, state)
         return approving.send_back(self.t.now, state, actor=ACTOR, comment=MOVED)
 
     def park(self, state: State) -> Step:
@@ -220,3 +225,20 @@ class Placing:
     def _reason(self, state: State) -> str:
         run = self._run(state)
         return MOVED if run is None else run.reason or MOVED
+
+
+def sent_back_with(word: Word, now: int, state: State) -> Step:
+    """As somebody did elsewhere, or before the index was lost."""
+    return approving.send_back(now, state, actor=word.actor, comment=word.comment or "")
+
+
+def _since(at: int, claimed: Step) -> Step:
+    """A claim that was given then and found now. It expires by this machine's clock, from now on."""
+    assert claimed.claim is not None
+    assert claimed.run is not None
+    return claimed.replace(
+        claim=claimed.claim.replace(claimed_at=at),
+        run=claimed.run.replace(started_at=at),
+        event=claimed.event.replace(at=at),
+        item=claimed.item.replace(updated_at=at),
+    )

@@ -26,6 +26,7 @@ from dibs.store.vault.runblocks import (
     has_marker,
     note_lines,
     read_block,
+    words,
 )
 
 TYPE_CHECKING = False
@@ -177,6 +178,9 @@ def _add_word(lines: list[str], event: Event) -> None:
     if comment is not None:
         word += f": {_one_line(comment)}"
     block = find(lines, event.data.get("draft_token") or event.token)
+    said = [] if block is None else list(words(lines[block.start : block.stop], None))
+    if said and (said[-1].kind, said[-1].actor, said[-1].comment) == (event.kind, event.actor, comment):
+        return  # read here, and told again by who had not known
     _insert(lines, len(lines) if block is None else block.stop, word, like=block)
 
 

@@ -51,6 +51,11 @@ class Task(Value):
     words: tuple[Word, ...] = ()
     says_id: bool = False
 
+    def sent_back(self, token: int) -> Word | None:
+        """What was last said to the draft of this run, if that was to send it back."""
+        said = [word for word in self.words if word.token == token]
+        return said[-1] if said and said[-1].kind == "sent_back" else None
+
 
 def read(text: str, name: str, item: str | None = None) -> Task:
     """`item` is whose file it is known to be, if it does not say so by a line."""
