@@ -59,3 +59,9 @@ def places(root: Path) -> list[str]:
     return sorted(
         str(file.relative_to(root)) for file in root.rglob("*.md") if file.relative_to(root).parts[0] != ".dibs"
     )
+
+
+def forget_index(root: Path) -> None:
+    """As `rm .dibs/vault.db*` does: the next look makes another one from the files."""
+    for name in ("vault.db", "vault.db-wal", "vault.db-shm"):
+        (root / ".dibs" / name).unlink(missing_ok=True)

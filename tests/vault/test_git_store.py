@@ -115,6 +115,20 @@ def test_a_run_ends_everywhere(pair: Pair) -> None:
     assert pair.sound()
 
 
+@pytest.mark.parametrize("looking", [True, False])
+def test_what_was_said_to_a_draft_is_read_by_who_takes_it_elsewhere(pair: Pair, looking: bool) -> None:
+    pair.a.claim("x", session=pair.alice)
+    pair.a.submit("x", session=pair.alice, draft="Dear Bob")
+    if looking:
+        pair.b.sync()
+    pair.a.send_back("x", comment="kinder please", actor="ann")
+    pair.b.sync()
+    previous = pair.b.claim("x", session=pair.bob).previous
+    assert previous is not None
+    assert (previous.run.draft, previous.comment) == ("Dear Bob", "kinder please")
+    assert pair.sound()
+
+
 def test_while_the_hub_is_away_nothing_is_given_out_and_reading_goes_on(pair: Pair) -> None:
     before = files(pair.here)
     pair.away()

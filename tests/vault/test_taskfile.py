@@ -152,7 +152,7 @@ def test_an_approval_stands_in_the_facts() -> None:
     facts = life.read().facts
     assert facts is not None
     assert facts.needs_approval
-    approval = {"actor": "pat", "at": NOON + 1500, "comment": "go\non", "token": None}
+    approval = {"actor": "pat", "at": NOON + 1500, "comment": "go\non", "token": None, "draft": None}
     step = approving.approve(life.later(), life.state, None, actor="pat", comment="go\non", done=False)
     life.write(step, approval=approval)
     task = life.read()

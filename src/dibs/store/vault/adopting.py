@@ -16,7 +16,9 @@ from dibs.store.vault import catalog, folders, naming, taskfile
 from dibs.store.vault.beneath import FILE_BYTES_MAX
 from dibs.store.vault.catalog import Entry
 from dibs.store.vault.disk import Disk, Raced, Unfit
-from dibs.store.vault.placing import ACTOR, Placing
+from dibs.store.vault.facts import digest
+from dibs.store.vault.placing import ACTOR, Placing, sent_back_with
+from dibs.store.vault.runblocks import shows_another_draft
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from dibs.rules.decision import Step
     from dibs.store.vault.disk import Stamp
-    from dibs.store.vault.taskfile import Facts, Task
+    from dibs.store.vault.taskfile import Facts, Task, Word
     from dibs.store.vault.transaction import VaultTransaction
 
 #: How long the file of an item that somebody holds may be away: some programs save by taking the old one away first.
@@ -50,6 +52,8 @@ class Adopting:
         self._left_alone: set[str] = set()
         #: Files that are duplicates of others, with what dibs wrote there.
         self._copies: set[str] = set()
+        #: Files that lie where what was approved lies, and what was approved is not what counts.
+        self._unapproved: set[str] = set()
 
     def adopt(self) -> list[Step]:
         """Do so; the steps that are to be written into files: those of items whose files say so themselves are not,
@@ -207,6 +211,9 @@ class Adopting:
 
     def _take_new(self, paths: list[str]) -> None:
         """Files that nobody knows, the oldest first; but what one depends on before it."""
+        floors = [facts.floor for path in paths if (facts := self._tasks[path].facts) is not None]
+        if any(floors):
+            self.t.run("raise_floor", {"name": "token_floor", "value": max(floors)})
         paths.sort(key=lambda path: (_born(self._tasks[path], self.seen[path]), path))
         for path in _needed_first({path: self._tasks[path] for path in paths}):
             why = self._try(path)
@@ -224,7 +231,7 @@ class Adopting:
 
     def _take(self, path: str) -> None:
         """Make an item of what its file says."""
-        task = self._tasks[path]
+        self._tasks[path] = task = self._without_void_approval(path)
         self._add(task)
         self._move(path, task)
         self._note(path, task.findings)
@@ -244,12 +251,45 @@ class Adopting:
             self.t.attempt(lambda: self._edit(task))
         except DibsError as error:
             refused.append(error.message)
+        self._heed_draft(path, task)
         self._move(path, task)
         self._remember_runs(task)
         self._note(path, (*task.findings, *refused))
         if before is not None and task.facts is None and naming.name_of(before.path) != task.name:
             # Whoever names a file anew may well make another one of the name it had; that is no late save.
             self.t.files("come_back", path=before.path)
+
+    def _without_void_approval(self, path: str) -> Task:
+        """What a file says that nobody knew; but an approval of another draft than it shows is none."""
+        task = self._tasks[path]
+        facts = task.facts
+        approved = None if facts is None or not facts.approved else facts.approval
+        if facts is None or approved is None or approved["draft"] is None:
+            return task
+        shown = next((run.draft for run in task.runs if run.token == approved["token"]), None)
+        if digest(shown) == approved["draft"]:
+            return task
+        if folders.split(path)[0] in folders.BACK:
+            self._unapproved.add(path)
+        self.t.stale.add(task.id)
+        return task.replace(facts=facts.replace(approved=False, approval=None))
+
+    def _heed_draft(self, path: str, task: Task) -> None:
+        """A draft is what was submitted. If the file shows another one, it is put back, and whoever has moved the file
+        on has approved what does not count; unless it says that another dibs knows better."""
+        draft, state, facts = self.t.draft(task.id), self.t.state(task.id), task.facts
+        if draft is None or not shows_another_draft(task.runs, draft):
+            return
+        self.t.stale.add(task.id)
+        if state.item.status != PENDING_APPROVAL or (facts is not None and facts.token > state.item.token):
+            return
+        folder, said = folders.split(path)[0], None
+        if facts is not None and facts.approved and facts.approval is not None:
+            said = facts.approval["draft"] or ""
+        if "approve" not in folders.MOVES[PENDING_APPROVAL].get(folder, ()) and said is None:
+            return
+        if said != digest(draft.draft):
+            self._unapproved.add(path)
 
     def _note(self, path: str, findings: Sequence[str]) -> None:
         task = self._tasks[path]
@@ -263,14 +303,12 @@ class Adopting:
         if facts is None:
             adding.add(t, [NewItem(id=task.id, **task.content)], actor=ACTOR)
             return
-        floor = t.one("token_floor")
-        assert floor is not None
         born = min(facts.created_at, t.now)
         step = items.add(
             born,
             NewItem(id=task.id, **task.content),
             actor=facts.created_by,
-            token_floor=floor[0],
+            token_floor=t.floor(),
             blockers=adding.open_among(t, task.content["depends_on"]),
         )
         t.take(step)
@@ -285,12 +323,14 @@ class Adopting:
         for run in runs:
             t.run("insert_run", rows.encode(run))
         state = t.state(task.id)
+        token = facts.token - (facts.claim is not None)
+        sent_back = task.sent_back(token)
         step = finding.found(
             t.now,
             state,
-            status=PENDING_APPROVAL if facts.approved else state.item.status,
+            status=PENDING_APPROVAL if facts.approved or sent_back is not None else state.item.status,
             actor=ACTOR,
-            token=facts.token - (facts.claim is not None),
+            token=token,
             attempts=facts.attempts - (facts.claim is not None),
             strikes=facts.strikes,
             failures=facts.failures,
@@ -303,6 +343,13 @@ class Adopting:
             said, draft = facts.approval, t.draft(task.id)
             step = approving.approve(t.now, state, draft, actor=said["actor"], comment=said["comment"], done=False)
             t.carry_out(state, step)
+        elif sent_back is not None:
+            self._send_back(task.id, sent_back)
+
+    def _send_back(self, item: str, word: Word) -> None:
+        """Whoever takes it next is to read what was said."""
+        state = self.t.state(item)
+        self.t.carry_out(state, sent_back_with(word, self.t.now, state))
 
     def _remember_runs(self, task: Task) -> None:
         """Runs that began and ended on another machine between two looks."""
@@ -313,16 +360,19 @@ class Adopting:
             return
         for run in runs:
             t.run("insert_run", rows.encode(run))
+        sent_back = task.sent_back(runs[-1].token) if state.item.status == READY else None
         step = finding.found(
             t.now,
             state,
-            status=state.item.status,
+            status=state.item.status if sent_back is None else PENDING_APPROVAL,
             actor=ACTOR,
-            needs_approval=state.item.needs_approval,
+            needs_approval=state.item.needs_approval or sent_back is not None,
             runs=tuple(run.token for run in runs),
         )
         if step is not None:
             t.take(step)
+        if sent_back is not None:
+            self._send_back(task.id, sent_back)
 
     def _edit(self, task: Task) -> None:
         item = rows.item(self.t.one("item_by_id", id=task.id) or ())
@@ -333,7 +383,9 @@ class Adopting:
     def _move(self, path: str, task: Task) -> None:
         """The verbs that bring the item to where its file lies; what then does not lie right is moved there."""
         folder, agent, _ = folders.split(path)
-        if folder == folders.HELD and path in self._copies:
+        if path in self._unapproved:
+            folder, agent = folders.FOLDERS[PENDING_APPROVAL], None
+        elif folder == folders.HELD and path in self._copies:
             # Nobody holds it: it lies where it was duplicated.
             folder, agent = folders.FOLDERS[READY], None
         theirs = None if task.facts is None else task.facts.claim

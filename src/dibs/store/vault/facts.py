@@ -39,6 +39,8 @@ class Facts(Value):
     claim: Claim | None
     #: The item whose file this was when the facts were written: a copy of the file says so, too.
     id: str | None = None
+    #: The board's floor, if it was brought back from a backup: every token up to here may have been given.
+    floor: int = 0
 
 
 def read(chunk: Chunk | None, item: str, findings: list[str]) -> Facts | None:
@@ -57,23 +59,33 @@ def read(chunk: Chunk | None, item: str, findings: list[str]) -> Facts | None:
             approval=_approval(said.get("approval")),
             claim=_claim(said.get("claim"), item),
             id=None if said.get("id") is None else check.item_id(said["id"]),
+            floor=_count(said, "floor"),
         )
     except Invalid as error:
         findings.append(f"{FACTS}: {error}")
         return None
 
 
-def told(item: Item, claim: Claim | None, approval: dict[str, Any] | None) -> dict[str, Any]:
+def told(item: Item, claim: Claim | None, approval: dict[str, Any] | None, floor: int) -> dict[str, Any]:
     """The facts of an item, but for what is nothing."""
     found: dict[str, Any] = {"id": item.id, "token": item.token}
     found |= {name: getattr(item, name) for name in COUNTS if getattr(item, name)}
     found |= {"created_by": item.created_by, "created_at": item.created_at}
     found |= {name: True for name in ("needs_approval", "approved") if getattr(item, name)}
+    if floor > item.token:
+        found["floor"] = floor
     if approval is not None:
         found["approval"] = approval
     if claim is not None:
         found["claim"] = {name: getattr(claim, name) for name in CLAIM}
     return found
+
+
+def digest(draft: str | None) -> str:
+    """By which an approval says what was approved."""
+    from hashlib import sha256
+
+    return sha256((draft or "").encode()).hexdigest()[:16]
 
 
 def _approval(said: Any) -> dict[str, Any] | None:
@@ -85,6 +97,7 @@ def _approval(said: Any) -> dict[str, Any] | None:
         "at": _count(said, "at", None),
         "comment": check.optional_text(said.get("comment"), "comment"),
         "token": check.token(said.get("token")),
+        "draft": check.optional_text(said.get("draft"), "draft"),
     }
 
 

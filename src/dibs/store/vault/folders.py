@@ -53,12 +53,13 @@ LOOKED_INTO = (
 #: Those of the source, made with a vault; the others are made when they are needed.
 AT_FIRST = ("Needs_Action", HELD, "Pending_Approval", APPROVED, "Done", "Rejected")
 
-_BACK = ("Needs_Action", APPROVED, "Blocked", "Scheduled")
+#: Where files lie that nobody holds and that somebody may take, now or later.
+BACK = ("Needs_Action", APPROVED, "Blocked", "Scheduled")
 
 #: status before -> folder now -> the verbs, in order.
 MOVES: dict[str, dict[str, tuple[str, ...]]] = {
     IN_PROGRESS: {
-        **dict.fromkeys(_BACK, ("force_release",)),
+        **dict.fromkeys(BACK, ("force_release",)),
         HELD: ("force_release", "claim"),
         "Pending_Approval": ("submit",),
         "Done": ("done",),

@@ -49,6 +49,10 @@ class Looking:
         """Something is not as it was found."""
         self._looked_at = None
 
+    def know_nothing(self) -> None:
+        """The index is another one: that no file was touched since says nothing."""
+        self._looked_at = self._doubtful = None
+
     def stay(self) -> None:
         """It is no short command after all: it waits for what others do."""
         self._is_brief = False

@@ -6,7 +6,7 @@ the place alone; what the text says besides, a dibs wrote.
 
 from __future__ import annotations
 
-from dibs.model import BLOCKED, DONE, PARKED, PENDING_APPROVAL, PERSON, READY, SCHEDULED, Agent, Run, Session
+from dibs.model import BLOCKED, DONE, ENDED, PARKED, PENDING_APPROVAL, PERSON, READY, SCHEDULED, Agent, Run, Session
 from dibs.rules import approving, claiming, ending, finding, items
 from dibs.store.tables import rows
 from dibs.store.vault import folders
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from dibs.model import Claim
     from dibs.rules.decision import State, Step
-    from dibs.store.vault.taskfile import Task
+    from dibs.store.vault.taskfile import Task, Word
     from dibs.store.vault.transaction import VaultTransaction
 
 #: Who is held to have done what was done to a file.
@@ -72,7 +72,7 @@ class Placing:
         state, facts = self._state(), self.task.facts
         if state.claim is not None:
             return  # it failed, is to be tried again, and so on: the board has an answer of its own
-        told = self._told(state)
+        told = self._told(state) | self._from_floor(state)
         if self.folder == folders.APPROVED:
             status = READY
             told.update(approved=True, needs_approval=False)
@@ -96,6 +96,16 @@ class Placing:
         named = ("token", "attempts", "strikes", "failures", "approved")
         return {name: getattr(facts, name) for name in named}
 
+    def _from_floor(self, state: State) -> dict[str, int]:
+        """An item that was over goes on from the board's floor, as if it were new: a backup may have forgotten what it
+        was given since."""
+        goes_on = self.folder == folders.HELD or folders.STATUSES.get(self.folder, READY) not in ENDED
+        return {"token": max(self.t.floor(), self._spent(state))} if state.item.status in ENDED and goes_on else {}
+
+    def _spent(self, state: State) -> int:
+        facts = self.task.facts
+        return state.item.token if facts is None else max(state.item.token, facts.token)
+
     def _state(self) -> State:
         return self.t.state(self.task.id)
 
@@ -117,7 +127,7 @@ class Placing:
         """By the session that the file names, under its token; or by whoever looks after that agent's folder."""
         t = self.t
         named = self._claim if self._claim is not None and self._claim.token > state.item.token else None
-        told = self._told(state) | ({} if named is None else {"token": named.token - 1})
+        told = self._told(state) | self._from_floor(state) | ({} if named is None else {"token": named.token - 1})
         if told.get("attempts"):
             told["attempts"] -= 1  # the claim itself counts for one
         # Set aside for a moment: so it can be taken whatever it waits for. It has been taken already.
@@ -129,6 +139,8 @@ class Placing:
         session = self._session(named)
         ttl = claiming.ttl(session.kind, None, t.settings) if named is None else named.ttl_seconds
         step = claiming.grant(t.now, state, session, ttl)
+        if named is not None:
+            step = _since(min(named.claimed_at, t.now), step)
         if ELSEWHERE in session.meta and step.claim is not None:
             return step.replace(claim=step.claim.replace(expires_at=NEVER, deadline_at=NEVER))
         return step
@@ -196,6 +208,9 @@ class Placing:
         facts = self.task.facts
         if facts is not None and facts.approved:
             return self.approve(state)
+        word = self.task.sent_back(state.item.token)
+        if word is not None:
+            return sent_back_with(word, self.t.now, state)
         return approving.send_back(self.t.now, state, actor=ACTOR, comment=MOVED)
 
     def park(self, state: State) -> Step:
@@ -210,3 +225,20 @@ class Placing:
     def _reason(self, state: State) -> str:
         run = self._run(state)
         return MOVED if run is None else run.reason or MOVED
+
+
+def sent_back_with(word: Word, now: int, state: State) -> Step:
+    """As somebody did elsewhere, or before the index was lost."""
+    return approving.send_back(now, state, actor=word.actor, comment=word.comment or "")
+
+
+def _since(at: int, claimed: Step) -> Step:
+    """A claim that was given then and found now. It expires by this machine's clock, from now on."""
+    assert claimed.claim is not None
+    assert claimed.run is not None
+    return claimed.replace(
+        claim=claimed.claim.replace(claimed_at=at),
+        run=claimed.run.replace(started_at=at),
+        event=claimed.event.replace(at=at),
+        item=claimed.item.replace(updated_at=at),
+    )

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dibs.store.vault.folders import CONFLICTS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from dibs.store.vault.catalog import Entry
 
+#: How many texts in Conflicts are told by name.
+NAMED_MAX = 5
 #: What is so, and what to do about it.
 Remark = tuple[str, str]
 
 
 def of_files(
-    seen: Iterable[str], unfit: Mapping[str, str], folders: Iterable[str], known: Collection[Entry]
+    seen: Iterable[str],
+    unfit: Mapping[str, str],
+    folders: Iterable[str],
+    known: Collection[Entry],
+    kept: Collection[str],
 ) -> Iterator[Remark]:
     for path, why in unfit.items():
         yield f"{path}: {why}", "it is left alone; mend it, or move it elsewhere"
@@ -24,6 +32,9 @@ def of_files(
             yield f"{entry.path}: {entry.problem}", "mend the file; it is looked at when it changes"
         elif entry.remark is not None:
             yield f"{entry.path}: {entry.remark}", "the item is as it was without that; mend the file"
+    if kept:
+        listed = ", ".join(sorted(kept)[:NAMED_MAX]) + (", ..." if len(kept) > NAMED_MAX else "")
+        yield f"{len(kept)} in {CONFLICTS}: {listed}", "texts that had no better place: use what you want, remove them"
     yield from _of_names(seen, {entry.path for entry in known if entry.item is not None and entry.problem is None})
 
 

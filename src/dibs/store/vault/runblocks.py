@@ -17,7 +17,7 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
 
@@ -91,7 +91,7 @@ def read(tail: str, item: str) -> tuple[list[Record], tuple[Word, ...]]:
         return [], ()
     lines = tail.split("\n")
     found: dict[int, Record] = {}
-    words: list[Word] = []
+    said: list[Word] = []
     first = len(lines)
     for block in blocks(lines):
         first = min(first, block.start)
@@ -99,8 +99,14 @@ def read(tail: str, item: str) -> tuple[list[Record], tuple[Word, ...]]:
         if record is not None:
             found.setdefault(record.run.token, record)
             behind = max(block.completion, block.progress, block.fence[1] if block.fence else 0)
-            words += _words(lines[behind : block.stop], record.run.token)
-    return list(found.values()), (*_words(lines[:first], None), *words)
+            said += words(lines[behind : block.stop], record.run.token)
+    return list(found.values()), (*words(lines[:first], None), *said)
+
+
+def shows_another_draft(shown: Iterable[Run], run: Run) -> bool:
+    """Whether a file with these runs shows another draft than this run's, or none where it has one."""
+    draft = next((one.draft for one in shown if one.token == run.token and one.outcome is not None), None)
+    return (draft or "") != (run.draft or "")
 
 
 def has_marker(text: str) -> bool:
@@ -260,7 +266,8 @@ def _note_at(line: str) -> int | None:
         return None
 
 
-def _words(lines: list[str], token: int | None) -> Iterator[Word]:
+def words(lines: list[str], token: int | None) -> Iterator[Word]:
+    """What people said to a run, in these lines behind it."""
     for line in lines:
         found = _WORD.fullmatch(line.removesuffix("\r")) if line.startswith("**") else None
         if found is None or found[1] not in KINDS:

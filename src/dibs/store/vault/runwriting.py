@@ -6,7 +6,7 @@ A block is found by its token. One that somebody took out is begun again at the 
 from __future__ import annotations
 
 from dibs import when
-from dibs.model import Run
+from dibs.model import PENDING_APPROVAL, Run
 from dibs.store.vault.folders import FOLDERS
 from dibs.store.vault.frontmatter import json
 from dibs.store.vault.pattern import Pattern
@@ -26,6 +26,7 @@ from dibs.store.vault.runblocks import (
     has_marker,
     note_lines,
     read_block,
+    words,
 )
 
 TYPE_CHECKING = False
@@ -55,6 +56,22 @@ def write(tail: str, steps: Sequence[Step], next_state: str) -> str:
         elif event.kind in SAID:
             _add_word(lines, event)
     return tail[:start] + "\n".join(lines)
+
+
+def redraft(tail: str, run: Run) -> str:
+    """The blocks with the draft of this run in its own. A block that lacks an end, or its draft one, is begun again."""
+    lines = tail.split("\n")
+    block = _block_of(lines, run)
+    is_whole = block.completion >= 0
+    if is_whole and block.fence is not None:
+        lines[block.fence[0] : block.fence[1] + 1] = _as_in(lines, block, _fenced(run.draft or ""))
+        return "\n".join(lines)
+    if is_whole and not any(line.rstrip() == DRAFT for line in lines[block.start : block.stop]):
+        _insert(lines, block.completion, DRAFT, "", *_fenced(run.draft or ""), like=block)
+        return "\n".join(lines)
+    del lines[block.start : block.stop]
+    _end(lines, run, FOLDERS[PENDING_APPROVAL])
+    return "\n".join(lines)
 
 
 def tells(step: Step) -> bool:
@@ -161,6 +178,9 @@ def _add_word(lines: list[str], event: Event) -> None:
     if comment is not None:
         word += f": {_one_line(comment)}"
     block = find(lines, event.data.get("draft_token") or event.token)
+    said = [] if block is None else list(words(lines[block.start : block.stop], None))
+    if said and (said[-1].kind, said[-1].actor, said[-1].comment) == (event.kind, event.actor, comment):
+        return  # read here, and told again by who had not known
     _insert(lines, len(lines) if block is None else block.stop, word, like=block)
 
 

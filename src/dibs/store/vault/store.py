@@ -16,7 +16,7 @@ from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.sqlite.store import SqliteStore, system_clock
 from dibs.store.vault import beats, catalog, taskfile
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
-from dibs.store.vault.folders import ARCHIVE, AT_FIRST, FOLDERS, HIDDEN, INDEX
+from dibs.store.vault.folders import ARCHIVE, AT_FIRST, CONFLICTS, FOLDERS, HIDDEN, INDEX
 from dibs.store.vault.looking import Looking, differs
 from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
@@ -107,7 +107,8 @@ class VaultStore(SqliteStore):
         yield from super().export()
 
     def _restored(self, connection: apsw.Connection) -> None:
-        """The files follow the board for once: it was brought back for what they say now to be forgotten."""
+        """The files follow the board for once: it was brought back for what they say now to be forgotten. What people
+        wrote in them since is kept in Conflicts."""
         seen, _ = self._disk.scan()
         connection.execute("BEGIN IMMEDIATE")
         t = self._transaction(connection, writable=True)
@@ -122,9 +123,12 @@ class VaultStore(SqliteStore):
     def _claim_for_its_item(self, t: VaultTransaction, path: str, stamp: Stamp) -> None:
         """Which item a file is of; what cannot be told is left to the next look, and a second one is set aside."""
         try:
-            item = taskfile.read(self._disk.read(path)[0].decode(), path.rpartition("/")[2]).id
+            text = self._disk.read(path)[0].decode()
+            item = taskfile.read(text, path.rpartition("/")[2]).id
         except (FileNotFoundError, UnicodeDecodeError, Unfit, taskfile.Unreadable):
             return
+        if not text.strip() and t.one("item_by_id", id=item) is None:
+            return  # somebody is about to write it
         if catalog.entry_of(t, item) is None:
             catalog.put(t, catalog.Entry(path=path, item=item, stamp=stamp))
 
@@ -152,7 +156,15 @@ class VaultStore(SqliteStore):
             )
         seen, unfit = self._disk.glance()
         known = super().read(_known)
-        return (*found, *remarks.of_files(seen, unfit, self._disk.folders_within(), known.values()))
+        kept = self._names_in(CONFLICTS)
+        return (*found, *remarks.of_files(seen, unfit, self._disk.folders_within(), known.values(), kept))
+
+    def _names_in(self, folder: str) -> list[str]:
+        disk = Disk(self.root, folders=(folder,))
+        try:
+            return [path.rpartition("/")[2] for path in disk.glance()[0]]
+        finally:
+            disk.close()
 
     def watch(self, *, session: str | None = None) -> Watch:
         from dibs.store.vault.watching import VaultWatch
@@ -437,7 +449,7 @@ class VaultStore(SqliteStore):
         return super()._connected()
 
     def _open(self, create: bool) -> apsw.Connection:
-        self._looking.begin_anew()
+        self._looking.know_nothing()
         connection = super()._open(create)
         if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_place'").fetchall():
             connection.execute(STATEMENTS["make_files"])

@@ -51,6 +51,11 @@ class Task(Value):
     words: tuple[Word, ...] = ()
     says_id: bool = False
 
+    def sent_back(self, token: int) -> Word | None:
+        """What was last said to the draft of this run, if that was to send it back."""
+        said = [word for word in self.words if word.token == token]
+        return said[-1] if said and said[-1].kind == "sent_back" else None
+
 
 def read(text: str, name: str, item: str | None = None) -> Task:
     """`item` is whose file it is known to be, if it does not say so by a line."""
@@ -66,14 +71,17 @@ def write(
     next_state: str,
     approval: dict[str, Any] | None = None,
     whole: bool = False,
+    floor: int = 0,
 ) -> str:
     """The text of the file after `steps`, which made `item` and `claim` of what it said and led to the folder
-    `next_state`; without a text, that of a new file. `whole`: every field is to say what the item says."""
+    `next_state`; without a text, that of a new file. `whole`: every field is to say what the item says.
+    A `floor` is told from then on, until the item has been given a token above it."""
     parts = _Parts("" if text is None else text)
     if text is None:
         parts.rewrite(humanpart.made(item.title, item.body).render())
     _write_content(parts, name, item, _touched(steps, new=whole or text is None))
-    told = facts.told(item, claim, approval)
+    before = facts.read(parts.front.get(FACTS), item.id, [])
+    told = facts.told(item, claim, approval, max(floor, 0 if before is None else before.floor))
     parts.front.set(FACTS, frontmatter.json(told), told)
     if any(map(runwriting.tells, steps)):
         parts.tail = runwriting.write(parts.tail, steps, next_state)
@@ -82,6 +90,28 @@ def write(
         # An anchor may have stood in what was replaced.
         frontmatter.split(parts.front.render())
     return parts.render()
+
+
+def redrafted(text: str, run: Run) -> str | None:
+    """The text with the draft that counts, which is this run's; None if it shows that one."""
+    parts = _Parts(text)
+    if not _shows_another_draft(parts, run):
+        return None
+    parts.tail = runwriting.redraft(parts.tail, run)
+    parts.need_marker()
+    if _shows_another_draft(parts, run):
+        raise Unreadable(f"it does not show the draft of run {run.token}, and what it shows cannot be replaced")
+    return parts.render()
+
+
+def drops_words(text: str, new: str) -> bool:
+    """Whether somebody wrote something in the one text that is not in the other."""
+    return not _holds(_Parts(new).by_people(), _Parts(text).by_people())
+
+
+def _shows_another_draft(parts: _Parts, run: Run) -> bool:
+    shown = (record.run for record in runblocks.read(parts.tail, run.item)[0])
+    return runblocks.shows_another_draft(shown, run)
 
 
 def rebased(saved: str, current: str, was: str | None) -> str | None:

@@ -44,6 +44,12 @@ class VaultTransaction(SqliteTransaction):
         self.files("session_is_here", session=session, now=self.now)
         self.files("claims_are_here", session=session, now=self.now, never=NEVER)
 
+    def floor(self) -> int:
+        """Every token up to here may have been given, whatever the items say."""
+        row = self.one("token_floor")
+        assert row is not None
+        return int(row[0])
+
     def files(self, statement: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
         """A statement about the files."""
         found: list[tuple[Any, ...]] = self._cursor.execute(STATEMENTS[statement], parameters).fetchall()

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dibs.errors import StoreUnavailable
 from dibs.store.tables import rows
-from dibs.store.vault import catalog, taskfile
+from dibs.store.vault import catalog, facts, taskfile
 from dibs.store.vault.catalog import UNSEEN, Entry
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
-from dibs.store.vault.folders import ARCHIVE, HELD, SUFFIX, folder_of, split
+from dibs.store.vault.folders import ARCHIVE, CONFLICTS, HELD, SUFFIX, folder_of, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,6 +126,12 @@ class Writing:
             return
         was = self._as_known(entry)
         new = self._text(was.decode(), name, item, claim, steps, folder)
+        draft = self.t.draft(id) if forced else None
+        redrafted = None if draft is None else taskfile.redrafted(new.decode(), draft)
+        if redrafted is not None:
+            new = redrafted.encode()
+        if redrafted is not None or (self.whole and taskfile.drops_words(was.decode(), new.decode())):
+            self._keep(name, was)
         if folder.startswith(HELD):
             put = self._exchange(entry.path, new, was) or entry.stamp
             self._move(entry.path, path)
@@ -160,6 +166,7 @@ class Writing:
             next_state=folder.partition("/")[0],
             approval=_approval(self.t.approval(item)),
             whole=self.whole,
+            floor=self.t.floor() if self.whole else 0,
         ).encode()
 
     def _create(self, path: str, data: bytes) -> Stamp:
@@ -169,6 +176,11 @@ class Writing:
             raise Raced(path) from error
         self._back.append(lambda: self.disk.discard(path, data))
         return put
+
+    def _keep(self, name: str, text: bytes) -> None:
+        """A person's text, which ours is about to take the place of."""
+        kept = self.disk.keep(CONFLICTS, name, text)
+        self._back.append(lambda: self.disk.discard(kept, text))
 
     def _exchange(self, path: str, new: bytes, was: bytes) -> Stamp | None:
         """How the text was put there; None if it was there."""
@@ -206,5 +218,7 @@ def _unreadable(path: str, why: str) -> StoreUnavailable:
 def _approval(approval: Approval | None) -> dict[str, Any] | None:
     if approval is None:
         return None
-    token = None if approval.run is None else approval.run.token
-    return {"actor": approval.actor, "at": approval.at, "comment": approval.comment, "token": token}
+    said = {"actor": approval.actor, "at": approval.at, "comment": approval.comment}
+    if approval.run is None:
+        return said | {"token": None}
+    return said | {"token": approval.run.token, "draft": facts.digest(approval.run.draft)}

@@ -1,0 +1,83 @@
+"""A vault that is brought back from a backup: the files follow, and nothing that people wrote is gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dibs.board import Board
+from dibs.testing.invariants import assert_sound
+from tests.vault.conftest import forget_index, move, places, put
+
+K = "Needs_Action/k.md"
+
+
+def backup(board: Board, root: Path) -> str:
+    path = str(root.parent / "backup")
+    board.backup(path)
+    return path
+
+
+def test_what_was_written_since_the_backup_is_in_conflicts(board: Board, root: Path) -> None:
+    put(root, K, "# K\n\nshort\n")
+    put(root, "Needs_Action/same.md", "# Same\n")
+    board.list()
+    path = backup(board, root)
+    put(root, K, "# K\n\nshort\nhours of writing\n")
+    board.restore(path)
+    assert places(root) == ["Conflicts/k.md", K, "Needs_Action/same.md"]
+    assert (root / "Conflicts/k.md").read_text() == "# K\n\nshort\nhours of writing\n"
+    assert "hours" not in (root / K).read_text()
+    assert any("1 in Conflicts: k.md" in what for what, _ in board.store.remarks())
+    assert_sound(board)
+
+
+def test_what_dibs_wrote_since_the_backup_is_nobodys_text(board: Board, root: Path) -> None:
+    put(root, K, "# K\n\nshort\n")
+    board.list()
+    path = backup(board, root)
+    session = board.start_session("coder").id
+    board.claim("k", session=session)
+    board.done("k", session=session)
+    board.restore(path)
+    assert places(root) == [K]
+    assert_sound(board)
+
+
+def test_a_file_without_a_text_is_left_alone(board: Board, root: Path) -> None:
+    put(root, K, "# K\n")
+    board.list()
+    path = backup(board, root)
+    put(root, "Needs_Action/new.md", "")
+    board.restore(path)
+    assert places(root) == [K, "Needs_Action/new.md"]
+    put(root, "Needs_Action/new.md", "# New\n")
+    assert board.get("new").item.title == "New"
+
+
+@pytest.mark.parametrize("forgetting", [False, True])
+@pytest.mark.parametrize("to", ["Needs_Action", "In_Progress/coder"])
+def test_a_token_given_since_the_backup_is_not_given_again(
+    board: Board, root: Path, to: str, *, forgetting: bool
+) -> None:
+    put(root, K, "# K\n")
+    session = board.start_session("coder").id
+    board.claim("k", session=session)
+    board.done("k", session=session)
+    path = backup(board, root)
+    move(root, "Done/k.md", K)
+    given = board.claim("k", session=session).claim.token
+    board.restore(path)
+    put(root, "Done/k.md", (root / "Done/k.md").read_text() + "written below\n")
+    board.edit("k", title="K again")
+    if forgetting:
+        forget_index(root)
+    assert board.get("k").item.status == "done"
+    move(root, "Done/k.md", f"{to}/k.md")
+    if to == "Needs_Action":
+        board.claim("k", session=board.start_session("coder").id)
+    claim = board.get("k").claim
+    assert claim is not None
+    assert claim.token > given
+    assert_sound(board)
