@@ -53,7 +53,7 @@ def is_there(url: str, settings: Settings) -> bool:
     if kind in HTTP:
         return True
     if kind == VAULT:
-        from dibs.store.vault.store import is_vault
+        from dibs.store.vault.vanished import is_vault
 
         return is_vault(place)
     if kind not in POSTGRES:

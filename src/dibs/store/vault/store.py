@@ -14,7 +14,7 @@ import time
 
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.sqlite.store import SqliteStore, system_clock
-from dibs.store.vault import beats, catalog, taskfile
+from dibs.store.vault import beats, catalog, taskfile, vanished
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
 from dibs.store.vault.folders import ARCHIVE, AT_FIRST, FOLDERS, HIDDEN, INDEX
 from dibs.store.vault.looking import Looking, differs
@@ -48,11 +48,6 @@ UNCONFIRMED = frozenset({"added", "edited", "progress", *SILENT})
 BEATS_SECONDS = 7 * 86400
 
 
-def is_vault(root: str) -> bool:
-    """Whether this folder is one: it has the folder that tasks are taken from."""
-    return os.path.isdir(os.path.join(root, FOLDERS["ready"]))
-
-
 class VaultStore(SqliteStore):
     def __init__(
         self,
@@ -67,7 +62,7 @@ class VaultStore(SqliteStore):
         if create:
             for folder in AT_FIRST:
                 os.makedirs(os.path.join(self.root, folder), exist_ok=True)
-        elif not is_vault(self.root):
+        elif not vanished.is_vault(self.root):
             raise StoreUnusable(f"{root} is no vault; make one with: dibs vault init {root}", path=root)
         _refuse_links(os.path.join(self.root, HIDDEN))
         self._disk = Disk(self.root)
@@ -223,13 +218,13 @@ class VaultStore(SqliteStore):
             return
         connection.execute("BEGIN IMMEDIATE")
         t = self._transaction(connection, writable=True)
-        if not self._looking.is_needed(t) or self._disk.mark() == t.files("mark")[0][0]:
+        is_whole = vanished.has_ready(self.root)
+        if is_whole and (not self._looking.is_needed(t) or self._disk.mark() == t.files("mark")[0][0]):
             self._settle(connection)
             return
         seen, unfit = self._disk.scan()
-        if FOLDERS["ready"] not in unfit and not is_vault(self.root):
-            # A drive that is not there, a branch without it: no reason to believe that all tasks were taken away.
-            raise StoreUnavailable(f"{self.root} has no folder {FOLDERS['ready']} any more", path=self.root)
+        if not is_whole and FOLDERS["ready"] not in unfit:
+            vanished.make_again(self.root, _known(t), seen, self._were_removed)
         if differs(t, seen):
             from dibs.store.vault.adopting import Adopting
 
@@ -243,6 +238,9 @@ class VaultStore(SqliteStore):
             self._write_down(connection)
             self._bell.ring()
         self._settle(connection)
+
+    def _were_removed(self, paths: list[str]) -> bool:
+        return self.arbiter is not None and self.arbiter.were_removed(paths)
 
     def _archived_token(self) -> int:
         """The highest token of what was pruned: an index that is made anew must not give it again."""
@@ -388,6 +386,9 @@ class VaultStore(SqliteStore):
                 return
             except Raced:
                 self._finish(connection)
+            except StoreUnavailable:
+                self._finish(connection)
+                raise
 
     def _show_who_lives(self, connection: apsw.Connection, arbiter: Sync) -> None:
         t = self._transaction(connection)
@@ -428,6 +429,8 @@ class VaultStore(SqliteStore):
     def _connected(self) -> apsw.Connection:
         """The index may be taken away at any time: it is made again, from the files."""
         if self._connection is not None and self._pid == os.getpid() and not _is_at(self._index, self.path):
+            if not vanished.has_ready(self.root):
+                raise vanished.missing(self.root, [])  # the whole drive, say: no index is to be made in its place
             self._connection.close(True)
             self._lock.forget()
             self._bell.close()

@@ -105,6 +105,16 @@ class Sync:
         except (Elsewhere, GitFailed):
             pass  # whoever needs the remote will be told
 
+    def were_removed(self, paths: Iterable[str]) -> bool:
+        """Whether commits of the person's branch have taken all of these away."""
+        repository = self._repository
+        try:
+            refs = repository.refs()
+            had = {path for path, _ in repository.had(refs.base, refs.head)}
+            return set(paths) <= had - repository.listing(refs.head).files.keys()
+        except (Elsewhere, GitFailed):
+            return False
+
     def _require_rest(self) -> None:
         begun = self._index.begun_for_long()
         if begun is not None:
