@@ -352,10 +352,12 @@ class Elsewhere(Exception):
 
 
 class Astray(Repository):
-    """One that has a remote to ask, and no branch checked out that could be sent there: in a rebase, say."""
+    """One that has a remote to ask, and no branch checked out that could be sent there: in a rebase, say. `why`: where
+    it is instead, and what to do."""
 
-    def __init__(self, git: Git, git_dir: str, algorithm: str) -> None:
+    def __init__(self, git: Git, git_dir: str, algorithm: str, why: str) -> None:
         super().__init__(git, git_dir, "", "", "", algorithm)
+        self.why = why
 
     def refs(self) -> Refs:
         raise Elsewhere
@@ -367,7 +369,8 @@ class Astray(Repository):
 def find(root: str) -> Repository | None:
     """The repository whose work tree is exactly this folder, if its branch has a remote that is to be asked.
 
-    With no branch checked out it is `Astray`, if one of its branches has a remote.
+    With no branch checked out it is `Astray`, if one of its branches has a remote; and with one that follows none, if
+    it was synced before: what is given out there, other clones give out as well.
     """
     if not os.path.lexists(os.path.join(root, ".git")):
         return None
@@ -379,17 +382,28 @@ def find(root: str) -> Repository | None:
         if inside != "true":
             return None
         git.settle(git_dir)
-        settings = _settings(git)
-        head = git.text("symbolic-ref", "HEAD") if git.agrees("symbolic-ref", "--quiet", "HEAD") else None
+        return _with_its_remote(git, git_dir, algorithm)
     except FileNotFoundError as error:
         raise StoreUnusable("this vault is a git repository, and there is no git: install it", path=root) from error
     except GitFailed as failed:
         raise StoreUnusable(f"this vault's git repository cannot be used: {failed.said}", path=root) from failed
-    followed = {} if settings.get("dibs.sync") == "false" else _followed(settings)
-    if head is None:
-        return Astray(git, git_dir, algorithm) if followed else None
-    branch = head.removeprefix("refs/heads/")
-    return Repository(git, git_dir, branch, *followed[branch], algorithm) if branch in followed else None
+
+
+def _with_its_remote(git: Git, git_dir: str, algorithm: str) -> Repository | None:
+    settings = _settings(git)
+    if settings.get("dibs.sync") == "false":
+        return None
+    followed = _followed(settings)
+    if not git.agrees("symbolic-ref", "--quiet", "HEAD"):
+        return Astray(git, git_dir, algorithm, "on no branch: check one out") if followed else None
+    branch = git.text("symbolic-ref", "HEAD").removeprefix("refs/heads/")
+    if branch in followed:
+        return Repository(git, git_dir, branch, *followed[branch], algorithm)
+    if not git.text("for-each-ref", "--count=1", "refs/dibs/"):
+        return None
+    back = f"check out {' or '.join(sorted(followed))} again, " if followed else ""
+    ways = f"{back}have it follow one with git push -u, or go on alone with git config dibs.sync false"
+    return Astray(git, git_dir, algorithm, f"on the branch {branch}, which follows none of a remote: {ways}")
 
 
 def _followed(settings: dict[str, str]) -> dict[str, tuple[str, str]]:

@@ -219,8 +219,9 @@ class Sync:
             self._require_rest()
             return _tried(work)
         except Elsewhere as error:
-            branch = self._repository.branch
-            what = f"not on the branch {branch} any more: open it anew" if branch else "on no branch: check one out"
+            repository = self._repository
+            gone = f"not on the branch {repository.branch} any more: open it anew"
+            what = repository.why if isinstance(repository, Astray) else gone
             raise StoreUnavailable(f"this vault's repository is {what}", retry_after_seconds=1) from error
         except Refused as error:
             raise _unwanted(error) from error
