@@ -377,6 +377,40 @@ def test_a_claim_is_not_taken_away_by_a_reset_of_the_persons_git(pair: Pair) -> 
     assert pair.sound()
 
 
+UNDONE = [("reset", "--hard", "HEAD~2"), ("reset", "--hard", "HEAD~3"), ("checkout", "--", "."), ("stash",)]
+
+
+@pytest.mark.parametrize("undo", UNDONE)
+@pytest.mark.parametrize("is_new", [False, True])
+def test_what_others_were_told_outlives_a_reset_of_the_branch(pair: Pair, undo: tuple[str, ...], is_new: bool) -> None:
+    """Neither the claims here and elsewhere are taken back, nor is an older text sent off over a newer one."""
+    token = pair.b.claim("y", session=pair.bob).claim.token
+    pair.a.edit("x", body="the newer text")
+    pair.a.sync()
+    pair.a.add("three", id="z")
+    held = pair.a.claim("z", session=pair.alice).claim.token
+    git(pair.here, *undo)
+    board = pair.open(pair.here) if is_new else pair.a
+    board.done("z", session=pair.alice, token=held)
+    board.sync()
+    on = on_hub(pair.folder)
+    assert {"Done/z.md", "Needs_Action/x.md", "In_Progress/bob/y.md"} <= on.keys()
+    assert "the newer text" in on["Needs_Action/x.md"]
+    pair.b.done("y", session=pair.bob, token=token)
+    assert pair.sound()
+
+
+def test_what_a_person_removes_after_a_reset_is_removed(pair: Pair) -> None:
+    pair.a.add("three", id="z")
+    pair.a.sync()
+    git(pair.here, "reset", "--hard", "HEAD~1")
+    assert pair.a.get("z").item.status == "ready"
+    os.unlink(pair.here / "Needs_Action" / "z.md")
+    pair.a.sync()
+    assert pair.a.get("z").item.status == "cancelled"
+    assert "Needs_Action/z.md" not in on_hub(pair.folder)
+
+
 @pytest.mark.parametrize("trailing", [False, True])
 def test_what_a_process_had_accepted_and_died_before_writing_is_given_back(pair: Pair, trailing: bool) -> None:
     """Killed between the accepted push and its files: nobody was told of the claim."""

@@ -1,8 +1,8 @@
 """What dibs asks of a clone's repository: where it stands, what trees hold, a commit, a fetch, a push.
 
 Beside the person's branches there are refs of our own, `refs/dibs/...`: `base` is the remote's commit that the work
-tree was last brought up to, `hub` the one that was last fetched, and each `pending` one that was sent off and of which
-it is not known whether it arrived.
+tree was last brought up to, `got` the newest of those that the person's branch has had, `hub` the one that was last
+fetched, and each `pending` one that was sent off and of which it is not known whether it arrived.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class Refs(Value):
 
     head: str | None = None
     base: str | None = None
+    got: str | None = None
     hub: str | None = None
     pending: tuple[str, ...] = ()
     #: The names of the pending ones, the oldest first.
@@ -104,6 +105,7 @@ class Repository:
         return Refs(
             head=found.get(f"refs/heads/{self.branch}"),
             base=found.get(f"{self._own}/base"),
+            got=found.get(f"{self._own}/got"),
             hub=found.get(f"{self._own}/hub"),
             pending=tuple(found[name] for name in names),
             names=names,
@@ -231,9 +233,17 @@ class Repository:
             self._at_hand(commit, Listing(files=dict(tree), modes={**modes, **began.modes}, unfit=began.unfit))
         return commit, name
 
-    def noted(self, *, base: str | None = None, hub: str | None = None, drop: Iterable[str] = ()) -> str:
+    def noted(
+        self,
+        *,
+        base: str | None = None,
+        got: str | None = None,
+        hub: str | None = None,
+        drop: Iterable[str] = (),
+    ) -> str:
         """What to tell git so that refs of our own move; for `note`, or together with others."""
-        moves = "".join(f"update {self._own}/{name} {at}\n" for name, at in (("base", base), ("hub", hub)) if at)
+        to = (("base", base), ("got", got), ("hub", hub))
+        moves = "".join(f"update {self._own}/{name} {at}\n" for name, at in to if at)
         return moves + "".join(f"delete {name}\n" for name in drop)
 
     def note(self, moves: str) -> None:

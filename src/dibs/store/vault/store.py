@@ -225,6 +225,8 @@ class VaultStore(SqliteStore):
         seen, unfit = self._disk.scan()
         if not is_whole and FOLDERS["ready"] not in unfit:
             vanished.make_again(self.root, _known(t), seen, self._were_removed)
+        if differs(t, seen) and self.arbiter is not None and self.arbiter.mend_reset():
+            seen, unfit = self._disk.scan()
         if differs(t, seen):
             from dibs.store.vault.adopting import Adopting
 
