@@ -81,7 +81,12 @@ def put_back(own: Tree, base: Tree, local: Tree, lost: Tree, was: Callable[[], s
     for key in keys:
         mine, brought, here, before = (group.get(key, {}) for group in groups)
         known = {*mine.items(), *brought.items()}
-        if (here or (before and not mine)) and mine != brought and known.issuperset(here.items()) and was().issuperset(mine.items()):
+        if (
+            (here or (before and not mine))
+            and mine != brought
+            and known.issuperset(here.items())
+            and was().issuperset(mine.items())
+        ):
             for path in here:
                 del tree[path]
             tree.update(brought)

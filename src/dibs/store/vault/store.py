@@ -16,7 +16,7 @@ from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.sqlite.store import SqliteStore, system_clock
 from dibs.store.vault import beats, catalog, taskfile, vanished
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
-from dibs.store.vault.folders import ARCHIVE, AT_FIRST, FOLDERS, HIDDEN, INDEX
+from dibs.store.vault.folders import ARCHIVE, AT_FIRST, FOLDERS, HIDDEN, INDEX, SUFFIX
 from dibs.store.vault.looking import Looking, differs
 from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
@@ -145,6 +145,11 @@ class VaultStore(SqliteStore):
             found.append(
                 (f"the files cannot be looked at: {error.message}", "until then the board is as it was before")
             )
+        if self.arbiter is not None:
+            found += [
+                (f"left alone: {what}", "until then git shows changes that others made")
+                for what in self.arbiter.stuck()
+            ]
         seen, unfit = self._disk.glance()
         known = super().read(_known)
         return (*found, *remarks.of_files(seen, unfit, self._disk.folders_within(), known.values()))
@@ -190,7 +195,11 @@ class VaultStore(SqliteStore):
                 self._passed_over.add(kept.item)
             for piece in pieces:
                 piece.again()
-        raise StoreUnavailable(f"{path} is being changed all the time; try again", path=path, retry_after_seconds=1)
+        is_gone = path.endswith(SUFFIX) and self._disk.stamp(path) is None
+        what = (
+            "is gone, and waited for: put it back, or it is taken away" if is_gone else "is being changed all the time"
+        )
+        raise StoreUnavailable(f"{path} {what}; try again", path=path, retry_after_seconds=1)
 
     def _apart(self, connection: apsw.Connection, pieces: list[Piece]) -> None:
         """Each for itself: what cannot be written of one is no matter of the others."""

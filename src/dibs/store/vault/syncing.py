@@ -206,8 +206,20 @@ class Sync:
                 self._step_back()
             else:
                 self._repository.tidy()
+                told.append(Synced(findings=tuple(self.stuck())))
                 return _together(told, commit, pushed)
         raise StoreUnavailable(f"the remote does not take what is pushed: {reason}", retry_after_seconds=1)
+
+    def stuck(self) -> list[str]:
+        """Why the person's branch does not follow, if only they can help it."""
+        try:
+            unmerged = self._index.unmerged()
+        except GitFailed as failed:
+            return [f"git's index: {failed}"]
+        if not unmerged:
+            return []
+        names = ", ".join(unmerged[:NAMES_MAX]) + (", ..." if len(unmerged) > NAMES_MAX else "")
+        return [f"your branch, since git's index has unmerged files: {names}; end that with git add or git checkout"]
 
     def _step_back(self) -> None:
         self._behind = True
