@@ -14,7 +14,7 @@ import time
 
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.sqlite.store import SqliteStore, system_clock
-from dibs.store.vault import beats, catalog, taskfile, vanished
+from dibs.store.vault import beats, catalog, ground, taskfile
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
 from dibs.store.vault.folders import ARCHIVE, AT_FIRST, FOLDERS, HIDDEN, INDEX, SUFFIX
 from dibs.store.vault.looking import Looking, differs
@@ -60,9 +60,10 @@ class VaultStore(SqliteStore):
     ) -> None:
         self.root = os.path.realpath(root)
         if create:
+            ground.require_fit(self.root)
             for folder in AT_FIRST:
                 os.makedirs(os.path.join(self.root, folder), exist_ok=True)
-        elif not vanished.is_vault(self.root):
+        elif not ground.is_vault(self.root):
             raise StoreUnusable(f"{root} is no vault; make one with: dibs vault init {root}", path=root)
         _refuse_links(os.path.join(self.root, HIDDEN))
         self._disk = Disk(self.root)
@@ -227,13 +228,13 @@ class VaultStore(SqliteStore):
             return
         connection.execute("BEGIN IMMEDIATE")
         t = self._transaction(connection, writable=True)
-        is_whole = vanished.has_ready(self.root)
+        is_whole = ground.has_ready(self.root)
         if is_whole and (not self._looking.is_needed(t) or self._disk.mark() == t.files("mark")[0][0]):
             self._settle(connection)
             return
         seen, unfit = self._disk.scan()
         if not is_whole and FOLDERS["ready"] not in unfit:
-            vanished.make_again(self.root, _known(t), seen, self._were_removed)
+            ground.make_again(self.root, _known(t), seen, self._were_removed)
         if differs(t, seen) and self.arbiter is not None and self.arbiter.mend_reset():
             seen, unfit = self._disk.scan()
         if differs(t, seen):
@@ -440,8 +441,8 @@ class VaultStore(SqliteStore):
     def _connected(self) -> apsw.Connection:
         """The index may be taken away at any time: it is made again, from the files."""
         if self._connection is not None and self._pid == os.getpid() and not _is_at(self._index, self.path):
-            if not vanished.has_ready(self.root):
-                raise vanished.missing(self.root, [])  # the whole drive, say: no index is to be made in its place
+            if not ground.has_ready(self.root):
+                raise ground.missing(self.root, [])  # the whole drive, say: no index is to be made in its place
             self._connection.close(True)
             self._lock.forget()
             self._bell.close()

@@ -1,4 +1,4 @@
-"""A vault without the folder that tasks are taken from.
+"""The folder that a vault is: where one may be made, and what if the folder that tasks are taken from is gone.
 
 Git removes a folder with its last file, so after somebody's claim and a pull it is gone, and nothing else is wrong. But
 a drive that is not there and a branch without the vault look the same, and are no reason to believe that all tasks were
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from dibs.errors import StoreUnavailable
+from dibs.errors import Invalid, StoreUnavailable
 from dibs.model import READY
 from dibs.store.vault.folders import FOLDERS, HIDDEN, INDEX
 
@@ -29,6 +29,23 @@ def has_ready(root: str) -> bool:
 def is_vault(root: str) -> bool:
     """Whether this folder is one: it has the folder that tasks are taken from, or an index."""
     return has_ready(root) or os.path.isfile(os.path.join(root, HIDDEN, INDEX))
+
+
+def require_fit(root: str) -> None:
+    """That a vault may be made here. One that is there already may stay."""
+    if is_vault(root):
+        return
+    above = root
+    while True:
+        if above != root and is_vault(above):
+            raise Invalid(f"{root} lies in a vault, {above}: a vault is made beside another, not in it", field="path")
+        if _is_git_dir(above):
+            raise Invalid(
+                f"{above} is a bare git repository, with no work tree: make the vault in a clone of it", field="path"
+            )
+        if os.path.dirname(above) == above:
+            return
+        above = os.path.dirname(above)
 
 
 def make_again(
@@ -63,3 +80,9 @@ def missing(root: str, lost: list[str]) -> StoreUnavailable:
 
 def _ready(root: str) -> str:
     return os.path.join(root, FOLDERS[READY])
+
+
+def _is_git_dir(folder: str) -> bool:
+    """By what git itself knows one by."""
+    inside = (os.path.join(folder, name) for name in ("objects", "refs"))
+    return os.path.lexists(os.path.join(folder, "HEAD")) and all(map(os.path.isdir, inside))

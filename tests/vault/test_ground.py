@@ -1,4 +1,5 @@
-"""A vault without Needs_Action: made again if its files are accounted for, and else no reason to believe them gone."""
+"""The folder of a vault: where one may be made. And without Needs_Action: made again if its files are accounted for, and
+else no reason to believe them gone."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.board import Board, make
+from dibs.board import Board, connect, make
 from dibs.config import DEFAULTS
-from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
+from dibs.errors import DibsError, Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.vault.store import VaultStore
 from tests.vault.clones import git, make_clone, make_hub
 from tests.vault.test_git_store import Pair
@@ -115,3 +116,28 @@ def test_a_fresh_clone_of_an_empty_hub_is_made_a_vault(tmp_path: Path) -> None:
     os.rmdir(clone / "Needs_Action")
     _found(clone).add("one", id="x")
     assert (clone / "Needs_Action" / "x.md").exists()
+
+
+def test_no_vault_is_made_in_a_bare_repository_or_in_another_vault(tmp_path: Path) -> None:
+    hub, vault = make_hub(tmp_path), tmp_path / "tasks"
+    make(f"vault:{vault}")
+    before = sorted(os.listdir(hub))
+    for place in (hub, hub / "sub"):
+        with pytest.raises(Invalid, match="bare git repository"):
+            make(f"vault:{place}")
+    assert sorted(os.listdir(hub)) == before
+    for place in (vault / "Needs_Action", vault / "Needs_Action" / "sub", vault / "notes"):
+        with pytest.raises(Invalid, match="lies in a vault"):
+            make(f"vault:{place}")
+        assert place.exists() == (place.name == "Needs_Action")
+    assert not make(f"vault:{vault}")
+    assert make(f"vault:{tmp_path / 'beside'}")
+
+
+def test_a_vault_that_is_named_like_a_file_is_told_how_it_is_named(tmp_path: Path) -> None:
+    make(f"vault:{tmp_path}")
+    with pytest.raises(StoreUnusable, match=f"name it vault:{tmp_path}"):
+        connect(str(tmp_path))
+    (tmp_path / "other").mkdir()
+    with pytest.raises(StoreUnusable, match="a board is a file"):
+        connect(str(tmp_path / "other"))
