@@ -361,6 +361,17 @@ def test_an_edit_that_is_not_allowed_waits_for_the_end_of_the_claim(board: Board
 # What is taken away
 
 
+def test_of_a_held_file_that_is_gone_it_is_said_that_it_is_gone(board: Board, root: Path, tmp_path: Path) -> None:
+    put(root, "Needs_Action/x.md", "# x\n")
+    session = start(board)
+    board.claim("x", session=session)
+    (root / "In_Progress/coder/x.md").rename(tmp_path / "x.md")
+    with pytest.raises(StoreUnavailable, match=r"coder/x\.md is gone, and waited for"):
+        board.done("x", session=session)
+    (tmp_path / "x.md").rename(root / "In_Progress/coder/x.md")
+    board.done("x", session=session)
+
+
 def test_a_free_item_whose_file_is_taken_away_is_cancelled_and_comes_back_with_it(board: Board, root: Path) -> None:
     put(root, "Needs_Action/x.md", "# X\n")
     board.get("x")

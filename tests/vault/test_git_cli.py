@@ -118,3 +118,23 @@ def _until(loop: subprocess.Popen[str], fits: Callable[[dict[str, Any]], bool]) 
         if fits(json.loads(loop.stdout.readline())):
             return
     raise AssertionError("the loop never said so")
+
+
+def test_an_index_with_unmerged_files_is_told_of_until_it_is_settled(clones: tuple[Path, Path]) -> None:
+    here, there = clones
+    dibs(here, "add", "Fix login", "--id", "fix-login")
+    dibs(here, "vault", "sync")
+    task = here / "Needs_Action" / "fix-login.md"
+    before = task.read_text()
+    task.write_text(f"{before}\nmine\n")
+    git(here, "stash")
+    task.write_text(f"{before}\nanother\n")
+    dibs(here, "vault", "sync")
+    subprocess.run(["git", "stash", "pop"], cwd=here, check=False, capture_output=True, timeout=SECONDS_MAX)
+    dibs(there, "vault", "sync")
+    for _ in range(2):
+        assert "unmerged files: Needs_Action/fix-login.md; end that" in dibs(here, "vault", "sync")
+    assert "unmerged" in dibs(here, "doctor", code=1)
+    git(here, "checkout", "HEAD", "--", "Needs_Action/fix-login.md")
+    assert "unmerged" not in dibs(here, "vault", "sync")
+    assert "unmerged" not in dibs(here, "doctor")

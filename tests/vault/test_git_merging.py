@@ -202,4 +202,18 @@ OLD, NEW, OWN = "1", "2", "3"
 )
 def test_only_what_the_remote_had_before_was_put_back(own: Tree, base: Tree, local: Tree, meant: Tree) -> None:
     was = {("n.md", OLD), ("n.md", NEW), (READY, OLD), (ALICE, NEW)}
-    assert put_back(own, base, local, lambda: was) == meant
+    assert put_back(own, base, local, {}, lambda: was) == meant
+
+
+@pytest.mark.parametrize(
+    ("own", "lost", "meant"),
+    [
+        ({}, {}, {}),
+        ({}, {ALICE: NEW}, {ALICE: NEW}),
+        ({READY: OLD}, {ALICE: NEW}, {}),
+    ],
+)
+def test_a_file_that_is_gone_was_put_back_if_the_branch_had_it_and_has_it_no_more(
+    own: Tree, lost: Tree, meant: Tree
+) -> None:
+    assert put_back(own, {ALICE: NEW}, {}, lost, lambda: {(READY, OLD), (ALICE, NEW)}) == meant

@@ -291,15 +291,46 @@ def test_a_clone_that_is_switched_off_is_a_vault_like_any_other(pair: Pair) -> N
 
 
 def test_a_branch_that_comes_to_follow_a_remote_is_noticed_by_who_was_there(pair: Pair) -> None:
-    git(pair.here, "config", "--unset", "branch.main.remote")
-    board = pair.open(pair.here)
-    board.edit("y", title="here alone")
+    clone = make_clone(pair.folder, "new")
+    git(clone, "pull", "--quiet")
+    git(clone, "config", "--unset", "branch.main.remote")
+    board = pair.open(clone)
+    carol = board.start_session("carol").id
+    board.claim("y", session=carol)
     with pytest.raises(Invalid, match="git remote"):
         board.sync()
-    git(pair.here, "config", "branch.main.remote", "origin")
+    board.release("y", session=carol)
+    git(clone, "config", "branch.main.remote", "origin")
     pair.b.claim("x", session=pair.bob)
     with pytest.raises(ItemAlreadyClaimed):
-        board.claim("x", session=pair.alice)
+        board.claim("x", session=carol)
+
+
+def test_a_branch_that_follows_nothing_gives_nothing_out_where_another_one_did(pair: Pair) -> None:
+    pair.a.claim("y", session=pair.alice)
+    git(pair.here, "checkout", "--quiet", "-b", "feature")
+    late = pair.open(pair.here)
+    for board, words in ((late, "feature.*check out main again.*push -u.*dibs.sync false"), (pair.a, "main any more")):
+        with pytest.raises(StoreUnavailable, match=words):
+            board.claim("x", session=pair.alice)
+        with pytest.raises(StoreUnavailable, match=words):
+            board.done("y", session=pair.alice)
+        with pytest.raises(StoreUnavailable, match=words):
+            board.sync()
+        assert board.get("x").item.status == "ready"
+    assert pair.b.claim("x", session=pair.bob).claim.token == 1
+    git(pair.here, "checkout", "--quiet", "main")
+    for board in (late, pair.a):
+        with pytest.raises(ItemAlreadyClaimed):
+            board.claim("x", session=pair.alice)
+    late.done("y", session=pair.alice)
+    assert pair.sound()
+
+
+def test_a_branch_that_follows_nothing_may_go_on_alone_if_it_is_told_to(pair: Pair) -> None:
+    git(pair.here, "checkout", "--quiet", "-b", "feature")
+    git(pair.here, "config", "dibs.sync", "false")
+    pair.open(pair.here).claim("x", session=pair.alice)
 
 
 def _detach(clone: Path) -> None:
@@ -358,6 +389,40 @@ def test_a_claim_is_not_taken_away_by_a_reset_of_the_persons_git(pair: Pair) -> 
     assert "Done/x.md" in on_hub(pair.folder)
     pair.b.sync()
     assert pair.sound()
+
+
+UNDONE = [("reset", "--hard", "HEAD~2"), ("reset", "--hard", "HEAD~3"), ("checkout", "--", "."), ("stash",)]
+
+
+@pytest.mark.parametrize("undo", UNDONE)
+@pytest.mark.parametrize("is_new", [False, True])
+def test_what_others_were_told_outlives_a_reset_of_the_branch(pair: Pair, undo: tuple[str, ...], is_new: bool) -> None:
+    """Neither the claims here and elsewhere are taken back, nor is an older text sent off over a newer one."""
+    token = pair.b.claim("y", session=pair.bob).claim.token
+    pair.a.edit("x", body="the newer text")
+    pair.a.sync()
+    pair.a.add("three", id="z")
+    held = pair.a.claim("z", session=pair.alice).claim.token
+    git(pair.here, *undo)
+    board = pair.open(pair.here) if is_new else pair.a
+    board.done("z", session=pair.alice, token=held)
+    board.sync()
+    on = on_hub(pair.folder)
+    assert {"Done/z.md", "Needs_Action/x.md", "In_Progress/bob/y.md"} <= on.keys()
+    assert "the newer text" in on["Needs_Action/x.md"]
+    pair.b.done("y", session=pair.bob, token=token)
+    assert pair.sound()
+
+
+def test_what_a_person_removes_after_a_reset_is_removed(pair: Pair) -> None:
+    pair.a.add("three", id="z")
+    pair.a.sync()
+    git(pair.here, "reset", "--hard", "HEAD~1")
+    assert pair.a.get("z").item.status == "ready"
+    os.unlink(pair.here / "Needs_Action" / "z.md")
+    pair.a.sync()
+    assert pair.a.get("z").item.status == "cancelled"
+    assert "Needs_Action/z.md" not in on_hub(pair.folder)
 
 
 @pytest.mark.parametrize("trailing", [False, True])

@@ -545,7 +545,7 @@ def test_another_branch_is_not_the_vaults(two: Two) -> None:
     git(two.a, "checkout", "--quiet", "-b", "other")
     with pytest.raises(StoreUnavailable, match="branch main"):
         two.sync_a.sync()
-    assert syncing.find(str(two.a)) is None
+    assert opened(two.a).is_astray
 
 
 def test_an_index_that_somebody_holds_follows_later(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -691,7 +691,7 @@ def test_many_unknown_outcomes_are_not_remembered_for_ever(
     two.sync_a.sync()
     assert on_hub(two.folder) == files(two.a)
     assert "Needs_Action/x.md" in files(two.a)
-    assert len(git(two.a, "for-each-ref", "refs/dibs").splitlines()) == 2
+    assert len(git(two.a, "for-each-ref", "refs/dibs").splitlines()) == 3
 
 
 # Whether there is a remote at all
@@ -711,8 +711,9 @@ def _switched_off(clone: Path) -> None:
 
 @pytest.mark.parametrize("change", [_no_upstream, _switched_off])
 def test_a_clone_that_follows_nobody_has_none(two: Two, change: Callable[[Path], None]) -> None:
-    change(two.a)
-    assert syncing.find(str(two.a)) is None
+    clone = make_clone(two.folder, "new")
+    change(clone)
+    assert syncing.find(str(clone)) is None
 
 
 def test_a_folder_below_the_top_is_not_synced(two: Two) -> None:

@@ -37,7 +37,12 @@ def open_store(url: str, settings: Settings, *, create: bool = False, lean: bool
         return VaultStore(place, settings, create=create, lean=lean)
     from dibs.store.sqlite.store import SqliteStore
 
-    return SqliteStore(place, settings, create=create)
+    try:
+        return SqliteStore(place, settings, create=create)
+    except StoreUnusable as error:
+        if not _is_vault(place):
+            raise
+        raise StoreUnusable(f"{place} is a vault; name it {VAULT}:{place}", path=place) from error
 
 
 def is_remote(url: str) -> bool:
@@ -53,9 +58,7 @@ def is_there(url: str, settings: Settings) -> bool:
     if kind in HTTP:
         return True
     if kind == VAULT:
-        from dibs.store.vault.store import is_vault
-
-        return is_vault(place)
+        return _is_vault(place)
     if kind not in POSTGRES:
         return os.path.exists(place)
     try:
@@ -100,6 +103,12 @@ def index_of(vault: str) -> str:
     from dibs.store.vault.folders import HIDDEN, INDEX
 
     return os.path.join(vault, HIDDEN, INDEX)
+
+
+def _is_vault(folder: str) -> bool:
+    from dibs.store.vault.ground import is_vault
+
+    return is_vault(folder)
 
 
 def _told(url: str) -> tuple[str, str]:

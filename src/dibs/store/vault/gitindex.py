@@ -14,7 +14,7 @@ import os
 import shutil
 import time
 
-from dibs.store.vault.git import Git, GitFailed
+from dibs.store.vault.git import Git, GitFailed, fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,6 +51,12 @@ class GitIndex:
         while (found := self.begun()) is not None and time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)
         return found
+
+    def unmerged(self) -> list[str]:
+        """Files of which the index has several texts: a stash that did not fit, say. Nothing is begun there, and still
+        neither a commit can be made nor can HEAD follow."""
+        lines = fields(self._git.run("ls-files", "--unmerged", "-z"))
+        return sorted({line.partition(b"\t")[2].decode(errors="replace") for line in lines})
 
     def mend(self) -> None:
         """Take away the lock that a killed process of ours has left. No other of ours is at it: we have the board."""

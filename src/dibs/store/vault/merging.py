@@ -67,20 +67,26 @@ def merge(bases: Sequence[Tree], local: Tree, remote: Tree) -> Merged:
     return Merged(tree=tree, clashes=tuple(clashes), news=frozenset(news))
 
 
-def put_back(own: Tree, base: Tree, local: Tree, was: Callable[[], set[tuple[str, str]]]) -> Tree:
+def put_back(own: Tree, base: Tree, local: Tree, lost: Tree, was: Callable[[], set[tuple[str, str]]]) -> Tree:
     """`local`, but for what the person's git has put back there, to what their branch still says.
 
     A merge of theirs that fails resets the files to their last commit (`own`). What was brought here since (`base`) is
     gone by that, without anybody having meant it. Only what the remote had before (`was`: paths and blobs) is taken for
-    such: all else is the person's.
+    such: all else is the person's. A file that is not there is taken for such if it is one of `lost`, which
+    their branch had and has no more.
     """
     keys = {_key(path) for path in _differing(local, base)}
-    groups = [_grouped(tree, keys) for tree in (own, base, local)]
+    groups = [_grouped(tree, keys) for tree in (own, base, local, lost)]
     tree = dict(local)
     for key in keys:
-        mine, brought, here = (group.get(key, {}) for group in groups)
+        mine, brought, here, before = (group.get(key, {}) for group in groups)
         known = {*mine.items(), *brought.items()}
-        if here and mine != brought and known.issuperset(here.items()) and was().issuperset(mine.items()):
+        if (
+            (here or (before and not mine))
+            and mine != brought
+            and known.issuperset(here.items())
+            and was().issuperset(mine.items())
+        ):
             for path in here:
                 del tree[path]
             tree.update(brought)

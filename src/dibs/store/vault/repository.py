@@ -1,8 +1,8 @@
 """What dibs asks of a clone's repository: where it stands, what trees hold, a commit, a fetch, a push.
 
 Beside the person's branches there are refs of our own, `refs/dibs/...`: `base` is the remote's commit that the work
-tree was last brought up to, `hub` the one that was last fetched, and each `pending` one that was sent off and of which
-it is not known whether it arrived.
+tree was last brought up to, `got` the newest of those that the person's branch has had, `hub` the one that was last
+fetched, and each `pending` one that was sent off and of which it is not known whether it arrived.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class Refs(Value):
 
     head: str | None = None
     base: str | None = None
+    got: str | None = None
     hub: str | None = None
     pending: tuple[str, ...] = ()
     #: The names of the pending ones, the oldest first.
@@ -104,6 +105,7 @@ class Repository:
         return Refs(
             head=found.get(f"refs/heads/{self.branch}"),
             base=found.get(f"{self._own}/base"),
+            got=found.get(f"{self._own}/got"),
             hub=found.get(f"{self._own}/hub"),
             pending=tuple(found[name] for name in names),
             names=names,
@@ -231,9 +233,17 @@ class Repository:
             self._at_hand(commit, Listing(files=dict(tree), modes={**modes, **began.modes}, unfit=began.unfit))
         return commit, name
 
-    def noted(self, *, base: str | None = None, hub: str | None = None, drop: Iterable[str] = ()) -> str:
+    def noted(
+        self,
+        *,
+        base: str | None = None,
+        got: str | None = None,
+        hub: str | None = None,
+        drop: Iterable[str] = (),
+    ) -> str:
         """What to tell git so that refs of our own move; for `note`, or together with others."""
-        moves = "".join(f"update {self._own}/{name} {at}\n" for name, at in (("base", base), ("hub", hub)) if at)
+        to = (("base", base), ("got", got), ("hub", hub))
+        moves = "".join(f"update {self._own}/{name} {at}\n" for name, at in to if at)
         return moves + "".join(f"delete {name}\n" for name in drop)
 
     def note(self, moves: str) -> None:
@@ -352,10 +362,12 @@ class Elsewhere(Exception):
 
 
 class Astray(Repository):
-    """One that has a remote to ask, and no branch checked out that could be sent there: in a rebase, say."""
+    """One that has a remote to ask, and no branch checked out that could be sent there: in a rebase, say. `why`: where
+    it is instead, and what to do."""
 
-    def __init__(self, git: Git, git_dir: str, algorithm: str) -> None:
+    def __init__(self, git: Git, git_dir: str, algorithm: str, why: str) -> None:
         super().__init__(git, git_dir, "", "", "", algorithm)
+        self.why = why
 
     def refs(self) -> Refs:
         raise Elsewhere
@@ -367,7 +379,8 @@ class Astray(Repository):
 def find(root: str) -> Repository | None:
     """The repository whose work tree is exactly this folder, if its branch has a remote that is to be asked.
 
-    With no branch checked out it is `Astray`, if one of its branches has a remote.
+    With no branch checked out it is `Astray`, if one of its branches has a remote; and with one that follows none, if
+    it was synced before: what is given out there, other clones give out as well.
     """
     if not os.path.lexists(os.path.join(root, ".git")):
         return None
@@ -379,17 +392,28 @@ def find(root: str) -> Repository | None:
         if inside != "true":
             return None
         git.settle(git_dir)
-        settings = _settings(git)
-        head = git.text("symbolic-ref", "HEAD") if git.agrees("symbolic-ref", "--quiet", "HEAD") else None
+        return _with_its_remote(git, git_dir, algorithm)
     except FileNotFoundError as error:
         raise StoreUnusable("this vault is a git repository, and there is no git: install it", path=root) from error
     except GitFailed as failed:
         raise StoreUnusable(f"this vault's git repository cannot be used: {failed.said}", path=root) from failed
-    followed = {} if settings.get("dibs.sync") == "false" else _followed(settings)
-    if head is None:
-        return Astray(git, git_dir, algorithm) if followed else None
-    branch = head.removeprefix("refs/heads/")
-    return Repository(git, git_dir, branch, *followed[branch], algorithm) if branch in followed else None
+
+
+def _with_its_remote(git: Git, git_dir: str, algorithm: str) -> Repository | None:
+    settings = _settings(git)
+    if settings.get("dibs.sync") == "false":
+        return None
+    followed = _followed(settings)
+    if not git.agrees("symbolic-ref", "--quiet", "HEAD"):
+        return Astray(git, git_dir, algorithm, "on no branch: check one out") if followed else None
+    branch = git.text("symbolic-ref", "HEAD").removeprefix("refs/heads/")
+    if branch in followed:
+        return Repository(git, git_dir, branch, *followed[branch], algorithm)
+    if not git.text("for-each-ref", "--count=1", "refs/dibs/"):
+        return None
+    back = f"check out {' or '.join(sorted(followed))} again, " if followed else ""
+    ways = f"{back}have it follow one with git push -u, or go on alone with git config dibs.sync false"
+    return Astray(git, git_dir, algorithm, f"on the branch {branch}, which follows none of a remote: {ways}")
 
 
 def _followed(settings: dict[str, str]) -> dict[str, tuple[str, str]]:

@@ -14,9 +14,9 @@ import time
 
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.sqlite.store import SqliteStore, system_clock
-from dibs.store.vault import beats, catalog, taskfile
+from dibs.store.vault import beats, catalog, ground, taskfile
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
-from dibs.store.vault.folders import ARCHIVE, AT_FIRST, CONFLICTS, FOLDERS, HIDDEN, INDEX
+from dibs.store.vault.folders import ARCHIVE, AT_FIRST, CONFLICTS, FOLDERS, HIDDEN, INDEX, SUFFIX
 from dibs.store.vault.looking import Looking, differs
 from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
@@ -48,11 +48,6 @@ UNCONFIRMED = frozenset({"added", "edited", "progress", *SILENT})
 BEATS_SECONDS = 7 * 86400
 
 
-def is_vault(root: str) -> bool:
-    """Whether this folder is one: it has the folder that tasks are taken from."""
-    return os.path.isdir(os.path.join(root, FOLDERS["ready"]))
-
-
 class VaultStore(SqliteStore):
     def __init__(
         self,
@@ -65,9 +60,10 @@ class VaultStore(SqliteStore):
     ) -> None:
         self.root = os.path.realpath(root)
         if create:
+            ground.require_fit(self.root)
             for folder in AT_FIRST:
                 os.makedirs(os.path.join(self.root, folder), exist_ok=True)
-        elif not is_vault(self.root):
+        elif not ground.is_vault(self.root):
             raise StoreUnusable(f"{root} is no vault; make one with: dibs vault init {root}", path=root)
         _refuse_links(os.path.join(self.root, HIDDEN))
         self._disk = Disk(self.root)
@@ -154,6 +150,11 @@ class VaultStore(SqliteStore):
             found.append(
                 (f"the files cannot be looked at: {error.message}", "until then the board is as it was before")
             )
+        if self.arbiter is not None:
+            found += [
+                (f"left alone: {what}", "until then git shows changes that others made")
+                for what in self.arbiter.stuck()
+            ]
         seen, unfit = self._disk.glance()
         known = super().read(_known)
         kept = self._names_in(CONFLICTS)
@@ -207,7 +208,11 @@ class VaultStore(SqliteStore):
                 self._passed_over.add(kept.item)
             for piece in pieces:
                 piece.again()
-        raise StoreUnavailable(f"{path} is being changed all the time; try again", path=path, retry_after_seconds=1)
+        is_gone = path.endswith(SUFFIX) and self._disk.stamp(path) is None
+        what = (
+            "is gone, and waited for: put it back, or it is taken away" if is_gone else "is being changed all the time"
+        )
+        raise StoreUnavailable(f"{path} {what}; try again", path=path, retry_after_seconds=1)
 
     def _apart(self, connection: apsw.Connection, pieces: list[Piece]) -> None:
         """Each for itself: what cannot be written of one is no matter of the others."""
@@ -235,13 +240,15 @@ class VaultStore(SqliteStore):
             return
         connection.execute("BEGIN IMMEDIATE")
         t = self._transaction(connection, writable=True)
-        if not self._looking.is_needed(t) or self._disk.mark() == t.files("mark")[0][0]:
+        is_whole = ground.has_ready(self.root)
+        if is_whole and (not self._looking.is_needed(t) or self._disk.mark() == t.files("mark")[0][0]):
             self._settle(connection)
             return
         seen, unfit = self._disk.scan()
-        if FOLDERS["ready"] not in unfit and not is_vault(self.root):
-            # A drive that is not there, a branch without it: no reason to believe that all tasks were taken away.
-            raise StoreUnavailable(f"{self.root} has no folder {FOLDERS['ready']} any more", path=self.root)
+        if not is_whole and FOLDERS["ready"] not in unfit:
+            ground.make_again(self.root, _known(t), seen, self._were_removed)
+        if differs(t, seen) and self.arbiter is not None and self.arbiter.mend_reset():
+            seen, unfit = self._disk.scan()
         if differs(t, seen):
             from dibs.store.vault.adopting import Adopting
 
@@ -255,6 +262,9 @@ class VaultStore(SqliteStore):
             self._write_down(connection)
             self._bell.ring()
         self._settle(connection)
+
+    def _were_removed(self, paths: list[str]) -> bool:
+        return self.arbiter is not None and self.arbiter.were_removed(paths)
 
     def _archived_token(self) -> int:
         """The highest token of what was pruned: an index that is made anew must not give it again."""
@@ -400,6 +410,9 @@ class VaultStore(SqliteStore):
                 return
             except Raced:
                 self._finish(connection)
+            except StoreUnavailable:
+                self._finish(connection)
+                raise
 
     def _show_who_lives(self, connection: apsw.Connection, arbiter: Sync) -> None:
         t = self._transaction(connection)
@@ -440,6 +453,8 @@ class VaultStore(SqliteStore):
     def _connected(self) -> apsw.Connection:
         """The index may be taken away at any time: it is made again, from the files."""
         if self._connection is not None and self._pid == os.getpid() and not _is_at(self._index, self.path):
+            if not ground.has_ready(self.root):
+                raise ground.missing(self.root, [])  # the whole drive, say: no index is to be made in its place
             self._connection.close(True)
             self._lock.forget()
             self._bell.close()

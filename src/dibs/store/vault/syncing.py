@@ -98,12 +98,30 @@ class Sync:
 
     def mend(self) -> None:
         """Before the files are believed: bring again what the person's git has put back."""
-        if not self._repository.trails() or self._index.begun() is not None:
-            return
+        if self._repository.trails():
+            self._mend()
+
+    def mend_reset(self) -> bool:
+        """The same where files are not as they were: the branch may have been put back, too. Whether any were."""
+        return self._mend()
+
+    def _mend(self) -> bool:
+        if self._index.begun() is not None:
+            return False
         try:
-            _tried(self._bring_again)
+            return _tried(self._bring_again)
         except (Elsewhere, GitFailed):
-            pass  # whoever needs the remote will be told
+            return False  # whoever needs the remote will be told
+
+    def were_removed(self, paths: Iterable[str]) -> bool:
+        """Whether commits of the person's branch have taken all of these away."""
+        repository = self._repository
+        try:
+            refs = repository.refs()
+            had = {path for path, _ in repository.had(refs.base, refs.head)}
+            return set(paths) <= had - repository.listing(refs.head).files.keys()
+        except (Elsewhere, GitFailed):
+            return False
 
     def _require_rest(self) -> None:
         begun = self._index.begun_for_long()
@@ -188,8 +206,20 @@ class Sync:
                 self._step_back()
             else:
                 self._repository.tidy()
+                told.append(Synced(findings=tuple(self.stuck())))
                 return _together(told, commit, pushed)
         raise StoreUnavailable(f"the remote does not take what is pushed: {reason}", retry_after_seconds=1)
+
+    def stuck(self) -> list[str]:
+        """Why the person's branch does not follow, if only they can help it."""
+        try:
+            unmerged = self._index.unmerged()
+        except GitFailed as failed:
+            return [f"git's index: {failed}"]
+        if not unmerged:
+            return []
+        names = ", ".join(unmerged[:NAMES_MAX]) + (", ..." if len(unmerged) > NAMES_MAX else "")
+        return [f"your branch, since git's index has unmerged files: {names}; end that with git add or git checkout"]
 
     def _step_back(self) -> None:
         self._behind = True
@@ -209,8 +239,9 @@ class Sync:
             self._require_rest()
             return _tried(work)
         except Elsewhere as error:
-            branch = self._repository.branch
-            what = f"not on the branch {branch} any more: open it anew" if branch else "on no branch: check one out"
+            repository = self._repository
+            gone = f"not on the branch {repository.branch} any more: open it anew"
+            what = repository.why if isinstance(repository, Astray) else gone
             raise StoreUnavailable(f"this vault's repository is {what}", retry_after_seconds=1) from error
         except Refused as error:
             raise _unwanted(error) from error
@@ -231,8 +262,7 @@ class Sync:
         repository, refs = self._repository, self._repository.refs()
         if refs.hub is None or refs.hub == refs.base:
             self._still += self._behind
-            if repository.trails():
-                self._bring_again()
+            self._bring_again()
             # What is pending may still arrive, as long as the remote has not moved on.
             self._follow(refs, refs.base, frozenset(repository.skipped()), "")
             return Synced(commit=refs.base)
@@ -253,22 +283,41 @@ class Sync:
             findings=tuple(applying.findings + _unfit_news(bases, theirs)),
         )
 
-    def _bring_again(self) -> None:
+    def _bring_again(self) -> bool:
+        """Whether there was anything to bring."""
         repository, refs = self._repository, self._repository.refs()
+        if not self._is_put_back(refs):
+            return False
         view = self._look(refs, repository.listing(refs.base))
         meant = self._meant(refs, view.tree)
-        if meant != view.tree:
-            applying = Applying(self.files, repository, self._worktree, view.held)
-            applying.apply(view.tree, Merged(tree=meant, clashes=(), news=frozenset()))
+        if meant == view.tree:
+            return False
+        applying = Applying(self.files, repository, self._worktree, view.held)
+        applying.apply(view.tree, Merged(tree=meant, clashes=(), news=frozenset()))
+        if not repository.trails():
+            # The branch was put back as well. Until it is where it was, no file that is removed stays so.
+            self._follow(refs, refs.base, view.held | applying.skipped, "")
+        return True
 
     def _meant(self, refs: Refs, tree: Tree) -> Tree:
         """The files as they lie here, but for what the person's git has put back."""
         repository = self._repository
-        if not repository.trails():
+        if not self._is_put_back(refs):
             return tree
         own, theirs = repository.listing(refs.head).files, repository.listing(refs.base).files
+        lost: Tree = {}
+        if refs.got is not None and refs.head is not None and repository.is_ancestor(refs.head, refs.got):
+            # Of files that the branch had, git removes those that it has no more; of no others.
+            lost = repository.listing(refs.got).files
         common = repository.merge_bases(refs.head, refs.base)
-        return put_back(own, theirs, tree, cache(lambda: repository.had(common[0] if common else None, refs.base)))
+        was = cache(lambda: repository.had(common[0] if common else None, refs.base))
+        return put_back(own, theirs, tree, lost, was)
+
+    def _is_put_back(self, refs: Refs) -> bool:
+        """Whether the branch, or the files alone, may have been: it has not got to `base` yet, or has it no more."""
+        repository = self._repository
+        is_behind = refs.got is not None and refs.head is not None and not repository.is_ancestor(refs.got, refs.head)
+        return is_behind or repository.trails()
 
     def _bases(self, refs: Refs) -> list[str]:
         """What the work tree and the remote have in common: the newest of all that is in both.
@@ -449,12 +498,13 @@ class Sync:
         """Move refs of our own; and the person's branch and index too, if all that changes by that is on disk."""
         repository = self._repository
         if commit is not None and commit != refs.head and self._may_follow(refs, commit, held):
-            if self._index.follow(commit, refs.head, moves):
+            if self._index.follow(commit, refs.head, moves + repository.noted(got=commit)):
                 repository.trail(False)
                 return
             self._overtaken = True
         if commit is None or (refs.head is not None and repository.is_ancestor(commit, refs.head)):
             repository.trail(False)
+            moves += repository.noted(got=commit if commit != refs.got else None)
         elif moves:
             repository.trail(True)
         repository.note(moves)
