@@ -13,8 +13,8 @@ from dibs.testing.harness import Harness
 
 #: Races and crashes are run where a commit costs what it costs, since that decides who comes next and what is cut off.
 ON_DISK = ("TestRacing", "TestCrash")
-#: But for this one: of its 12,800 claims all but 200 are refused, and each of these waits for the disk as well.
-IN_MEMORY = "test_of_sixty_four_processes_one_wins_each_of_two_hundred_rounds"
+#: But for this one: of 64 claims all but one are refused, and each of these waits for the disk as well.
+IN_MEMORY = "test_of_sixty_four_processes_one_wins_each_round"
 
 
 @pytest.fixture

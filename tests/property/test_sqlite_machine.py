@@ -1,4 +1,4 @@
-"""The SQLite store against the reference model: twenty thousand random steps, more in a soak."""
+"""The SQLite store against the reference model: ten thousand random steps, many more in a soak."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from dibs.testing.harness import Harness
 from dibs.testing.machine import ANSWERS, BoardMachine, machine_over
 
 MEMORY = "/dev/shm"
-EXAMPLES, STEPS = 560, 50
+EXAMPLES, STEPS = sizes.rounds(280, 560), 50
 #: Some examples end early.
-STEPS_MIN = 20_000
+STEPS_MIN = sizes.rounds(10_000, 20_000)
+#: What a mistake is looked for in, so that chance has no say; the search ends with the first that finds it.
+SEARCHED = 560
 
 
 class TemporaryHarness(Harness):
@@ -64,11 +66,13 @@ def run(machine: type[BoardMachine], examples: int, phases: list[Phase]) -> None
 
 def test_the_store_does_what_the_model_does() -> None:
     machine = machine_over(new_board)
-    run(machine, sizes.times(EXAMPLES), [Phase.generate, Phase.shrink])
+    run(machine, EXAMPLES, [Phase.generate, Phase.shrink])
     print(f"{machine.steps} steps: {dict(sorted(machine.met.items()))}")
-    missing = ANSWERS - set(machine.met)
+    # Two words are for what comes about in one example of many.
+    demanded = ANSWERS if sizes.FACTOR > 1 else {one for one in ANSWERS if " " not in one}
+    missing = demanded - set(machine.met)
     assert not missing, f"never met: {missing}"
-    assert machine.steps >= sizes.times(STEPS_MIN)
+    assert machine.steps >= STEPS_MIN
 
 
 @pytest.mark.parametrize(
@@ -83,7 +87,7 @@ def test_the_store_does_what_the_model_does() -> None:
 def test_a_broken_store_does_not(broken: str) -> None:
     machine = machine_over(lambda: new_board(broken))
     with pytest.raises((AssertionError, DibsError)):
-        run(machine, EXAMPLES, [Phase.generate])
+        run(machine, SEARCHED, [Phase.generate])
 
 
 def last_come_first_served(now: int, state: State, settings: Any) -> Step:
@@ -140,4 +144,4 @@ def test_a_mistake_in_the_rules_is_found(mistake: str, monkeypatch: pytest.Monke
     where, name, instead = MISTAKES[mistake]
     monkeypatch.setattr(where, name, instead)
     with pytest.raises((AssertionError, DibsError)):
-        run(machine_over(new_board), EXAMPLES, [Phase.generate])
+        run(machine_over(new_board), SEARCHED, [Phase.generate])

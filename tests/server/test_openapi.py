@@ -15,7 +15,7 @@ from dibs.testing.conformance.asking import added
 from dibs.testing.http import Host
 from tests.server.calling import Caller
 
-EXAMPLES, EXAMPLES_SOAK = 4, 200
+EXAMPLES, EXAMPLES_SOAK = 2, 200
 #: An answer that never ends cannot be compared with its description; restoring would take away what others ask for; and
 #: ids that were answered are asked for, also that of the key which it asks with.
 LEFT_OUT = ("stream", "restore", "revoke_key")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CLONES = 6
 #: By how many a clone takes at once: a push takes its time, whatever is in it.
-ITEMS = {1: rounds(18, 100), 10: rounds(60, 100)}
+ITEMS = {1: rounds(12, 100), 10: rounds(40, 100)}
 #: Of those through outages, each of which takes its time.
 FEW = rounds(8, 16)
 PATIENCE_SECONDS = 500

@@ -80,7 +80,7 @@ def content_of(item: Item) -> dict[str, Any]:
 @given(contents, ids, names)
 @example({"title": "t", "body": MARKER}, "x", "x.md")
 @example({"title": "t", "body": "\r"}, "x", "x.md")
-@settings(max_examples=times(250), deadline=None)
+@settings(max_examples=times(120), deadline=None)
 def test_any_item_comes_back_from_its_file(content: dict[str, Any], item: str, name: str) -> None:
     step = items.add(1_000_000, new_item(content, item), actor="pat é\n", token_floor=3)
     text = taskfile.write(None, name, step.item, None, [step], FOLDERS[step.item.status])
@@ -94,7 +94,7 @@ def test_any_item_comes_back_from_its_file(content: dict[str, Any], item: str, n
 
 
 @given(contents, contents, names)
-@settings(max_examples=times(250), deadline=None)
+@settings(max_examples=times(120), deadline=None)
 def test_any_edit_comes_back_from_its_file(before: dict[str, Any], after: dict[str, Any], name: str) -> None:
     step = items.add(1_000_000, new_item(before), actor="pat", token_floor=0)
     text = taskfile.write(None, name, step.item, None, [step], "Needs_Action")
@@ -149,7 +149,7 @@ fronts = st.lists(foreign, max_size=4).map(foreign_keys)
 
 
 @given(fronts, texts, st.booleans(), contents, st.booleans())
-@settings(max_examples=times(250), deadline=None)
+@settings(max_examples=times(120), deadline=None)
 def test_what_people_wrote_stays_through_a_life(
     front: list[str], human: str, with_front: bool, content: dict[str, Any], windows: bool
 ) -> None:
@@ -258,7 +258,7 @@ def written(text: str, name: str, state: State, steps: list[Step]) -> str:
 
 
 @given(st.lists(st.tuples(happenings, meddlings, st.booleans()), max_size=12), st.integers(0, 3), texts)
-@settings(max_examples=times(250), deadline=None)
+@settings(max_examples=times(120), deadline=None)
 def test_every_history_of_runs_is_read_back(
     told: list[tuple[Happening, str | None, bool]], retries: int, body: str
 ) -> None:
@@ -308,7 +308,7 @@ def test_every_history_of_runs_is_read_back(
 
 
 @given(texts)
-@settings(max_examples=times(250), deadline=None)
+@settings(max_examples=times(120), deadline=None)
 def test_any_text_is_read_or_refused(text: str) -> None:
     for given_text in (text, f"---\n{text}\n---\n", f"{MARKER}\n# Claimed Task: x\n{text}"):
         try:
