@@ -107,6 +107,25 @@ def test_a_draft_is_put_back_into_a_file_that_lost_all_that_dibs_wrote(board: Bo
     assert board.get("mail").runs[-1].draft == TEN
 
 
+def test_other_line_ends_are_no_other_draft(board: Board, root: Path) -> None:
+    drafted(board, root, "Dear Bob,\r\nten EUR\r\nfor you\nand yours")
+    text = (root / PENDING).read_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+    (root / PENDING).write_bytes(text)
+    move(root, PENDING, "Approved/mail.md")
+    assert carried_out(board) == "Dear Bob,\r\nten EUR\r\nfor you\nand yours"
+    assert not (root / "Conflicts").exists()
+
+
+def test_one_text_is_in_conflicts_once(board: Board, root: Path) -> None:
+    drafted(board, root)
+    theirs = edit(root, PENDING)
+    board.list()
+    put(root, PENDING, theirs)
+    board.list()
+    assert MORE not in shown(root)
+    assert places(root) == ["Conflicts/mail.md", PENDING]
+
+
 def test_a_text_beside_the_draft_is_no_change_of_it(board: Board, root: Path) -> None:
     drafted(board, root)
     edit(root, PENDING, "To Bob.", "To Bob, please.")

@@ -206,6 +206,18 @@ class Disk:
             return f"{folder}/{free}"
         raise FileExistsError(f"{folder} is full of files like {name}")
 
+    def holds(self, folder: str, name: str, data: bytes) -> bool:
+        """Whether that text was kept there before, under that name or a similar one."""
+        for taken in _names_like(name):
+            try:
+                if self.read(f"{folder}/{taken}")[0] == data:
+                    return True
+            except FileNotFoundError:
+                return False
+            except (Raced, Unfit):
+                continue
+        return False
+
     def late_saves(self) -> list[tuple[str, bytes, bytes]]:
         """Texts that were saved into files which had given way to ours: path, what it said then, what it says now.
 

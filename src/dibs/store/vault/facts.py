@@ -9,6 +9,7 @@ from dibs import check
 from dibs.errors import Invalid
 from dibs.model import Claim, Item
 from dibs.store.vault.frontmatter import FACTS
+from dibs.store.vault.runblocks import plain
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -85,7 +86,7 @@ def digest(draft: str | None) -> str:
     """By which an approval says what was approved."""
     from hashlib import sha256
 
-    return sha256((draft or "").encode()).hexdigest()[:16]
+    return sha256(plain(draft).encode()).hexdigest()[:16]
 
 
 def _approval(said: Any) -> dict[str, Any] | None:

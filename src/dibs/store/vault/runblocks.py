@@ -106,7 +106,12 @@ def read(tail: str, item: str) -> tuple[list[Record], tuple[Word, ...]]:
 def shows_another_draft(shown: Iterable[Run], run: Run) -> bool:
     """Whether a file with these runs shows another draft than this run's, or none where it has one."""
     draft = next((one.draft for one in shown if one.token == run.token and one.outcome is not None), None)
-    return (draft or "") != (run.draft or "")
+    return plain(draft) != plain(run.draft)
+
+
+def plain(draft: str | None) -> str:
+    """As drafts are compared: some programs save all lines with other ends."""
+    return (draft or "").replace("\r\n", "\n")
 
 
 def has_marker(text: str) -> bool:

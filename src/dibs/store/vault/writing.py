@@ -178,7 +178,9 @@ class Writing:
         return put
 
     def _keep(self, name: str, text: bytes) -> None:
-        """A person's text, which ours is about to take the place of."""
+        """A person's text, which ours is about to take the place of. Once: two clones may be at odds for long."""
+        if self.disk.holds(CONFLICTS, name, text):
+            return
         kept = self.disk.keep(CONFLICTS, name, text)
         self._back.append(lambda: self.disk.discard(kept, text))
 
