@@ -1,5 +1,5 @@
-"""The folder of a vault: where one may be made. And without Needs_Action: made again if its files are accounted for, and
-else no reason to believe them gone."""
+"""The folder of a vault: where one may be made. And without Needs_Action: made again if its files are accounted for,
+and else no reason to believe them gone."""
 
 from __future__ import annotations
 
