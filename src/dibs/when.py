@@ -7,8 +7,9 @@ import time
 from dibs.errors import Invalid
 
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-#: A claim that somebody holds elsewhere, for as long as he is heard of.
+#: What lies further ahead no clock ends: a claim of another clone of a vault, kept while that is heard of.
 ENDLESS_SECONDS = 100 * 365 * 86400
+WHILE_ALIVE = "while its clone shows signs of life"
 
 
 def parse_duration(text: str, field: str = "duration") -> float:
@@ -41,6 +42,11 @@ def span(seconds: float) -> str:
     if seconds < 3600 - 30:
         return _two_units(seconds, "m", "s")
     return _two_units(seconds, "h", "m") if seconds < 86400 - 1800 else _two_units(seconds, "d", "h")
+
+
+def for_more(seconds: float) -> str:
+    """How long something is still held: `for 4m more`, or the condition, if no clock ends it."""
+    return WHILE_ALIVE if seconds > ENDLESS_SECONDS else f"for {span(seconds)} more"
 
 
 def _two_units(seconds: float, unit: str, part: str) -> str:

@@ -40,14 +40,19 @@ def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
     for clone in (here, there):
         dibs(tmp_path, "vault", "init", str(clone))
         for agent in ("coder", "other"):
-            subprocess.run(
-                [sys.executable, "-m", "dibs.cli.main", "session", "start", "--agent", agent, "--id", agent],
-                cwd=clone,
-                check=True,
-                timeout=SECONDS_MAX,
-                capture_output=True,
-            )
+            start(clone, agent)
     return here, there
+
+
+def start(clone: Path, agent: str) -> None:
+    """A session of this agent, by its name."""
+    subprocess.run(
+        [sys.executable, "-m", "dibs.cli.main", "session", "start", "--agent", agent, "--id", agent],
+        cwd=clone,
+        check=True,
+        timeout=SECONDS_MAX,
+        capture_output=True,
+    )
 
 
 def test_a_hub_two_clones_and_a_claim(clones: tuple[Path, Path], tmp_path: Path) -> None:
@@ -138,3 +143,21 @@ def test_an_index_with_unmerged_files_is_told_of_until_it_is_settled(clones: tup
     git(here, "checkout", "HEAD", "--", "Needs_Action/fix-login.md")
     assert "unmerged" not in dibs(here, "vault", "sync")
     assert "unmerged" not in dibs(here, "doctor")
+
+
+def test_of_a_claim_in_another_clone_no_end_is_told(clones: tuple[Path, Path]) -> None:
+    here, there = clones
+    dibs(here, "add", "Fix login", "--id", "fix-login", "--resource", "file:login.py")
+    start(here, "third")
+    dibs(here, "next", "--agent", "third")
+    dibs(there, "vault", "sync")
+    told = [
+        dibs(there, "claim", "fix-login", "--agent", "other", code=4),
+        dibs(there, "show", "fix-login"),
+        dibs(there, "who"),
+        dibs(there, "who", "--resources"),
+    ]
+    for text, words in zip(told, [*["while its clone shows signs of life"] * 2, *["while alive"] * 2], strict=True):
+        assert words in text
+        assert "9999" not in text
+        assert "∞" not in text

@@ -188,6 +188,11 @@ def until(at: int) -> str:
     return f"{clock(at)}, in {when.span(max(0, at / 1000 - time.time()))}"
 
 
+def held_until(at: int, condition: str = when.WHILE_ALIVE) -> str:
+    """`until` an instant; of one so far ahead that no clock ends it, the condition."""
+    return condition if at / 1000 - time.time() > when.ENDLESS_SECONDS else f"until {clock(at)}"
+
+
 def number_of(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
 

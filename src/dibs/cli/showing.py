@@ -15,6 +15,7 @@ from dibs.cli.render import (
     ago,
     clean,
     clock,
+    held_until,
     number_of,
     paragraphs,
     table,
@@ -83,7 +84,7 @@ def _circumstances(cli: Cli, detail: Detail) -> list[str]:
     lines = []
     if claim is not None:
         held = f"held by {paint.agent(claim.agent)} (session {clean(claim.session)}) since {clock(claim.claimed_at)}"
-        lines.append(f"{held}, until {clock(claim.expires_at)} · token {claim.token}")
+        lines.append(f"{held}, {held_until(claim.expires_at)} · token {claim.token}")
     if item.offered_to is not None and item.offer_expires_at is not None:
         left = when.span(max(0, item.offer_expires_at - _now()) / 1000)
         lines.append(f"offered to session {clean(item.offered_to)} for {left}")

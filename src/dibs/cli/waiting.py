@@ -14,7 +14,7 @@ import sys
 from dibs.cli import identity
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
-from dibs.cli.render import clean, clock, cut, terminal_columns
+from dibs.cli.render import clean, clock, cut, held_until, terminal_columns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def place(standing: Waiting) -> str:
     claim = standing.claim
     if claim is None:
         return f"{before}; the item is {standing.status}"
-    return f"{before}; {clean(claim.agent)} (session {clean(claim.session)}) has it until {clock(claim.expires_at)}"
+    who = f"{clean(claim.agent)} (session {clean(claim.session)})"
+    return f"{before}; {who} has it {held_until(claim.expires_at)}"
 
 
 def ordinal(number: int) -> str:

@@ -10,7 +10,7 @@ from collections import Counter
 from dibs import when
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
-from dibs.cli.render import agent_colour, clock, number_of, table, terminal_columns
+from dibs.cli.render import agent_colour, clock, held_until, number_of, table, terminal_columns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ HEALTH_COLOURS = {
     "unclaimed": "red",
     "soft": "blue",
 }
+#: What stands where a time would, of a claim that no clock ends.
+BRIEFLY = "while alive"
 REDRAW_SECONDS = 1.0
 #: The alternate screen without a cursor, and back: what stood in the terminal before stands there after.
 ENTER, LEAVE, HOME, CLEAR_LINE, CLEAR_BELOW = (
@@ -97,6 +99,8 @@ def _heading(cli: Cli, agent: str, kind: str, count: int) -> str:
 def _row(holding: Holding) -> list[str]:
     item, hold = holding.item, holding.claim or holding.soft
     left = f"{when.span(holding.remaining_seconds)} left" if hold else ""
+    if holding.remaining_seconds > when.ENDLESS_SECONDS:
+        left = BRIEFLY
     waiting = f"{holding.waiters} waiting" if holding.waiters else ""
     session = hold.session if hold else ""
     return [item.id, item.title, session, holding.health, when.span(holding.age_seconds), left, waiting]
@@ -124,7 +128,9 @@ def _resource_lines(cli: Cli, holdings: tuple[Holding, ...]) -> list[str]:
     used = _resources(holdings)
     projects = len({one["project"] for one in used}) > 1
     names = ["resource", *(["project"] if projects else []), "item", "agent", "session"]
-    rows = [[*(one[name] for name in names), clock(one["expires_at"])] for one in used]
+    rows = [
+        [*(one[name] for name in names), held_until(one["expires_at"], BRIEFLY).removeprefix("until ")] for one in used
+    ]
     styles = [["bold", *([""] if projects else []), "", agent_colour(one["agent"]), "dim"] for one in used]
     columns = terminal_columns(sys.stdout)
     shrink = (0, names.index("item"), names.index("session"))
