@@ -19,7 +19,7 @@ from dibs.errors import (
     NotClaimOwner,
     StoreUnavailable,
 )
-from dibs.store.vault import gitindex
+from dibs.store.vault import adopting, gitindex
 from dibs.store.vault.repository import Repository
 from dibs.store.vault.store import VaultStore
 from tests.vault.clones import files, git, make_clone, make_hub, on_hub, put
@@ -387,6 +387,27 @@ def test_a_claim_is_not_taken_away_by_a_reset_of_the_persons_git(pair: Pair) -> 
         assert (held.claim.agent, held.claim.token) == ("alice", token)
     pair.a.done("x", session=pair.alice, token=token)
     assert "Done/x.md" in on_hub(pair.folder)
+    pair.b.sync()
+    assert pair.sound()
+
+
+@pytest.mark.parametrize("words", [["--detach", "HEAD~2"], ["-b", "feature", "HEAD~2"]])
+def test_a_claim_outlives_a_look_at_an_older_commit(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setattr(adopting, "GONE_SECONDS", 0)
+    pair.a.add("three", id="z")
+    pair.a.sync()
+    token = pair.a.claim("z", session=pair.alice).claim.token
+    git(pair.here, "checkout", "--quiet", *words)
+    assert not (pair.here / "In_Progress" / "alice" / "z.md").exists()
+    for board in (pair.a, pair.open(pair.here)):
+        assert board.get("z").item.status == "in_progress"
+        board.renew("z", session=pair.alice)
+        assert any("left alone: the files" in finding.what for finding in examine(board))
+    git(pair.here, "checkout", "--quiet", "main")
+    pair.a.done("z", session=pair.alice, token=token)
+    assert "Done/z.md" in on_hub(pair.folder)
     pair.b.sync()
     assert pair.sound()
 

@@ -44,6 +44,9 @@ SELECT inode, size, mtime_ns, ctime_ns FROM vault_files WHERE path = :path
 -- name: mark
 SELECT coalesce(sum(mark), 0) FROM vault_files
 
+-- name: any_file
+SELECT EXISTS (SELECT 1 FROM vault_files)
+
 -- name: any_gone
 SELECT EXISTS (SELECT 1 FROM vault_files WHERE gone_at IS NOT NULL)
 

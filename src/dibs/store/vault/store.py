@@ -247,8 +247,12 @@ class VaultStore(SqliteStore):
         seen, unfit = self._disk.scan()
         if not is_whole and FOLDERS["ready"] not in unfit:
             ground.make_again(self.root, _known(t), seen, self._were_removed)
-        if differs(t, seen) and self.arbiter is not None and self.arbiter.mend_reset():
-            seen, unfit = self._disk.scan()
+        if differs(t, seen) and self.arbiter is not None:
+            if self.arbiter.is_elsewhere() and t.files("any_file")[0][0]:
+                self._finish(connection)
+                return
+            if self.arbiter.mend_reset():
+                seen, unfit = self._disk.scan()
         if differs(t, seen):
             from dibs.store.vault.adopting import Adopting
 

@@ -113,6 +113,16 @@ class Sync:
         except (Elsewhere, GitFailed):
             return False  # whoever needs the remote will be told
 
+    def is_elsewhere(self) -> bool:
+        """Whether the files are those of another branch, or of none: how they lie there is nobody's doing."""
+        try:
+            self._repository.refs()
+        except Elsewhere:
+            return True
+        except GitFailed:
+            pass
+        return False
+
     def were_removed(self, paths: Iterable[str]) -> bool:
         """Whether commits of the person's branch have taken all of these away."""
         repository = self._repository
@@ -211,7 +221,9 @@ class Sync:
         raise StoreUnavailable(f"the remote does not take what is pushed: {reason}", retry_after_seconds=1)
 
     def stuck(self) -> list[str]:
-        """Why the person's branch does not follow, if only they can help it."""
+        """What dibs does nothing with until the person has helped it, and why."""
+        if self.is_elsewhere():
+            return [f"the files, since {self._where()}"]
         try:
             unmerged = self._index.unmerged()
         except GitFailed as failed:
@@ -239,16 +251,18 @@ class Sync:
             self._require_rest()
             return _tried(work)
         except Elsewhere as error:
-            repository = self._repository
-            gone = f"not on the branch {repository.branch} any more: open it anew"
-            what = repository.why if isinstance(repository, Astray) else gone
-            raise StoreUnavailable(f"this vault's repository is {what}", retry_after_seconds=1) from error
+            raise StoreUnavailable(self._where(), retry_after_seconds=1) from error
         except Refused as error:
             raise _unwanted(error) from error
         except Unreachable as error:
             raise StoreUnavailable(f"the vault's git remote is away: {error}", retry_after_seconds=5) from error
         except GitFailed as error:
             raise StoreUnavailable(str(error), retry_after_seconds=1) from error
+
+    def _where(self) -> str:
+        repository = self._repository
+        gone = f"not on the branch {repository.branch} any more: open it anew"
+        return f"this vault's repository is {repository.why if isinstance(repository, Astray) else gone}"
 
     # From the remote to here
 
