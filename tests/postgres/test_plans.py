@@ -108,7 +108,7 @@ NOT_OF_THE_PATH = {"feed_end", "lock_item", "put_in_lane", "session_of_instance"
 #: Of the blocks that a verb touches. When this was written they were 20 to 45 on a small board, where an index is one
 #: page, and 27 to 60 on the large one, where each of a dozen indexes is a level or two higher.
 BLOCKS_MAX = 90
-GROWTH_MAX = 1.8
+GROWTH_MAX = 2.0
 #: What a board of a million takes, and as much again.
 ROOM_BYTES = 3 << 30
 
