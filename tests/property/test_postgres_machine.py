@@ -17,7 +17,7 @@ from dibs.store.postgres import claim_path as postgres_path
 from dibs.store.sqlite import claim_path as sqlite_path
 from dibs.testing import postgres, sizes, sqlite
 from dibs.testing.harness import Harness
-from dibs.testing.machine import ANSWERS, BoardMachine, machine_over
+from dibs.testing.machine import ANSWERS, HOT, BoardMachine, machine_over
 from dibs.testing.postgres_server import PostgresServer
 from dibs.testing.twin import TwinHarness
 
@@ -26,13 +26,6 @@ MEMORY = "/dev/shm"
 EXAMPLES, STEPS = sizes.rounds(30, 120), 50
 #: Some examples end early.
 STEPS_MIN = sizes.rounds(700, 3_000)
-
-
-#: The verbs that are functions: what few examples have to show at least.
-HOT = {
-    *("claim", "next", "finish_and_next", "heartbeat", "progress", "release", "done", "fail", "submit"),
-    *("force_release", "sweep"),
-}
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,8 @@ READ_EVENTS = 500
 #: A board that nobody touches is looked at this often: what its clock does rings no bell.
 LOOK_SECONDS = 5.0
 AWAY_SECONDS = 0.5
+#: Who waits for what was freed here goes first, and what comes right after it is read together with it.
+TOGETHER_SECONDS = 0.005
 
 
 class Stopping(StoreUnavailable):
@@ -33,6 +35,7 @@ class Feed:
         self._board = board
         self._changed = threading.Condition()
         self._round = 0
+        self._stirred = False
         self.stopping = False
         self.newest = 0
         #: Called with a cursor and the events that come next after it, before anybody else learns of them, in the
@@ -79,6 +82,7 @@ class Feed:
         """Wake who waits for something that this process has just freed; everybody is told when it is read here."""
         with self._changed:
             self._round += 1
+            self._stirred = True
             self._changed.notify_all()
 
     def leave(self, left: threading.Event) -> None:
@@ -115,6 +119,9 @@ class Feed:
                     watch = self._board.store.watch()
                 self._take_in()
                 watch.wait(LOOK_SECONDS)
+                if self._stirred:
+                    self._stirred = False
+                    self.wait_for_stop(TOGETHER_SECONDS)
             except Exception as error:
                 # The store is away; whoever asks is told so by the store itself. Anything else is for the log.
                 if not isinstance(error, DibsError):

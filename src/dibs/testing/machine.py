@@ -39,6 +39,10 @@ ANSWERS = frozenset(
 )
 
 
+#: Of these, what few examples have to show at least.
+HOT = frozenset({"claim", "next", "heartbeat", "progress", "done", "submit", "sweep"})
+
+
 class BoardMachine(Items, Queues, Claims):
     """The steps that take several parts are such as would not come about by chance often enough."""
 

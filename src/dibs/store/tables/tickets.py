@@ -48,7 +48,12 @@ class Tickets:
         return self.write(work, request, Waiting)
 
     def ticket(self, item: str, *, session: str) -> Waiting:
-        return self.read(lambda t: _latest(t, t.state(item), session))
+        def look(t: Transaction) -> Waiting:
+            state = t.state(item)
+            mine = queueing.ticket_of(state, session)
+            return _latest(t, state, session) if mine is None else queueing.waiting(t.now, state, mine)
+
+        return self.read(look)
 
     def soft_claim(self, item: str, *, session: str, ttl_seconds: float | None = None) -> SoftClaim:
         def soft_claim(t: Transaction) -> SoftClaim:
