@@ -1,4 +1,5 @@
-"""A vault: claims and ends by 1 and by 8 processes, and what a cold `dibs next` takes where there are 10,000 files."""
+"""A vault: claims and ends by 1 and by 8 processes, what a cold `dibs next` takes where there are 10,000 files, and
+claims in a clone whose hub has to accept each push."""
 
 from __future__ import annotations
 
@@ -12,11 +13,14 @@ import tempfile
 import time
 
 import dibs
+from dibs.store.vault import hub
 
 SECONDS = 4.0
 ROUNDS = 21
 #: So many files for a fleet, which are enough for the fastest; and so many for one who comes alone.
 ITEMS, ITEMS_MAX = 2_000, 10_000
+#: How many pushes are timed, by how many claims are in each.
+PUSHES = {1: 20, 10: 10, 100: 5}
 
 
 def measure() -> tuple[str, list[dict[str, object]]]:
@@ -33,7 +37,12 @@ def measure() -> tuple[str, list[dict[str, object]]]:
         )
     for items in (100, ITEMS_MAX):
         rows += _cold(items)
-    return "A vault: markdown files, each claim on the disk (ms: the longest wait; of cold commands, the median)", rows
+    for batch, pushes in PUSHES.items():
+        rows.append(_pushed(batch, pushes))
+    return (
+        "A vault: markdown files, each claim on the disk (ms: the longest wait; of cold commands, the median)",
+        rows,
+    )
 
 
 def _vault(folder: str, items: int) -> str:
@@ -77,6 +86,29 @@ def _cold(items: int) -> list[dict[str, object]]:
             "ms of CPU": statistics.median(cpu for _, cpu in taken),
         }
     ]
+
+
+def _pushed(batch: int, pushes: int) -> dict[str, object]:
+    """Claims of one clone and a hub on the same disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        bare, clone = os.path.join(folder, "hub.git"), os.path.join(folder, "clone")
+        hub.make(bare)
+        subprocess.run(["git", "clone", "--quiet", bare, clone], check=True, stderr=subprocess.DEVNULL)
+        board = dibs.connect(_vault(clone, batch * pushes))
+        board.store.sync()
+        waits = []
+        for _ in range(pushes):
+            start = time.perf_counter()
+            assert len(board.next(session="bench", n=batch)) == batch
+            waits.append(time.perf_counter() - start)
+        board.close()
+    rate = batch / statistics.median(waits)
+    return {
+        "what": f"claims a second over git, {batch} a push",
+        "pairs/s": rate,
+        "ms": max(waits) * 1000,
+        "ms of CPU": None,
+    }
 
 
 def _timed(command: list[str], place: dict[str, str]) -> tuple[float, float]:
