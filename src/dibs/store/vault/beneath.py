@@ -41,9 +41,10 @@ class Stamp(tuple[int, int, int, int]):
 
     __slots__ = ()
 
-    def is_still(self, other: Stamp) -> bool:
-        """Whether it is the other's file with its text, which may have been moved since."""
-        return self[:3] == other[:3]
+    @property
+    def text(self) -> tuple[int, ...]:
+        """What a new name or place does not change. The inode alone would be too little: it is given again."""
+        return self[:3]
 
     @property
     def inode(self) -> int:

@@ -18,20 +18,17 @@ if TYPE_CHECKING:
     from dibs.store.vault.disk import Stamp
     from dibs.store.vault.taskfile import Task
 
-#: Of a stamp, what a new name does not change. The inode alone would be too little: it is given again.
-_SAME = 3
-
 
 def found_again(seen: Mapping[str, Stamp], known: Mapping[str, Entry]) -> dict[str, str]:
     """The items of which the very file, untouched, is gone from its place and found at another: by that path."""
     lost = {
-        entry.stamp[:_SAME]: entry.item
+        entry.stamp.text: entry.item
         for entry in known.values()
         if entry.item is not None and entry.path not in seen and entry.stamp != UNSEEN
     }
     if not lost:
         return {}
-    found = ((path, lost.get(stamp[:_SAME])) for path, stamp in seen.items() if path not in known)
+    found = ((path, lost.get(stamp.text)) for path, stamp in seen.items() if path not in known)
     return {path: item for path, item in found if item is not None}
 
 

@@ -84,3 +84,7 @@ def task_name(path: str) -> str | None:
     if folder not in _TASK_FOLDERS or "/" in below or (below and folder != HELD):
         return None
     return name
+
+
+def folders_above(path: str) -> Iterable[str]:
+    return (path[:at] for at, letter in enumerate(path) if letter == "/")

@@ -21,7 +21,7 @@ from dibs.store.vault.files import Files
 from dibs.store.vault.git import GitFailed
 from dibs.store.vault.gitindex import GitIndex
 from dibs.store.vault.merging import Merged, merge, put_back
-from dibs.store.vault.places import task_name
+from dibs.store.vault.places import folders_above, task_name
 from dibs.store.vault.repository import PENDING_MAX, Astray, Elsewhere, Refused, Rejected, Unreachable
 from dibs.store.vault.worktree import WorkTree
 from dibs.value import Value
@@ -548,11 +548,7 @@ def _tried(work: Callable[[], T]) -> T:
 def _covered(paths: Iterable[str], unfit: Iterable[str], tree: Iterable[str]) -> set[str]:
     """Those at whose place, or above it, lies something that is no file of ours."""
     walls = {*unfit, *tree}
-    return {path for path in paths if path in walls or any(above in walls for above in _above(path))}
-
-
-def _above(path: str) -> Iterable[str]:
-    return (path[:at] for at, letter in enumerate(path) if letter == "/")
+    return {path for path in paths if path in walls or any(above in walls for above in folders_above(path))}
 
 
 def _unfit_news(bases: list[Listing], theirs: Listing) -> list[str]:

@@ -14,12 +14,12 @@ import time
 
 from dibs.store.vault.disk import Raced, Unfit
 from dibs.store.vault.git import GitFailed, fields
-from dibs.store.vault.places import DEPTH_MAX, SESSIONS, task_name, why_unfit
+from dibs.store.vault.places import DEPTH_MAX, SESSIONS, folders_above, task_name, why_unfit
 from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from dibs.store.vault.files import Files
     from dibs.store.vault.git import Git
@@ -236,11 +236,4 @@ def _of_tasks(folder: str) -> bool:
 
 
 def _folders_of(tree: Tree) -> set[str]:
-    return {folder for path in tree for folder in _above(path)}
-
-
-def _above(path: str) -> Iterator[str]:
-    at = path.rfind("/")
-    while at > 0:
-        yield path[:at]
-        at = path.rfind("/", 0, at)
+    return {folder for path in tree for folder in folders_above(path)}

@@ -66,7 +66,7 @@ class Writing:
             if stamp is None:
                 raise Raced(entry.path)
             # What was saved over it in this very moment is looked at; and what was not heeded may be by now.
-            is_known = stamp.is_still(entry.stamp) and entry.remark is None
+            is_known = stamp.text == entry.stamp.text and entry.remark is None
             catalog.put(self.t, entry.replace(stamp=stamp if is_known else UNSEEN))
 
     def archive(self) -> None:

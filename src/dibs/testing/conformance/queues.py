@@ -18,6 +18,7 @@ from dibs.errors import (
     ItemNotClaimed,
 )
 from dibs.testing import sizes
+from dibs.testing.actors import Actor
 from dibs.testing.conformance.asking import TTL_SECONDS, added, refused, session, until
 from dibs.testing.conformance.tickets import closed_because, held, offered_to
 from dibs.testing.harness import Harness
@@ -160,13 +161,18 @@ class TestTurns:
 class TestPatience:
     """`wait` with patience."""
 
+    def waiter(self, harness: Harness, tickets: int) -> tuple[Actor, str]:
+        """A process that waits for x, once there are so many tickets; and its session."""
+        actor, board = harness.actor(), harness.board()
+        me = actor.ask("start_session", "waiter").reply["id"]
+        actor.send("wait", "x", session=me, wait_seconds=PATIENCE_SECONDS)
+        until(board, lambda: len(board.get("x").waiters) == tickets, f"{tickets} tickets")
+        return actor, me
+
     def test_a_ticket_is_told_of_its_offer(self, harness: Harness) -> None:
         board = harness.board()
         holder = held(board)
-        actor = harness.actor()
-        me = actor.ask("start_session", "waiter").reply["id"]
-        actor.send("wait", "x", session=me, wait_seconds=PATIENCE_SECONDS)
-        until(board, lambda: len(board.get("x").waiters) == 1, "a ticket")
+        actor, me = self.waiter(harness, tickets=1)
         board.release("x", session=holder)
         standing = actor.answer().reply
         assert (standing["offered"], standing["position"]) == (True, 1)
@@ -177,11 +183,9 @@ class TestPatience:
     def test_a_ticket_is_told_of_another_place(self, harness: Harness) -> None:
         board = harness.board()
         held(board)
-        first, actor = session(board), harness.actor()
+        first = session(board)
         board.wait("x", session=first)
-        me = actor.ask("start_session", "waiter").reply["id"]
-        actor.send("wait", "x", session=me, wait_seconds=PATIENCE_SECONDS)
-        until(board, lambda: len(board.get("x").waiters) == 2, "two tickets")
+        actor, _ = self.waiter(harness, tickets=2)
         board.leave("x", session=first)
         # Taking and leaving a ticket is no event: where the store tells of nothing else, it is seen by the next one.
         board.add("something else")
@@ -205,10 +209,7 @@ class TestPatience:
     def test_a_ticket_is_told_that_the_item_has_ended(self, harness: Harness) -> None:
         board = harness.board()
         holder = held(board)
-        actor = harness.actor()
-        me = actor.ask("start_session", "waiter").reply["id"]
-        actor.send("wait", "x", session=me, wait_seconds=PATIENCE_SECONDS)
-        until(board, lambda: len(board.get("x").waiters) == 1, "a ticket")
+        actor, _ = self.waiter(harness, tickets=1)
         board.done("x", session=holder)
         standing = actor.answer().reply
         assert (standing["status"], standing["ticket"]["reason"]) == ("done", "the item is done")
