@@ -99,7 +99,12 @@ DECLARE
     c dibs.claims;
     r dibs.runs;
     answer json;
+    mine text;
 BEGIN
+    IF cardinality(p_request) = 1 THEN
+        mine := p_request[1];
+        p_request := NULL;
+    END IF;
     IF p_request IS NOT NULL THEN
         answer := dibs.request_known(p_request, s);
         IF answer IS NOT NULL THEN
@@ -115,24 +120,25 @@ BEGIN
     PERFORM dibs.feed_enter();
     CASE p_verb
     WHEN 'release' THEN
-        i := dibs.end_run(i, c, 'released', CASE WHEN p_park THEN 'parked' ELSE dibs.rest(i, h.at) END, h.at, NULL, p_reason);
+        i := dibs.end_run(i, c, 'released', CASE WHEN p_park THEN 'parked' ELSE dibs.rest(i, h.at) END, h.at, NULL, p_reason,
+                          p_attempt => mine);
     WHEN 'fail' THEN
         i.failures := i.failures + 1;
         IF i.failures <= i.retries THEN
             i.not_before := h.at + dibs.milliseconds(p_uniform * least(
                 s.retry_backoff_seconds_max, s.retry_backoff_seconds * power(2.0::double precision, least(i.failures - 1, 62))));
             i := dibs.end_run(i, c, 'failed', dibs.rest(i, h.at), h.at, NULL, p_reason, NULL, p_links, p_cost,
-                              '"failures": ' || i.failures || ', "not_before": ' || i.not_before);
+                              '"failures": ' || i.failures || ', "not_before": ' || i.not_before, mine);
         ELSE
             i := dibs.end_run(i, c, 'failed', 'failed', h.at, NULL, p_reason, NULL, p_links, p_cost,
-                              '"failures": ' || i.failures);
+                              '"failures": ' || i.failures, mine);
         END IF;
     WHEN 'submit' THEN
         i.needs_approval := true;
         i.approved := false;
         UPDATE dibs.items SET needs_approval = true, approved = false WHERE id = i.id;
         i := dibs.end_run(i, c, 'submitted', 'pending_approval', h.at, NULL, p_reason, p_draft, p_links, p_cost,
-                          '"needs_approval": true, "approved": false');
+                          '"needs_approval": true, "approved": false', mine);
     END CASE;
     i := dibs.follow(i, h.at, s);
     PERFORM dibs.save(i);
@@ -161,7 +167,12 @@ DECLARE
     others json[] := '{}';
     one record;
     answer json;
+    mine text;
 BEGIN
+    IF cardinality(p_request) = 1 THEN
+        mine := p_request[1];
+        p_request := NULL;
+    END IF;
     IF p_request IS NOT NULL THEN
         answer := dibs.request_known(p_request, s);
         IF answer IS NOT NULL THEN
@@ -173,7 +184,7 @@ BEGIN
     f := dibs.finishable(p_items, p_tokens, p_session, a);
     IF f.finished <> '{}' THEN
         PERFORM dibs.feed_enter();
-        e := dibs.end_as_done(f.finished, p_session, a.name, p_reason, p_links, p_cost, true, f.at, s);
+        e := dibs.end_as_done(f.finished, p_session, a.name, p_reason, p_links, p_cost, true, f.at, s, mine);
         ended := e.told;
         moved := e.moved;
     END IF;
