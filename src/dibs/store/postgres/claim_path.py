@@ -337,6 +337,8 @@ class ClaimPath:
         if answer.get("no") == "REQUEST_REUSED" and request is not None:
             raise reused(request)
         if "no" in answer:
+            # An expiry may have been recorded with the refusal.
+            self._lanes.forget()
             raise answers.forced(answer, actor=actor, reason=reason, token=token, item_id=item)
         return self._ended(answer)
 

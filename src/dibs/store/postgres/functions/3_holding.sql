@@ -279,6 +279,7 @@ DECLARE
     c dibs.claims;
     r dibs.runs;
     at bigint;
+    before bigint;
     answer json;
 BEGIN
     IF p_request IS NOT NULL THEN
@@ -293,10 +294,18 @@ BEGIN
     END IF;
     SELECT * INTO c FROM dibs.claims WHERE item = p_item FOR UPDATE;
     at := dibs.clock();
-    IF NOT FOUND OR p_token <> c.token THEN
+    PERFORM dibs.feed_enter();
+    IF c.expires_at <= at OR i.offer_expires_at <= at OR i.status IN ('blocked', 'scheduled') THEN
+        -- Expired is lost: nobody holds the item, whether or not that was recorded.
+        before := i.revision;
+        i := dibs.freshen(i, at, s);
+        IF i.revision > before THEN
+            PERFORM dibs.save(i);
+        END IF;
+        RETURN dibs.facts('FORCE', at, p_item, NULL);
+    ELSIF c.item IS NULL OR p_token <> c.token THEN
         RETURN dibs.facts('FORCE', at, p_item, NULL);
     END IF;
-    PERFORM dibs.feed_enter();
     i := dibs.end_run(i, c, 'force_released', dibs.rest(i, at), at, p_actor, p_reason);
     i := dibs.follow(i, at, s);
     PERFORM dibs.save(i);
