@@ -92,7 +92,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION dibs.instant(p_at bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS
-$$ SELECT to_timestamp(p_at / 1000.0) $$;
+$$ SELECT pg_catalog.to_timestamp((p_at OPERATOR(pg_catalog./) 1000.0)::double precision) $$;
 
 CREATE OR REPLACE VIEW dibs.agent_claimed_items AS
 SELECT i.id AS work_item_id, i.title, i.type, i.project, i.priority, i.status,
