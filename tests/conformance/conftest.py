@@ -33,6 +33,7 @@ OVER_HTTP = {
         *("TestWaiting", "TestTurns", "TestPatience"),
     },
     "test_http_postgres": {"TestRacing"},
+    "test_http_postgres_cut": set(),
 }
 #: Too long for every commit over HTTP: minutes of processes that wait for each other.
 LONG = {
