@@ -87,7 +87,7 @@ class ClaimPath:
         recover: bool = False,
         token: int | None = None,
     ) -> Grant:
-        attempt = _attempt(request)
+        call_id = _call_id(request)
         # Asked again, a session is given its own claim again.
         answer = self.call(
             CLAIM,
@@ -98,13 +98,13 @@ class ClaimPath:
             recover,
             token,
             self._settings_row,
-            _request(request, attempt),
+            _request(request, call_id),
             repeatable=True,
         )
         if "wire" in answer:
             kept: Grant = answers.kept(answer, Grant)
             return kept
-        if _is_marked(answer, "run", attempt) and _is_held_by(answer, session):
+        if _is_marked(answer, "run", call_id) and _is_held_by(answer, session):
             # The first attempt recovered it, and its answer was lost.
             return self._claim(item, session, agent, ttl_seconds, None)
         self._refuse(
@@ -264,7 +264,7 @@ class ClaimPath:
     ) -> dict[str, Any]:
         # Without a token, the session's next claim of the item would be meant as well.
         repeatable = None not in holding.values()
-        attempt = _attempt(request) if repeatable else None
+        call_id = _call_id(request) if repeatable else None
         answer = self.call(
             DONE,
             list(holding),
@@ -275,7 +275,7 @@ class ClaimPath:
             cost,
             many,
             self._settings_row,
-            _request(request, attempt),
+            _request(request, call_id),
             repeatable=repeatable or request is not None,
         )
         if "wire" in answer:
@@ -283,7 +283,7 @@ class ClaimPath:
         self._refuse(answer, request, session=session)
         moved = bool(answer["moved"])
         for one in answer["each"]:
-            if _is_marked(one["answer"], "asked", attempt):
+            if _is_marked(one["answer"], "asked", call_id):
                 one["answer"] = _of_the_first_attempt(one["answer"])
                 moved = True
         if moved:
@@ -365,7 +365,7 @@ class ClaimPath:
         cost: Mapping[str, Any] | None = None,
     ) -> Ended:
         # Without a token, the session's next claim of the item would be meant as well.
-        attempt = _attempt(request) if token is not None else None
+        call_id = _call_id(request) if token is not None else None
         answer = self.call(
             FINISH,
             verb,
@@ -379,13 +379,13 @@ class ClaimPath:
             _json(cost),
             uniform(),
             self._settings_row,
-            _request(request, attempt),
+            _request(request, call_id),
             repeatable=token is not None or request is not None,
         )
         if "wire" in answer:
             kept: Ended = answers.kept(answer, Ended)
             return kept
-        if _is_marked(answer, "asked", attempt):
+        if _is_marked(answer, "asked", call_id):
             answer = _of_the_first_attempt(answer)
         self._refuse(answer, request, session=session, token=token, item_id=item)
         return self._ended(answer)
@@ -408,14 +408,14 @@ def _json(data: Mapping[str, Any] | None) -> str | None:
     return jsontext.dumps(dict(data)) if data else None
 
 
-def _attempt(request: Request | None) -> str | None:
-    """A name for all attempts of one call. With a request id there is no need for one: the answer itself is kept."""
+def _call_id(request: Request | None) -> str | None:
+    """The same for all attempts of a call. With a request id there is no need for it: the answer itself is kept."""
     return os.urandom(8).hex() if request is None else None
 
 
-def _request(request: Request | None, attempt: str | None = None) -> list[str] | None:
+def _request(request: Request | None, call_id: str | None = None) -> list[str] | None:
     if request is None:
-        return None if attempt is None else [attempt]
+        return None if call_id is None else [call_id]
     return [request.actor, request.id, request.fingerprint]
 
 
@@ -424,11 +424,11 @@ def _is_held_by(answer: dict[str, Any], session: str) -> bool:
     return claim is not None and claim["session"] == session and claim["expires_at"] > answer["now"]
 
 
-def _is_marked(answer: dict[str, Any], run: str, attempt: str | None) -> bool:
+def _is_marked(answer: dict[str, Any], run: str, call_id: str | None) -> bool:
     """Whether the call was refused because an earlier attempt of the very same call had opened or ended this run."""
-    if attempt is None or answer.get("no") != "FENCED" or answer[run] is None:
+    if call_id is None or answer.get("no") != "FENCED" or answer[run] is None:
         return False
-    return bool(answer[run]["attempt"] == attempt)
+    return bool(answer[run]["call_id"] == call_id)
 
 
 def _of_the_first_attempt(answer: dict[str, Any]) -> dict[str, Any]:

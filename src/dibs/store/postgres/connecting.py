@@ -69,7 +69,8 @@ def connect(url: str, *, prepares: bool = True) -> Connection:
 
 
 def refuse_other_encodings(connection: Connection) -> None:
-    encoding = connection.info.parameter_status("server_encoding")
+    # Not every pooler passes it on.
+    encoding = connection.info.parameter_status("server_encoding") or ENCODING
     if encoding != ENCODING:
         raise StoreUnusable(
             f"the encoding of this database is {encoding}, and dibs needs {ENCODING}; make another database with:"

@@ -202,7 +202,7 @@ BEGIN
     RETURNING * INTO c;
     known := json_build_object('item', row_to_json(i), 'claim', row_to_json(c), 'previous', dibs.previous(i.id, i.token),
                                'approval', CASE WHEN i.approved THEN dibs.approval(i.id) END);
-    INSERT INTO dibs.runs (item, token, session, agent, started_at, links, cost, attempt)
+    INSERT INTO dibs.runs (item, token, session, agent, started_at, links, cost, call_id)
     VALUES (i.id, i.token, p_session, me.agent, at, '{}', '{}', mine);
     INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
     VALUES (i.id, i.revision, 'claimed', at, 'in_progress', i.token, me.agent, p_session, me.agent,

@@ -124,7 +124,7 @@ BEGIN
     CASE p_verb
     WHEN 'release' THEN
         i := dibs.end_run(i, c, 'released', CASE WHEN p_park THEN 'parked' ELSE dibs.rest(i, h.at) END, h.at, NULL, p_reason,
-                          p_attempt => mine);
+                          p_call_id => mine);
     WHEN 'fail' THEN
         i.failures := i.failures + 1;
         IF i.failures <= i.retries THEN
