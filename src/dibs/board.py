@@ -80,6 +80,7 @@ class Board:
     ) -> None:
         """`watch` stands in for the store's own where many wait in one process and share one."""
         self.store = store
+        store.find_dead = owners.dead
         self.settings = settings
         self.actor = config.user_name() if actor is None else check.name(actor, "actor")
         self._shared_watch = watch
@@ -653,8 +654,11 @@ class Board:
         request = _request(request_id, session, "soft_release", item)
         return self.store.soft_release(item, session=session, request=request)
 
-    def why(self, item: str, *, session: str) -> tuple[Reason, ...]:
-        return self.store.why(check.item_id(item, "item"), session=check.session_id(session))
+    def why(self, item: str, *, session: str | None = None, agent: str | None = None) -> tuple[Reason, ...]:
+        """Everything that keeps the item from this session, or from a new session of this agent, or of any agent; or
+        why `claim` and `next` would give it."""
+        item, agent = check.item_id(item, "item"), None if agent is None else check.agent_name(agent)
+        return self.store.why(item, session=None if session is None else check.session_id(session), agent=agent)
 
     # Whole boards
 
@@ -786,10 +790,7 @@ class Board:
         return bool(dead) and bool(self.store.sweep(dead=dead, limit=self.settings.sweep_batch).owner_died)
 
     def _dead_owners(self) -> Sequence[tuple[str, Owner]]:
-        here = owners.namespace()
-        if here is None:
-            return []
-        return owners.find_dead(self.store.owners(boot_id=here[0], pid_namespace=here[1]))
+        return owners.dead(lambda boot_id, ns: self.store.owners(boot_id=boot_id, pid_namespace=ns))
 
 
 def connect(

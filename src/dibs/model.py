@@ -409,12 +409,9 @@ class SessionEnd(Value):
 
 
 class Holding(Value):
-    """A line of `who`: an item in progress, its claim if it is live, and how healthy that looks; or a soft claim.
+    """A line of `who`: an item in progress, its claim, and how healthy that looks; or a soft claim."""
 
-    `lapsed` is a claim that has expired and that nobody has ended since.
-    """
-
-    _nested: ClassVar[dict[str, type[Value]]] = {"item": Item, "claim": Claim, "soft": SoftClaim, "lapsed": Claim}
+    _nested: ClassVar[dict[str, type[Value]]] = {"item": Item, "claim": Claim, "soft": SoftClaim}
 
     item: Item
     claim: Claim | None
@@ -424,7 +421,6 @@ class Holding(Value):
     remaining_seconds: float
     waiters: int = 0
     soft: SoftClaim | None = None
-    lapsed: Claim | None = None
 
 
 class SessionView(Value):

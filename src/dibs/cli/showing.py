@@ -6,7 +6,7 @@ import sys
 
 from dibs import when
 from dibs.cli import identity
-from dibs.cli.context import Cli
+from dibs.cli.context import Cli, named_agent
 from dibs.cli.parser import Parser
 from dibs.cli.render import (
     ELLIPSIS,
@@ -23,6 +23,7 @@ from dibs.cli.render import (
     until,
 )
 from dibs.cli.telling import decided, kind_of, latest_decision, notes
+from dibs.errors import SessionNotFound
 from dibs.model import BLOCKED, FAILED, PENDING_APPROVAL, SCHEDULED, Blocker, Detail
 
 INDENT = "  "
@@ -43,8 +44,13 @@ def why_options(parser: Parser) -> None:
 
 
 def why(cli: Cli) -> None:
-    """A line for each reason why this session cannot claim the item now; or why it can, and what `next` would do."""
-    reasons = identity.claiming(cli, lambda session: cli.board.why(cli.args.item, session=session))
+    """A line for each reason why this session cannot claim the item now; or why it can, and what `next` would do.
+    Where no session is known, or none has begun, what a new one would meet."""
+    item, session, agent = cli.args.item, identity.known_session(cli), named_agent(cli.args)
+    try:
+        reasons = cli.board.why(item, session=session, agent=agent)
+    except SessionNotFound:
+        reasons = cli.board.why(item, agent=agent)
     if cli.json:
         return cli.answer({"reasons": reasons})
     claimable = any(reason.claimable for reason in reasons)
@@ -167,7 +173,7 @@ def _run_rows(cli: Cli, detail: Detail) -> list[str]:
     rows, styles = [], []
     for run in detail.runs:
         took = when.span(((run.ended_at or run.started_at) - run.started_at) / 1000) if run.ended_at else ""
-        outcome = run.outcome or ("running" if detail.claim and detail.claim.token == run.token else "lapsed")
+        outcome = run.outcome or "running"
         first, *more = paragraphs(run.reason or "", "") or [""]
         why = f"{first} {ELLIPSIS}" if more else first
         rows.append([f"token {run.token}", run.agent, outcome, took, ago(run.ended_at), why])

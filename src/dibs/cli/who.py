@@ -24,7 +24,6 @@ HEALTH_COLOURS = {
     "warning": "yellow",
     "orphaned": "magenta",
     "expiring": "red",
-    "expired": "red",
     "unclaimed": "red",
     "soft": "blue",
 }

@@ -15,6 +15,10 @@ meant. Otherwise nothing changes, and the refusal says how the claim ended and w
 
 **Requests.** A verb given a `Request` that was answered within `request_kept_seconds` gives the same answer and does
 nothing; with another fingerprint it is `INVALID`. Refusals and an empty `next` are not kept.
+
+**Reads** answer as a claim at that instant would: expired claims, schedules that have come, lapsed offers (and the
+offer to the next in line), the strike that fails an item, and the claims and tickets of sessions that `find_dead` finds
+dead are applied, counts included. A read writes nothing of it; the feed and the history have what was recorded.
 """
 
 from __future__ import annotations
@@ -58,6 +62,15 @@ if TYPE_CHECKING:
         Waiting,
     )
 
+    #: Given a way to look up sessions with owner processes in a namespace (boot id, pid namespace), those of them whose
+    #: owner is proven dead from here.
+    FindDead = Callable[[Callable[[str, int], Iterable[tuple[str, Owner]]]], Sequence[tuple[str, Owner]]]
+
+
+def judge_nobody(_: Callable[[str, int], Iterable[tuple[str, Owner]]]) -> Sequence[tuple[str, Owner]]:
+    """A store alone does not look at processes."""
+    return ()
+
 
 class Watch(ABC):
     """A place to wait for change. A hint, never the truth: whoever is woken looks again."""
@@ -82,6 +95,8 @@ class Store(ABC):
     #: Called after a commit of this object by which something can be had, by the thread that did it: who waits in the
     #: same process need not hear of it from outside.
     on_freed: Callable[[], None] | None = None
+    #: How reads find dead owner processes; the board sets it, so that what a read says is what a claim would find.
+    find_dead: FindDead = staticmethod(judge_nobody)
     #: Whether waiting can be left to the store: a server hears of a change sooner than whoever it tells.
     waits = False
 
@@ -396,8 +411,9 @@ class Store(ABC):
     def soft_release(self, item: str, *, session: str, request: Request | None = None) -> SoftClaim: ...
 
     @abstractmethod
-    def why(self, item: str, *, session: str) -> tuple[Reason, ...]:
-        """Everything that keeps the item from this session now; or why `claim` and `next` would give it."""
+    def why(self, item: str, *, session: str | None = None, agent: str | None = None) -> tuple[Reason, ...]:
+        """Everything that keeps the item from this session now; or why `claim` and `next` would give it. Without a
+        session, what a new session would meet: one of this agent, or of an agent without limits and policy."""
 
     # Reading
 
@@ -421,8 +437,7 @@ class Store(ABC):
 
     @abstractmethod
     def who(self) -> tuple[Holding, ...]:
-        """Everything in progress, by agent, oldest claim first; then what has no live claim, with the one that lapsed;
-        then soft claims."""
+        """Everything in progress, by agent, oldest claim first; then soft claims."""
 
     @abstractmethod
     def stats(self, *, agent: str | None = None) -> Stats:

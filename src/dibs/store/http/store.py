@@ -342,8 +342,8 @@ class HttpStore(Store):
     def soft_release(self, item: str, *, session: str, request: Request | None = None) -> SoftClaim:
         return self._of(SoftClaim, item, "soft_release", request, session=session)
 
-    def why(self, item: str, *, session: str) -> tuple[Reason, ...]:
-        return self._all(Reason, self._read(f"/v1/items/{item}/why", session=session))
+    def why(self, item: str, *, session: str | None = None, agent: str | None = None) -> tuple[Reason, ...]:
+        return self._all(Reason, self._read(f"/v1/items/{item}/why", session=session, agent=agent))
 
     # Reading
 

@@ -8,7 +8,7 @@ from dibs.model import FAILED, Item, Sweep
 from dibs.rules import ending
 from dibs.rules.freshening import freshen
 from dibs.store.tables import rows
-from dibs.store.tables.upkeep import close, let_go
+from dibs.store.tables.upkeep import DIED, close, let_go
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _bury(t: Transaction, session: str, owner: Owner, limit: int) -> list[Item]:
         return []
     lost = let_go(t, found, _lose, limit)
     if len(lost) < limit:
-        close(t, found, "its owner process died")
+        close(t, found, DIED)
     return lost
 
 

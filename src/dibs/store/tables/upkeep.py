@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 EVERY_CLAIM = -1
+#: Why a session ended whose owner process is dead.
+DIED = "its owner process died"
 
 
 def ended(step: Step, last: Step) -> Ended:

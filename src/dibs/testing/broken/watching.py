@@ -29,8 +29,8 @@ class CountsWhatIsNotReady(Mistake):
 @caught_by("pulses", "test_a_claim_counts_while_it_lives")
 class CountsTheLapsed(Mistake):
     def pulse(self) -> Pulse:
-        held = [line for line in self.inner.who() if line.claim is not None or line.lapsed is not None]
-        return self.inner.pulse().replace(active_claims=len(held))
+        started = [run for run in self.inner.runs(limit=1000) if run.outcome in (None, "expired")]
+        return self.inner.pulse().replace(active_claims=len(started))
 
 
 @caught_by("pulses", "test_a_claim_counts_while_it_lives")
