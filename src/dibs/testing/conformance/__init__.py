@@ -29,6 +29,7 @@ GROUPS = (
     "queues",
     "racing",
     "reading",
+    "reads_against_time",
     "recovery",
     "resources",
     "schedules",
@@ -63,6 +64,7 @@ from dibs.testing.conformance.pulses import TestPulses  # noqa: E402
 from dibs.testing.conformance.queues import TestPatience, TestQueues, TestTurns  # noqa: E402
 from dibs.testing.conformance.racing import TestRacing  # noqa: E402
 from dibs.testing.conformance.reading import TestFigures, TestLists, TestRecords, TestWho  # noqa: E402
+from dibs.testing.conformance.reads_against_time import TestReadsAgainstTime  # noqa: E402
 from dibs.testing.conformance.recovery import TestRecovery  # noqa: E402
 from dibs.testing.conformance.resources import TestResources, TestTouchingTogether  # noqa: E402
 from dibs.testing.conformance.schedules import TestBackoff, TestSchedules  # noqa: E402
@@ -108,6 +110,7 @@ __all__ = [
     "TestQueues",
     "TestRacing",
     "TestRate",
+    "TestReadsAgainstTime",
     "TestRecords",
     "TestRecovery",
     "TestResources",
