@@ -1,7 +1,7 @@
 """The board: what a client holds. Each verb checks its input once, then calls the store once.
 
-The few verbs that do more say so: `next` may wait, `claim` and `next` look for dead owners before they give up, and
-the ends of a run may recover a claim that expired while its holder was still at work.
+The few verbs that do more say so: `next` may wait, a verb that is refused because of a claim is asked again once the
+claims of dead owners are ended, and the ends of a run may recover a claim that expired while its holder was at work.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import time
 from dibs import check, config
 from dibs import owner as owners
 from dibs.errors import (
+    AgentAtCapacity,
     ClaimExpired,
+    DibsError,
     Invalid,
     ItemAlreadyClaimed,
     ItemNotClaimable,
+    ResourceBusy,
     SessionNotFound,
     StoreUnavailable,
 )
@@ -64,7 +67,11 @@ NEXT_MAX = 1000
 LIMIT_MAX = 10**6
 PRUNE_BATCH = 200
 #: A waiting client looks this often for owners that died without a word.
-OWNER_LOOK_SECONDS = 5.0
+OWNER_LOOK_SECONDS = owners.LOOK_SECONDS
+#: How often one verb ends the claims of dead owners, a batch at a time, before its refusal stands.
+REAPS_MAX = 10
+#: Refusals that another claim can cause. Not `RateLimited`: a claim counts towards the rate whatever became of it.
+CAUSED_BY_A_CLAIM = (ItemAlreadyClaimed, ItemNotClaimable, ResourceBusy, AgentAtCapacity)
 
 
 class Board:
@@ -140,8 +147,8 @@ class Board:
 
     def edit(self, item: str, *, actor: str | None = None, request_id: str | None = None, **changes: Any) -> Item:
         item, actor = check.item_id(item, "item"), self._actor(actor)
-        request = _request(request_id, actor, "edit", item, changes)
-        return self.store.edit(item, check.edits(changes), actor=actor, request=request)
+        request, changed = _request(request_id, actor, "edit", item, changes), check.edits(changes)
+        return self._past_dead_owners(lambda: self.store.edit(item, changed, actor=actor, request=request))
 
     def cancel(
         self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
@@ -154,15 +161,15 @@ class Board:
         self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
     ) -> Item:
         item, actor = check.item_id(item, "item"), self._actor(actor)
-        request = _request(request_id, actor, "retry", item, reason)
-        return self.store.retry(item, actor=actor, reason=check.optional_text(reason, "reason"), request=request)
+        request, reason = _request(request_id, actor, "retry", item, reason), check.optional_text(reason, "reason")
+        return self._past_dead_owners(lambda: self.store.retry(item, actor=actor, reason=reason, request=request))
 
     def park(
         self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
     ) -> Item:
         item, actor = check.item_id(item, "item"), self._actor(actor)
-        request = _request(request_id, actor, "park", item, reason)
-        return self.store.park(item, actor=actor, reason=check.optional_text(reason, "reason"), request=request)
+        request, reason = _request(request_id, actor, "park", item, reason), check.optional_text(reason, "reason")
+        return self._past_dead_owners(lambda: self.store.park(item, actor=actor, reason=reason, request=request))
 
     def unpark(
         self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
@@ -360,7 +367,7 @@ class Board:
         on_wait: Callable[[Waiting], None] | None = None,
         request_id: str | None = None,
     ) -> Grant:
-        """Claim by id. A holder whose owner process is dead does not stand in the way.
+        """Claim by id. What a dead owner process holds does not stand in the way.
 
         With `wait_seconds`, queue for an item that cannot be had now, and claim it when it is offered; `on_wait` is
         told where this session stands. The ticket is given up when the time is over or something interrupts.
@@ -371,16 +378,16 @@ class Board:
         request = _request(request_id, session, "claim", item, ttl_seconds)
 
         def claim() -> Grant:
-            return self.store.claim(item, session=session, agent=agent, ttl_seconds=ttl_seconds, request=request)
+            return self._past_dead_owners(
+                lambda: self.store.claim(item, session=session, agent=agent, ttl_seconds=ttl_seconds, request=request)
+            )
 
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
         try:
             return claim()
         except (ItemAlreadyClaimed, ItemNotClaimable) as error:
-            if not self.bury_the_dead() and (not wait_seconds or error.facts.get("status") in ENDED):
+            if not wait_seconds or error.facts.get("status") in ENDED:
                 raise
-        if not wait_seconds:
-            return claim()
         from dibs import queue
 
         def stands(seconds: float) -> Waiting:
@@ -398,7 +405,7 @@ class Board:
             wait_seconds,
             accept_seconds,
             on_wait,
-            self.bury_the_dead,
+            self.reap_dead_owners,
         )
 
     def recover(
@@ -413,7 +420,9 @@ class Board:
         item, session = check.item_id(item, "item"), check.session_id(session)
         token, ttl_seconds = check.token(token), check.ttl_seconds(ttl_seconds)
         request = _request(request_id, session, "recover", item, token, ttl_seconds)
-        return self.store.recover(item, session=session, token=token, ttl_seconds=ttl_seconds, request=request)
+        return self._past_dead_owners(
+            lambda: self.store.recover(item, session=session, token=token, ttl_seconds=ttl_seconds, request=request)
+        )
 
     def next(
         self,
@@ -451,10 +460,11 @@ class Board:
         }
 
         def look() -> tuple[Grant, ...]:
-            return self.store.next(**asked)
+            return self._past_dead_owners(lambda: self.store.next(**asked))
 
-        grants = self.store.next(**asked, done=finished)
-        if not grants and self.bury_the_dead():
+        # Asked again after a refusal, what has ended already counts as ended.
+        grants = self._past_dead_owners(lambda: self.store.next(**asked, done=finished))
+        if not grants and self.reap_dead_owners():
             grants = look()
         if grants or wait_seconds <= 0:
             return grants
@@ -627,7 +637,7 @@ class Board:
         ttl_seconds = check.ttl_seconds(ttl_seconds)
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
         if not wait_seconds:
-            return self.store.wait(item, session=session, ttl_seconds=ttl_seconds)
+            return self._ticket(item, session, ttl_seconds)
         if self.store.waits:
             try:
                 return self.store.wait_in_time(wait_seconds, item, session=session, ttl_seconds=ttl_seconds)
@@ -635,8 +645,10 @@ class Board:
                 pass  # watched from here, where one is told what is wrong
         from dibs import queue
 
-        watch, bury = self.watch(), self.bury_the_dead
-        return queue.stand(self.store, watch, item, session, ttl_seconds, wait_seconds, bury)
+        def ticket() -> Waiting:
+            return self._ticket(item, session, ttl_seconds)
+
+        return queue.stand(self.store, self.watch(), ticket, wait_seconds, self.reap_dead_owners)
 
     def leave(self, item: str, *, session: str, request_id: str | None = None) -> Waiting:
         item, session = check.item_id(item, "item"), check.session_id(session)
@@ -762,12 +774,12 @@ class Board:
             if not (recover and recoverable(error)):
                 raise
             lost = error.facts["token"]
-        return verb(self.store.recover(item, session=session, token=lost).claim.token)
+        return verb(self.recover(item, session=session, token=lost).claim.token)
 
     def _wait_for(self, look: Callable[[], tuple[Grant, ...]], end: float) -> tuple[Grant, ...]:
         """Look whenever something changed or fell due, until there is something or the time is up."""
         watch = self.watch()
-        buried = time.monotonic()
+        reaped = time.monotonic()
         try:
             while True:
                 # Looked at again once the watch stands, so that nothing can slip in between.
@@ -778,16 +790,37 @@ class Board:
                 due = self.store.due_seconds()
                 woken = watch.wait(min(left, OWNER_LOOK_SECONDS if due is None else min(due, OWNER_LOOK_SECONDS)))
                 # Who was woken is in a hurry, and looks for what woke it first.
-                if not woken or time.monotonic() - buried > OWNER_LOOK_SECONDS:
-                    self.bury_the_dead()
-                    buried = time.monotonic()
+                if not woken or time.monotonic() - reaped > OWNER_LOOK_SECONDS:
+                    self.reap_dead_owners()
+                    reaped = time.monotonic()
         finally:
             watch.close()
 
-    def bury_the_dead(self) -> bool:
-        """Give back what dead owners held; whether there was anything."""
+    def _ticket(self, item: str, session: str, ttl_seconds: float | None) -> Waiting:
+        """The session's ticket, once no dead owner holds the item."""
+
+        def wait() -> Waiting:
+            return self._past_dead_owners(lambda: self.store.wait(item, session=session, ttl_seconds=ttl_seconds))
+
+        standing = wait()
+        return wait() if standing.claim is not None and self.reap_dead_owners() else standing
+
+    def _past_dead_owners(self, verb: Callable[[], T]) -> T:
+        """Do the verb. If a claim may be why it is refused, end the claims of dead owners first, and ask again."""
+        for _ in range(REAPS_MAX):
+            try:
+                return verb()
+            except DibsError as refusal:
+                if not (_is_caused_by_a_claim(refusal) and self.reap_dead_owners()):
+                    raise
+        return verb()
+
+    def reap_dead_owners(self) -> bool:
+        """End the claims of owners that this process can prove dead; whether there were any, whoever ended them."""
         dead = self._dead_owners()
-        return bool(dead) and bool(self.store.sweep(dead=dead, limit=self.settings.sweep_batch).owner_died)
+        if dead:
+            self.store.sweep(dead=dead, limit=self.settings.sweep_batch)
+        return bool(dead)
 
     def _dead_owners(self) -> Sequence[tuple[str, Owner]]:
         return owners.dead(lambda boot_id, ns: self.store.owners(boot_id=boot_id, pid_namespace=ns))
@@ -850,6 +883,11 @@ def seed(board: Board, agents: Mapping[str, Mapping[str, Any]]) -> None:
                     board.set_agent(name, **fields)
                 except TypeError as error:
                     raise Invalid(f"{config.FILE_NAME}: [agents.{name}]: {error}", field=name) from error
+
+
+def _is_caused_by_a_claim(refusal: DibsError) -> bool:
+    """Of input, only what cannot change under a holder is refused because of one, and then the refusal names it."""
+    return isinstance(refusal, CAUSED_BY_A_CLAIM) or (isinstance(refusal, Invalid) and "holder" in refusal.facts)
 
 
 def _lasting(role: str, seconds: float | None) -> float | None:

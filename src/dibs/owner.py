@@ -15,6 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+#: Nobody tells of a death, so whoever waits looks this often.
+LOOK_SECONDS = 5.0
+
 
 def of(pid: int) -> Owner:
     """The running process with this pid, in this process's namespace."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dibs.errors import Invalid
-from dibs.model import IN_PROGRESS, PARKED, Event, Item, NewItem
-from dibs.rules import table
+from dibs.model import PARKED, Event, Item, NewItem
+from dibs.rules import holding, table
 from dibs.rules.decision import State, Step, step
 from dibs.rules.resting import rest
 
@@ -79,7 +79,7 @@ def edit(
     real = {name: value for name, value in changes.items() if getattr(old, name) != value}
     if not real:
         return None
-    _refuse_under_holder(old, real)
+    _refuse_under_holder(state, real)
     told = dict(real)
     if old.approved and APPROVED_CONTENT & real.keys():
         told.update(needs_approval=True, approved=False)
@@ -119,10 +119,16 @@ def retry(now: int, state: State, *, actor: str, reason: str | None) -> Step:
     return step(state, kind="retried", at=now, status=status, actor=actor, data={"reason": reason}, **changes)
 
 
-def _refuse_under_holder(item: Item, real: dict[str, Any]) -> None:
-    if item.status != IN_PROGRESS:
+def _refuse_under_holder(state: State, real: dict[str, Any]) -> None:
+    item, claim = state.item, state.claim
+    if claim is None:
         return
     fixed = HELD_CONTENT | (APPROVED_CONTENT if item.approved else frozenset())
     for name in real:
         if name in fixed:
-            raise Invalid(f"{name} of {item.id} cannot change while it is claimed", field=name, item=item.id)
+            raise Invalid(
+                f"{name} of {item.id} cannot change while {claim.agent} (session {claim.session}) holds it",
+                field=name,
+                item=item.id,
+                holder=holding.holder(claim),
+            )

@@ -151,7 +151,7 @@ class Service:
                     self.board.sweep()
                     swept = time.monotonic()
                 else:
-                    self.board.bury_the_dead()
+                    self.board.reap_dead_owners()
             except DibsError:
                 self.feed.wait_for_stop(AWAY_SECONDS)
             except Exception:

@@ -48,7 +48,12 @@ class Upkeep:
         return self._move(lambda now, state: ending.cancel(now, state, actor=actor, reason=reason), item, request)
 
     def retry(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
-        return self._move(lambda now, state: items.retry(now, state, actor=actor, reason=reason), item, request)
+        def retry(t: Transaction) -> Item:
+            # A claim that has lapsed may have been the last strike.
+            state = t.fresh(item)
+            return t.carry_out(state, items.retry(t.now, state, actor=actor, reason=reason)).item
+
+        return self.write(retry, request, Item)
 
     def park(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
         def park(t: Transaction) -> Item:

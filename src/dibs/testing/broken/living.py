@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from dibs import owner
+from dibs.errors import AgentAtCapacity, DibsError, Invalid, ResourceBusy
 from dibs.model import Ended, Owner
 from dibs.testing.broken.mistake import Mistake, caught_by
 
@@ -59,6 +60,46 @@ class BuriesTheNewOwner(Misjudges):
 
     def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
         return self.inner.owners(boot_id=boot_id, pid_namespace=pid_namespace)
+
+
+class OverlooksTheDead(Mistake):
+    """After a refusal of this kind nobody seems to have died."""
+
+    refusal: type[DibsError]
+    _overlooks = False
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.inner, name)
+        return self._noting_refusals(found) if callable(found) else found
+
+    def _noting_refusals(self, verb: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*args: Any, **asked: Any) -> Any:
+            try:
+                return verb(*args, **asked)
+            except self.refusal:
+                self._overlooks = True
+                raise
+
+        return noting
+
+    def owners(self, **asked: Any) -> tuple[tuple[str, Owner], ...]:
+        overlooks, self._overlooks = self._overlooks, False
+        return () if overlooks else self.inner.owners(**asked)
+
+
+@caught_by("dead_owners")
+class OverlooksDeadHoldersOfResources(OverlooksTheDead):
+    refusal = ResourceBusy
+
+
+@caught_by("dead_owners")
+class OverlooksDeadHoldersOfRoom(OverlooksTheDead):
+    refusal = AgentAtCapacity
+
+
+@caught_by("dead_owners")
+class OverlooksDeadHoldersWhenEditing(OverlooksTheDead):
+    refusal = Invalid
 
 
 @caught_by("sessions")

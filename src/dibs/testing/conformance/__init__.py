@@ -13,6 +13,7 @@ GROUPS = (
     "approvals",
     "claims",
     "crash",
+    "dead_owners",
     "dependencies",
     "fencing",
     "finishing",
@@ -48,6 +49,7 @@ from dibs.testing.conformance.agent_limits import TestCapacity, TestCapacityToge
 from dibs.testing.conformance.approvals import TestApprovals, TestPolicy  # noqa: E402
 from dibs.testing.conformance.claims import TestClaims  # noqa: E402
 from dibs.testing.conformance.crash import TestCrash  # noqa: E402
+from dibs.testing.conformance.dead_owners import TestDeadOwners  # noqa: E402
 from dibs.testing.conformance.dependencies import TestDependencies, TestFinishingTogether  # noqa: E402
 from dibs.testing.conformance.fencing import TestFencing, TestManyAtOnce  # noqa: E402
 from dibs.testing.conformance.finishing import TestFinishAndNext, TestFinishingAtOnce  # noqa: E402
@@ -84,6 +86,7 @@ __all__ = [
     "TestCapacityTogether",
     "TestClaims",
     "TestCrash",
+    "TestDeadOwners",
     "TestDependencies",
     "TestExport",
     "TestFencing",
