@@ -30,9 +30,9 @@ def folder() -> Iterator[Path]:
 OVER_HTTP = {
     "test_http_sqlite": {
         *("TestRacing", "TestFencing", "TestClaims", "TestIdempotency", "TestFinishAndNext"),
-        *("TestWaiting", "TestTurns", "TestPatience", "TestDeadOwners"),
+        *("TestWaiting", "TestTurns", "TestPatience", "TestReadsAgainstTime", "TestDeadOwners"),
     },
-    "test_http_postgres": {"TestRacing"},
+    "test_http_postgres": {"TestRacing", "TestReadsAgainstTime"},
 }
 #: Too long for every commit over HTTP: minutes of processes that wait for each other.
 LONG = {

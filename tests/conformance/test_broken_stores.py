@@ -13,9 +13,12 @@ from dibs.errors import DibsError
 from dibs.testing import sqlite
 from dibs.testing.broken import BROKEN
 from dibs.testing.conformance import GROUPS, agent_limits, dependencies, resources
+from dibs.testing.conformance.reads_against_time import TestReadsAgainstTime as Reads
 from dibs.testing.harness import Harness
 
 Test = Callable[[Harness], None]
+#: One storm may miss a rule that is rarely needed.
+STORMS_MAX = 10
 
 
 def of_group(group: str, only: str | None) -> Iterator[tuple[str, Test]]:
@@ -66,3 +69,9 @@ def test_a_broken_store_is_found_out(name: str, folder: Path, monkeypatch: pytes
 
 def test_every_group_has_been_seen_to_fail() -> None:
     assert {mistake.group for mistake in BROKEN.values()} == set(GROUPS)
+
+
+@pytest.mark.parametrize("name", [name for name, one in BROKEN.items() if one.group == "reads_against_time"])
+def test_the_storm_finds_every_rule_that_reads_can_forget(name: str, folder: Path) -> None:
+    storm = Reads().test_at_any_instant_of_a_storm_a_read_says_what_a_claim_meets
+    assert any(not passes(storm, folder / str(attempt), name) for attempt in range(STORMS_MAX))

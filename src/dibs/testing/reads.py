@@ -61,7 +61,13 @@ class Storm:
         return f"project-{self._project}"
 
     def begin_project(self) -> None:
-        """Leave what there is to itself: what has ended would only be read again and again."""
+        """Forget what there is: it would only be read again and again."""
+        for item in self.board.list(limit=LIMIT):
+            if item.status not in ENDED:
+                self.board.cancel(item.id)
+        self.board.sweep()
+        self.clock.advance(1)
+        self.board.prune(older_than_seconds=0)
         self._project += 1
         self.items: list[str] = []
 
