@@ -86,7 +86,7 @@ def agent_list(cli: Cli) -> None:
 
 
 def session_start_options(parser: Parser) -> None:
-    parser.option("--agent", metavar="NAME", help="whose session it is (else DIBS_AGENT, the coding agent, you)")
+    parser.option("--agent", metavar="NAME", help="whose session it is (else DIBS_AGENT, else you)")
     parser.option("--id", metavar="ID", help="its id; without one it gets one")
     parser.option("--kind", metavar="KIND", help="cli, autonomous, ...; claims of a person last longer")
     parser.number("--owner-pid", metavar="PID", help="the process whose death ends the session's claims")

@@ -69,7 +69,7 @@ def exec_options(parser: Parser) -> None:
     parser.duration("--wait", "wait_seconds", "if somebody has it, queue for it so long")
     parser.duration("--timeout", "timeout_seconds", "so long the command may take, at most")
     parser.ttl()
-    parser.option("--agent", metavar="NAME", help="who does it (else DIBS_AGENT, the coding agent, you)")
+    parser.option("--agent", metavar="NAME", help="who does it (else DIBS_AGENT, else you)")
     parser.command_line()
 
 
