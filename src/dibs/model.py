@@ -284,7 +284,10 @@ class Activity(Value):
 
 
 class Grant(Value):
-    """The answer to a claim: the item, the hold of it, where the last holder stopped, and the approval it has."""
+    """The answer to a claim: the item, the hold of it, where the last holder stopped, and the approval it has.
+
+    `renewed`: the session held the item already, so this is the same claim with a new expiry.
+    """
 
     _nested: ClassVar[dict[str, type[Value]]] = {
         "item": Item,
@@ -297,6 +300,7 @@ class Grant(Value):
     claim: Claim
     previous: Previous | None = None
     approval: Approval | None = None
+    renewed: bool = False
 
 
 class Renewal(Value):

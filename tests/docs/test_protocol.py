@@ -14,8 +14,9 @@ from dibs import check, model, priority, when
 from dibs.board import NEXT_MAX, Board
 from dibs.cli.commands import COMMANDS
 from dibs.cli.completion import options
+from dibs.cli.identity import CLIENTS, MARKERS
 from dibs.cli.parser import Parser, build
-from dibs.config import DEFAULTS
+from dibs.config import DEFAULTS, ENV_SESSION
 from dibs.errors import DibsError, Invalid, StoreUnusable, Unauthenticated
 from dibs.model import EDITABLE, STATUSES, NewItem
 from dibs.rules.items import APPROVED_CONTENT, HELD_CONTENT
@@ -271,6 +272,12 @@ def check_outcomes(text: str, led: Led) -> None:
     assert set(code(told)) == {run["outcome"] for kind, run in led.records if kind == "run"} - {None}
 
 
+def check_identity(text: str) -> None:
+    _, _, of_clients, _, of_markers, *_ = re.split(r"^\d\. ", section(text, "### Identity"), flags=re.MULTILINE)
+    assert [name for name in code(of_clients) if name != ENV_SESSION] == list(CLIENTS)
+    assert code(of_markers) == list(MARKERS)
+
+
 CHECKS: tuple[Callable[[str], None], ...] = (
     check_transitions,
     check_picture,
@@ -287,6 +294,7 @@ CHECKS: tuple[Callable[[str], None], ...] = (
     check_resources,
     check_approved_content,
     check_routes,
+    check_identity,
 )
 LED_CHECKS: tuple[Callable[[str, Led], None], ...] = (
     check_tickets,

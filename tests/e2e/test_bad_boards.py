@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from tests.e2e.conftest import Dibs, until
@@ -55,6 +56,24 @@ def test_a_damaged_file_is_told_in_one_line(dibs: Dibs, path: Path, content: byt
     assert str(path) in error["message"]
     assert dibs(*words).stderr.count("\n") == 1
     assert path.read_bytes() == content
+
+
+def test_a_board_whose_sessions_cannot_be_read_is_restored_by_an_agents_session(dibs: Dibs, path: Path) -> None:
+    """The name for the history is looked up on the board that is damaged."""
+    dibs.ok("session", "start", "--id", "s1")
+    dibs.ok("backup", "b.db")
+    connection = apsw.Connection(str(path))
+    where = "SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = 'sessions'"
+    page, size = (int(str(value)) for value in connection.execute(where).fetchall()[0])
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.close()
+    with path.open("r+b") as file:
+        file.seek(size * (page - 1))
+        file.write(b"\xff" * size)
+    unnamed = {"DIBS_AGENT": ""}
+    assert dibs.refused("sessions", environment=unnamed)[1]["code"] == "STORE_UNAVAILABLE"
+    dibs.ok("restore", "b.db", "--yes", environment=unnamed)
+    assert dibs.json("events", "--kind", "restored")["events"][0]["actor"] == "s1"
 
 
 @pytest.mark.parametrize("words", [*COMMANDS, ("init",)], ids=" ".join)

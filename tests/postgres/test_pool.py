@@ -18,7 +18,7 @@ from dibs.errors import ItemNotClaimed, NotClaimOwner, StoreUnavailable
 from dibs.store.postgres.connecting import CONNECTIONS_MAX
 from dibs.store.postgres.store import PostgresStore
 from dibs.testing import postgres
-from dibs.testing.conformance.asking import added, kinds, refused, session
+from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, kinds, refused, session
 from dibs.testing.invariants import assert_sound
 from dibs.testing.postgres import PostgresHarness
 from dibs.testing.postgres_server import POLL_SECONDS, PostgresServer
@@ -191,6 +191,23 @@ def test_verbs_that_can_be_repeated_are_answered_also_without_one(
     assert store_of(far).reconnects == 1
     assert [run.token for run in board.runs(item="x")] == [1]
     assert_sound(board)
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["done", "not_done"])
+def test_only_a_claim_older_than_the_call_is_told_as_renewed_after_a_lost_answer(
+    harness: PostgresHarness, proxy: CuttingProxy, board: Board, far: Board, done: bool
+) -> None:
+    proxy.cut(b"dibs.claim", done=done)
+    assert not far.claim("y", session="s").renewed
+    harness.clock.advance(60)
+    proxy.cut(b"dibs.claim", done=done)
+    assert far.claim("y", session="s").renewed
+    board.claim("z", session="s", ttl_seconds=TTL_SECONDS)
+    expire(harness)
+    proxy.cut(b"dibs.claim", done=done)
+    recovered = far.recover("z", session="s", token=1)
+    assert (recovered.claim.token, recovered.renewed) == (2, False)
+    assert proxy.cuts == 3
 
 
 def test_a_repeated_end_is_not_answered_by_an_earlier_one(proxy: CuttingProxy, board: Board, far: Board) -> None:

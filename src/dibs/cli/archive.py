@@ -11,6 +11,7 @@ import os
 import sys
 
 from dibs import check, when
+from dibs.cli import identity
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import clean, number_of
@@ -124,10 +125,11 @@ def _backup_file(cli: Cli) -> str:
 
 
 def _confirmed(cli: Cli, what: Callable[[], str]) -> bool:
-    """Whether to go on with what cannot be taken back: told with `--yes`, or asked for and given on a terminal."""
+    """Whether to go on with what cannot be taken back: with `--yes`, or after a person at a terminal agreed. A coding
+    agent is not asked, whatever terminal it has: it would wait for an answer that nobody gives."""
     if cli.args.yes:
         return True
-    if cli.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if cli.json or not (sys.stdin.isatty() and sys.stderr.isatty() and identity.caller(cli).person):
         raise UsageError("this cannot be taken back: say --yes", field="yes")
     sys.stderr.write(f"{clean(what())}? [y/N] ")
     sys.stderr.flush()

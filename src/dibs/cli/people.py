@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from dibs.cli import identity
-from dibs.cli.context import Cli, named_agent
+from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import agent_colour, ago, clean, table, terminal_columns
 from dibs.cli.work import json_object
@@ -95,16 +95,15 @@ def session_start_options(parser: Parser) -> None:
 
 def session_start(cli: Cli) -> None:
     """Start a session. Prints nothing but its id, so that a shell can keep it."""
-    asked, agent = cli.args, named_agent(cli.args)
-    if agent is None and not identity.at_terminal():
-        raise UsageError(f"say whose session it is: {identity.START_LINE}", field="agent")
-    from dibs import config
+    asked, agent = cli.args, identity.own_agent(cli)
+    if agent is None:
+        raise UsageError(f"say whose session it is: {identity.start_line()}", field="agent")
     from dibs.model import PERSON
 
     session = cli.board.start_session(
-        agent or config.user_name(),
+        agent,
         id=asked.id,
-        kind=asked.kind or ("cli" if agent else PERSON),
+        kind=asked.kind or (PERSON if identity.caller(cli).person else "cli"),
         owner_pid=asked.owner_pid,
         meta=json_object(asked.meta, "meta"),
     )

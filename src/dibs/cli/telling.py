@@ -19,8 +19,9 @@ def grant(given: Grant, paint: Paint) -> list[str]:
     """The claim, the work itself, and where the last holder stopped."""
     item, claim = given.item, given.claim
     left = when.span((claim.expires_at - claim.renewed_at) / 1000)
+    what = paint("already yours, renewed", "yellow") if given.renewed else paint("claimed", "green")
     lines = [
-        f"{paint('claimed', 'green')} {paint(item.id, 'bold')}{INDENT}{clean(item.title)}",
+        f"{what} {paint(item.id, 'bold')}{INDENT}{clean(item.title)}",
         INDENT + paint(f"{kind_of(item)} · token {claim.token} · {left} until {clock(claim.expires_at)}", "dim"),
     ]
     if item.body:

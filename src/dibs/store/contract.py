@@ -228,11 +228,11 @@ class Store(ABC):
         ttl_seconds: float | None = None,
         request: Request | None = None,
     ) -> Grant:
-        """Exclusive. The session's own live claim is renewed and answered again, under the same token. `agent` is who
-        the caller takes the session for; if the session is another's, `INVALID`. A parked item can be claimed if it
-        would be ready; one offered to another session cannot. A session that cannot accept its offer loses it to the
-        next. The answer carries the approval that holds, with the very run whose draft was approved, however many
-        runs came since."""
+        """Exclusive. The session's own live claim is renewed and answered again, under the same token and as
+        `renewed`. `agent` is who the caller takes the session for; if the session is another's, `INVALID`. A parked
+        item can be claimed if it would be ready; one offered to another session cannot. A session that cannot accept
+        its offer loses it to the next. The answer carries the approval that holds, with the very run whose draft was
+        approved, however many runs came since."""
 
     @abstractmethod
     def recover(
@@ -245,7 +245,7 @@ class Store(ABC):
         request: Request | None = None,
     ) -> Grant:
         """Claim again what this session lost by expiry, under a new token, iff nobody was given it since. A claim
-        that is still live is renewed and answered."""
+        that is still live is renewed and answered, as `renewed`."""
 
     @abstractmethod
     def next(

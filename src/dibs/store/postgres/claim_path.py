@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from abc import abstractmethod
 
 from dibs import jsontext
@@ -90,6 +91,7 @@ class ClaimPath:
         recover: bool = False,
         token: int | None = None,
     ) -> Grant:
+        began = time.monotonic()
         # Asked again, a session is given its own claim again.
         answer = self.call(
             CLAIM,
@@ -108,7 +110,7 @@ class ClaimPath:
             return kept
         if recover and "again" in answer and answer.get("no") == "FENCED" and _is_held_by(answer, session):
             # The first attempt got it, and its answer was lost: it is this session's own claim now.
-            return self._claim(item, session, agent, ttl_seconds, None)
+            return self._claim(item, session, agent, ttl_seconds, None).replace(renewed=False)
         self._refuse(
             answer,
             request,
@@ -119,7 +121,12 @@ class ClaimPath:
             item_id=item,
         )
         self.tell()
-        return answers.grant(answer)
+        grant = answers.grant(answer)
+        if grant.renewed and request is None and "again" in answer:
+            # Nothing was kept of the first attempt. A claim that is no older than this call was given by it.
+            age_seconds = (grant.claim.renewed_at - grant.claim.claimed_at) / 1000
+            return grant.replace(renewed=age_seconds > time.monotonic() - began)
+        return grant
 
     def next(
         self,
