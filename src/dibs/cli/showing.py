@@ -6,7 +6,7 @@ import sys
 
 from dibs import when
 from dibs.cli import identity
-from dibs.cli.context import Cli, named_agent
+from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import (
     ELLIPSIS,
@@ -46,11 +46,11 @@ def why_options(parser: Parser) -> None:
 def why(cli: Cli) -> None:
     """A line for each reason why this session cannot claim the item now; or why it can, and what `next` would do.
     Where no session is known, or none has begun, what a new one would meet."""
-    item, session, agent = cli.args.item, identity.known_session(cli), named_agent(cli.args)
+    item, caller = cli.args.item, identity.caller(cli)
     try:
-        reasons = cli.board.why(item, session=session, agent=agent)
+        reasons = cli.board.why(item, session=caller.session, agent=caller.agent)
     except SessionNotFound:
-        reasons = cli.board.why(item, agent=agent)
+        reasons = cli.board.why(item, agent=caller.agent)
     if cli.json:
         return cli.answer({"reasons": reasons})
     claimable = any(reason.claimable for reason in reasons)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.board import Board
-    from dibs.model import Detail, Item, Run
+    from dibs.model import Detail, Item, Run, Stats
     from dibs.testing.clock import Clock
 
 LIMIT = 100_000
@@ -167,6 +167,14 @@ class Storm:
     def _pass_time(self) -> None:
         self.clock.advance(self.random.choice(SECONDS))
 
+    def _leave(self) -> None:
+        """End a session as its owner would."""
+        session = self.session()
+        self._sessions.remove(session)
+        self.board.end_session(session)
+        if session in self._owners:
+            self._kill(session)
+
     def _die(self) -> None:
         """Kill the owner process of a session that holds something, if there is one."""
         holders = [line.claim.session for line in self.board.who() if line.claim is not None]
@@ -188,7 +196,8 @@ ACTS = (
     Storm._decide,
     Storm._park,
     Storm._heartbeat,
-    Storm._die,
+    Storm._leave,
+    *(Storm._die,) * 2,
 )
 
 
@@ -247,7 +256,7 @@ def everything(board: Board) -> dict[str, Any]:
         ],
         "live": [view.session.id for view in board.sessions(limit=LIMIT)],
         "stats": stats.replace(claim_duration_seconds=None),
-        "agents": {name: board.stats(agent=name).replace(claim_duration_seconds=None) for name in AGENTS},
+        "agents": {name: _unforgotten(board.stats(agent=name)) for name in AGENTS},
         "pulse": board.store.pulse(),
     }
 
@@ -284,6 +293,11 @@ def _detail(detail: Detail) -> Detail:
 
 def _unrecorded(item: Item) -> Item:
     return item.replace(updated_at=0, revision=0)
+
+
+def _unforgotten(stats: Stats) -> Stats:
+    """Without what is counted among the refusals that are kept: a sweep forgets the oldest of them."""
+    return stats.replace(claim_duration_seconds=None, conflicts_avoided=0, claim_success_rate=None)
 
 
 def _timeless(run: Run) -> Run:
