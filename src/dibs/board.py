@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from dibs.config import Settings
     from dibs.model import (
         Activity,
+        Added,
         Detail,
+        Edited,
         Ended,
         Event,
         Finished,
@@ -103,13 +105,13 @@ class Board:
 
     # Items
 
-    def add(self, title: str, *, actor: str | None = None, request_id: str | None = None, **fields: Any) -> Item:
-        """Add one item; `fields` are those of `NewItem`."""
+    def add(self, title: str, *, actor: str | None = None, request_id: str | None = None, **fields: Any) -> Added:
+        """Add one item; `fields` are those of `NewItem`. The answer says whether it `existed`."""
         return self.add_many([{**fields, "title": title}], actor=actor, request_id=request_id)[0]
 
     def add_many(
         self, items: Iterable[Mapping[str, Any]], *, actor: str | None = None, request_id: str | None = None
-    ) -> tuple[Item, ...]:
+    ) -> tuple[Added, ...]:
         """Add all of the items or none; a refusal says which one was wrong, counted from 1, as `number`."""
         new = []
         given, actor = check.batch(items), self._actor(actor)
@@ -145,7 +147,8 @@ class Board:
             limit=check.limit(limit),
         )
 
-    def edit(self, item: str, *, actor: str | None = None, request_id: str | None = None, **changes: Any) -> Item:
+    def edit(self, item: str, *, actor: str | None = None, request_id: str | None = None, **changes: Any) -> Edited:
+        """Change the content that is named; a list replaces the whole list. The answer says what was there `before`."""
         item, actor = check.item_id(item, "item"), self._actor(actor)
         request, changed = _request(request_id, actor, "edit", item, changes), check.edits(changes)
         return self._past_dead_owners(lambda: self.store.edit(item, changed, actor=actor, request=request))

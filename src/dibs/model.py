@@ -357,6 +357,40 @@ class Blocker(Value):
     will_move: bool
 
 
+class Added(Item):
+    """An item as `add` answers it. `existed`: it was there already, with the same content, and nothing was added.
+    `blockers` are the dependencies that are not done."""
+
+    _nested: ClassVar[dict[str, type[Value]]] = {"blockers": Blocker}
+
+    existed: bool = False
+    blockers: tuple[Blocker, ...] = ()
+
+    @property
+    def item(self) -> Item:
+        """The item alone."""
+        return _item(self)
+
+
+class Edited(Item):
+    """An item as `edit` answers it. `before` has what the edit changed, as it was: content, and `approved`,
+    `needs_approval` and `status` if these changed with it; nothing if it changed nothing."""
+
+    _nested: ClassVar[dict[str, type[Value]]] = {"blockers": Blocker}
+
+    before: dict[str, Any] = {}
+    blockers: tuple[Blocker, ...] = ()
+
+    @property
+    def item(self) -> Item:
+        """The item alone."""
+        return _item(self)
+
+
+def _item(answer: Item) -> Item:
+    return Item.of({name: getattr(answer, name) for name in Item._fields})
+
+
 class Reason(Value):
     """One line of `why`: a code to go by and a sentence to read; `claimable` on the line that says yes."""
 

@@ -171,7 +171,8 @@ def test_agents_are_set_and_listed(dibs: Dibs) -> None:
     dibs.ok("add", "t", "--id", "x", "--type", "feature")
     assert dibs("next").returncode == 3
     assert dibs.ok("agent", "set", "coder", "--role", "local").startswith("coder takes bug, docs; at most 2 a session")
-    assert dibs.ok("agent", "set", "coder", "--reset") == "coder takes every type\n"
+    reset = "coder takes every type\n  types: bug, docs taken away\n"
+    assert dibs.ok("agent", "set", "coder", "--reset") == reset
     assert dibs.ok("next").startswith("claimed x")
 
 

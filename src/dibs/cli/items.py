@@ -9,7 +9,7 @@ from dibs import check, priority, when
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import GAP, STATUS_COLOURS, ago, number_of, table, terminal_columns, until, width
-from dibs.cli.telling import kind_of
+from dibs.cli.telling import and_now, kind_of, will_not_move
 from dibs.cli.work import json_object
 from dibs.errors import Invalid
 from dibs.model import BLOCKED, ENDED, PENDING_APPROVAL, READY, SCHEDULED, STATUSES, Item
@@ -17,6 +17,8 @@ from dibs.model import BLOCKED, ENDED, PENDING_APPROVAL, READY, SCHEDULED, STATU
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from dibs.model import Added
 
 LIST_LIMIT = 1000
 OPEN = tuple(status for status in STATUSES if status not in ENDED)
@@ -85,15 +87,10 @@ def add(cli: Cli) -> None:
     if asked.title is None:
         raise UsageError("a title is needed, or --file FILE", field="title")
     fields = content(cli) | ({} if asked.id is None else {"id": asked.id})
-    item = cli.board.add(asked.title, request_id=asked.request_id, needs_approval=asked.needs_approval, **fields)
+    added = cli.board.add(asked.title, request_id=asked.request_id, needs_approval=asked.needs_approval, **fields)
     if cli.json:
-        return cli.answer({"item": item})
-    if item.revision > _revision_when_new(item):
-        return cli.say(f"{cli.paint(item.id, 'bold')} is there already, {item.status}")
-    line = f"{cli.paint('added', 'green')} {cli.paint(item.id, 'bold')}  {cli.paint(kind_of(item), 'dim')}"
-    if item.status != READY:
-        line += f"  it waits for {hint(item)}"
-    return cli.say(line)
+        return cli.answer({"item": added.item, "existed": added.existed, "blockers": added.blockers})
+    return cli.say(_added(cli, added), *(f"  {line}" for line in will_not_move(added, added.blockers, cli.paint)))
 
 
 def list_options(parser: Parser) -> None:
@@ -177,9 +174,13 @@ def _fits(rows: builtins.list[builtins.list[str]], title: int, hints: builtins.l
     return columns - taken >= min(TITLE_COLUMNS, max(width(row[title]) for row in rows))
 
 
-def _revision_when_new(item: Item) -> int:
-    """How many events a new item has: it was added, and if it is ready then that was told, too."""
-    return 2 if item.status == READY else 1
+def _added(cli: Cli, item: Added) -> str:
+    if item.existed:
+        return f"{cli.paint(item.id, 'bold')} is there already, unchanged  {and_now(item, cli.paint)}"
+    line = f"{cli.paint('added', 'green')} {cli.paint(item.id, 'bold')}  {cli.paint(kind_of(item), 'dim')}"
+    if item.status == BLOCKED:
+        return f"{line}  it waits for {', '.join(blocker.item for blocker in item.blockers)}"
+    return line if item.status == READY else f"{line}  it waits for {hint(item)}"
 
 
 def _instant(cli: Cli, text: str) -> str | int | None:

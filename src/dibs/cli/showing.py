@@ -22,9 +22,9 @@ from dibs.cli.render import (
     terminal_columns,
     until,
 )
-from dibs.cli.telling import decided, kind_of, latest_decision, notes
+from dibs.cli.telling import decided, kind_of, latest_decision, notes, will_not_move
 from dibs.errors import SessionNotFound
-from dibs.model import BLOCKED, FAILED, PENDING_APPROVAL, SCHEDULED, Blocker, Detail
+from dibs.model import BLOCKED, PENDING_APPROVAL, SCHEDULED, Detail
 
 INDENT = "  "
 
@@ -121,21 +121,8 @@ def _needs(cli: Cli, detail: Detail) -> list[str]:
     blockers = {blocker.item: blocker for blocker in detail.blockers}
     statuses = {needs: blockers[needs].status if needs in blockers else "done" for needs in item.depends_on}
     named = [f"{needs} ({paint(status, STATUS_COLOURS.get(status, ''))})" for needs, status in statuses.items()]
-    lines = [f"{'blocked: it ' if item.status == BLOCKED else ''}needs {', '.join(named)}"]
-    for blocker in detail.blockers:
-        if not blocker.will_move:
-            lines += _way_out(cli, detail, blocker)
-    return lines
-
-
-def _way_out(cli: Cli, detail: Detail, blocker: Blocker) -> list[str]:
-    item = detail.item
-    others = [needs for needs in item.depends_on if needs != blocker.item]
-    without = " ".join(f"--needs {needs}" for needs in others) or "--no-needs"
-    helps = [f"dibs retry {blocker.item}"] if blocker.status == FAILED else []
-    helps.append(f"dibs edit {item.id} {without}")
-    why = f"it will not move: {blocker.item} is {blocker.status}. To go on:"
-    return [cli.paint(why, "red"), *(f"  {line}" for line in helps)]
+    needed = f"{'blocked: it ' if item.status == BLOCKED else ''}needs {', '.join(named)}"
+    return [needed, *will_not_move(item, detail.blockers, paint)]
 
 
 def _waiters(cli: Cli, detail: Detail) -> list[str]:

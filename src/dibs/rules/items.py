@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dibs.errors import Invalid
-from dibs.model import PARKED, Event, Item, NewItem
+from dibs.model import EDITABLE, PARKED, Event, Item, NewItem
 from dibs.rules import holding, table
 from dibs.rules.decision import State, Step, step
 from dibs.rules.resting import rest
@@ -61,8 +61,22 @@ def content_of(new: NewItem) -> dict[str, Any]:
     return {name: getattr(new, name) for name in CONTENT} | {"action": new.action or new.type}
 
 
-def taken(new: NewItem) -> Invalid:
-    return Invalid(f"the id {new.id} is taken by an item with other content", field="id", item=new.id)
+def taken(new: NewItem, old: Item) -> Invalid:
+    """The refusal of another item under an id that is there already."""
+    differs = [name for name, value in content_of(new).items() if getattr(old, name) != value]
+    return Invalid(
+        f"{new.id} is there already and differs in {', '.join(differs)}; choose another id, or edit that item",
+        field="id",
+        item=new.id,
+        differs=differs,
+    )
+
+
+def before(old: Item, new: Item) -> dict[str, Any]:
+    """What an edit changed, as it was: content, the approval, and where the item rests."""
+    names = (*EDITABLE, "needs_approval", "approved", "status")
+    was = {name: getattr(old, name) for name in names if getattr(old, name) != getattr(new, name)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in was.items()}
 
 
 def edit(

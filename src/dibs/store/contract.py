@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
     from dibs.model import (
         Activity,
+        Added,
         Agent,
         Detail,
+        Edited,
         Ended,
         Event,
         Finished,
@@ -103,10 +105,10 @@ class Store(ABC):
     # Items
 
     @abstractmethod
-    def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Item, ...]:
+    def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Added, ...]:
         """All of the items or none. A taken id is `INVALID`, unless the item there has the same content: then that
-        one is answered. So is an unknown dependency and a circle of them; items of one call may depend on each other
-        in any order. Items are as old as their place in the call."""
+        one is answered, as one that `existed`. So is an unknown dependency and a circle of them; items of one call may
+        depend on each other in any order. Items are as old as their place in the call."""
 
     @abstractmethod
     def get(self, item: str) -> Detail:
@@ -125,10 +127,10 @@ class Store(ABC):
         """Items that match every given filter (all of `labels`), in the order of `next`."""
 
     @abstractmethod
-    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Item:
-        """Change content, in any status; what changes nothing writes nothing. An item that nobody holds moves to
-        where it rests then. Editing what was approved asks for approval again; project and resources of a claimed
-        item, and what was approved of it, are `INVALID`."""
+    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Edited:
+        """Change content, in any status; what changes nothing writes nothing. Answers what was there `before`. An item
+        that nobody holds moves to where it rests then. Editing what was approved asks for approval again; project and
+        resources of a claimed item, and what was approved of it, are `INVALID`, with the `holder`."""
 
     @abstractmethod
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:

@@ -11,8 +11,10 @@ from dibs import jsontext, wire
 from dibs.errors import Invalid, StoreUnavailable
 from dibs.model import (
     Activity,
+    Added,
     Agent,
     Detail,
+    Edited,
     Ended,
     Event,
     Finished,
@@ -74,9 +76,9 @@ class HttpStore(Store):
 
     # Items
 
-    def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Item, ...]:
+    def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Added, ...]:
         new = [wire.encode(item) for item in items]
-        return self._all(Item, self._write("/v1/add_many", {"items": new, "actor": actor}, request))
+        return self._all(Added, self._write("/v1/add_many", {"items": new, "actor": actor}, request))
 
     def get(self, item: str) -> Detail:
         return wire.decode(Detail, self._read(f"/v1/items/{item}"))
@@ -95,10 +97,10 @@ class HttpStore(Store):
             self._read("/v1/items", statuses=statuses, projects=projects, types=types, labels=labels, limit=limit),
         )
 
-    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Item:
+    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Edited:
         # None is a value here: it takes a schedule away.
         body = {"actor": actor, **wire.encode(dict(changes))}
-        return wire.decode(Item, self._send("PATCH", f"/v1/items/{item}", body, request))
+        return wire.decode(Edited, self._send("PATCH", f"/v1/items/{item}", body, request))
 
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
         return self._move(item, "cancel", request, actor=actor, reason=reason)

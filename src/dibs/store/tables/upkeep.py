@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from dibs.errors import Forbidden, Invalid
-from dibs.model import Agent, Ended, Item, Session, SessionEnd
+from dibs.model import Added, Agent, Edited, Ended, Item, Session, SessionEnd
 from dibs.rules import approving, ending, holding, items
 from dibs.store.tables import adding, rows
 from dibs.store.tables.tickets import leave
@@ -38,11 +38,11 @@ class Upkeep:
         self, work: Callable[[Transaction], T], request: Request | None = None, kind: type[Value] | None = None
     ) -> T: ...
 
-    def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Item, ...]:
-        return self.write(lambda t: adding.add(t, items, actor), request, Item)
+    def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Added, ...]:
+        return self.write(lambda t: adding.add(t, items, actor), request, Added)
 
-    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Item:
-        return self.write(lambda t: adding.edit(t, item, dict(changes), actor), request, Item)
+    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Edited:
+        return self.write(lambda t: adding.edit(t, item, dict(changes), actor), request, Edited)
 
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
         return self._move(lambda now, state: ending.cancel(now, state, actor=actor, reason=reason), item, request)
