@@ -137,7 +137,8 @@ def test_a_stopped_holder_of_the_lock_delays_others_only_so_long(tmp_path: Path)
     store = SqliteStore(str(path), DEFAULTS.replace(lock_wait_seconds=0.2), create=True)
     script = (
         "import sys, os, signal; from dibs.store.sqlite.lock import FairLock;"
-        "lock = FairLock(sys.argv[1], 5); lock.acquire(); print('held', flush=True); os.kill(os.getpid(), signal.SIGSTOP)"
+        "lock = FairLock(sys.argv[1], 5); lock.acquire();"
+        "print('held', flush=True); os.kill(os.getpid(), signal.SIGSTOP)"
     )
     with subprocess.Popen([sys.executable, "-c", script, f"{path}-lock"], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
