@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from types import FrameType
 
 from tests.servers import (  # noqa: F401  what pytest looks for here
     http_host,
@@ -17,3 +18,13 @@ from tests.servers import (  # noqa: F401  what pytest looks for here
 # Started in the background of a shell, this process would ignore interrupts, and so would all it starts: tests that
 # interrupt a command would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _ignored(number: int, frame: FrameType | None) -> None:
+    """A hang-up that this run was told to outlive."""
+
+
+# Under nohup, hang-ups are ignored, and so they would be by all that tests start: those that hang up on a command would
+# wait for ever. A handler, unlike the order to ignore, is not inherited by programs.
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, _ignored)

@@ -33,7 +33,8 @@ HOLD_THE_LOCK = """
 import sys, time
 from dibs.config import Settings
 from dibs.store.sqlite.lock import FairLock
-FairLock(sys.argv[1] + "-lock", 10).acquire()
+lock = FairLock(sys.argv[1] + "-lock", 10)
+lock.acquire()
 print("held", flush=True)
 time.sleep(60)
 """

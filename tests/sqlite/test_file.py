@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -20,6 +21,11 @@ from dibs.store.sqlite.store import SqliteStore
 
 def make(path: Path) -> SqliteStore:
     return SqliteStore(str(path), DEFAULTS, create=True)
+
+
+def files_open() -> int:
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
 
 
 def test_a_board_is_durable_and_in_wal_mode(tmp_path: Path) -> None:
@@ -50,6 +56,16 @@ def test_a_closed_board_touches_no_file_again(tmp_path: Path) -> None:
         with pytest.raises(StoreUnavailable, match="was closed"):
             ask()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_board_that_is_dropped_without_being_closed_leaves_no_file_open(tmp_path: Path) -> None:
+    before = files_open()
+    store = make(tmp_path / "board.db")
+    store.add([NewItem(id="x", title="x")], actor="tester")
+    watch = store.watch()
+    assert files_open() > before
+    del watch, store
+    assert files_open() == before
 
 
 def test_a_newer_board_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -121,7 +137,8 @@ def test_a_stopped_holder_of_the_lock_delays_others_only_so_long(tmp_path: Path)
     store = SqliteStore(str(path), DEFAULTS.replace(lock_wait_seconds=0.2), create=True)
     script = (
         "import sys, os, signal; from dibs.store.sqlite.lock import FairLock;"
-        "FairLock(sys.argv[1], 5).acquire(); print('held', flush=True); os.kill(os.getpid(), signal.SIGSTOP)"
+        "lock = FairLock(sys.argv[1], 5); lock.acquire();"
+        "print('held', flush=True); os.kill(os.getpid(), signal.SIGSTOP)"
     )
     with subprocess.Popen([sys.executable, "-c", script, f"{path}-lock"], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None

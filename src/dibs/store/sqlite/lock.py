@@ -50,6 +50,10 @@ class FairLock:
             os.close(self._descriptor)
             self._descriptor = None
 
+    def __del__(self) -> None:
+        """A program may drop a board without closing it."""
+        self.forget()
+
     def _opened(self) -> int:
         if self._descriptor is None:
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)

@@ -210,6 +210,8 @@ def close(t: Transaction, session: Session, reason: str) -> Session:
     t.run("drop_soft_claims_of_session", {"session": session.id})
     over = session.replace(ended_at=t.now, end_reason=reason)
     t.run("put_session", rows.encode_session(over))
+    # No event tells of it, and a caller that waits for work in this session has to be woken.
+    t.changed = True
     return over
 
 

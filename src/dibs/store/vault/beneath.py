@@ -137,6 +137,8 @@ class Folder:
 class Beneath:
     """The root, opened once. Descriptors of folders live no longer than a call: folders come and go."""
 
+    descriptor = -1
+
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
         self.touched: set[str] = set()
@@ -146,6 +148,9 @@ class Beneath:
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
+
+    def __del__(self) -> None:
+        self.close()
 
     def folder(self, path: str, *, make: bool = False) -> Folder:
         """A folder by its path from the root; FileNotFoundError, or Unfit if it is a link or no folder."""
