@@ -1,5 +1,5 @@
-"""`dibs who`: by agent, every live claim with its age, its health, the time left and how many wait for it; then what
-nobody holds any more, then soft claims. With `--resources`, what is in use, by whom and for what."""
+"""`dibs who`: by agent, every live claim with its age, its health, the time left and how many wait for it; then soft
+claims. With `--resources`, what is in use, by whom and for what."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _group(holding: Holding) -> tuple[str, str]:
 
 def _heading(cli: Cli, agent: str, kind: str, count: int) -> str:
     if not agent:
-        return cli.paint("no live claim", "bold", "red") + cli.paint("  dibs sweep gives these back", "dim")
+        return cli.paint("in progress without a claim", "bold", "red") + cli.paint("  see dibs doctor", "dim")
     return cli.paint.agent(agent) + cli.paint(f"  {number_of(count, kind)}", "dim")
 
 

@@ -19,8 +19,8 @@ SELECT @claim FROM dibs.claims WHERE item = ANY (ARRAY(SELECT json_array_element
 
 -- name: latest_runs
 SELECT @run FROM dibs.runs
-WHERE (item, token) IN (SELECT x.item, max(x.token) FROM dibs.runs x
-                        WHERE x.item = ANY (ARRAY(SELECT json_array_elements_text(:items::json))) GROUP BY x.item)
+WHERE seq = ANY (ARRAY(SELECT (SELECT x.seq FROM dibs.runs x WHERE x.item = wanted ORDER BY x.token DESC LIMIT 1)
+                       FROM json_array_elements_text(:items::json) AS wanted))
 
 -- name: open_tickets_of_items
 SELECT @ticket FROM dibs.tickets
@@ -31,12 +31,13 @@ SELECT d.item, d.needs, n.status FROM dibs.dependencies d JOIN dibs.items n ON n
 WHERE d.item = ANY (ARRAY(SELECT json_array_elements_text(:items::json))) AND n.status <> 'done'
 ORDER BY d.item, d.needs
 
--- `moved` are items whose rows time or a death has overtaken; `matching` those of them that have such a status now.
+-- name: items_in_order
+SELECT id FROM dibs.items WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
+ORDER BY priority DESC, seq LIMIT :limit
+
 -- name: list_items
 SELECT @item FROM dibs.items
-WHERE (status = ANY (ARRAY(SELECT json_array_elements_text(:statuses::json)))
-       AND NOT id = ANY (ARRAY(SELECT json_array_elements_text(:moved::json)))
-       OR id = ANY (ARRAY(SELECT json_array_elements_text(:matching::json))))
+WHERE status = ANY (ARRAY(SELECT json_array_elements_text(:statuses::json)))
   AND (:projects::text = '[]' OR project = ANY (ARRAY(SELECT json_array_elements_text(:projects::json))))
   AND (:types::text = '[]' OR type = ANY (ARRAY(SELECT json_array_elements_text(:types::json))))
   AND labels @> ARRAY(SELECT json_array_elements_text(:labels::json))

@@ -19,7 +19,8 @@ SELECT @claim FROM claims WHERE item IN (SELECT value FROM json_each(:items))
 
 -- name: latest_runs
 SELECT @run FROM runs
-WHERE (item, token) IN (SELECT item, max(token) FROM runs WHERE item IN (SELECT value FROM json_each(:items)) GROUP BY item)
+WHERE seq IN (SELECT (SELECT seq FROM runs WHERE item = wanted.value ORDER BY token DESC LIMIT 1)
+              FROM json_each(:items) AS wanted)
 
 -- name: open_tickets_of_items
 SELECT @ticket FROM tickets INDEXED BY tickets_queue
@@ -31,12 +32,13 @@ FROM dependencies JOIN items ON items.id = dependencies.needs
 WHERE dependencies.item IN (SELECT value FROM json_each(:items)) AND items.status <> 'done'
 ORDER BY dependencies.item, dependencies.needs
 
--- `moved` are items whose rows time or a death has overtaken; `matching` those of them that have such a status now.
+-- name: items_in_order
+SELECT id FROM items WHERE id IN (SELECT value FROM json_each(:items)) ORDER BY priority DESC, seq LIMIT :limit
+
 -- name: list_items
 SELECT @item
 FROM items
-WHERE (status IN (SELECT value FROM json_each(:statuses)) AND id NOT IN (SELECT value FROM json_each(:moved))
-       OR id IN (SELECT value FROM json_each(:matching)))
+WHERE status IN (SELECT value FROM json_each(:statuses))
   AND (:projects = '[]' OR project IN (SELECT value FROM json_each(:projects)))
   AND (:types = '[]' OR type IN (SELECT value FROM json_each(:types)))
   AND NOT EXISTS (SELECT value FROM json_each(:labels)

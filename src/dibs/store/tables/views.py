@@ -50,20 +50,29 @@ def list_items(
     labels: Sequence[str],
     limit: int,
 ) -> tuple[Item, ...]:
-    projected = projection.of_board(t, find_dead)
-    wanted = statuses or STATUSES
-    matching = [id for id, state in projected.states.items() if state.item.status in wanted]
-    found = t.all(
+    wanted, moved = statuses or STATUSES, projection.of_board(t, find_dead).states
+    rows_found = t.all(
         "list_items",
         statuses=jsontext.dumps(list(wanted)),
         projects=jsontext.dumps(list(projects)),
         types=jsontext.dumps(list(types)),
         labels=jsontext.dumps(list(labels)),
-        moved=jsontext.dumps(list(projected.states)),
-        matching=jsontext.dumps(matching),
-        limit=limit,
+        limit=limit + len(moved),
     )
-    return tuple(projected.item(rows.item(row)) for row in found)
+    found = {item.id: item for item in map(rows.item, rows_found) if item.id not in moved}
+    joined = {
+        id: state.item
+        for id, state in moved.items()
+        if state.item.status in wanted
+        and (not projects or state.item.project in projects)
+        and (not types or state.item.type in types)
+        and set(labels) <= set(state.item.labels)
+    }
+    if not joined:
+        return tuple(found.values())[:limit]
+    found |= joined
+    order = t.all("items_in_order", items=jsontext.dumps(list(found)), limit=limit)
+    return tuple(found[id] for (id,) in order)
 
 
 def runs(
