@@ -58,12 +58,18 @@ MARKERS = {
 }
 
 
+#: What a shell types to have a session.
+START_LINE = "export DIBS_SESSION=$(dibs session start --agent %s)"
+#: What is wrong where nobody is known.
+NOBODY = f"no session is known here; start one with: {START_LINE % 'NAME'}"
+
+
 class Caller(Value):
     """Who called this command, as far as its line, its environment and its terminal tell.
 
     `session` is None where no session is known; `problem` then says why, and what to type. `agent` is the agent that
     is named, `program` the coding agent that runs this command. `person`: there is neither, and a person at a terminal
-    typed it; `by_terminal`: so the session is that terminal's.
+    typed it. `by_terminal`: the session is that of the terminal.
     """
 
     session: str | None
@@ -76,37 +82,32 @@ class Caller(Value):
 
 def decide(args: Args, environment: Mapping[str, str]) -> Caller:
     """Who acts. Variables that are empty count as not set."""
-    agent = named_agent(args, environment)
+    named = getattr(args, "session", None) or environment.get(config.ENV_SESSION) or None
+    agent = getattr(args, "agent", None) or environment.get(config.ENV_AGENT) or None
     clients = [name for name in CLIENTS if environment.get(name)]
     markers = [name for name in MARKERS if environment.get(name)]
     program = CLIENTS[clients[0]] if clients else MARKERS[markers[0]] if markers else None
     person = agent is None and program is None and at_terminal()
-    session: str | None = getattr(args, "session", None) or environment.get(config.ENV_SESSION) or None
-    problem, by_terminal = "", False
-    if session is not None:
+    session, problem = named, ""
+    if named is not None:
         pass
-    elif len(clients) > 1:
-        problem = f"{' and '.join(clients)} name different sessions; say which one acts, with --session ID"
     elif clients:
-        session, problem = _client_session(clients[0], environment[clients[0]], agent or program)
+        session, problem = _client_session(clients, environment, agent or program)
     elif agent is not None:
-        problem = f"agent {agent} has no session here; start one with: {start_line(agent)}"
+        problem = _advice(agent, f"agent {agent} has no session here")
     elif markers:
-        problem = (
-            f"{markers[0]} says that a coding agent runs this, and its session is not known; start one with:"
-            f" {start_line(program)} (if you are a person: unset {' '.join(markers)})"
-        )
+        unknown = f"{markers[0]} says that a coding agent runs this, and its session is not known"
+        problem = f"{_advice(program, unknown)} (if you are a person: unset {' '.join(markers)})"
     else:
-        session, by_terminal = _terminal_session() if person else None, person
-        problem = f"no session is known here; start one with: {start_line()}"
+        session, problem = _terminal_session() if person else None, NOBODY
     return Caller(
-        session=session, problem=problem, agent=agent, program=program, person=person, by_terminal=by_terminal
+        session=session,
+        problem=problem,
+        agent=agent,
+        program=program,
+        person=person,
+        by_terminal=person and named is None,
     )
-
-
-def start_line(agent: str | None = None) -> str:
-    """What a shell types to have a session."""
-    return f"export DIBS_SESSION=$(dibs session start --agent {agent or 'NAME'})"
 
 
 def caller(cli: Cli) -> Caller:
@@ -182,11 +183,6 @@ def actor(cli: Cli) -> str | None:
     return named or who.program
 
 
-def named_agent(args: Args, environment: Mapping[str, str]) -> str | None:
-    """The agent that the line or the environment names."""
-    return getattr(args, "agent", None) or environment.get(config.ENV_AGENT) or None
-
-
 def at_terminal() -> bool:
     """Whether stdin or stderr is this process's controlling terminal; of another one, the foreground is not told."""
     for stream in (0, 2):
@@ -224,13 +220,22 @@ def _known(cli: Cli, session: str) -> Session | None:
         return None
 
 
-def _client_session(variable: str, id: str, agent: str | None) -> tuple[str | None, str]:
+def _client_session(clients: list[str], environment: Mapping[str, str], agent: str | None) -> tuple[str | None, str]:
     """The session that a coding agent's variable names, or what is wrong with it."""
+    if len(clients) > 1:
+        return None, f"{' and '.join(clients)} name different sessions; say which one acts, with --session ID"
     try:
-        return check.session_id(id), ""
+        return check.session_id(environment[clients[0]]), ""
     except Invalid as error:
-        wrong = f"{variable} cannot be used as a session: {error.message}"
-        return None, f"{wrong}; start one with: {start_line(agent)}"
+        return None, _advice(agent, f"{clients[0]} cannot be used as a session: {error.message}")
+
+
+def _advice(agent: str | None, wrong: str) -> str:
+    """What is wrong, and the line to type; a name that would not do in that line is what is wrong then."""
+    try:
+        return f"{wrong}; start one with: {START_LINE % check.agent_name(agent)}"
+    except Invalid as error:
+        return error.message
 
 
 def _terminal_session() -> str | None:

@@ -115,7 +115,7 @@ def session_start(cli: Cli) -> None:
     """Start a session. Prints nothing but its id, so that a shell can keep it."""
     asked, agent = cli.args, identity.own_agent(cli)
     if agent is None:
-        raise UsageError(f"say whose session it is: {identity.start_line()}", field="agent")
+        raise UsageError(f"say whose session it is: {identity.START_LINE % 'NAME'}", field="agent")
     from dibs.model import PERSON
 
     session = cli.board.start_session(
