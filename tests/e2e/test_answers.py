@@ -24,6 +24,9 @@ def test_an_item_that_was_there_is_not_said_to_be_added(dibs: Dibs) -> None:
     assert dibs.ok("add", "t", "--id", "x").startswith("added x")
     assert dibs.ok("add", "t", "--id", "x") == "x is there already, unchanged  it is ready now\n"
     assert dibs.json("add", "t", "--id", "x")["existed"] is True
+    dibs.ok("edit", "x", "--title", "u")
+    assert dibs.ok("add", "t", "--id", "x") == "x is there already, and was edited since  it is ready now\n"
+    assert dibs.ok("add", "u", "--id", "x", "--priority", "medium").startswith("x is there already, unchanged")
     assert dibs.json("add", "t", "--id", "y")["existed"] is False
 
 

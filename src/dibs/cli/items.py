@@ -90,7 +90,8 @@ def add(cli: Cli) -> None:
     added = cli.board.add(asked.title, request_id=asked.request_id, needs_approval=asked.needs_approval, **fields)
     if cli.json:
         return cli.answer({"item": added.item, "existed": added.existed, "blockers": added.blockers})
-    return cli.say(_added(cli, added), *(f"  {line}" for line in will_not_move(added, added.blockers, cli.paint)))
+    stuck = will_not_move(added, added.blockers, cli.paint)
+    return cli.say(_told(cli, added, {**fields, "title": asked.title}), *(f"  {line}" for line in stuck))
 
 
 def list_options(parser: Parser) -> None:
@@ -174,9 +175,13 @@ def _fits(rows: builtins.list[builtins.list[str]], title: int, hints: builtins.l
     return columns - taken >= min(TITLE_COLUMNS, max(width(row[title]) for row in rows))
 
 
-def _added(cli: Cli, item: Added) -> str:
+def _told(cli: Cli, item: Added, fields: dict[str, Any]) -> str:
+    """What came of adding an item with these fields."""
     if item.existed:
-        return f"{cli.paint(item.id, 'bold')} is there already, unchanged  {and_now(item, cli.paint)}"
+        given = check.new_item({"id": item.id, **fields})
+        is_as_given = all(getattr(item, name) == getattr(given, name) for name in fields)
+        how = "unchanged" if is_as_given else "and was edited since"
+        return f"{cli.paint(item.id, 'bold')} is there already, {how}  {and_now(item, cli.paint)}"
     line = f"{cli.paint('added', 'green')} {cli.paint(item.id, 'bold')}  {cli.paint(kind_of(item), 'dim')}"
     if item.status == BLOCKED:
         return f"{line}  it waits for {', '.join(blocker.item for blocker in item.blockers)}"
