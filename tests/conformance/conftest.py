@@ -30,9 +30,9 @@ def folder() -> Iterator[Path]:
 OVER_HTTP = {
     "test_http_sqlite": {
         *("TestRacing", "TestFencing", "TestClaims", "TestIdempotency", "TestFinishAndNext"),
-        *("TestWaiting", "TestTurns", "TestPatience"),
+        *("TestWaiting", "TestTurns", "TestPatience", "TestFollowing"),
     },
-    "test_http_postgres": {"TestRacing"},
+    "test_http_postgres": {"TestRacing", "TestFollowing"},
 }
 #: Too long for every commit over HTTP: minutes of processes that wait for each other.
 LONG = {

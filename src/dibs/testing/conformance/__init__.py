@@ -16,6 +16,7 @@ GROUPS = (
     "dependencies",
     "fencing",
     "finishing",
+    "following",
     "heartbeats",
     "history",
     "idempotency",
@@ -50,6 +51,7 @@ from dibs.testing.conformance.crash import TestCrash  # noqa: E402
 from dibs.testing.conformance.dependencies import TestDependencies, TestFinishingTogether  # noqa: E402
 from dibs.testing.conformance.fencing import TestFencing, TestManyAtOnce  # noqa: E402
 from dibs.testing.conformance.finishing import TestFinishAndNext, TestFinishingAtOnce  # noqa: E402
+from dibs.testing.conformance.following import TestFollowing  # noqa: E402
 from dibs.testing.conformance.heartbeats import TestHeartbeats  # noqa: E402
 from dibs.testing.conformance.history import TestHistory  # noqa: E402
 from dibs.testing.conformance.idempotency import TestIdempotency  # noqa: E402
@@ -89,6 +91,7 @@ __all__ = [
     "TestFinishAndNext",
     "TestFinishingAtOnce",
     "TestFinishingTogether",
+    "TestFollowing",
     "TestHeartbeats",
     "TestHistory",
     "TestIdempotency",
