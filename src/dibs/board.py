@@ -717,14 +717,16 @@ class Board:
         return self.store.events(item=item, limit=check.LIST_MAX)
 
     def follow(self, *, after: int | None = None, wait_seconds: float | None = None) -> Iterator[Event]:
-        """The feed after a cursor, event by event as they come; ends after `wait_seconds` without one, else never."""
-        watch = self.watch()
+        """The feed after a cursor, event by event as they come; ends after `wait_seconds` without one, else never. What
+        time does to the board is recorded meanwhile, as far as the caller may, so that it is told, too."""
+        watch = self.watch(sweeps=True)
         try:
             while True:
                 events = self.events(after=after)
                 yield from events
                 if events:
                     after = events[-1].id
+                    watch.wait(0)  # events that keep coming are no reason to leave others out
                 elif wait_seconds is None:
                     watch.wait(OWNER_LOOK_SECONDS)
                 elif not watch.wait(wait_seconds):
@@ -758,8 +760,15 @@ class Board:
     def check(self) -> tuple[str, ...]:
         return self.store.check()
 
-    def watch(self) -> Watch:
-        return self._watch(None)
+    def watch(self, *, sweeps: bool = False) -> Watch:
+        """A place to wait for change. With `sweeps`, what time does to the board is recorded while the caller waits,
+        as far as it may; behind a server that is the server's to do."""
+        watch = self._watch(None)
+        if not sweeps or self.store.waits:
+            return watch
+        from dibs.sweeper import Sweeper, SweepingWatch
+
+        return SweepingWatch(watch, Sweeper(self.store, self.sweep, self.reap_dead_owners))
 
     def _watch(self, session: str | None) -> Watch:
         return self.store.watch(session=session) if self._shared_watch is None else self._shared_watch(session)

@@ -31,8 +31,9 @@ OVER_HTTP = {
     "test_http_sqlite": {
         *("TestRacing", "TestFencing", "TestClaims", "TestIdempotency", "TestFinishAndNext"),
         *("TestWaiting", "TestTurns", "TestPatience", "TestReadsAgainstTime", "TestDeadOwners", "TestAnswers"),
+        "TestFollowing",
     },
-    "test_http_postgres": {"TestRacing", "TestReadsAgainstTime"},
+    "test_http_postgres": {"TestRacing", "TestReadsAgainstTime", "TestFollowing"},
 }
 #: Too long for every commit over HTTP: minutes of processes that wait for each other.
 LONG = {

@@ -12,7 +12,7 @@ import pytest
 from dibs.errors import DibsError
 from dibs.testing import sqlite
 from dibs.testing.broken import BROKEN
-from dibs.testing.conformance import GROUPS, agent_limits, dependencies, resources
+from dibs.testing.conformance import GROUPS, agent_limits, dependencies, following, resources
 from dibs.testing.conformance.reads_against_time import TestReadsAgainstTime as Reads
 from dibs.testing.harness import Harness
 
@@ -59,6 +59,8 @@ def test_a_broken_store_is_found_out(name: str, folder: Path, monkeypatch: pytes
     # A mistake shows in a short race, too.
     for racing in (agent_limits, dependencies, resources):
         monkeypatch.setattr(racing, "ROUNDS", 60)
+    # Who is told nothing need not wait for long.
+    monkeypatch.setattr(following, "PATIENCE_SECONDS", 8.0)
     mistake = BROKEN[name]
     tests = list(of_group(mistake.group, mistake.test))
     assert tests, f"{mistake.group} has no test {mistake.test}"

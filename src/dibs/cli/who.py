@@ -139,7 +139,7 @@ def _resource_lines(cli: Cli, holdings: tuple[Holding, ...]) -> list[str]:
 def _watch(cli: Cli) -> None:
     """Show it again whenever something changed; on a terminal in place, and every second, since time passes too."""
     on_screen = sys.stdout.isatty() and not cli.json
-    watch = cli.board.watch()
+    watch = cli.board.watch(sweeps=True)
     try:
         if on_screen:
             _leave_on_termination()

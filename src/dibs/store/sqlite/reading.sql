@@ -107,8 +107,8 @@ FROM sessions WHERE (:ended OR ended_at IS NULL) ORDER BY seen_at DESC, id LIMIT
 -- name: owned_sessions
 SELECT id, boot_id, pid_namespace, pid, start_time
 FROM sessions
-WHERE ended_at IS NULL AND boot_id = :boot_id AND pid_namespace = :pid_namespace
-  AND EXISTS (SELECT 1 FROM claims WHERE session = sessions.id)
+WHERE id IN (SELECT session FROM claims)
+  AND ended_at IS NULL AND boot_id = :boot_id AND pid_namespace = :pid_namespace
   AND (:among IS NULL OR id IN (SELECT value FROM json_each(:among)))
 
 -- name: count_by_status

@@ -6,7 +6,7 @@ from dibs.testing.broken.mistake import Mistake, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dibs.model import Pulse
+    from dibs.model import Owner, Pulse
 
 
 @caught_by("pulses", "test_what_is_offered_is_ready_still")
@@ -53,3 +53,18 @@ class EverybodyIsWell(Mistake):
 class ForgetsWhoWaits(Mistake):
     def pulse(self) -> Pulse:
         return self.inner.pulse().replace(waiters=0)
+
+
+@caught_by("following", "test_a_schedule_that_falls_due_reaches_a_follower")
+class OverlooksSchedules(Mistake):
+    """Tells when the next claim expires, and nothing else that time does."""
+
+    def due_seconds(self, item: str | None = None) -> float | None:
+        left = [line.remaining_seconds for line in self.inner.who() if item in (None, line.item.id)]
+        return min(left, default=None)
+
+
+@caught_by("following", "test_the_death_of_an_owner_reaches_a_follower")
+class KnowsNoOwners(Mistake):
+    def owners(self, **asked: object) -> tuple[tuple[str, Owner], ...]:
+        return ()

@@ -18,6 +18,7 @@ GROUPS = (
     "dependencies",
     "fencing",
     "finishing",
+    "following",
     "heartbeats",
     "history",
     "idempotency",
@@ -55,6 +56,7 @@ from dibs.testing.conformance.dead_owners import TestDeadOwners  # noqa: E402
 from dibs.testing.conformance.dependencies import TestDependencies, TestFinishingTogether  # noqa: E402
 from dibs.testing.conformance.fencing import TestFencing, TestManyAtOnce  # noqa: E402
 from dibs.testing.conformance.finishing import TestFinishAndNext, TestFinishingAtOnce  # noqa: E402
+from dibs.testing.conformance.following import TestFollowing  # noqa: E402
 from dibs.testing.conformance.heartbeats import TestHeartbeats  # noqa: E402
 from dibs.testing.conformance.history import TestHistory  # noqa: E402
 from dibs.testing.conformance.idempotency import TestIdempotency  # noqa: E402
@@ -97,6 +99,7 @@ __all__ = [
     "TestFinishAndNext",
     "TestFinishingAtOnce",
     "TestFinishingTogether",
+    "TestFollowing",
     "TestHeartbeats",
     "TestHistory",
     "TestIdempotency",
