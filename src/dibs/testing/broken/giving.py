@@ -102,8 +102,8 @@ class ExpiredStandsInTheWay(Mistake):
     """Needs a sweep before anybody can have what has expired."""
 
     def claim(self, item: str, **asked: Any) -> Grant:
-        detail = self.inner.get(item)
-        if detail.item.status == "in_progress" and detail.claim is None:
+        recorded = self.inner.events(item=item, newest=True, limit=1)[0].status
+        if recorded == "in_progress" and self.inner.get(item).claim is None:
             raise ItemAlreadyClaimed(f"{item} is in progress", item=item)
         return self.inner.claim(item, **asked)
 

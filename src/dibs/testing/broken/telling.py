@@ -235,12 +235,6 @@ class AnyLabelWillDo(Mistake):
 
 
 @caught_by("reading")
-class HidesTheLapsed(Mistake):
-    def who(self) -> tuple[Holding, ...]:
-        return tuple(line for line in self.inner.who() if line.claim is not None)
-
-
-@caught_by("reading")
 class RunsOldestFirst(Mistake):
     def runs(self, **asked: Any) -> tuple[Run, ...]:
         return tuple(reversed(self.inner.runs(**asked)))
