@@ -29,7 +29,7 @@ def folder() -> Iterator[Path]:
 #: Over HTTP, every commit is held to these groups; the others run there in a soak, or with `DIBS_TEST_HTTP=all`.
 OVER_HTTP = {
     "test_http_sqlite": {
-        *("TestRacing", "TestFencing", "TestClaims", "TestIdempotency", "TestFinishAndNext"),
+        *("TestRacing", "TestFencing", "TestClaims", "TestIdempotency", "TestFinishAndNext", "TestLostAnswers"),
         *("TestWaiting", "TestTurns", "TestPatience", "TestReadsAgainstTime", "TestDeadOwners", "TestAnswers"),
         "TestFollowing",
     },

@@ -12,11 +12,16 @@ import pytest
 from dibs.errors import DibsError
 from dibs.testing import sqlite
 from dibs.testing.broken import BROKEN
-from dibs.testing.conformance import GROUPS, agent_limits, dependencies, following, resources
+from dibs.testing.conformance import GROUPS, agent_limits, dependencies, following, lost_answers, resources
 from dibs.testing.conformance.reads_against_time import TestReadsAgainstTime as Reads
 from dibs.testing.harness import Harness
+from dibs.testing.http import Host, HttpHarness
 
 Test = Callable[[Harness], None]
+Opened = Callable[[Path, str | None], Harness]
+
+#: The group that cuts connections: these mistakes are made behind a server.
+OVER_A_WIRE = "lost_answers"
 #: One storm may miss a rule that is rarely needed.
 STORMS_MAX = 10
 
@@ -31,9 +36,9 @@ def of_group(group: str, only: str | None) -> Iterator[tuple[str, Test]]:
                     yield name, getattr(cls(), name)
 
 
-def passes(test: Test, folder: Path, broken: str | None) -> bool:
+def passes(test: Test, opened: Opened, folder: Path, broken: str | None) -> bool:
     folder.mkdir()
-    with sqlite.harness(folder, broken=broken) as harness:
+    with opened(folder, broken) as harness:
         try:
             test(harness)
         except Exception as failure:
@@ -44,9 +49,9 @@ def passes(test: Test, folder: Path, broken: str | None) -> bool:
     return True
 
 
-def finds(test: Test, name: str, folder: Path) -> bool:
+def finds(test: Test, opened: Opened, name: str, folder: Path) -> bool:
     """The test fails on the broken store, and passes on a sound one: it is the mistake that it found."""
-    return not passes(test, folder / "broken", name) and passes(test, folder / "sound", None)
+    return not passes(test, opened, folder / "broken", name) and passes(test, opened, folder / "sound", None)
 
 
 def made(folder: Path) -> Path:
@@ -55,16 +60,30 @@ def made(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_store_is_found_out(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A mistake shows in a short race, too.
+def test_a_broken_store_is_found_out(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    # A mistake shows in a short race, too, and in a few calls.
     for racing in (agent_limits, dependencies, resources):
         monkeypatch.setattr(racing, "ROUNDS", 60)
-    # Who is told nothing need not wait for long.
+    # A caller that is told nothing need not wait for long.
     monkeypatch.setattr(following, "PATIENCE_SECONDS", 8.0)
+    few = {"cancel", "progress", "submit of another draft", "release while another holds it"}
+    for calls in ("CALLS", "REFUSED"):
+        every = getattr(lost_answers, calls)
+        monkeypatch.setattr(lost_answers, calls, {one: every[one] for one in every.keys() & few})
     mistake = BROKEN[name]
+
+    def opened(folder: Path, broken: str | None) -> Harness:
+        made = sqlite.harness(folder, broken=broken)
+        if mistake.group != OVER_A_WIRE:
+            return made
+        host: Host = request.getfixturevalue("http_host")
+        return HttpHarness(made, [host], lean=True)
+
     tests = list(of_group(mistake.group, mistake.test))
     assert tests, f"{mistake.group} has no test {mistake.test}"
-    found_by = next((test for test, run in tests if finds(run, name, made(folder / test[:60]))), None)
+    found_by = next((test for test, run in tests if finds(run, opened, name, made(folder / test[:60]))), None)
     assert found_by, f"{name} went through the whole group {mistake.group}"
     print(f"{name}: found by {found_by}")
 
@@ -76,4 +95,4 @@ def test_every_group_has_been_seen_to_fail() -> None:
 @pytest.mark.parametrize("name", [name for name, one in BROKEN.items() if one.group == "reads_against_time"])
 def test_the_storm_finds_every_rule_that_reads_can_forget(name: str, folder: Path) -> None:
     storm = Reads().test_at_any_instant_of_a_storm_a_read_says_what_a_claim_meets
-    assert any(not passes(storm, folder / str(attempt), name) for attempt in range(STORMS_MAX))
+    assert any(not passes(storm, sqlite.harness, folder / str(attempt), name) for attempt in range(STORMS_MAX))

@@ -14,7 +14,8 @@ import psycopg
 import pytest
 
 from dibs.board import Board
-from dibs.errors import ItemNotClaimed, NotClaimOwner, StoreUnavailable
+from dibs.errors import ItemNotClaimed, StoreUnavailable
+from dibs.store.postgres import store
 from dibs.store.postgres.connecting import CONNECTIONS_MAX
 from dibs.store.postgres.store import PostgresStore
 from dibs.testing import postgres
@@ -39,7 +40,7 @@ def harness(postgres_server: PostgresServer, folder: Path) -> Iterator[PostgresH
 
 @pytest.fixture
 def proxy(postgres_server: PostgresServer) -> Iterator[CuttingProxy]:
-    with CuttingProxy(postgres_server.url()) as proxy:
+    with CuttingProxy.before_postgres(postgres_server.url()) as proxy:
         yield proxy
 
 
@@ -57,7 +58,7 @@ def board(postgres_server: PostgresServer, harness: PostgresHarness) -> Board:
 def far(harness: PostgresHarness, proxy: CuttingProxy, board: Board) -> Iterator[Board]:
     """The same board, by way of the proxy."""
     settings = {"lock_wait_seconds": LOCK_WAIT_SECONDS}
-    with postgres.open_board(url=proxy.url(harness.database), settings=settings) as far:
+    with postgres.open_board(url=proxy.url(harness.server.url(harness.database)), settings=settings) as far:
         yield far
 
 
@@ -122,8 +123,10 @@ def test_a_forked_child_has_connections_of_its_own(harness: PostgresHarness) -> 
     assert len(harness.board().list()) == 3
 
 
-# Cut in the middle
+# Cut in the middle; which cuts are survived by which verbs is shown by the conformance group `lost_answers`
 
+#: Where a call is lost that is done, and one that is not.
+LOST = {True: "before the answer", False: "before the request"}
 #: (what the request says, the verb, how often its event is there once it was done, what would be a second time)
 UNREPEATABLE: list[tuple[bytes, Callable[..., object], str, str]] = [
     (b"dibs.force_release", lambda board, **k: board.force_release("x", reason="cut", **k), "x", "force_released"),
@@ -142,7 +145,7 @@ NAMES = ["force_release", "next", "next_with_done", "progress", "cancel", "edit"
 def test_without_a_request_id_a_lost_answer_is_told_as_unknown(
     proxy: CuttingProxy, board: Board, far: Board, marker: bytes, verb: Any, item: str, kind: str, done: bool
 ) -> None:
-    proxy.cut(marker, done=done)
+    proxy.cut(LOST[done], marker=marker)
     refusal = refused(StoreUnavailable, verb, far)
     assert proxy.cuts == 1
     assert refusal.facts["outcome"] == "unknown"
@@ -157,7 +160,7 @@ def test_without_a_request_id_a_lost_answer_is_told_as_unknown(
 def test_with_a_request_id_a_lost_answer_is_asked_for_again(
     proxy: CuttingProxy, board: Board, far: Board, marker: bytes, verb: Any, item: str, kind: str, done: bool
 ) -> None:
-    proxy.cut(marker, done=done)
+    proxy.cut(LOST[done], marker=marker)
     answer = verb(far, request_id="r")
     assert proxy.cuts == 1
     assert store_of(far).reconnects == 1
@@ -172,7 +175,7 @@ def test_verbs_that_can_be_repeated_are_answered_also_without_one(
     proxy: CuttingProxy, board: Board, far: Board, verb: str, done: bool
 ) -> None:
     function = "done" if verb == "done_many" else "finish" if verb in ("release", "fail", "submit") else verb
-    proxy.cut(b"dibs." + function.encode(), done=done)
+    proxy.cut(LOST[done], marker=b"dibs." + function.encode())
     known: dict[str, Any] = {"session": "s", "token": 1}
     match verb:
         case "claim":
@@ -197,34 +200,99 @@ def test_verbs_that_can_be_repeated_are_answered_also_without_one(
 def test_only_a_claim_older_than_the_call_is_told_as_renewed_after_a_lost_answer(
     harness: PostgresHarness, proxy: CuttingProxy, board: Board, far: Board, done: bool
 ) -> None:
-    proxy.cut(b"dibs.claim", done=done)
+    proxy.cut(LOST[done], marker=b"dibs.claim")
     assert not far.claim("y", session="s").renewed
     harness.clock.advance(60)
-    proxy.cut(b"dibs.claim", done=done)
+    proxy.cut(LOST[done], marker=b"dibs.claim")
     assert far.claim("y", session="s").renewed
     board.claim("z", session="s", ttl_seconds=TTL_SECONDS)
     expire(harness)
-    proxy.cut(b"dibs.claim", done=done)
+    proxy.cut(LOST[done], marker=b"dibs.claim")
     recovered = far.recover("z", session="s", token=1)
     assert (recovered.claim.token, recovered.renewed) == (2, False)
     assert proxy.cuts == 3
 
 
-def test_a_repeated_end_is_not_answered_by_an_earlier_one(proxy: CuttingProxy, board: Board, far: Board) -> None:
-    """The session gave it back long ago, and another has it: what was asked for now was not done, and cannot be."""
-    board.release("x", session="s")
-    board.claim("x", session=session(board, "bob"))
-    proxy.cut(b"dibs.finish", done=False)
-    with pytest.raises((NotClaimOwner, ItemNotClaimed, StoreUnavailable)):
-        far.release("x", session="s")
-    assert proxy.cuts == 1
+#: A deadlock, as a client meets it; a real one takes a second and the right moment.
+CONFLICTS_ONCE = """
+CREATE SEQUENCE dibs.calls;
+ALTER FUNCTION dibs.held RENAME TO held_as_ever;
+CREATE FUNCTION dibs.held(
+    p_item text, p_session text, p_token bigint, OUT i dibs.items, OUT c dibs.claims, OUT at bigint, OUT no json
+) LANGUAGE plpgsql AS $$
+DECLARE
+    h record;
+BEGIN
+    IF nextval('dibs.calls') = 1 THEN
+        RAISE EXCEPTION 'deadlock detected' USING ERRCODE = 'deadlock_detected';
+    END IF;
+    h := dibs.held_as_ever(p_item, p_session, p_token);
+    i := h.i;
+    c := h.c;
+    at := h.at;
+    no := h.no;
+END $$
+"""
+
+
+def between_attempts(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+    """Let something happen after the first attempt, while the second is waited for."""
+    monkeypatch.setattr(store, "pause", lambda tries: happens() if tries == 1 else None)
+
+
+def test_an_end_whose_answer_was_lost_is_recognised_though_another_holds_the_item_by_now(
+    proxy: CuttingProxy, board: Board, far: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bob = session(board, "bob")
+    between_attempts(monkeypatch, lambda: board.claim("x", session=bob))
+    proxy.cut(LOST[True])
+    ended = far.release("x", session="s", token=1, reason="mine")
+    assert (ended.run.outcome, ended.run.reason, ended.run.session) == ("released", "mine", "s")
+    assert (ended.item.status, ended.item.token) == ("in_progress", 2)
+    assert ended.run in board.runs(item="x")
+
+
+def test_a_conflict_is_no_attempt_that_may_have_been_done(
+    postgres_server: PostgresServer, harness: PostgresHarness, board: Board, far: Board
+) -> None:
+    """The first attempt is undone. The second is refused: it was another call that submitted the item."""
+    board.submit("x", session="s", token=1, draft="A")
+    with postgres_server.connect(harness.database) as connection:
+        connection.execute(CONFLICTS_ONCE)
+    assert refused(ItemNotClaimed, far.submit, "x", session="s", token=1, draft="B").facts["how"] == "submitted"
+    assert store_of(far).conflicts == 1
+    assert board.get("x").runs[0].draft == "A"
+
+
+def test_a_second_attempt_that_fails_does_not_say_that_nothing_was_done(
+    postgres_server: PostgresServer,
+    harness: PostgresHarness,
+    proxy: CuttingProxy,
+    board: Board,
+    far: Board,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with closing(psycopg.connect(postgres_server.url(harness.database))) as somebody:
+        lock = "SELECT 1 FROM dibs.items WHERE id = 'x' FOR UPDATE"
+        between_attempts(monkeypatch, lambda: somebody.execute(lock))
+        proxy.cut(LOST[True])
+        refusal = refused(StoreUnavailable, far.done, "x", session="s", token=1)
+    assert board.get("x").item.status == "done"
+    assert refusal.facts.get("outcome") == "unknown", refusal.message
+
+
+def test_an_end_without_its_token_is_not_repeated(proxy: CuttingProxy, board: Board, far: Board) -> None:
+    """It would end the session's next claim of the item as well."""
+    proxy.cut(LOST[True])
+    refusal = refused(StoreUnavailable, far.release, "x", session="s")
+    assert (proxy.cuts, refusal.facts["outcome"]) == (1, "unknown")
     assert kinds(board, "x").count("released") == 1
 
 
 def test_what_may_have_been_done_is_unknown_also_when_asking_again_was_in_vain(
     proxy: CuttingProxy, board: Board, far: Board
 ) -> None:
-    proxy.cut(b"dibs.done")
+    proxy.cut(LOST[True])
     proxy.away = True
     refusal = refused(StoreUnavailable, far.done, "x", session="s", token=1)
     assert proxy.cuts == 1

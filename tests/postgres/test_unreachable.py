@@ -11,6 +11,7 @@ import pytest
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import StoreUnavailable, StoreUnusable
+from dibs.store.postgres.migrating import migrate
 from dibs.store.postgres.store import PostgresStore
 from dibs.testing import postgres
 from dibs.testing.conformance.asking import refused
@@ -118,3 +119,14 @@ def test_the_database_is_set_up_so_that_it_cannot_be_used(harness: PostgresHarne
     ):
         board.add("x")
     assert_in_one_line(raised.value, word)
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_of_another_encoding_is_refused_and_nothing_is_made_in_it(server: LocalServer, encoding: str) -> None:
+    name = f"in_{encoding.lower()}"
+    with server.connect() as connection:
+        connection.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0".encode())
+    for make in (opened, migrate):
+        assert_in_one_line(refused(StoreUnusable, make, server.url(name)), encoding, "encoding", "UTF8")
+    with server.connect(name) as connection:
+        assert connection.execute("SELECT to_regnamespace('dibs')").fetchone() == (None,)

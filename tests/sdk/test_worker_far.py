@@ -39,9 +39,9 @@ def stage(request: pytest.FixtureRequest, folder: Path) -> Iterator[Stage]:
 
 
 def over_postgres(server: PostgresServer, folder: Path) -> Iterator[Stage]:
-    with CuttingProxy(server.url("postgres")) as proxy, postgres.harness(server, folder) as harness:
+    with CuttingProxy.before_postgres(server.url()) as proxy, postgres.harness(server, folder) as harness:
         kwargs = harness.recipe()["kwargs"]
-        far = open_recipe({**harness.recipe(), "kwargs": {**kwargs, "url": proxy.url(harness.database)}})
+        far = open_recipe({**harness.recipe(), "kwargs": {**kwargs, "url": proxy.url(kwargs["url"])}})
 
         def away() -> None:
             proxy.away = True

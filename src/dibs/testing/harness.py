@@ -16,9 +16,18 @@ from dibs.testing.actors import Actor, Gate
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from typing import Any, Self
 
     from dibs.testing.clock import Clock
+    from dibs.testing.proxy import CuttingProxy
+
+
+class Wire:
+    """A handle on the data whose connection goes through a proxy that can cut it."""
+
+    def __init__(self, board: Board, proxy: CuttingProxy) -> None:
+        self.board, self.proxy = board, proxy
 
 
 class Harness:
@@ -64,6 +73,10 @@ class Harness:
     def elsewhere(self) -> Harness:
         """An empty board of the same kind, under the same clock; to be closed by whoever asked for it."""
         raise NotImplementedError(f"{type(self).__name__} does not say how another board is made")
+
+    def wire(self) -> AbstractContextManager[Wire] | None:
+        """A handle over a connection that tests can cut; None for a store that a process uses without one."""
+        return None
 
     def actor(self) -> Actor:
         """A new process with a handle of its own, ended with the harness."""

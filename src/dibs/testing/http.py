@@ -10,16 +10,18 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from itertools import count
 
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.store.http.store import HttpStore
-from dibs.testing.harness import Harness
+from dibs.testing.harness import Harness, Wire
+from dibs.testing.proxy import CuttingProxy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
 _turns = count(os.getpid())
@@ -93,6 +95,18 @@ class HttpHarness(Harness):
 
     def elsewhere(self) -> HttpHarness:
         return HttpHarness(self.behind.elsewhere(), self._hosts, lean=self._lean)
+
+    @contextmanager
+    def wire(self) -> Iterator[Wire]:
+        host, kwargs = self._hosts[0], self.recipe()["kwargs"]
+        with CuttingProxy.before_http() as proxy:
+            url, key = host.serve(self.behind.recipe(), hosts=[proxy.host])
+            proxy.target = ("127.0.0.1", int(url.rpartition(":")[2]))
+            try:
+                with open_board(**{**kwargs, "servers": [(proxy.url(url), key)]}) as board:
+                    yield Wire(board, proxy)
+            finally:
+                host.stop(url)
 
     def close(self) -> None:
         super().close()

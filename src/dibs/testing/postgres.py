@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import contextmanager
 from typing import Any, cast
 
 import psycopg
@@ -17,10 +18,12 @@ from dibs.config import DEFAULTS
 from dibs.store.postgres.migrating import migrate
 from dibs.store.postgres.store import PostgresStore
 from dibs.testing.database_clock import DatabaseClock, install
-from dibs.testing.harness import Harness
+from dibs.testing.harness import Harness, Wire, open_recipe
+from dibs.testing.proxy import CuttingProxy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Protocol
 
     from dibs.store.contract import Store
@@ -68,6 +71,15 @@ class PostgresHarness(Harness):
 
     def elsewhere(self) -> PostgresHarness:
         return PostgresHarness(self.server, self.way, self.folder, self.asked, self._clock)
+
+    @contextmanager
+    def wire(self) -> Iterator[Wire]:
+        recipe = self.recipe()
+        url = recipe["kwargs"]["url"]
+        with CuttingProxy.before_postgres(url) as proxy:
+            far = {**recipe, "kwargs": {**recipe["kwargs"], "url": proxy.url(url)}}
+            with open_recipe(far) as board:
+                yield Wire(board, proxy)
 
     def close(self) -> None:
         super().close()

@@ -77,45 +77,57 @@ class Asking:
         if query:
             asked = [(name, value) for name, value in query.items() if value is not None and value != ()]
             path = f"{path}?{urlencode(asked, doseq=True)}" if asked else path
-        began, tries, heard = time.monotonic(), 0, False
+        began, tries, heard, writes = time.monotonic(), 0, False, method != "GET"
         while True:
             try:
-                return answer(self.sender.send(method, path, headers, data, self._answer_seconds + wait_seconds))
+                reply = self.sender.send(method, path, headers, data, self._answer_seconds + wait_seconds)
+                return answer(reply, writes=writes)
             except Lost as lost:
                 heard = heard or lost.sent
                 end = began + self._answer_seconds * (PATIENCE if heard else 1)
                 if (heard and not repeatable) or time.monotonic() >= end:
-                    raise away(lost, unknown=heard and method != "GET") from lost
+                    raise away(lost, unknown=heard and writes) from lost
+            except StoreUnavailable as error:
+                # By this attempt nothing was done; by an earlier one perhaps.
+                if heard and writes:
+                    raise away(error, unknown=True) from error
+                raise
             tries += 1
             self.repeated += 1
             pause(tries)
 
 
-def answer(reply: Reply) -> Any:
+def answer(reply: Reply, *, writes: bool) -> Any:
     """What was answered, or the refusal as an error."""
     if reply.status < 300:
         return jsontext.loads(reply.body.decode()) if reply.body else None
-    raise refusal(reply)
+    raise refusal(reply, writes=writes)
 
 
-def refusal(reply: Reply) -> DibsError:
+def refusal(reply: Reply, *, writes: bool = False) -> DibsError:
+    """The error that this reply stands for. A write that met a failure which is no refusal may have been done."""
     try:
         told = jsontext.loads(reply.body.decode())
         kind = REFUSALS[told["code"]]
-        return kind(told["detail"], **wire.plain(told["facts"]))
+        found = kind(told["detail"], **wire.plain(told["facts"]))
     except (ValueError, KeyError, TypeError):
         # Something between us and the server speaks for it.
-        return StoreUnavailable(f"the server answers {reply.status}", retry_after_seconds=RETRY_SECONDS)
+        kind = DibsError
+        found = StoreUnavailable(f"the server answers {reply.status}", retry_after_seconds=RETRY_SECONDS)
+    if writes and kind is DibsError and reply.status >= 500:
+        return away(found, unknown=True)
+    return found
 
 
-def away(lost: Lost, unknown: bool) -> StoreUnavailable:
+def away(why: Exception, unknown: bool) -> StoreUnavailable:
     if unknown:
         return StoreUnavailable(
-            f"the connection broke before the answer came, so it is not known whether this was done ({lost}); look",
+            f"no answer says what became of this, so it is not known whether it was done ({why});"
+            " look, or ask with a request id, which makes asking again safe",
             outcome="unknown",
             retry_after_seconds=RETRY_SECONDS,
         )
-    return StoreUnavailable(f"the server is away: {lost}", retry_after_seconds=RETRY_SECONDS)
+    return StoreUnavailable(f"the server is away: {why}", retry_after_seconds=RETRY_SECONDS)
 
 
 def pause(tries: int) -> None:

@@ -393,7 +393,8 @@ class HttpStore(Store):
 
     def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
         body = {"older_than_seconds": older_than_seconds, "limit": limit}
-        return wire.decode(Prune, self._asking.ask("POST", "/v1/prune", body))
+        # Asked again, it would answer for what was left by then.
+        return wire.decode(Prune, self._asking.ask("POST", "/v1/prune", body, repeatable=False))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
         lines = self._asking.sender.stream("/v1/export", self._asking.headers, WHOLE_SECONDS)
@@ -445,7 +446,7 @@ class HttpStore(Store):
         except Lost as lost:
             raise away(lost, unknown=lost.sent and body is not None) from lost
         if reply.status != 200:
-            raise refusal(reply)
+            raise refusal(reply, writes=body is not None)
         return reply
 
     def _read(self, path: str, **query: Any) -> Any:

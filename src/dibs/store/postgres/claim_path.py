@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from abc import abstractmethod
 
 from dibs import jsontext
@@ -41,9 +40,6 @@ DONE = (
 )
 FORCE_RELEASE = "SELECT dibs.force_release(%s::text, %s::text, %s::text, %s::bigint, %s::dibs.settings, %s::text[])"
 SWEEP = "SELECT dibs.sweep(%s::json, %s::bigint, %s::dibs.settings)"
-
-#: Which outcome of its run each end leaves: what is found after an end whose answer was lost.
-OUTCOMES = {"release": "released", "fail": "failed", "submit": "submitted"}
 
 
 class ClaimPath:
@@ -91,7 +87,7 @@ class ClaimPath:
         recover: bool = False,
         token: int | None = None,
     ) -> Grant:
-        began = time.monotonic()
+        attempt = _attempt(request)
         # Asked again, a session is given its own claim again.
         answer = self.call(
             CLAIM,
@@ -102,14 +98,14 @@ class ClaimPath:
             recover,
             token,
             self._settings_row,
-            _request(request),
+            _request(request, attempt),
             repeatable=True,
         )
         if "wire" in answer:
             kept: Grant = answers.kept(answer, Grant)
             return kept
-        if recover and "again" in answer and answer.get("no") == "FENCED" and _is_held_by(answer, session):
-            # The first attempt got it, and its answer was lost: it is this session's own claim now.
+        if _is_marked(answer, "run", attempt) and _is_held_by(answer, session):
+            # The first attempt recovered it, and its answer was lost.
             return self._claim(item, session, agent, ttl_seconds, None).replace(renewed=False)
         self._refuse(
             answer,
@@ -121,12 +117,7 @@ class ClaimPath:
             item_id=item,
         )
         self.tell()
-        grant = answers.grant(answer)
-        if grant.renewed and request is None and "again" in answer:
-            # Nothing was kept of the first attempt. A claim that is no older than this call was given by it.
-            age_seconds = (grant.claim.renewed_at - grant.claim.claimed_at) / 1000
-            return grant.replace(renewed=age_seconds > time.monotonic() - began)
-        return grant
+        return answers.grant(answer)
 
     def next(
         self,
@@ -271,6 +262,9 @@ class ClaimPath:
         *,
         many: bool,
     ) -> dict[str, Any]:
+        # Without a token, the session's next claim of the item would be meant as well.
+        repeatable = None not in holding.values()
+        attempt = _attempt(request) if repeatable else None
         answer = self.call(
             DONE,
             list(holding),
@@ -281,19 +275,20 @@ class ClaimPath:
             cost,
             many,
             self._settings_row,
-            _request(request),
-            # Without a token, the session's next claim of the item would be meant as well.
-            repeatable=None not in holding.values() or request is not None,
+            _request(request, attempt),
+            repeatable=repeatable or request is not None,
         )
         if "wire" in answer:
             return answer
         self._refuse(answer, request, session=session)
-        if "again" in answer:
-            for one in answer["each"]:
-                one["answer"] = _ended_before(one["answer"], session, "done")
-        if answer["moved"]:
+        moved = bool(answer["moved"])
+        for one in answer["each"]:
+            if _is_marked(one["answer"], "asked", attempt):
+                one["answer"] = _of_the_first_attempt(one["answer"])
+                moved = True
+        if moved:
             self._lanes.forget()
-        self.tell(urgent=bool(answer["moved"]))
+        self.tell(urgent=moved)
         return answer
 
     def fail(
@@ -342,6 +337,8 @@ class ClaimPath:
         if answer.get("no") == "REQUEST_REUSED" and request is not None:
             raise reused(request)
         if "no" in answer:
+            # An expiry may have been recorded with the refusal.
+            self._lanes.forget()
             raise answers.forced(answer, actor=actor, reason=reason, token=token, item_id=item)
         return self._ended(answer)
 
@@ -367,6 +364,8 @@ class ClaimPath:
         links: Mapping[str, Any] | None = None,
         cost: Mapping[str, Any] | None = None,
     ) -> Ended:
+        # Without a token, the session's next claim of the item would be meant as well.
+        attempt = _attempt(request) if token is not None else None
         answer = self.call(
             FINISH,
             verb,
@@ -380,15 +379,14 @@ class ClaimPath:
             _json(cost),
             uniform(),
             self._settings_row,
-            _request(request),
-            # Without a token, the session's next claim of the item would be meant as well.
+            _request(request, attempt),
             repeatable=token is not None or request is not None,
         )
         if "wire" in answer:
             kept: Ended = answers.kept(answer, Ended)
             return kept
-        if "again" in answer:
-            answer = _ended_before(answer, session, OUTCOMES[verb])
+        if _is_marked(answer, "asked", attempt):
+            answer = _of_the_first_attempt(answer)
         self._refuse(answer, request, session=session, token=token, item_id=item)
         return self._ended(answer)
 
@@ -410,8 +408,15 @@ def _json(data: Mapping[str, Any] | None) -> str | None:
     return jsontext.dumps(dict(data)) if data else None
 
 
-def _request(request: Request | None) -> list[str] | None:
-    return None if request is None else [request.actor, request.id, request.fingerprint]
+def _attempt(request: Request | None) -> str | None:
+    """A name for all attempts of one call. With a request id there is no need for one: the answer itself is kept."""
+    return os.urandom(8).hex() if request is None else None
+
+
+def _request(request: Request | None, attempt: str | None = None) -> list[str] | None:
+    if request is None:
+        return None if attempt is None else [attempt]
+    return [request.actor, request.id, request.fingerprint]
 
 
 def _is_held_by(answer: dict[str, Any], session: str) -> bool:
@@ -419,12 +424,15 @@ def _is_held_by(answer: dict[str, Any], session: str) -> bool:
     return claim is not None and claim["session"] == session and claim["expires_at"] > answer["now"]
 
 
-def _ended_before(answer: dict[str, Any], session: str, outcome: str) -> dict[str, Any]:
-    """A run that the first of two attempts ended: nobody else could have ended it so."""
-    asked = answer.get("asked")
-    if answer.get("no") == "FENCED" and asked and asked["session"] == session and asked["outcome"] == outcome:
-        return {"item": answer["item"], "run": asked}
-    return answer
+def _is_marked(answer: dict[str, Any], run: str, attempt: str | None) -> bool:
+    """Whether the call was refused because an earlier attempt of the very same call had opened or ended this run."""
+    if attempt is None or answer.get("no") != "FENCED" or answer[run] is None:
+        return False
+    return bool(answer[run]["attempt"] == attempt)
+
+
+def _of_the_first_attempt(answer: dict[str, Any]) -> dict[str, Any]:
+    return {"item": answer["item"], "run": answer["asked"]}
 
 
 def uniform() -> float:

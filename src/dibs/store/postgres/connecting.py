@@ -50,6 +50,7 @@ REFUSED = (
     "invalid connection option",
     "certificate",
 )
+ENCODING = "UTF8"
 CONNECTIONS_MAX = 32
 CONNECT_SECONDS = 5
 RETRY_SECONDS = 1.0
@@ -64,7 +65,15 @@ def connect(url: str, *, prepares: bool = True) -> Connection:
     if "," in str(given.get("host", "")):
         defaults["target_session_attrs"] = "read-write"
     chosen = {name: value for name, value in defaults.items() if name not in given}
-    return psycopg.connect(url, autocommit=True, prepare_threshold=5 if prepares else None, **chosen)
+    connection = psycopg.connect(url, autocommit=True, prepare_threshold=5 if prepares else None, **chosen)
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != ENCODING:
+        connection.close()
+        raise StoreUnusable(
+            f"the encoding of this database is {encoding}, and dibs needs {ENCODING}; make another database with:"
+            f" CREATE DATABASE ... ENCODING '{ENCODING}' TEMPLATE template0"
+        )
+    return connection
 
 
 class Pool:

@@ -15,7 +15,7 @@ import psycopg
 from dibs.errors import StoreUnusable
 from dibs.store.postgres.connecting import connect, explain
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _HERE = os.path.dirname(__file__)
 _LOCK = 25697
 

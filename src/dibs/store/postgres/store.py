@@ -74,22 +74,14 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
             self._hello()
 
     def call(self, function: str, *parameters: Any, repeatable: bool) -> dict[str, Any]:
-        """Call a function of the board: one round trip, one transaction.
-
-        `again` in its answer says that an earlier attempt may have been done as well.
-        """
-        attempts = 0
+        """Call a function of the board: one round trip, one transaction."""
         texts = [None if value is None else _text(value) for value in parameters]
 
         def work(connection: Connection, attempt: Attempt) -> dict[str, Any]:
-            nonlocal attempts
             attempt.unsure = True
-            attempts += 1
             row = connection.execute(function, texts).fetchone()
             assert row is not None
             answer: dict[str, Any] = row[0]
-            if attempts > 1:
-                answer["again"] = True
             return answer
 
         return self._done(work, repeatable)
@@ -248,7 +240,10 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
         self._done(lambda connection, attempt: None, repeatable=True)
 
     def _done(self, work: Callable[[Connection, Attempt], T], repeatable: bool, tries_max: int = AGAIN_MAX) -> T:
-        """Do it; again after a conflict, and after a lost connection if that cannot do it twice."""
+        """Do it; again after a conflict, which has undone it, and after a lost connection if that cannot do it twice.
+
+        Once an attempt may have been done, no failure of a later one says that nothing was.
+        """
         end = time.monotonic() + self.settings.lock_wait_seconds
         tries, unsure = 0, False
         while True:
@@ -257,20 +252,20 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
                 with self._pool.connection() as connection:
                     return work(connection, attempt)
             except psycopg.Error as error:
+                tries += 1
                 # Two who add the same thing at once: the second sees it next time.
                 conflict = isinstance(error, (*AGAIN, psycopg.errors.UniqueViolation))
-                if conflict:
-                    self.conflicts += 1
-                elif not is_away(error):
-                    raise explain(error) from error
-                elif attempt.unsure and not repeatable:
-                    raise _unknown(error) from error
-                else:
-                    self.reconnects += 1
-                    unsure = unsure or attempt.unsure
-                tries += 1
-                if time.monotonic() >= end or tries >= tries_max:
+                lost = not conflict and is_away(error)
+                unsure = unsure or (lost and attempt.unsure)
+                over = time.monotonic() >= end or tries >= tries_max
+                if over or not (conflict or lost) or (unsure and not repeatable):
                     raise (_unknown(error) if unsure else explain(error)) from error
+                self.conflicts += conflict
+                self.reconnects += lost
+            except StoreUnavailable as error:
+                if unsure:
+                    raise _unknown(error) from error
+                raise
             pause(tries)
 
 
@@ -286,7 +281,7 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _unknown(error: psycopg.Error) -> StoreUnavailable:
+def _unknown(error: Exception) -> StoreUnavailable:
     text = " ".join(str(error).split())
     return StoreUnavailable(
         f"the connection broke before the answer came, so it is not known whether this was done ({text});"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from dibs.errors import Forbidden, Invalid
+from dibs.errors import DibsError, Forbidden, Invalid
 from dibs.model import Added, Agent, Edited, Ended, Item, Session, SessionEnd
 from dibs.rules import approving, ending, holding, items
 from dibs.store.tables import adding, rows
@@ -114,8 +114,12 @@ class Upkeep:
         self, item: str, *, actor: str, reason: str, token: int | None = None, request: Request | None = None
     ) -> Ended:
         def force_release(t: Transaction) -> Ended:
-            state = t.state(item)
-            step = ending.force_release(t.now, state, actor=actor, reason=reason, token=token)
+            state = t.fresh(item)
+            try:
+                step = ending.force_release(t.now, state, actor=actor, reason=reason, token=token)
+            except DibsError as refusal:
+                # A claim that has lapsed is recorded as expired even so.
+                t.refuse(refusal)
             return ended(step, t.carry_out(state, step))
 
         return self.write(force_release, request, Ended)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dibs.errors import DibsError, Invalid
+from dibs.errors import DibsError, Invalid, ItemNotClaimed, NotClaimOwner, StoreUnavailable
+from dibs.model import Ended
 from dibs.testing.broken.mistake import Mistake, caught_by
 
 TYPE_CHECKING = False
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         Holding,
         Item,
         Key,
+        Renewal,
         Run,
         SessionEnd,
         SessionView,
@@ -268,3 +270,42 @@ class ForgetsActivity(Mistake):
 class ShowsFiveRuns(Mistake):
     def sessions(self, **asked: Any) -> tuple[SessionView, ...]:
         return tuple(view.replace(recent=view.recent[:5]) for view in self.inner.sessions(**asked))
+
+
+@caught_by("lost_answers", "test_without_a_request_id_an_earlier_effect_is_not_taken_for_ones_own")
+class AnEarlierEndIsItsOwn(Mistake):
+    """Takes a run that the session ended under this token, in this way, for the one that this call ended."""
+
+    def submit(self, item: str, **asked: Any) -> Ended:
+        return self.ended("submitted", self.inner.submit, item, asked)
+
+    def release(self, item: str, **asked: Any) -> Ended:
+        return self.ended("released", self.inner.release, item, asked)
+
+    def ended(self, outcome: str, end: Any, item: str, asked: dict[str, Any]) -> Ended:
+        try:
+            found: Ended = end(item, **asked)
+            return found
+        except (ItemNotClaimed, NotClaimOwner):
+            detail = self.inner.get(item)
+            for run in detail.runs:
+                if (run.session, run.token, run.outcome) == (asked["session"], asked["token"], outcome):
+                    return Ended(item=detail.item, run=run)
+            raise
+
+
+@caught_by("lost_answers", "test_with_a_request_id_a_verb_is_done_once_and_its_answer_is_found_again")
+class DoesItAgain(Mistake):
+    """Keeps no answer: whoever asks again because the first answer was lost has it done twice."""
+
+    def progress(self, item: str, **asked: Any) -> Renewal:
+        return self.inner.progress(item, **{**asked, "request": None})
+
+
+@caught_by("lost_answers", "test_without_a_request_id_a_verb_did_what_it_says_or_says_that_it_is_not_known")
+class AwayAfterwards(Mistake):
+    """Something goes wrong after the commit, and the caller is told that the store is away, as if nothing were done."""
+
+    def cancel(self, item: str, **asked: Any) -> Item:
+        self.inner.cancel(item, **asked)
+        raise StoreUnavailable("the store is away", retry_after_seconds=1)

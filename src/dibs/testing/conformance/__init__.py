@@ -25,6 +25,7 @@ GROUPS = (
     "items",
     "leases",
     "limits",
+    "lost_answers",
     "offers",
     "ordering",
     "parking",
@@ -63,6 +64,7 @@ from dibs.testing.conformance.idempotency import TestIdempotency  # noqa: E402
 from dibs.testing.conformance.items import TestItems  # noqa: E402
 from dibs.testing.conformance.leases import TestLeases  # noqa: E402
 from dibs.testing.conformance.limits import TestLimits  # noqa: E402
+from dibs.testing.conformance.lost_answers import TestLostAnswers  # noqa: E402
 from dibs.testing.conformance.offers import TestOffers  # noqa: E402
 from dibs.testing.conformance.ordering import TestOrdering  # noqa: E402
 from dibs.testing.conformance.parking import TestParking  # noqa: E402
@@ -107,6 +109,7 @@ __all__ = [
     "TestLeases",
     "TestLimits",
     "TestLists",
+    "TestLostAnswers",
     "TestManyAtOnce",
     "TestOffers",
     "TestOrdering",

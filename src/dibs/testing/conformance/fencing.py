@@ -5,7 +5,7 @@ was (expired, taken over and by whom, finished, somebody else's, never given), a
 from __future__ import annotations
 
 from dibs.errors import ClaimExpired, Invalid, ItemNotClaimed, NotClaimOwner
-from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, latest, refused, session, whole
+from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, kinds, latest, refused, session, whole
 from dibs.testing.harness import Harness
 
 TYPE_CHECKING = False
@@ -200,6 +200,19 @@ class TestFencing:
         before = whole(board, "x")
         refused(ItemNotClaimed, board.force_release, "x", reason="stuck")
         assert whole(board, "x") == before
+
+    def test_a_claim_that_has_lapsed_is_not_taken_back_by_force(self, harness: Harness) -> None:
+        """Expired is lost, recorded or not: nobody holds the item."""
+        board = harness.board()
+        added(board, "x", "y")
+        me = session(board)
+        for item, token in (("x", None), ("y", 1)):
+            board.claim(item, session=me, ttl_seconds=TTL_SECONDS)
+            expire(harness)
+            refusal = refused(ItemNotClaimed, board.force_release, item, reason="stuck", token=token)
+            assert refusal.facts["status"] == "ready"
+            assert kinds(board, item) == ["added", "claimable", "claimed", "expired", "claimable"]
+            assert board.get(item).item.strikes == 1
 
     def test_a_zombie_is_refused_and_told_who_took_over(self, harness: Harness) -> None:
         board = harness.board()

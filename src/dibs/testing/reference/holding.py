@@ -127,6 +127,7 @@ class Holding(Moving):
         return str(row["status"])
 
     def force_release(self, item: str, token: int | None) -> None:
+        self.freshen(item)
         claim = self.claims.get(item)
         if claim is None:
             raise No("TASK_NOT_CLAIMED", status=self.items[item]["status"])

@@ -82,7 +82,9 @@ BEGIN
     END IF;
 END $$;
 
--- Requests: the lock makes a concurrent duplicate wait for the first one's answer.
+-- Requests: {actor, id, fingerprint}. The lock makes a concurrent duplicate wait for the first one's answer. A call without a
+-- request id may be told apart by {attempt}, a random name for all attempts of this one call: nothing is kept under it, but the
+-- run that the call opens or ends is marked with it, so that a second attempt recognises what the first one did.
 
 CREATE OR REPLACE FUNCTION dibs.request_known(p_request text[], s dibs.settings) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE
@@ -176,16 +178,17 @@ BEGIN
 END $$;
 
 -- The end of a run, whoever ended it: the claim goes, the run is closed, the event names the holder, read before it is gone.
--- `p_told` is what else of the item changed, as the text of JSON members.
+-- `p_told` is what else of the item changed, as the text of JSON members; `p_attempt` marks the run.
 CREATE OR REPLACE FUNCTION dibs.end_run(
     INOUT i dibs.items, c dibs.claims, p_outcome text, p_status text, p_now bigint, p_actor text, p_reason text,
-    p_draft text DEFAULT NULL, p_links text DEFAULT NULL, p_cost text DEFAULT NULL, p_told text DEFAULT NULL
+    p_draft text DEFAULT NULL, p_links text DEFAULT NULL, p_cost text DEFAULT NULL, p_told text DEFAULT NULL,
+    p_attempt text DEFAULT NULL
 ) LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM dibs.claims WHERE item = c.item AND token = c.token;
     UPDATE dibs.runs
     SET ended_at = p_now, outcome = p_outcome, reason = p_reason, draft = p_draft,
-        links = coalesce(p_links, '{}')::json, cost = coalesce(p_cost, '{}')::json
+        links = coalesce(p_links, '{}')::json, cost = coalesce(p_cost, '{}')::json, attempt = p_attempt
     WHERE item = c.item AND token = c.token AND outcome IS NULL;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the run % of % is not open', c.token, c.item USING ERRCODE = 'data_corrupted';
@@ -303,7 +306,7 @@ END $$;
 -- `done` answers of each, if that is asked for.
 CREATE OR REPLACE FUNCTION dibs.end_as_done(
     p_items text[], p_session text, p_agent text, p_reason text, p_links text, p_cost text, p_told boolean, p_now bigint,
-    s dibs.settings, OUT moved bigint, OUT told json[]
+    s dibs.settings, p_attempt text DEFAULT NULL, OUT moved bigint, OUT told json[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     told_as json := '{"reason": ' || coalesce(to_json(p_reason)::text, 'null') || coalesce(', "links": ' || p_links, '')
@@ -317,7 +320,8 @@ BEGIN
         DELETE FROM dibs.claims WHERE item = ANY (p_items)
     ), runs AS (
         -- An item has one open run at most, that of its claim; joined with the claims, each would be compared with each.
-        UPDATE dibs.runs r SET ended_at = p_now, outcome = 'done', reason = p_reason, links = its_links, cost = its_cost
+        UPDATE dibs.runs r
+        SET ended_at = p_now, outcome = 'done', reason = p_reason, links = its_links, cost = its_cost, attempt = p_attempt
         WHERE r.item = ANY (p_items) AND r.outcome IS NULL RETURNING r.*
     ), items AS (
         UPDATE dibs.items i SET status = 'done', updated_at = p_now, revision = i.revision + 1

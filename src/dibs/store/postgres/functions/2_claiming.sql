@@ -74,7 +74,12 @@ DECLARE
     no text;
     told text;
     deadline bigint;
+    mine text;
 BEGIN
+    IF cardinality(p_request) = 1 THEN
+        mine := p_request[1];
+        p_request := NULL;
+    END IF;
     IF p_request IS NOT NULL THEN
         known := dibs.request_known(p_request, s);
         IF known IS NOT NULL THEN
@@ -134,7 +139,10 @@ BEGIN
         WHERE item = p_item RETURNING * INTO c;
         UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at;
         known := json_build_object('item', row_to_json(i), 'claim', row_to_json(c), 'previous', dibs.previous(i.id, c.token),
-                                   'approval', CASE WHEN i.approved THEN dibs.approval(i.id) END, 'renewed', true);
+                                   'approval', CASE WHEN i.approved THEN dibs.approval(i.id) END,
+                                   -- Not if an attempt of this very call has given it.
+                                   'renewed', (SELECT attempt FROM dibs.runs WHERE item = p_item AND token = c.token)
+                                              IS DISTINCT FROM mine OR mine IS NULL);
         IF p_request IS NOT NULL THEN
             PERFORM dibs.request_kept(p_request, 'claim', known, at);
         END IF;
@@ -196,8 +204,8 @@ BEGIN
     RETURNING * INTO c;
     known := json_build_object('item', row_to_json(i), 'claim', row_to_json(c), 'previous', dibs.previous(i.id, i.token),
                                'approval', CASE WHEN i.approved THEN dibs.approval(i.id) END);
-    INSERT INTO dibs.runs (item, token, session, agent, started_at, links, cost)
-    VALUES (i.id, i.token, p_session, me.agent, at, '{}', '{}');
+    INSERT INTO dibs.runs (item, token, session, agent, started_at, links, cost, attempt)
+    VALUES (i.id, i.token, p_session, me.agent, at, '{}', '{}', mine);
     INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
     VALUES (i.id, i.revision, 'claimed', at, 'in_progress', i.token, me.agent, p_session, me.agent,
             ('{"ttl_seconds": ' || seconds || ', "deadline_at": ' || deadline || told || '}')::json);

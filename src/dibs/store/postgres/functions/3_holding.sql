@@ -99,7 +99,12 @@ DECLARE
     c dibs.claims;
     r dibs.runs;
     answer json;
+    mine text;
 BEGIN
+    IF cardinality(p_request) = 1 THEN
+        mine := p_request[1];
+        p_request := NULL;
+    END IF;
     IF p_request IS NOT NULL THEN
         answer := dibs.request_known(p_request, s);
         IF answer IS NOT NULL THEN
@@ -115,24 +120,25 @@ BEGIN
     PERFORM dibs.feed_enter();
     CASE p_verb
     WHEN 'release' THEN
-        i := dibs.end_run(i, c, 'released', CASE WHEN p_park THEN 'parked' ELSE dibs.rest(i, h.at) END, h.at, NULL, p_reason);
+        i := dibs.end_run(i, c, 'released', CASE WHEN p_park THEN 'parked' ELSE dibs.rest(i, h.at) END, h.at, NULL, p_reason,
+                          p_attempt => mine);
     WHEN 'fail' THEN
         i.failures := i.failures + 1;
         IF i.failures <= i.retries THEN
             i.not_before := h.at + dibs.milliseconds(p_uniform * least(
                 s.retry_backoff_seconds_max, s.retry_backoff_seconds * power(2.0::double precision, least(i.failures - 1, 62))));
             i := dibs.end_run(i, c, 'failed', dibs.rest(i, h.at), h.at, NULL, p_reason, NULL, p_links, p_cost,
-                              '"failures": ' || i.failures || ', "not_before": ' || i.not_before);
+                              '"failures": ' || i.failures || ', "not_before": ' || i.not_before, mine);
         ELSE
             i := dibs.end_run(i, c, 'failed', 'failed', h.at, NULL, p_reason, NULL, p_links, p_cost,
-                              '"failures": ' || i.failures);
+                              '"failures": ' || i.failures, mine);
         END IF;
     WHEN 'submit' THEN
         i.needs_approval := true;
         i.approved := false;
         UPDATE dibs.items SET needs_approval = true, approved = false WHERE id = i.id;
         i := dibs.end_run(i, c, 'submitted', 'pending_approval', h.at, NULL, p_reason, p_draft, p_links, p_cost,
-                          '"needs_approval": true, "approved": false');
+                          '"needs_approval": true, "approved": false', mine);
     END CASE;
     i := dibs.follow(i, h.at, s);
     PERFORM dibs.save(i);
@@ -161,7 +167,12 @@ DECLARE
     others json[] := '{}';
     one record;
     answer json;
+    mine text;
 BEGIN
+    IF cardinality(p_request) = 1 THEN
+        mine := p_request[1];
+        p_request := NULL;
+    END IF;
     IF p_request IS NOT NULL THEN
         answer := dibs.request_known(p_request, s);
         IF answer IS NOT NULL THEN
@@ -173,7 +184,7 @@ BEGIN
     f := dibs.finishable(p_items, p_tokens, p_session, a);
     IF f.finished <> '{}' THEN
         PERFORM dibs.feed_enter();
-        e := dibs.end_as_done(f.finished, p_session, a.name, p_reason, p_links, p_cost, true, f.at, s);
+        e := dibs.end_as_done(f.finished, p_session, a.name, p_reason, p_links, p_cost, true, f.at, s, mine);
         ended := e.told;
         moved := e.moved;
     END IF;
@@ -268,6 +279,7 @@ DECLARE
     c dibs.claims;
     r dibs.runs;
     at bigint;
+    before bigint;
     answer json;
 BEGIN
     IF p_request IS NOT NULL THEN
@@ -282,10 +294,18 @@ BEGIN
     END IF;
     SELECT * INTO c FROM dibs.claims WHERE item = p_item FOR UPDATE;
     at := dibs.clock();
-    IF NOT FOUND OR p_token <> c.token THEN
+    PERFORM dibs.feed_enter();
+    IF c.expires_at <= at OR i.offer_expires_at <= at OR i.status IN ('blocked', 'scheduled') THEN
+        -- Expired is lost: nobody holds the item, whether or not that was recorded.
+        before := i.revision;
+        i := dibs.freshen(i, at, s);
+        IF i.revision > before THEN
+            PERFORM dibs.save(i);
+        END IF;
+        RETURN dibs.facts('FORCE', at, p_item, NULL);
+    ELSIF c.item IS NULL OR p_token <> c.token THEN
         RETURN dibs.facts('FORCE', at, p_item, NULL);
     END IF;
-    PERFORM dibs.feed_enter();
     i := dibs.end_run(i, c, 'force_released', dibs.rest(i, at), at, p_actor, p_reason);
     i := dibs.follow(i, at, s);
     PERFORM dibs.save(i);
