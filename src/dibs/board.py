@@ -465,10 +465,8 @@ class Board:
         def look() -> tuple[Grant, ...]:
             return self._past_dead_owners(lambda: self.store.next(**asked))
 
-        # Asked again after a refusal, what has ended already counts as ended.
-        grants = self._past_dead_owners(lambda: self.store.next(**asked, done=finished))
-        if not grants and self.reap_dead_owners():
-            grants = look()
+        # Asked again, what has ended already counts as ended.
+        grants = self._past_dead_owners(lambda: self.store.next(**asked, done=finished), lambda grants: not grants)
         if grants or wait_seconds <= 0:
             return grants
         end = time.monotonic() + wait_seconds
@@ -810,21 +808,23 @@ class Board:
 
     def _ticket(self, item: str, session: str, ttl_seconds: float | None) -> Waiting:
         """The session's ticket, once no dead owner holds the item."""
+        return self._past_dead_owners(
+            lambda: self.store.wait(item, session=session, ttl_seconds=ttl_seconds),
+            lambda standing: standing.claim is not None,
+        )
 
-        def wait() -> Waiting:
-            return self._past_dead_owners(lambda: self.store.wait(item, session=session, ttl_seconds=ttl_seconds))
-
-        standing = wait()
-        return wait() if standing.claim is not None and self.reap_dead_owners() else standing
-
-    def _past_dead_owners(self, verb: Callable[[], T]) -> T:
-        """Do the verb. If a claim may be why it is refused, end the claims of dead owners first, and ask again."""
+    def _past_dead_owners(self, verb: Callable[[], T], is_held_up: Callable[[T], bool] = lambda _: False) -> T:
+        """Do the verb. If a claim may be why it is refused, or why its answer `is_held_up`, end the claims of dead
+        owners and ask again."""
         for _ in range(REAPS_MAX):
             try:
-                return verb()
+                answer = verb()
             except DibsError as refusal:
                 if not (_is_caused_by_a_claim(refusal) and self.reap_dead_owners()):
                     raise
+            else:
+                if not (is_held_up(answer) and self.reap_dead_owners()):
+                    return answer
         return verb()
 
     def reap_dead_owners(self) -> bool:

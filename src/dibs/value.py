@@ -19,13 +19,16 @@ else:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Value:
+    #: Each field's annotation, as it is written.
+    _hints: ClassVar[dict[str, Any]] = {}
     _fields: ClassVar[tuple[str, ...]] = ()
     _names: ClassVar[frozenset[str]] = frozenset()
     _defaults: ClassVar[dict[str, Any]] = {}
 
     def __init_subclass__(cls) -> None:
-        own = tuple(n for n in cls.__annotations__ if not n.startswith("_"))
-        cls._fields += own
+        own = {n: hint for n, hint in cls.__annotations__.items() if not n.startswith("_")}
+        cls._hints = cls._hints | own
+        cls._fields = tuple(cls._hints)
         cls._names = frozenset(cls._fields)
         cls._defaults = cls._defaults | {n: cls.__dict__[n] for n in own if n in cls.__dict__}
 

@@ -289,10 +289,12 @@ class TestDeadOwners:
             board, doomed = small.board(), Doomed(small, "doomed")
             names = [f"i{number}" for number in range(9)]
             added(board, *names)
-            for name in names:
+            added(board, "last", type="mine")
+            for name in (*names, "last"):
                 doomed.claims(name)
             doomed.dies()
             me = session(board)
+            assert ids(board.next(session=me, types=["mine"])) == ["last"]
             assert [board.claim(name, session=me).claim.token for name in reversed(names)] == [2] * 9
 
     def test_the_second_to_find_a_dead_owner_is_not_refused_either(self, harness: Harness) -> None:
