@@ -61,4 +61,3 @@ def test_a_viewer_is_told_what_time_alone_does(board: Board, store: str) -> None
         late = heard["later", "due"].at - due_at
         print(f"recorded {expired} ms after it expired, {late} ms after it was due")
         crowd.read_until(lambda one: b"event: expired" in one.text and b"event: due" in one.text)
-
