@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 from types import FrameType
 
@@ -28,3 +29,9 @@ def _ignored(number: int, frame: FrameType | None) -> None:
 # wait for ever. A handler, unlike the order to ignore, is not inherited by programs.
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, _ignored)
+
+#: What shells allow. Boards that leak descriptors, and tests that hold hundreds of boards open, are found everywhere.
+OPEN_FILES_USUAL = 1024
+_soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+if _soft == resource.RLIM_INFINITY or _soft > OPEN_FILES_USUAL:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES_USUAL, _hard))

@@ -9,7 +9,7 @@ its own, and the first one to sweep spares the others the work.
 from __future__ import annotations
 
 import os
-from time import monotonic
+from time import monotonic, thread_time
 
 from dibs.errors import StoreUnavailable, StoreUnusable
 from dibs.store.contract import Watch
@@ -26,7 +26,7 @@ LOOK_SECONDS = 0.5
 LOOK_SECONDS_MAX = 0.75
 #: So long after an instant that is known, at most, followers look: not all of them at once.
 SPREAD_SECONDS = 0.2
-#: On a large board a look takes longer. No more than this part of the time is spent on looking.
+#: Looking at a thousand owner processes takes longer. No more than this part of a processor is spent on looking.
 LOOK_SHARE = 1 / 20
 #: What is due and could not be moved on is tried again after this, and twice as long each time.
 AGAIN_SECONDS = 0.05
@@ -57,41 +57,39 @@ class Sweeper:
         return max(0.0, self._look_at - monotonic())
 
     def look(self) -> None:
-        begun = monotonic()
-        if begun < self._look_at:
+        if monotonic() < self._look_at:
             return
         try:
-            pause = self._moved_on(begun)
+            due = self._store.due_seconds()
+            pause = self._move_on() if due == 0 else self._look_around(due)
         except StoreUnusable:
             pause = FORBIDDEN_SECONDS
         except StoreUnavailable:
             pause = self._longer_pause()
-        ended = monotonic()
-        self._look_at = ended + max(pause, (ended - begun) / LOOK_SHARE)
+        self._look_at = monotonic() + pause
 
-    def _moved_on(self, now: float) -> float:
-        """Record what is due; how long until the next look."""
-        due = self._store.due_seconds()
-        if due == 0:
-            swept = self._swept()
-            if swept.more:
-                return 0.0
-            if swept.expired or swept.due or swept.offers:
-                self._again_seconds = AGAIN_SECONDS
-                return AGAIN_SECONDS
+    def _move_on(self) -> float:
+        """Sweep what is due; how long until the next look."""
+        self._swept_at = monotonic()
+        swept = self._sweep()
+        if not (swept.expired or swept.due or swept.offers):
             return self._longer_pause()
         self._again_seconds = AGAIN_SECONDS
-        if self._every_seconds is not None and now - self._swept_at >= self._every_seconds:
-            self._swept()
+        return 0.0 if swept.more else AGAIN_SECONDS
+
+    def _look_around(self, due: float | None) -> float:
+        """Nothing is due, and owners may have died; how long until the next look."""
+        self._again_seconds = AGAIN_SECONDS
+        begun = thread_time()
+        if self._every_seconds is not None and monotonic() - self._swept_at >= self._every_seconds:
+            self._swept_at = monotonic()
+            self._sweep()
         else:
             self._reap_dead_owners()
-        if due is None or due > LOOK_SECONDS_MAX:
-            return drawn(LOOK_SECONDS, LOOK_SECONDS_MAX)
-        return due + drawn(0, SPREAD_SECONDS)
-
-    def _swept(self) -> Sweep:
-        self._swept_at = monotonic()
-        return self._sweep()
+        pause = drawn(LOOK_SECONDS, LOOK_SECONDS_MAX)
+        if due is not None and due <= LOOK_SECONDS_MAX:
+            pause = due + drawn(0, SPREAD_SECONDS)
+        return max(pause, (thread_time() - begun) / LOOK_SHARE)
 
     def _longer_pause(self) -> float:
         pause = self._again_seconds

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from dibs.access import AGENT, VIEWER
+from dibs.access import VIEWER
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import Forbidden
 from dibs.store.http.store import HttpStore
 from dibs.store.open import open_store
+from dibs.sweeper import SweepingWatch
 from tests.server.killable import serving
 from tests.server.listening import Listener, listening
 
@@ -45,6 +46,8 @@ def test_a_viewer_is_told_what_time_alone_does(board: Board, store: str) -> None
     ):
         with pytest.raises(Forbidden):
             viewer.sweep()
+        with closing(viewer.watch(sweeps=True)) as watch:
+            assert not isinstance(watch, SweepingWatch), "its looks would be requests, several times a second"
         due_at = time.time_ns() // 1_000_000 + 1000
         board.add("later", id="later", not_before=due_at)
         heard = {}
@@ -58,15 +61,3 @@ def test_a_viewer_is_told_what_time_alone_does(board: Board, store: str) -> None
         late = heard["later", "due"].at - due_at
         print(f"recorded {expired} ms after it expired, {late} ms after it was due")
         crowd.read_until(lambda one: b"event: expired" in one.text and b"event: due" in one.text)
-
-
-def test_an_agent_far_away_leaves_the_sweeping_to_the_server(board: Board, store: str) -> None:
-    """Its own looks would be requests, several times a second from each of them."""
-    _, secret = board.create_key(AGENT, agent="coder")
-    with (
-        serving(store) as server,
-        closing(Board(HttpStore(f"http://127.0.0.1:{server.port}", DEFAULTS, secret), DEFAULTS)) as agent,
-        closing(agent.watch(sweeps=True)) as watch,
-        closing(agent.watch()) as plain,
-    ):
-        assert type(watch) is type(plain)

@@ -41,6 +41,7 @@ class Time:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
     clock = Time()
     monkeypatch.setattr("dibs.sweeper.monotonic", lambda: clock.now)
+    monkeypatch.setattr("dibs.sweeper.thread_time", lambda: 0.0)
     return clock
 
 
@@ -128,10 +129,8 @@ def test_a_look_that_takes_long_is_not_taken_often(
     board = harness.board()
     counted = Counted(board)
 
-    def slow() -> None:
-        clock.now += 2.0
-
-    monkeypatch.setattr(board.store, "due_seconds", slow)
+    spent = iter([0.0, 2.0])
+    monkeypatch.setattr("dibs.sweeper.thread_time", lambda: next(spent))
     counted.sweeper.look()
     assert counted.sweeper.seconds_left() == pytest.approx(2.0 / sweeper.LOOK_SHARE)
 
