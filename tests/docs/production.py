@@ -39,10 +39,13 @@ class Production:
 
     def make(self, text: str) -> None:
         """Roles, the database, the board, the grants: what stands under "Roles"."""
-        by_superuser, by_owner = blocks(section(text, "## Roles"), "sql")
+        by_superuser, in_the_database, by_owner = blocks(section(text, "## Roles"), "sql")
         with self.server.connect() as connection:
             for statement in statements(by_superuser):
                 connection.execute(self.named(statement).encode())
+        with self.server.connect(self.database) as connection:
+            connection.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")  # as up to PostgreSQL 14
+            connection.execute(in_the_database.encode())
         migrate(self.url("dibs_owner"))
         install(self.server.url(self.database))
         with self.connect("dibs_owner") as connection:

@@ -195,7 +195,7 @@ def test_nobody_else_comes_in(made: Production) -> None:
 
 
 def test_the_grants_can_be_run_again_and_hold_for_what_comes_later(fresh: Production) -> None:
-    _, by_owner = blocks(section(OPERATIONS, "## Roles"), "sql")
+    *_, by_owner = blocks(section(OPERATIONS, "## Roles"), "sql")
     with fresh.connect("dibs_owner") as owner:
         owner.execute(fresh.named(by_owner).encode())
         owner.execute(b"CREATE TABLE dibs.later (id bigint GENERATED ALWAYS AS IDENTITY)")

@@ -122,7 +122,7 @@ def test_the_database_is_set_up_so_that_it_cannot_be_used(harness: PostgresHarne
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
-def test_a_database_of_another_encoding_is_refused_and_nothing_is_made_in_it(server: LocalServer, encoding: str) -> None:
+def test_a_database_of_another_encoding_is_refused_and_left_alone(server: LocalServer, encoding: str) -> None:
     name = f"in_{encoding.lower()}"
     with server.connect() as connection:
         connection.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0".encode())

@@ -65,15 +65,16 @@ def connect(url: str, *, prepares: bool = True) -> Connection:
     if "," in str(given.get("host", "")):
         defaults["target_session_attrs"] = "read-write"
     chosen = {name: value for name, value in defaults.items() if name not in given}
-    connection = psycopg.connect(url, autocommit=True, prepare_threshold=5 if prepares else None, **chosen)
+    return psycopg.connect(url, autocommit=True, prepare_threshold=5 if prepares else None, **chosen)
+
+
+def refuse_other_encodings(connection: Connection) -> None:
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != ENCODING:
-        connection.close()
         raise StoreUnusable(
             f"the encoding of this database is {encoding}, and dibs needs {ENCODING}; make another database with:"
             f" CREATE DATABASE ... ENCODING '{ENCODING}' TEMPLATE template0"
         )
-    return connection
 
 
 class Pool:
@@ -175,15 +176,19 @@ class Pool:
         from dibs.store.postgres.migrating import refuse_unless_fit, version
 
         try:
+            refuse_other_encodings(connection)
             row = connection.execute(
-                "SELECT pg_backend_pid(), current_setting('default_transaction_isolation')", prepare=False
+                "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('default_transaction_isolation')",
+                prepare=False,
             ).fetchone()
             assert row is not None
             self.behind_pooler = row[0] != connection.info.backend_pid
             if self.behind_pooler:
                 connection.prepare_threshold = None
             else:
-                connection.execute(f"SET lock_timeout = {round(self._wait_seconds * 1000)}")
+                # In other schemas, others may be allowed to create functions that pass for PostgreSQL's own.
+                search_path = "SET search_path = pg_catalog, pg_temp"
+                connection.execute(f"{search_path}; SET lock_timeout = {round(self._wait_seconds * 1000)}")
             if row[1] != "read committed":
                 raise StoreUnusable(
                     f"transactions of this database are {row[1]} by default and must be read committed:"

@@ -13,7 +13,7 @@ import os
 import psycopg
 
 from dibs.errors import StoreUnusable
-from dibs.store.postgres.connecting import connect, explain
+from dibs.store.postgres.connecting import connect, explain, refuse_other_encodings
 
 SCHEMA_VERSION = 3
 _HERE = os.path.dirname(__file__)
@@ -24,6 +24,8 @@ def migrate(url: str) -> tuple[int, int]:
     """Bring the schema up to this version; the versions before and after. A newer one is left alone."""
     try:
         with connect(url) as connection, connection.transaction():
+            refuse_other_encodings(connection)
+            connection.execute("SET LOCAL search_path = pg_catalog, pg_temp")
             connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (_LOCK,))
             before = version(connection)
             if before > SCHEMA_VERSION:
@@ -44,7 +46,7 @@ def migrate(url: str) -> tuple[int, int]:
 
 def version(connection: psycopg.Connection[tuple[object, ...]]) -> int:
     """The schema's version; 0 for a database without one."""
-    row = connection.execute("SELECT to_regclass('dibs.schema_version') IS NOT NULL").fetchone()
+    row = connection.execute("SELECT pg_catalog.to_regclass('dibs.schema_version') IS NOT NULL").fetchone()
     if row is None or not row[0]:
         return 0
     row = connection.execute("SELECT version FROM dibs.schema_version").fetchone()

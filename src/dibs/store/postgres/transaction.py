@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from dibs.rules.decision import Step
     from dibs.store.postgres.connecting import Connection
 
+# The search path is that of the connection, except behind a pooler, where settings last for a transaction.
 BEGIN = (
-    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL plan_cache_mode = force_custom_plan;"
-    " SET LOCAL idle_in_transaction_session_timeout = {};"
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL search_path = pg_catalog, pg_temp;"
+    " SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL idle_in_transaction_session_timeout = {};"
     " SELECT dibs.clock() FROM dibs.feed_enter()"
 )
 BEGIN_READING = (
-    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL plan_cache_mode = force_custom_plan;"
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = pg_catalog, pg_temp;"
+    " SET LOCAL plan_cache_mode = force_custom_plan;"
     " SELECT dibs.clock()"
 )
 #: Rows that a reader of a whole table has at a time.

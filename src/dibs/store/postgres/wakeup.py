@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 CHANNEL = "dibs"
 #: Whoever listens shares a lock meanwhile: if it can be had alone, there is nobody to tell.
-NOTIFY = "SELECT pg_notify('dibs', '') WHERE NOT pg_try_advisory_xact_lock(25703, 0)"
-LISTENING = "SELECT pg_advisory_lock_shared(25703, 0)"
+NOTIFY = "SELECT pg_catalog.pg_notify('dibs', '') WHERE NOT pg_catalog.pg_try_advisory_xact_lock(25703, 0)"
+LISTENING = "SELECT pg_catalog.pg_advisory_lock_shared(25703, 0)"
 TOGETHER_SECONDS = 0.1
 #: What became free is told at once, unless something else just was.
 URGENT_SECONDS = 0.01

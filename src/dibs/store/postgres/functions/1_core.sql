@@ -1,9 +1,14 @@
 -- What the verbs have in common. These restate `dibs.rules` for the verbs that have to be one round trip; the same inputs are
 -- run through both, and agree. An item's row `i` is worked on in a variable and saved once; events are written as they come.
 
+-- Names without a schema are found in pg_catalog alone. Whoever may create functions and operators in a schema of the search path
+-- could otherwise have others run them: one that fits the types exactly is preferred to one of pg_catalog that does not. So what
+-- clients, triggers and views call sets its own search path, and what these call runs under that. The few that are called too often
+-- for that name the schema of what they use, or use only what fits exactly.
+
 -- The board's clock. A lease is never compared with the start of a transaction, nor with a client's clock.
 CREATE OR REPLACE FUNCTION dibs.clock() RETURNS bigint LANGUAGE sql VOLATILE AS
-$$ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint $$;
+$$ SELECT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000)::bigint $$;
 
 CREATE OR REPLACE FUNCTION dibs.milliseconds(p_seconds double precision) RETURNS bigint LANGUAGE sql IMMUTABLE AS
 $$ SELECT round(p_seconds * 1000)::bigint $$;
@@ -22,7 +27,8 @@ BEGIN
     FROM dibs.events_id_seq;
 END $$;
 
-CREATE OR REPLACE FUNCTION dibs.feed_end() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION dibs.feed_end() RETURNS bigint LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     newest bigint;
     open_from bigint;
@@ -51,7 +57,7 @@ $$ SELECT pg_notify('dibs_' || md5(p_session), '') $$;
 
 CREATE OR REPLACE FUNCTION dibs.put_in_lane() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    touching boolean := NEW.resources <> '{}';
+    touching boolean := NEW.resources OPERATOR(pg_catalog.<>) '{}';
 BEGIN
     SELECT l.id INTO NEW.lane FROM dibs.lanes l
     WHERE l.project = NEW.project AND l.type = NEW.type AND l.action = NEW.action AND l.approved = NEW.approved

@@ -58,7 +58,8 @@ CREATE OR REPLACE FUNCTION dibs.claim(
     p_item text, p_session text, p_agent text, p_ttl double precision, p_recover boolean, p_token bigint, s dibs.settings,
     p_request text[] DEFAULT NULL
 ) RETURNS json LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     known json;
     me dibs.sessions;
@@ -295,7 +296,8 @@ CREATE OR REPLACE FUNCTION dibs.next(
     p_lanes integer[], p_lows bigint[], p_thorough boolean, s dibs.settings, p_request text[] DEFAULT NULL,
     p_done text[] DEFAULT '{}', p_done_tokens bigint[] DEFAULT '{}'
 ) RETURNS json LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     known json;
     facts json;

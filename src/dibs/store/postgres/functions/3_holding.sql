@@ -23,7 +23,8 @@ END $$;
 CREATE OR REPLACE FUNCTION dibs.renew(
     p_item text, p_session text, p_token bigint, p_ttl double precision, s dibs.settings
 ) RETURNS json LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     h record;
     c dibs.claims;
@@ -54,7 +55,8 @@ END $$;
 CREATE OR REPLACE FUNCTION dibs.progress(
     p_item text, p_session text, p_token bigint, p_note text, p_meta text, s dibs.settings, p_request text[] DEFAULT NULL
 ) RETURNS json LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     h record;
     c dibs.claims;
@@ -92,7 +94,8 @@ CREATE OR REPLACE FUNCTION dibs.finish(
     p_verb text, p_item text, p_session text, p_token bigint, p_reason text, p_park boolean, p_draft text, p_links text,
     p_cost text, p_uniform double precision, s dibs.settings, p_request text[] DEFAULT NULL
 ) RETURNS json LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     h record;
     i dibs.items;
@@ -157,7 +160,8 @@ CREATE OR REPLACE FUNCTION dibs.done(
     p_items text[], p_tokens bigint[], p_session text, p_reason text, p_links text, p_cost text, p_many boolean,
     s dibs.settings, p_request text[] DEFAULT NULL
 ) RETURNS json LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     a dibs.agents;
     f record;
@@ -209,7 +213,8 @@ END $$;
 -- let go as forgotten, and what is among them and not held is answered as lost.
 CREATE OR REPLACE FUNCTION dibs.heartbeat(p_session text, p_items text[], p_tokens bigint[], s dibs.settings) RETURNS json
 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     me dibs.sessions;
     at bigint;
@@ -273,7 +278,8 @@ END $$;
 CREATE OR REPLACE FUNCTION dibs.force_release(
     p_item text, p_actor text, p_reason text, p_token bigint, s dibs.settings, p_request text[] DEFAULT NULL
 ) RETURNS json LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     i dibs.items;
     c dibs.claims;

@@ -65,7 +65,8 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION dibs.sweep(p_dead json, p_limit bigint, s dibs.settings) RETURNS json LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     at bigint := dibs.clock();
     since bigint := at - dibs.milliseconds(s.request_kept_seconds);

@@ -92,7 +92,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION dibs.instant(p_at bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS
-$$ SELECT to_timestamp(p_at / 1000.0) $$;
+$$ SELECT pg_catalog.to_timestamp((p_at OPERATOR(pg_catalog./) 1000.0)::double precision) $$;
 
 -- Live claims only: one whose time is over is found over by whoever claims, swept or not. So `is_expired` is never true; it
 -- stays for clients that ask for it.
