@@ -473,8 +473,10 @@ class Board:
         if self.store.waits:
             try:
                 return _until(end, lambda left: self.store.next_in_time(left, **asked))
-            except StoreUnavailable:
-                pass  # looked for from here, where one is told what is wrong
+            except StoreUnavailable as error:
+                if request is None and error.facts.get("outcome") == "unknown":
+                    raise  # something may have been given: another look could be given more
+                # looked for from here, where one is told what is wrong
         return self._wait_for(look, end)
 
     def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:

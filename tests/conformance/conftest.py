@@ -34,6 +34,7 @@ OVER_HTTP = {
         "TestFollowing",
     },
     "test_http_postgres": {"TestRacing", "TestReadsAgainstTime", "TestFollowing"},
+    "test_http_postgres_cut": set(),
 }
 #: Too long for every commit over HTTP: minutes of processes that wait for each other.
 LONG = {

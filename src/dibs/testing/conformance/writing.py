@@ -55,7 +55,7 @@ class Subject:
 
     def is_item(self, answer: Any) -> bool:
         """Whether the answer is the item as it stands. Nobody else changes it."""
-        return bool(answer == self.board.get(self.id).item)
+        return bool(getattr(answer, "item", answer) == self.board.get(self.id).item)
 
     def is_claim(self, answer: Any) -> bool:
         return bool(answer.claim.token == self.token and answer.claim.session == self.me)
@@ -85,7 +85,7 @@ def _add(it: Subject) -> Call:
     def there() -> list[Any]:
         return [item for item in it.board.list(types=[it.id]) if item.title == title]
 
-    return Call(lambda b, **k: b.add(title, type=it.id, **k), lambda: len(there()), lambda item: [item] == there())
+    return Call(lambda b, **k: b.add(title, type=it.id, **k), lambda: len(there()), lambda added: [added.item] == there())
 
 
 def _edit(it: Subject) -> Call:
