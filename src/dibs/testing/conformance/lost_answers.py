@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 #: How many cuts of each call are tried beside those that always are; in a soak, every point of every exchange is.
 SAMPLE = 1
-#: The commit is one of the last two exchanges of a call: after it, others may be notified.
-LAST = 2
 
 
 class TestLostAnswers:
@@ -162,5 +160,6 @@ def _cuts(exchanges: int, draw: random.Random) -> list[tuple[int, str]]:
     every = [(exchange, point) for exchange in range(exchanges) for point in POINTS]
     if sizes.FACTOR > 1:
         return every
-    always = [(exchange, "before the answer") for exchange in range(exchanges)[-LAST:]]
-    return always + draw.sample(every, SAMPLE)
+    # The commit is the last exchange but for one that may notify others.
+    commits = range(exchanges)[-2:] if exchanges > 2 else [0]
+    return [(exchange, "before the answer") for exchange in commits] + draw.sample(every, SAMPLE)

@@ -7,8 +7,8 @@ left nothing to do for: to take the earlier effect for one's own would be a wron
 from __future__ import annotations
 
 from dibs.errors import DibsError
-from dibs.model import ENDED
-from dibs.testing.conformance.asking import TTL_SECONDS, expire, kinds, session, whole
+from dibs.model import ENDED, Item
+from dibs.testing.conformance.asking import TTL_SECONDS, expire, session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,15 +50,17 @@ class Subject:
     def taken_by_another(self) -> None:
         self.board.claim(self.id, session=session(self.board, "other"))
 
-    def count(self, kind: str) -> int:
-        return kinds(self.board, self.id).count(kind)
+    def count(self, kind: str, item: str | None = None) -> int:
+        return sum(event.kind == kind for event in self.board.events(item=item or self.id))
 
     def is_item(self, answer: Any) -> bool:
         """Whether the answer is the item as it stands. Nobody else changes it."""
-        return bool(getattr(answer, "item", answer) == self.board.get(self.id).item)
+        return same_item(answer, self.board.get(self.id).item)
 
     def is_claim(self, answer: Any) -> bool:
-        return bool(answer.claim.token == self.token and answer.claim.session == self.me)
+        """Whether the answer is the claim that there is, which is a new one, and not one that was renewed."""
+        is_there = (answer.claim.token, answer.claim.session) == (self.token, self.me)
+        return is_there and not getattr(answer, "renewed", False)
 
     def is_end(self, answer: Ended) -> bool:
         return answer.run in self.board.runs(item=self.id)
@@ -67,6 +69,11 @@ class Subject:
     def token(self) -> int | None:
         claim = self.board.get(self.id).claim
         return None if claim is None else claim.token
+
+
+def same_item(answer: Any, item: Item) -> bool:
+    """An answer may say more than the item."""
+    return all(getattr(answer, name) == getattr(item, name) for name in Item._fields)
 
 
 class Call:
@@ -85,7 +92,10 @@ def _add(it: Subject) -> Call:
     def there() -> list[Any]:
         return [item for item in it.board.list(types=[it.id]) if item.title == title]
 
-    return Call(lambda b, **k: b.add(title, type=it.id, **k), lambda: len(there()), lambda added: [added.item] == there())
+    def is_true(answer: Any) -> bool:
+        return same_item(answer, there()[0])
+
+    return Call(lambda b, **k: b.add(title, type=it.id, **k), lambda: len(there()), is_true)
 
 
 def _edit(it: Subject) -> Call:
@@ -182,7 +192,7 @@ def _next_after_done(it: Subject) -> Call:
         return b.next(session=it.me, types=[it.id], done={it.id: it.under}, **k)
 
     def effects() -> int:
-        done, claimed = it.count("done"), kinds(it.board, following).count("claimed")
+        done, claimed = it.count("done"), it.count("claimed", following)
         assert done == claimed, f"{done} ends and {claimed} claims of one call"
         return done
 
@@ -340,7 +350,7 @@ def _sweep(it: Subject) -> Call:
     expire(it.harness)
 
     def is_true(swept: Any) -> bool:
-        return all("expired" in kinds(it.board, item) for item in swept.expired)
+        return all(it.count("expired", item) for item in swept.expired)
 
     return _once(lambda b: b.sweep(), lambda: it.count("expired"), is_true)
 
@@ -448,7 +458,7 @@ class _Lost(DibsError):
 
 
 def _of(it: Subject, code: str, ask: Callable[..., Any]) -> Refused:
-    return Refused(ask, code, lambda: whole(it.board, it.id))
+    return Refused(ask, code, lambda: (it.board.get(it.id), it.board.events(item=it.id)))
 
 
 def _submit_of_another_draft(it: Subject) -> Refused:
