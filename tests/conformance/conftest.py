@@ -30,7 +30,7 @@ def folder() -> Iterator[Path]:
 OVER_HTTP = {
     "test_http_sqlite": {
         *("TestRacing", "TestFencing", "TestClaims", "TestIdempotency", "TestFinishAndNext"),
-        *("TestWaiting", "TestTurns", "TestPatience"),
+        *("TestInterruptions", "TestWaiting", "TestTurns", "TestPatience"),
     },
     "test_http_postgres": {"TestRacing"},
 }

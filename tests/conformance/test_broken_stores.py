@@ -12,7 +12,7 @@ import pytest
 from dibs.errors import DibsError
 from dibs.testing import sqlite
 from dibs.testing.broken import BROKEN
-from dibs.testing.conformance import GROUPS, agent_limits, dependencies, resources
+from dibs.testing.conformance import GROUPS, agent_limits, dependencies, interruptions, resources
 from dibs.testing.harness import Harness
 
 Test = Callable[[Harness], None]
@@ -56,6 +56,10 @@ def test_a_broken_store_is_found_out(name: str, folder: Path, monkeypatch: pytes
     # A mistake shows in a short race, too.
     for racing in (agent_limits, dependencies, resources):
         monkeypatch.setattr(racing, "ROUNDS", 60)
+    # Those that the mistakes are about.
+    interrupted = {name: interruptions.VERBS[name] for name in ("claim", "progress")}
+    monkeypatch.setattr(interruptions, "VERBS", interrupted)
+    monkeypatch.setattr(interruptions, "UNREPEATABLE", ("progress",))
     mistake = BROKEN[name]
     tests = list(of_group(mistake.group, mistake.test))
     assert tests, f"{mistake.group} has no test {mistake.test}"

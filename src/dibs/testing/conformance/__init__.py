@@ -19,6 +19,7 @@ GROUPS = (
     "heartbeats",
     "history",
     "idempotency",
+    "interruptions",
     "items",
     "leases",
     "limits",
@@ -53,6 +54,7 @@ from dibs.testing.conformance.finishing import TestFinishAndNext, TestFinishingA
 from dibs.testing.conformance.heartbeats import TestHeartbeats  # noqa: E402
 from dibs.testing.conformance.history import TestHistory  # noqa: E402
 from dibs.testing.conformance.idempotency import TestIdempotency  # noqa: E402
+from dibs.testing.conformance.interruptions import TestInterruptions  # noqa: E402
 from dibs.testing.conformance.items import TestItems  # noqa: E402
 from dibs.testing.conformance.leases import TestLeases  # noqa: E402
 from dibs.testing.conformance.limits import TestLimits  # noqa: E402
@@ -92,6 +94,7 @@ __all__ = [
     "TestHeartbeats",
     "TestHistory",
     "TestIdempotency",
+    "TestInterruptions",
     "TestItems",
     "TestLeases",
     "TestLimits",
