@@ -31,7 +31,7 @@ OVER_HTTP = {
     "test_http_sqlite": {
         *("TestRacing", "TestFencing", "TestClaims", "TestIdempotency", "TestFinishAndNext", "TestLostAnswers"),
         *("TestWaiting", "TestTurns", "TestPatience", "TestReadsAgainstTime", "TestDeadOwners", "TestAnswers"),
-        "TestFollowing",
+        *("TestFollowing", "TestInterruptions"),
     },
     "test_http_postgres": {"TestRacing", "TestReadsAgainstTime", "TestFollowing"},
     "test_http_postgres_cut": set(),

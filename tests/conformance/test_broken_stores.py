@@ -12,7 +12,15 @@ import pytest
 from dibs.errors import DibsError
 from dibs.testing import sqlite
 from dibs.testing.broken import BROKEN
-from dibs.testing.conformance import GROUPS, agent_limits, dependencies, following, lost_answers, resources
+from dibs.testing.conformance import (
+    GROUPS,
+    agent_limits,
+    dependencies,
+    following,
+    interruptions,
+    lost_answers,
+    resources,
+)
 from dibs.testing.conformance.reads_against_time import TestReadsAgainstTime as Reads
 from dibs.testing.harness import Harness
 from dibs.testing.http import Host, HttpHarness
@@ -72,6 +80,10 @@ def test_a_broken_store_is_found_out(
     for calls in ("CALLS", "REFUSED"):
         every = getattr(lost_answers, calls)
         monkeypatch.setattr(lost_answers, calls, {one: every[one] for one in every.keys() & few})
+    # Those that the mistakes are about.
+    interrupted = {name: interruptions.VERBS[name] for name in ("claim", "progress")}
+    monkeypatch.setattr(interruptions, "VERBS", interrupted)
+    monkeypatch.setattr(interruptions, "UNREPEATABLE", ("progress",))
     mistake = BROKEN[name]
 
     def opened(folder: Path, broken: str | None) -> Harness:

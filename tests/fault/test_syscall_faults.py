@@ -23,6 +23,7 @@ FAULTS = [
     ("fdatasync", "error=EIO", (), 9),
     ("fdatasync", "signal=KILL", (), 9),
     ("fcntl", "signal=KILL", (), 10),
+    ("fcntl", "error=ENOLCK", ("board.db-lock",), 4),
 ]
 
 

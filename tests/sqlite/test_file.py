@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -16,6 +17,7 @@ from dibs.config import DEFAULTS
 from dibs.errors import StoreUnavailable, StoreUnusable
 from dibs.model import NewItem, Session
 from dibs.store.sqlite import connection as opening
+from dibs.store.sqlite import lock as locking
 from dibs.store.sqlite.store import SqliteStore
 
 
@@ -88,6 +90,33 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "board.db").write_bytes(b"this is not a database at all, however long it may be" * 100)
     with pytest.raises(StoreUnusable, match=r"damaged|no board"):
         make(tmp_path / "board.db")
+
+
+def test_a_file_that_is_damaged_while_somebody_waits_is_refused(tmp_path: Path) -> None:
+    store = make(tmp_path / "board.db")
+    store.add([NewItem(id="x", title="x")], actor="tester")
+    watch = store.watch()
+    for path in tmp_path.glob("board.db*"):
+        with open(path, "r+b") as file:
+            file.write(os.urandom(path.stat().st_size))
+    with pytest.raises(StoreUnusable, match="damaged"):
+        watch.wait(0)
+    watch.close()
+
+
+def test_a_lock_that_cannot_be_unlocked_takes_back_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verb is done by then. The lock is free all the same: its file was closed."""
+    store, other = make(tmp_path / "board.db"), make(tmp_path / "board.db")
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(locking, "_unlock", fail)
+        assert store.add([NewItem(id="x", title="x")], actor="tester")[0].id == "x"
+    for board in (other, store):
+        board.add([NewItem(id=f"{id(board)}", title="x")], actor="tester")
+    assert len(store.list(limit=10)) == 3
 
 
 def test_a_directory_in_its_place_is_refused(tmp_path: Path) -> None:

@@ -139,6 +139,12 @@ def test_others_are_done_although_who_led_was_interrupted(board: Board, store: S
     assert board.add("y", id="y").id == "y"
 
 
+def _add_and_wait(board: Board, id: str) -> None:
+    """Its answer may come before the signal is seen."""
+    board.add("y", id=id)
+    threading.Event().wait(PATIENCE_SECONDS)
+
+
 def test_an_interrupt_right_after_the_commit_does_nothing_of_the_others_again(
     board: Board, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,8 +174,7 @@ def test_an_interrupt_right_after_the_commit_does_nothing_of_the_others_again(
 
         other = Asked(note_behind_main)
         with pytest.raises(KeyboardInterrupt):
-            board.add("y", id=f"y-{number}")
-            threading.Event().wait(PATIENCE_SECONDS)  # its answer may come before the signal is seen
+            _add_and_wait(board, f"y-{number}")
         assert (other.over().error, held.asked.over().error) == (None, None)
     notes = [event.data["note"] for event in board.log("x") if event.kind == "progress"]
     assert notes == [f"note-{number}" for number in range(20)]

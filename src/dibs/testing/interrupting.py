@@ -36,17 +36,17 @@ def interrupt(call: Callable[[], object], at: int, *, everywhere: bool = False) 
 
     def enter(frame: FrameType, event: str, _: object) -> Callable[..., Any]:
         frame.f_trace_lines, frame.f_trace_opcodes = False, True
-        return pass_by
+        points = None if everywhere else _points_of(frame.f_code)
 
-    def pass_by(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
-        if event != "opcode" or outcome.interrupted:
+        def pass_by(frame: FrameType, event: str, _: object) -> Callable[..., Any]:
+            if event == "opcode" and (points is None or frame.f_lasti in points):
+                outcome.points += 1
+                if outcome.points == at:
+                    outcome.interrupted = True
+                    sys.settrace(None)
+                    raise KeyboardInterrupt
             return pass_by
-        if everywhere or frame.f_lasti in _points_of(frame.f_code):
-            outcome.points += 1
-            if outcome.points == at:
-                outcome.interrupted = True
-                sys.settrace(None)
-                raise KeyboardInterrupt
+
         return pass_by
 
     before = sys.gettrace()

@@ -68,9 +68,12 @@ class FairLock:
 
     def forget(self) -> None:
         """Let go of the descriptor. In a forked child this leaves the parent's lock as it is, and the child without."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-        self._descriptor, self._queued = None, None
+        descriptor, self._descriptor, self._queued = self._descriptor, None, None
+        if descriptor is not None:
+            try:
+                os.close(descriptor)
+            except OSError:
+                pass  # it is closed whatever the system has to say about it
 
     def __del__(self) -> None:
         """A program may drop a board without closing it."""

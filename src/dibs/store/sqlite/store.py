@@ -301,11 +301,14 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         def watch() -> Watch:
             self._connected()
             connection = self._open(create=False)
-            return BellWatch(
-                self._bell.path,
-                data_version=lambda: int(connection.pragma("data_version")),
-                close=connection.close,
-            )
+
+            def data_version() -> int:
+                try:
+                    return int(connection.pragma("data_version"))
+                except apsw.Error as error:
+                    raise explain(error, self.path) from error
+
+            return BellWatch(self._bell.path, data_version=data_version, close=connection.close)
 
         return self._call(watch)
 

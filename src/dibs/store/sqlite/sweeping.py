@@ -72,14 +72,14 @@ def freshen_overdue(t: Transaction, limit: int) -> dict[str, list[Item]]:
 def _bury(t: Transaction, session: str, owner: Owner, limit: int) -> list[Item]:
     """Give back what a session holds whose owner was found dead, unless it has ended or has another owner by now.
 
-    With nothing left to give back, the session ends.
+    Once it holds nothing any more, the session ends.
     """
     row = t.one("session_by_id", id=session)
     found = None if row is None else rows.session(row)
     if found is None or found.ended_at is not None or found.owner != owner:
         return []
     lost = let_go(t, found, _lose, limit)
-    if len(lost) < limit:
+    if not t.all("items_of_session", session=session, limit=1):
         close(t, found, DIED)
     return lost
 

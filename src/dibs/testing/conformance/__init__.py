@@ -22,6 +22,7 @@ GROUPS = (
     "heartbeats",
     "history",
     "idempotency",
+    "interruptions",
     "items",
     "leases",
     "limits",
@@ -61,6 +62,7 @@ from dibs.testing.conformance.following import TestFollowing  # noqa: E402
 from dibs.testing.conformance.heartbeats import TestHeartbeats  # noqa: E402
 from dibs.testing.conformance.history import TestHistory  # noqa: E402
 from dibs.testing.conformance.idempotency import TestIdempotency  # noqa: E402
+from dibs.testing.conformance.interruptions import TestInterruptions  # noqa: E402
 from dibs.testing.conformance.items import TestItems  # noqa: E402
 from dibs.testing.conformance.leases import TestLeases  # noqa: E402
 from dibs.testing.conformance.limits import TestLimits  # noqa: E402
@@ -105,6 +107,7 @@ __all__ = [
     "TestHeartbeats",
     "TestHistory",
     "TestIdempotency",
+    "TestInterruptions",
     "TestItems",
     "TestLeases",
     "TestLimits",
