@@ -10,7 +10,7 @@ import json
 import os
 import sys
 
-from dibs import check, when
+from dibs import check, durable, when
 from dibs.cli import identity
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
@@ -90,14 +90,11 @@ def export(cli: Cli) -> None:
     if path is None or path == "-":
         _write(cli, sys.stdout)
         return None
-    if os.path.exists(path):
-        raise Invalid(f"{path} is there already; an export does not overwrite", field="file")
-    half = f"{path}.half"
-    with open(half, "w", encoding="ascii") as file:
-        count = _write(cli, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(half, path)
+    try:
+        with durable.NewFile(path) as half, open(half, "x", encoding="ascii") as file:
+            count = _write(cli, file)
+    except FileExistsError:
+        raise Invalid(f"{path} is there already; an export does not overwrite", field="file") from None
     if cli.json:
         return cli.answer({"exported": count, "file": os.path.abspath(path)})
     return cli.say(f"{cli.paint('exported', 'green')} {number_of(count, 'record')} to {clean(path)}")

@@ -497,7 +497,8 @@ class Store(ABC):
 
     @abstractmethod
     def check(self) -> tuple[str, ...]:
-        """Findings about the store itself (damage, wrong settings), each a sentence; empty when it is sound."""
+        """Findings about the store itself, each a sentence; empty when it is sound. After "; " a wrong setting says
+        what sets it right. Without that the finding is damage, which only a backup repairs."""
 
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """What lies beside a sound board and is not on it, though somebody may think so: each with what to do."""

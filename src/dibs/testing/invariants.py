@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dibs.model import Claim, Event, Holding, Item, Run
 
 LIMIT = 100_000
+#: How a finding begins that servers of the tests are meant to have: most of them never lose power.
+IN_TESTS = "fsync is off"
 
 
 def violations(board: Board) -> list[str]:
@@ -61,7 +63,7 @@ def violations(board: Board) -> list[str]:
 def assert_sound(board: Board, context: object = "") -> None:
     """`context` is what a reader needs to see it again: a seed, for instance."""
     found = violations(board)
-    found += [f"the store says: {finding}" for finding in board.store.check()]
+    found += [f"the store says: {finding}" for finding in board.store.check() if not finding.startswith(IN_TESTS)]
     assert not found, f"{context} the board is not sound:\n" + "\n".join(found[:20])
 
 

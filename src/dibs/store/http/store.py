@@ -414,14 +414,13 @@ class HttpStore(Store):
         return int(jsontext.loads(reply.body.decode())["records"])
 
     def backup(self, path: str) -> None:
-        if os.path.exists(path):
-            raise Invalid(f"{path} is there already; a backup does not overwrite", field="path")
-        reply = self._whole("GET", "/v1/backup", None)
-        with open(f"{path}.half", "wb") as file:
-            file.write(reply.body)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(f"{path}.half", path)
+        from dibs import durable
+
+        try:
+            with durable.NewFile(path) as half, open(half, "xb") as file:
+                file.write(self._whole("GET", "/v1/backup", None).body)
+        except FileExistsError:
+            raise Invalid(f"{path} is there already; a backup does not overwrite", field="path") from None
 
     def restore(self, path: str, *, actor: str) -> int:
         if not os.path.isfile(path):

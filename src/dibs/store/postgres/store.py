@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+#: Settings without which an answer is no promise, and what turns each on.
+DURABLE = {
+    "synchronous_commit": "turn it on for the database or the role: ALTER ... SET synchronous_commit = on",
+    "fsync": "turn it on in postgresql.conf, and reload the server",
+}
 #: What fails this often does not fail by coincidence.
 AGAIN_MAX = 50
 #: How long the records of a board that is being loaded may keep it waiting.
@@ -226,9 +231,9 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
             found = [f"{item} is in progress and has no claim" for (item,) in t.all("without_claim")]
             found += [f"{item} is {status} and has a claim" for item, status in t.all("with_stray_claim")]
             found += [f"the claim of {item} would end unnoticed" for (item,) in t.all("overlooked_claim")]
-            row = t.one("durability")
-            if row is not None and row[0] == "off":
-                found.append("synchronous_commit is off: what was acknowledged may be lost in a crash; turn it on")
+            for setting, advice in DURABLE.items():
+                if t.one("setting", name=setting) == ("off",):
+                    found.append(f"{setting} is off, so a crash can lose what was acknowledged; {advice}")
             return tuple(found)
 
         return self.read(check)

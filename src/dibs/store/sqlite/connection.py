@@ -56,7 +56,8 @@ def open_database(path: str, settings: Settings, lock: FairLock, *, create: bool
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
     try:
         connection = _configured(path, create)
-        if _version(connection, path) != SCHEMA_VERSION:
+        # `dibs init` mends the journal mode of a board that is there, too.
+        if _version(connection, path) != SCHEMA_VERSION or (create and connection.pragma("journal_mode") != "wal"):
             migrate(connection, path, lock, create)
     except (apsw.Error, UnicodeError) as error:
         raise explain(error, path) from error
@@ -121,7 +122,9 @@ def migrate(connection: apsw.Connection, path: str, lock: FairLock, create: bool
             script = _migration(number)
             stamp = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number}"
             connection.execute(f"BEGIN IMMEDIATE; {script}; {stamp}; COMMIT").fetchall()
-        sync_directory(os.path.dirname(os.path.abspath(path)))
+        from dibs.durable import sync_folder
+
+        sync_folder(os.path.dirname(os.path.abspath(path)))
     finally:
         lock.release()
 
@@ -181,11 +184,3 @@ def _migration(number: int) -> str:
     path = os.path.join(os.path.dirname(__file__), "migrations", f"{number:04d}.sql")
     with open(path, encoding="utf-8") as file:
         return file.read()
-
-
-def sync_directory(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

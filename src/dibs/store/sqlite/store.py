@@ -287,11 +287,11 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
     def check(self) -> tuple[str, ...]:
         def check() -> tuple[str, ...]:
             connection = self._connected()
-            damage = [row[0] for row in connection.execute("PRAGMA integrity_check").fetchall() if row[0] != "ok"]
+            damage = [str(row[0]) for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
             mode = connection.pragma("journal_mode")
-            found = [f"the database is damaged: {finding}" for finding in damage]
+            found = [f"the database is damaged: {finding.replace(';', ',')}" for finding in damage]
             if mode != "wal":
-                found.append(f"the journal mode is {mode}; it should be wal: open the board once with dibs init")
+                found.append(f"the journal mode is {mode}, not wal; dibs init sets it again and loses nothing")
             return tuple(found)
 
         return self._call(check)

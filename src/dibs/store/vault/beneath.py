@@ -11,6 +11,7 @@ import os
 import stat
 import time
 
+from dibs.durable import sync
 from dibs.store.vault.folders import HIDDEN
 
 TEMPORARY = f"{HIDDEN}/tmp"
@@ -236,20 +237,6 @@ def unfit_name(name: str) -> str | None:
     if "/" in name or (not name.isprintable() and any(ord(char) < 32 or ord(char) == 127 for char in name)):
         return "has control characters in its name"
     return None
-
-
-def sync(descriptor: int) -> None:
-    """Let it reach the disk itself; macOS's fsync stops at the disk's memory."""
-    import fcntl
-
-    full = getattr(fcntl, "F_FULLFSYNC", None)
-    if full is not None:
-        try:
-            fcntl.fcntl(descriptor, full)
-            return
-        except OSError:
-            pass  # a file system without it
-    os.fsync(descriptor)
 
 
 def _require_fit(found: os.stat_result, bytes_max: int) -> None:
