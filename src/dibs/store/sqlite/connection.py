@@ -143,6 +143,20 @@ def explain(error: BaseException, path: str) -> DibsError:
             return StoreUnavailable(f"the board {path} does not answer: {error}", path=path)
 
 
+def explain_commit(error: apsw.Error, path: str) -> DibsError:
+    """An error of COMMIT. Unless the disk is full, the log may be complete, and be found so by whoever opens it next:
+    after a sync that failed, nobody knows what is on the disk."""
+    if isinstance(error, (apsw.BusyError, apsw.FullError)):
+        return explain(error, path)
+    return StoreUnavailable(
+        f"the disk of {path} failed while this was committed, so it is not known whether it was done ({error});"
+        " look, or ask with a request id, which makes asking again safe",
+        path=path,
+        outcome="unknown",
+        retry_after_seconds=1,
+    )
+
+
 def refuse_network_filesystem(path: str) -> None:
     kind = _filesystem(os.path.abspath(path))
     if kind.startswith(NETWORK_FILESYSTEMS):
