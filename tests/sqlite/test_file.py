@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import apsw
@@ -178,6 +179,22 @@ def test_a_stopped_holder_of_the_lock_delays_others_only_so_long(tmp_path: Path)
             assert store.list(limit=10) == (), "readers do not wait"
         finally:
             holder.send_signal(signal.SIGKILL)
+    assert store.add([NewItem(id="x", title="x")], actor="tester")[0].id == "x"
+
+
+@pytest.mark.parametrize("seconds", [0.3, 7.0])
+def test_a_program_that_does_not_take_the_lock_is_waited_for_as_long(tmp_path: Path, seconds: float) -> None:
+    store = SqliteStore(str(tmp_path / "board.db"), DEFAULTS.replace(lock_wait_seconds=seconds), create=True)
+    assert store._connected().pragma("busy_timeout") == round(seconds * 1000)
+    if seconds > 1:
+        return  # nobody waits for a test that long
+    foreign = apsw.Connection(str(tmp_path / "board.db"))
+    foreign.execute("BEGIN IMMEDIATE")
+    begun = time.monotonic()
+    with pytest.raises(StoreUnavailable, match="another program"):
+        store.add([NewItem(id="x", title="x")], actor="tester")
+    assert time.monotonic() - begun >= seconds
+    foreign.execute("ROLLBACK")
     assert store.add([NewItem(id="x", title="x")], actor="tester")[0].id == "x"
 
 

@@ -13,8 +13,9 @@ that comes back keeps its place. **Live** is a claim whose `expires_at` lies ahe
 (item, token, session) is the live claim at the decision instant; without a token, the session's own live claim is
 meant. Otherwise nothing changes, and the refusal says how the claim ended and who has the item now.
 
-**Requests.** A verb given a `Request` that was answered within `request_kept_seconds` gives the same answer and does
-nothing; with another fingerprint it is `INVALID`. Refusals and an empty `next` are not kept.
+**Requests.** A verb given a `Request` whose answer is kept gives the same answer and does nothing; with another
+fingerprint it is `INVALID`. Refusals and an empty `next` are not kept. A sweep forgets answers older than
+`request_kept_seconds`, but for the latest 1,000 of them, since the clock may have leapt.
 
 **Reads** answer as a claim at that instant would: expired claims, schedules that have come, lapsed offers (and the
 offer to the next in line), the strike that fails an item, and the claims and tickets of sessions that `find_dead` finds

@@ -163,7 +163,7 @@ SELECT sum(count)::bigint FROM dibs.conflicts
 
 -- Locked, so that its reader commits something: with a synchronous standby, after what the answer tells of is there, too.
 -- name: request
-SELECT fingerprint, answer FROM dibs.requests WHERE actor = :actor AND id = :id AND at > :since FOR UPDATE
+SELECT fingerprint, answer FROM dibs.requests WHERE actor = :actor AND id = :id FOR UPDATE
 
 -- name: keep_request
 INSERT INTO dibs.requests (actor, id, fingerprint, answer, at) VALUES (:actor, :id, :fingerprint, :answer, :at)

@@ -15,7 +15,7 @@ import apsw
 from dibs.errors import Invalid, StoreUnavailable
 from dibs.store.contract import Store
 from dibs.store.sqlite.claim_path import ClaimPath
-from dibs.store.sqlite.connection import explain, open_database, shorten_log
+from dibs.store.sqlite.connection import explain, explain_commit, open_database, shorten_log
 from dibs.store.sqlite.group_commit import Call, CallQueue, PendingWrite, Turn, Turns
 from dibs.store.sqlite.lock import FairLock
 from dibs.store.sqlite.sweeping import Sweeping
@@ -336,7 +336,10 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             self._bell.ring()
 
     def _commit(self, connection: apsw.Connection) -> None:
-        connection.execute("COMMIT")
+        try:
+            connection.execute("COMMIT")
+        except apsw.Error as error:
+            raise explain_commit(error, self.path) from error
         self.commits += 1
 
     def _do_apart(self, connection: apsw.Connection, write: PendingWrite) -> None:

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dibs.model import FAILED, Item, Sweep
 from dibs.rules import ending
 from dibs.rules.freshening import freshen
-from dibs.store.tables import rows
+from dibs.store.tables import requests, rows
 from dibs.store.tables.upkeep import DIED, close, let_go
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ class Sweeping:
             for session, owner in dead:
                 bereaved += _bury(t, session, owner, limit - len(bereaved))
             since = t.now - round(t.settings.request_kept_seconds * 1000)
-            t.run("trim_requests", {"before": since, "limit": TRIM_BATCH})
+            t.run("trim_requests", {"before": since, "kept": requests.OUTDATED_KEPT, "limit": TRIM_BATCH})
             t.run("trim_activity", {"kept": t.settings.activity_kept})
             t.run("close_dead_tickets", {"now": t.now, "limit": limit})
             t.run("trim_tickets", {"before": since})
