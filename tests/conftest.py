@@ -6,6 +6,8 @@ import resource
 import signal
 from types import FrameType
 
+import hypothesis
+
 from tests.servers import (  # noqa: F401  what pytest looks for here
     http_host,
     pgbouncer,
@@ -35,3 +37,7 @@ OPEN_FILES_USUAL = 1024
 _soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 if _soft == resource.RLIM_INFINITY or _soft > OPEN_FILES_USUAL:
     resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES_USUAL, _hard))
+
+# How long an example takes says more about the machine than about the code.
+hypothesis.settings.register_profile("dibs", deadline=None)
+hypothesis.settings.load_profile("dibs")

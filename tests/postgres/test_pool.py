@@ -344,9 +344,11 @@ def test_a_worker_has_one_connection_and_listens_only_while_it_waits(
 
 
 def test_more_threads_than_connections_wait_their_turn(
-    postgres_server: PostgresServer, harness: PostgresHarness, board: Board
+    postgres_server: PostgresServer, harness: PostgresHarness
 ) -> None:
     crowd = 2 * CONNECTIONS_MAX
+    patient = harness.with_settings(lock_wait_seconds=PATIENCE_SECONDS)
+    board = patient.board()
     added(board, *(f"item-{number}" for number in range(crowd)))
     names = [f"session-{number}" for number in range(crowd)]
     together = threading.Barrier(crowd)
@@ -363,6 +365,7 @@ def test_more_threads_than_connections_wait_their_turn(
     assert 1 < connections <= CONNECTIONS_MAX
     assert board.stats().outcomes["done"] == crowd
     assert_sound(board)
+    patient.close()
 
 
 def test_who_waits_too_long_for_a_connection_is_told(board: Board) -> None:
