@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 import signal
+from types import FrameType
+
+import hypothesis
 
 from tests.servers import (  # noqa: F401  what pytest looks for here
     http_host,
@@ -17,3 +21,23 @@ from tests.servers import (  # noqa: F401  what pytest looks for here
 # Started in the background of a shell, this process would ignore interrupts, and so would all it starts: tests that
 # interrupt a command would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _ignored(number: int, frame: FrameType | None) -> None:
+    """A hang-up that this run was told to outlive."""
+
+
+# Under nohup, hang-ups are ignored, and so they would be by all that tests start: those that hang up on a command would
+# wait for ever. A handler, unlike the order to ignore, is not inherited by programs.
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, _ignored)
+
+#: What shells allow. Boards that leak descriptors, and tests that hold hundreds of boards open, are found everywhere.
+OPEN_FILES_USUAL = 1024
+_soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+if _soft == resource.RLIM_INFINITY or _soft > OPEN_FILES_USUAL:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES_USUAL, _hard))
+
+# How long an example takes says more about the machine than about the code.
+hypothesis.settings.register_profile("dibs", deadline=None)
+hypothesis.settings.load_profile("dibs")

@@ -1,7 +1,7 @@
 """The board: what a client holds. Each verb checks its input once, then calls the store once.
 
-The few verbs that do more say so: `next` may wait, `claim` and `next` look for dead owners before they give up, and
-the ends of a run may recover a claim that expired while its holder was still at work.
+The few verbs that do more say so: `next` may wait, a verb that is refused because of a claim is asked again once the
+claims of dead owners are ended, and the ends of a run may recover a claim that expired while its holder was at work.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import time
 from dibs import check, config
 from dibs import owner as owners
 from dibs.errors import (
+    AgentAtCapacity,
     ClaimExpired,
+    DibsError,
     Invalid,
     ItemAlreadyClaimed,
     ItemNotClaimable,
+    ResourceBusy,
     SessionNotFound,
     StoreUnavailable,
 )
@@ -33,7 +36,9 @@ if TYPE_CHECKING:
     from dibs.config import Settings
     from dibs.model import (
         Activity,
+        Added,
         Detail,
+        Edited,
         Ended,
         Event,
         Finished,
@@ -64,7 +69,11 @@ NEXT_MAX = 1000
 LIMIT_MAX = 10**6
 PRUNE_BATCH = 200
 #: A waiting client looks this often for owners that died without a word.
-OWNER_LOOK_SECONDS = 5.0
+OWNER_LOOK_SECONDS = owners.LOOK_SECONDS
+#: How often one verb ends the claims of dead owners, a batch at a time, before its refusal stands.
+REAPS_MAX = 10
+#: Refusals that another claim can cause. Not `RateLimited`: a claim counts towards the rate whatever became of it.
+CAUSED_BY_A_CLAIM = (ItemAlreadyClaimed, ItemNotClaimable, ResourceBusy, AgentAtCapacity)
 
 
 class Board:
@@ -80,6 +89,7 @@ class Board:
     ) -> None:
         """`watch` stands in for the store's own where many wait in one process and share one."""
         self.store = store
+        store.find_dead = owners.dead
         self.settings = settings
         self.actor = config.user_name() if actor is None else check.name(actor, "actor")
         self._shared_watch = watch
@@ -95,13 +105,13 @@ class Board:
 
     # Items
 
-    def add(self, title: str, *, actor: str | None = None, request_id: str | None = None, **fields: Any) -> Item:
-        """Add one item; `fields` are those of `NewItem`."""
+    def add(self, title: str, *, actor: str | None = None, request_id: str | None = None, **fields: Any) -> Added:
+        """Add one item; `fields` are those of `NewItem`. The answer says whether it `existed`."""
         return self.add_many([{**fields, "title": title}], actor=actor, request_id=request_id)[0]
 
     def add_many(
         self, items: Iterable[Mapping[str, Any]], *, actor: str | None = None, request_id: str | None = None
-    ) -> tuple[Item, ...]:
+    ) -> tuple[Added, ...]:
         """Add all of the items or none; a refusal says which one was wrong, counted from 1, as `number`."""
         new = []
         given, actor = check.batch(items), self._actor(actor)
@@ -137,10 +147,11 @@ class Board:
             limit=check.limit(limit),
         )
 
-    def edit(self, item: str, *, actor: str | None = None, request_id: str | None = None, **changes: Any) -> Item:
+    def edit(self, item: str, *, actor: str | None = None, request_id: str | None = None, **changes: Any) -> Edited:
+        """Change the content that is named; a list replaces the whole list. The answer says what was there `before`."""
         item, actor = check.item_id(item, "item"), self._actor(actor)
-        request = _request(request_id, actor, "edit", item, changes)
-        return self.store.edit(item, check.edits(changes), actor=actor, request=request)
+        request, changed = _request(request_id, actor, "edit", item, changes), check.edits(changes)
+        return self._past_dead_owners(lambda: self.store.edit(item, changed, actor=actor, request=request))
 
     def cancel(
         self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
@@ -153,15 +164,15 @@ class Board:
         self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
     ) -> Item:
         item, actor = check.item_id(item, "item"), self._actor(actor)
-        request = _request(request_id, actor, "retry", item, reason)
-        return self.store.retry(item, actor=actor, reason=check.optional_text(reason, "reason"), request=request)
+        request, reason = _request(request_id, actor, "retry", item, reason), check.optional_text(reason, "reason")
+        return self._past_dead_owners(lambda: self.store.retry(item, actor=actor, reason=reason, request=request))
 
     def park(
         self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
     ) -> Item:
         item, actor = check.item_id(item, "item"), self._actor(actor)
-        request = _request(request_id, actor, "park", item, reason)
-        return self.store.park(item, actor=actor, reason=check.optional_text(reason, "reason"), request=request)
+        request, reason = _request(request_id, actor, "park", item, reason), check.optional_text(reason, "reason")
+        return self._past_dead_owners(lambda: self.store.park(item, actor=actor, reason=reason, request=request))
 
     def unpark(
         self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
@@ -359,7 +370,7 @@ class Board:
         on_wait: Callable[[Waiting], None] | None = None,
         request_id: str | None = None,
     ) -> Grant:
-        """Claim by id. A holder whose owner process is dead does not stand in the way.
+        """Claim by id. What a dead owner process holds does not stand in the way.
 
         With `wait_seconds`, queue for an item that cannot be had now, and claim it when it is offered; `on_wait` is
         told where this session stands. The ticket is given up when the time is over or something interrupts.
@@ -370,16 +381,16 @@ class Board:
         request = _request(request_id, session, "claim", item, ttl_seconds)
 
         def claim() -> Grant:
-            return self.store.claim(item, session=session, agent=agent, ttl_seconds=ttl_seconds, request=request)
+            return self._past_dead_owners(
+                lambda: self.store.claim(item, session=session, agent=agent, ttl_seconds=ttl_seconds, request=request)
+            )
 
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
         try:
             return claim()
         except (ItemAlreadyClaimed, ItemNotClaimable) as error:
-            if not self.bury_the_dead() and (not wait_seconds or error.facts.get("status") in ENDED):
+            if not wait_seconds or error.facts.get("status") in ENDED:
                 raise
-        if not wait_seconds:
-            return claim()
         from dibs import queue
 
         def stands(seconds: float) -> Waiting:
@@ -397,7 +408,7 @@ class Board:
             wait_seconds,
             accept_seconds,
             on_wait,
-            self.bury_the_dead,
+            self.reap_dead_owners,
         )
 
     def recover(
@@ -412,7 +423,9 @@ class Board:
         item, session = check.item_id(item, "item"), check.session_id(session)
         token, ttl_seconds = check.token(token), check.ttl_seconds(ttl_seconds)
         request = _request(request_id, session, "recover", item, token, ttl_seconds)
-        return self.store.recover(item, session=session, token=token, ttl_seconds=ttl_seconds, request=request)
+        return self._past_dead_owners(
+            lambda: self.store.recover(item, session=session, token=token, ttl_seconds=ttl_seconds, request=request)
+        )
 
     def next(
         self,
@@ -450,11 +463,10 @@ class Board:
         }
 
         def look() -> tuple[Grant, ...]:
-            return self.store.next(**asked)
+            return self._past_dead_owners(lambda: self.store.next(**asked))
 
-        grants = self.store.next(**asked, done=finished)
-        if not grants and self.bury_the_dead():
-            grants = look()
+        # Asked again, what has ended already counts as ended.
+        grants = self._past_dead_owners(lambda: self.store.next(**asked, done=finished), lambda grants: not grants)
         if grants or wait_seconds <= 0:
             return grants
         end = time.monotonic() + wait_seconds
@@ -628,7 +640,7 @@ class Board:
         ttl_seconds = check.ttl_seconds(ttl_seconds)
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
         if not wait_seconds:
-            return self.store.wait(item, session=session, ttl_seconds=ttl_seconds)
+            return self._ticket(item, session, ttl_seconds)
         if self.store.waits:
             try:
                 return self.store.wait_in_time(wait_seconds, item, session=session, ttl_seconds=ttl_seconds)
@@ -636,8 +648,10 @@ class Board:
                 pass  # watched from here, where one is told what is wrong
         from dibs import queue
 
-        watch, bury = self.watch(), self.bury_the_dead
-        return queue.stand(self.store, watch, item, session, ttl_seconds, wait_seconds, bury)
+        def ticket() -> Waiting:
+            return self._ticket(item, session, ttl_seconds)
+
+        return queue.stand(self.store, self.watch(), ticket, wait_seconds, self.reap_dead_owners)
 
     def leave(self, item: str, *, session: str, request_id: str | None = None) -> Waiting:
         item, session = check.item_id(item, "item"), check.session_id(session)
@@ -655,8 +669,11 @@ class Board:
         request = _request(request_id, session, "soft_release", item)
         return self.store.soft_release(item, session=session, request=request)
 
-    def why(self, item: str, *, session: str) -> tuple[Reason, ...]:
-        return self.store.why(check.item_id(item, "item"), session=check.session_id(session))
+    def why(self, item: str, *, session: str | None = None, agent: str | None = None) -> tuple[Reason, ...]:
+        """Everything that keeps the item from this session, or from a new session of this agent, or of any agent; or
+        why `claim` and `next` would give it."""
+        item, agent = check.item_id(item, "item"), None if agent is None else check.agent_name(agent)
+        return self.store.why(item, session=None if session is None else check.session_id(session), agent=agent)
 
     # Whole boards
 
@@ -700,14 +717,16 @@ class Board:
         return self.store.events(item=item, limit=check.LIST_MAX)
 
     def follow(self, *, after: int | None = None, wait_seconds: float | None = None) -> Iterator[Event]:
-        """The feed after a cursor, event by event as they come; ends after `wait_seconds` without one, else never."""
-        watch = self.watch()
+        """The feed after a cursor, event by event as they come; ends after `wait_seconds` without one, else never. What
+        time does to the board is recorded meanwhile, as far as the caller may, so that it is told, too."""
+        watch = self.watch(sweeps=True)
         try:
             while True:
                 events = self.events(after=after)
                 yield from events
                 if events:
                     after = events[-1].id
+                    watch.wait(0)  # events that keep coming are no reason to leave others out
                 elif wait_seconds is None:
                     watch.wait(OWNER_LOOK_SECONDS)
                 elif not watch.wait(wait_seconds):
@@ -741,8 +760,15 @@ class Board:
     def check(self) -> tuple[str, ...]:
         return self.store.check()
 
-    def watch(self) -> Watch:
-        return self._watch(None)
+    def watch(self, *, sweeps: bool = False) -> Watch:
+        """A place to wait for change. With `sweeps`, what time does to the board is recorded while the caller waits,
+        as far as it may; behind a server that is the server's to do."""
+        watch = self._watch(None)
+        if not sweeps or self.store.waits:
+            return watch
+        from dibs.sweeper import Sweeper, SweepingWatch
+
+        return SweepingWatch(watch, Sweeper(self.store, self.sweep, self.reap_dead_owners))
 
     def _watch(self, session: str | None) -> Watch:
         return self.store.watch(session=session) if self._shared_watch is None else self._shared_watch(session)
@@ -760,12 +786,12 @@ class Board:
             if not (recover and recoverable(error)):
                 raise
             lost = error.facts["token"]
-        return verb(self.store.recover(item, session=session, token=lost).claim.token)
+        return verb(self.recover(item, session=session, token=lost).claim.token)
 
     def _wait_for(self, look: Callable[[], tuple[Grant, ...]], end: float) -> tuple[Grant, ...]:
         """Look whenever something changed or fell due, until there is something or the time is up."""
         watch = self.watch()
-        buried = time.monotonic()
+        reaped = time.monotonic()
         try:
             while True:
                 # Looked at again once the watch stands, so that nothing can slip in between.
@@ -776,22 +802,42 @@ class Board:
                 due = self.store.due_seconds()
                 woken = watch.wait(min(left, OWNER_LOOK_SECONDS if due is None else min(due, OWNER_LOOK_SECONDS)))
                 # Who was woken is in a hurry, and looks for what woke it first.
-                if not woken or time.monotonic() - buried > OWNER_LOOK_SECONDS:
-                    self.bury_the_dead()
-                    buried = time.monotonic()
+                if not woken or time.monotonic() - reaped > OWNER_LOOK_SECONDS:
+                    self.reap_dead_owners()
+                    reaped = time.monotonic()
         finally:
             watch.close()
 
-    def bury_the_dead(self) -> bool:
-        """Give back what dead owners held; whether there was anything."""
+    def _ticket(self, item: str, session: str, ttl_seconds: float | None) -> Waiting:
+        """The session's ticket, once no dead owner holds the item."""
+        return self._past_dead_owners(
+            lambda: self.store.wait(item, session=session, ttl_seconds=ttl_seconds),
+            lambda standing: standing.claim is not None,
+        )
+
+    def _past_dead_owners(self, verb: Callable[[], T], is_held_up: Callable[[T], bool] = lambda _: False) -> T:
+        """Do the verb. If a claim may be why it is refused, or why its answer `is_held_up`, end the claims of dead
+        owners and ask again."""
+        for _ in range(REAPS_MAX):
+            try:
+                answer = verb()
+            except DibsError as refusal:
+                if not (_is_caused_by_a_claim(refusal) and self.reap_dead_owners()):
+                    raise
+            else:
+                if not (is_held_up(answer) and self.reap_dead_owners()):
+                    return answer
+        return verb()
+
+    def reap_dead_owners(self) -> bool:
+        """End the claims of owners that this process can prove dead; whether there were any, whoever ended them."""
         dead = self._dead_owners()
-        return bool(dead) and bool(self.store.sweep(dead=dead, limit=self.settings.sweep_batch).owner_died)
+        if dead:
+            self.store.sweep(dead=dead, limit=self.settings.sweep_batch)
+        return bool(dead)
 
     def _dead_owners(self) -> Sequence[tuple[str, Owner]]:
-        here = owners.namespace()
-        if here is None:
-            return []
-        return owners.find_dead(self.store.owners(boot_id=here[0], pid_namespace=here[1]))
+        return owners.dead(lambda boot_id, ns: self.store.owners(boot_id=boot_id, pid_namespace=ns))
 
 
 def connect(
@@ -851,6 +897,11 @@ def seed(board: Board, agents: Mapping[str, Mapping[str, Any]]) -> None:
                     board.set_agent(name, **fields)
                 except TypeError as error:
                     raise Invalid(f"{config.FILE_NAME}: [agents.{name}]: {error}", field=name) from error
+
+
+def _is_caused_by_a_claim(refusal: DibsError) -> bool:
+    """Of input, only what cannot change under a holder is refused because of one, and then the refusal names it."""
+    return isinstance(refusal, CAUSED_BY_A_CLAIM) or (isinstance(refusal, Invalid) and "holder" in refusal.facts)
 
 
 def _lasting(role: str, seconds: float | None) -> float | None:

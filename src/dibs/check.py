@@ -41,6 +41,8 @@ LIST_MAX = 100_000
 
 #: An id is also a file name in a vault and a word in a shell.
 _LETTERS_AND_DIGITS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
+#: 32 characters of ids, without those that are mistaken for one another.
+_TAIL = "abcdefghjkmnpqrstuvwxyz023456789"
 _ID = _LETTERS_AND_DIGITS | frozenset("._-")
 _NAME = _ID | frozenset(":/@#+")
 
@@ -259,10 +261,12 @@ def edits(given: Mapping[str, object]) -> dict[str, Any]:
 
 
 def made_id(from_title: str, tail: str | None = None) -> str:
-    """A readable id that nobody else will have: the title's words and a tail, random if none is given."""
+    """A readable id that nobody else will have: the title's words and a tail, of 40 random bits if none is given. With
+    24 bits, one in fifteen boards with 1,500 items of one title had an id twice, and an item equal to the first one
+    under an id that exists is not added."""
     lower = "".join(char if char in _LETTERS_AND_DIGITS else " " for char in from_title.lower())
     words = "-".join(lower.split())[:40].rstrip("-")
-    return f"{words or 'item'}-{tail or os.urandom(3).hex()}"
+    return f"{words or 'item'}-{tail or ''.join(_TAIL[byte % 32] for byte in os.urandom(8))}"
 
 
 def _depth(value: object) -> int:

@@ -47,12 +47,12 @@ class Finding(Value):
 
 def examine(board: Board) -> Iterator[Finding]:
     """Every finding about this board, as they are found."""
-    damage = _damage_of_the_store(board)
-    for sentence in damage:
-        yield Finding(item=None, what=sentence, advice=RESTORE)
+    found = list(_look_at_the_store(board))
+    yield from found
+    damaged = any(finding.advice == RESTORE for finding in found)
     for what, advice in board.store.remarks():
         yield Finding(item=None, what=what, advice=advice)
-    if not damage:
+    if not damaged:
         # Read before the snapshot: what is overdue by this clock was overdue in it. On SQLite it is the store's own.
         now = int(time.time() * 1000)
         yield from Examination(now).of(board.export())
@@ -283,12 +283,16 @@ class Examination:
         return session in self.sessions and self.sessions[session].ended_at is None
 
 
-def _damage_of_the_store(board: Board) -> tuple[str, ...]:
+def _look_at_the_store(board: Board) -> Iterator[Finding]:
     """What the store finds wrong with itself, also where that keeps it from looking further."""
     try:
-        return board.check()
+        sentences = board.check()
     except StoreUnusable as error:
-        return (error.message,)
+        yield Finding(item=None, what=error.message, advice=RESTORE)
+        return
+    for sentence in sentences:
+        what, _, advice = sentence.partition("; ")
+        yield Finding(item=None, what=what, advice=advice or RESTORE)
 
 
 def _look_at_history(item: Item, events: list[Event], run_tokens: list[int]) -> Iterator[Finding]:

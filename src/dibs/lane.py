@@ -154,7 +154,7 @@ class Lane:
                 self._room.release()
                 stopping.wait(rest_seconds)
                 continue
-            claim = None
+            claim, ended = None, self.worker.tally.total()
             try:
                 claim = self.worker.next(self, stopping, waits=waits, is_patient=once)
                 refusals = 0
@@ -164,7 +164,9 @@ class Lane:
                 refusals += 1
                 if isinstance(error, FINAL) or (once and isinstance(error, StoreUnavailable)):
                     raise
-                if once and isinstance(error, AgentAtCapacity) and not self.worker.claims:
+                # What this worker held when it asked may have ended since.
+                is_idle = not self.worker.claims and self.worker.tally.total() == ended
+                if once and isinstance(error, AgentAtCapacity) and is_idle:
                     return  # others of its name hold all there may be
                 self._rest(error, refusals)
                 continue

@@ -284,7 +284,10 @@ class Activity(Value):
 
 
 class Grant(Value):
-    """The answer to a claim: the item, the hold of it, where the last holder stopped, and the approval it has."""
+    """The answer to a claim: the item, the hold of it, where the last holder stopped, and the approval it has.
+
+    `renewed`: the session held the item already, so this is the same claim with a new expiry.
+    """
 
     _nested: ClassVar[dict[str, type[Value]]] = {
         "item": Item,
@@ -297,6 +300,7 @@ class Grant(Value):
     claim: Claim
     previous: Previous | None = None
     approval: Approval | None = None
+    renewed: bool = False
 
 
 class Renewal(Value):
@@ -351,6 +355,40 @@ class Blocker(Value):
     item: str
     status: str
     will_move: bool
+
+
+class Added(Item):
+    """An item as `add` answers it. `existed`: it was there already, with the same content, and nothing was added.
+    `blockers` are the dependencies that are not done."""
+
+    _nested: ClassVar[dict[str, type[Value]]] = {"blockers": Blocker}
+
+    existed: bool = False
+    blockers: tuple[Blocker, ...] = ()
+
+    @property
+    def item(self) -> Item:
+        """The item alone."""
+        return _item(self)
+
+
+class Edited(Item):
+    """An item as `edit` answers it. `before` has what the edit changed, as it was: content, and `approved`,
+    `needs_approval` and `status` if these changed with it; nothing if it changed nothing."""
+
+    _nested: ClassVar[dict[str, type[Value]]] = {"blockers": Blocker}
+
+    before: dict[str, Any] = {}
+    blockers: tuple[Blocker, ...] = ()
+
+    @property
+    def item(self) -> Item:
+        """The item alone."""
+        return _item(self)
+
+
+def _item(answer: Item) -> Item:
+    return Item.of({name: getattr(answer, name) for name in Item._fields})
 
 
 class Reason(Value):
@@ -409,12 +447,9 @@ class SessionEnd(Value):
 
 
 class Holding(Value):
-    """A line of `who`: an item in progress, its claim if it is live, and how healthy that looks; or a soft claim.
+    """A line of `who`: an item in progress, its claim, and how healthy that looks; or a soft claim."""
 
-    `lapsed` is a claim that has expired and that nobody has ended since.
-    """
-
-    _nested: ClassVar[dict[str, type[Value]]] = {"item": Item, "claim": Claim, "soft": SoftClaim, "lapsed": Claim}
+    _nested: ClassVar[dict[str, type[Value]]] = {"item": Item, "claim": Claim, "soft": SoftClaim}
 
     item: Item
     claim: Claim | None
@@ -424,7 +459,6 @@ class Holding(Value):
     remaining_seconds: float
     waiters: int = 0
     soft: SoftClaim | None = None
-    lapsed: Claim | None = None
 
 
 class SessionView(Value):

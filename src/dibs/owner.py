@@ -13,7 +13,10 @@ from dibs.model import Owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+#: Nobody tells of a death, so whoever waits looks this often.
+LOOK_SECONDS = 5.0
 
 
 def of(pid: int) -> Owner:
@@ -34,6 +37,12 @@ def namespace() -> tuple[str, int] | None:
             return file.read().strip(), os.stat("/proc/self/ns/pid").st_ino
     except OSError:
         return None
+
+
+def dead(owned: Callable[[str, int], Iterable[tuple[str, Owner]]]) -> list[tuple[str, Owner]]:
+    """Of the sessions that `owned` finds in this process's namespace, those whose owner process is proven dead."""
+    here = namespace()
+    return [] if here is None else find_dead(owned(*here))
 
 
 def find_dead(owners: Iterable[tuple[str, Owner]]) -> list[tuple[str, Owner]]:

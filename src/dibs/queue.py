@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 
-from dibs.errors import DibsError, ItemNotClaimable
+from dibs import owner
+from dibs.errors import DibsError, ItemAlreadyClaimed, ItemNotClaimable
 from dibs.model import ENDED
 
 TYPE_CHECKING = False
@@ -35,30 +36,33 @@ def claim_in_turn(
     wait_seconds: float,
     accept_seconds: float,
     on_wait: Callable[[Waiting], None] | None,
-    bury_the_dead: Callable[[], bool],
+    reap_dead_owners: Callable[[], bool],
 ) -> Grant:
     """`watch` is closed at the end."""
     end = time.monotonic() + wait_seconds
     waits = True
     try:
         standing = store.wait(item, session=session, ttl_seconds=TICKET_SECONDS)
-        renewed = buried = time.monotonic()
+        renewed = reaped = time.monotonic()
         while True:
+            left = end - time.monotonic()
             if standing.offered:
-                grant = claim()
-                waits = False
-                return grant
+                grant = _accept(claim, left)
+                if grant is not None:
+                    waits = False
+                    return grant
+                standing = store.wait(item, session=session, ttl_seconds=TICKET_SECONDS)
+                continue
             if on_wait is not None:
                 on_wait(standing)
-            left = end - time.monotonic()
             if left <= 0:
                 return claim()
             due = store.due_seconds(item)
             # An offer to somebody else may wake only them: one look within its time tells when it lapses.
-            woken = watch.wait(min(left, RENEW_SECONDS, accept_seconds, RENEW_SECONDS if due is None else due))
-            if not woken or time.monotonic() - buried > RENEW_SECONDS:
-                bury_the_dead()
-                buried = time.monotonic()
+            woken = watch.wait(min(left, owner.LOOK_SECONDS, accept_seconds, RENEW_SECONDS if due is None else due))
+            if not woken or time.monotonic() - reaped > owner.LOOK_SECONDS:
+                reap_dead_owners()
+                reaped = time.monotonic()
             standing = store.ticket(item, session=session)
             if standing.status in ENDED:
                 waits = False
@@ -95,11 +99,17 @@ def claim_when_told(
         standing = stands(0)
         while True:
             left = end - time.monotonic()
-            if not standing.offered and standing.status in ENDED:
+            if standing.offered:
+                grant = _accept(claim, left)
+                if grant is not None:
+                    return grant
+                standing = stands(0)
+                continue
+            if standing.status in ENDED:
                 raise _over(item, standing)
-            if not standing.offered and on_wait is not None:
+            if on_wait is not None:
                 on_wait(standing)
-            if standing.offered or left <= 0:
+            if left <= 0:
                 return claim()
             standing = stands(min(left, RENEW_SECONDS))
     except BaseException:
@@ -108,30 +118,35 @@ def claim_when_told(
 
 
 def stand(
-    store: Store,
-    watch: Watch,
-    item: str,
-    session: str,
-    ttl_seconds: float | None,
-    wait_seconds: float,
-    bury_the_dead: Callable[[], bool],
+    store: Store, watch: Watch, ticket: Callable[[], Waiting], wait_seconds: float, reap_dead_owners: Callable[[], bool]
 ) -> Waiting:
     """Take a ticket or renew it, and see how it stands once that is news: it is offered the item, it stands elsewhere,
     it has to be renewed for what time has done, or the time is up. `watch` is closed at the end."""
     end = time.monotonic() + wait_seconds
     try:
-        standing = first = store.wait(item, session=session, ttl_seconds=ttl_seconds)
+        standing = first = ticket()
+        item, session = first.ticket.item, first.ticket.session
         while not standing.offered and _place(standing) == _place(first):
             left, due = end - time.monotonic(), store.due_seconds(item)
             if left <= 0 or (due == 0 and standing is not first):
                 break
             until_due = RENEW_SECONDS if due is None else max(due, DUE_SECONDS_MIN)
-            if not watch.wait(min(left, RENEW_SECONDS, until_due)):
-                bury_the_dead()
+            if not watch.wait(min(left, owner.LOOK_SECONDS, until_due)):
+                reap_dead_owners()
             standing = store.ticket(item, session=session)
         return standing
     finally:
         watch.close()
+
+
+def _accept(claim: Callable[[], Grant], left_seconds: float) -> Grant | None:
+    """Claim what was offered; None if the offer had gone to somebody else by then and there is time to queue anew."""
+    try:
+        return claim()
+    except (ItemAlreadyClaimed, ItemNotClaimable):
+        if left_seconds <= 0:
+            raise
+        return None
 
 
 def _place(standing: Waiting) -> tuple[object, ...]:

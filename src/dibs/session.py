@@ -85,7 +85,7 @@ class LiveSession:
         self._pid = os.getpid()
         self._before_sigterm: Any = None
         self.record: Session = board.start_session(agent, id=id, kind=kind, owner_pid=_owner(), meta=meta)
-        self._bury_the_dead()
+        self._reap_dead_owners()
         self._heart = Heart(self._beat, self._give_up_late, self._losing_at)
         self._heart.start(board.settings.heartbeat_seconds)
         _live.add(self)
@@ -298,13 +298,13 @@ class LiveSession:
                 handle.renewed(renewal, asked_at)
         for handle, token in missing:
             self._regain_or_lose(handle, token)
-        self._bury_the_dead()
+        self._reap_dead_owners()
         return answer.heartbeat_seconds
 
-    def _bury_the_dead(self) -> None:
+    def _reap_dead_owners(self) -> None:
         """Who finds enough to do never asks what became of others: so it is looked at now and then."""
         with contextlib.suppress(StoreUnavailable):
-            self.board.bury_the_dead()
+            self.board.reap_dead_owners()
 
     def _regain_or_lose(self, handle: ClaimHandle, token: int) -> None:
         """It was not renewed, so it is over, or had its end meanwhile."""

@@ -30,9 +30,10 @@ def folder() -> Iterator[Path]:
 OVER_HTTP = {
     "test_http_sqlite": {
         *("TestRacing", "TestFencing", "TestClaims", "TestIdempotency", "TestFinishAndNext", "TestLostAnswers"),
-        *("TestWaiting", "TestTurns", "TestPatience"),
+        *("TestWaiting", "TestTurns", "TestPatience", "TestReadsAgainstTime", "TestDeadOwners", "TestAnswers"),
+        *("TestFollowing", "TestInterruptions"),
     },
-    "test_http_postgres": {"TestRacing"},
+    "test_http_postgres": {"TestRacing", "TestReadsAgainstTime", "TestFollowing"},
     "test_http_postgres_cut": set(),
 }
 #: Too long for every commit over HTTP: minutes of processes that wait for each other.

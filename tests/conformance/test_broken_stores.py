@@ -12,7 +12,16 @@ import pytest
 from dibs.errors import DibsError
 from dibs.testing import sqlite
 from dibs.testing.broken import BROKEN
-from dibs.testing.conformance import GROUPS, agent_limits, dependencies, lost_answers, resources
+from dibs.testing.conformance import (
+    GROUPS,
+    agent_limits,
+    dependencies,
+    following,
+    interruptions,
+    lost_answers,
+    resources,
+)
+from dibs.testing.conformance.reads_against_time import TestReadsAgainstTime as Reads
 from dibs.testing.harness import Harness
 from dibs.testing.http import Host, HttpHarness
 
@@ -21,6 +30,8 @@ Opened = Callable[[Path, str | None], Harness]
 
 #: The group that cuts connections: these mistakes are made behind a server.
 OVER_A_WIRE = "lost_answers"
+#: One storm may miss a rule that is rarely needed.
+STORMS_MAX = 10
 
 
 def of_group(group: str, only: str | None) -> Iterator[tuple[str, Test]]:
@@ -63,10 +74,16 @@ def test_a_broken_store_is_found_out(
     # A mistake shows in a short race, too, and in a few calls.
     for racing in (agent_limits, dependencies, resources):
         monkeypatch.setattr(racing, "ROUNDS", 60)
+    # A caller that is told nothing need not wait for long.
+    monkeypatch.setattr(following, "PATIENCE_SECONDS", 8.0)
     few = {"cancel", "progress", "submit of another draft", "release while another holds it"}
     for calls in ("CALLS", "REFUSED"):
         every = getattr(lost_answers, calls)
         monkeypatch.setattr(lost_answers, calls, {one: every[one] for one in every.keys() & few})
+    # Those that the mistakes are about.
+    interrupted = {name: interruptions.VERBS[name] for name in ("claim", "progress")}
+    monkeypatch.setattr(interruptions, "VERBS", interrupted)
+    monkeypatch.setattr(interruptions, "UNREPEATABLE", ("progress",))
     mistake = BROKEN[name]
 
     def opened(folder: Path, broken: str | None) -> Harness:
@@ -85,3 +102,9 @@ def test_a_broken_store_is_found_out(
 
 def test_every_group_has_been_seen_to_fail() -> None:
     assert {mistake.group for mistake in BROKEN.values()} == set(GROUPS)
+
+
+@pytest.mark.parametrize("name", [name for name, one in BROKEN.items() if one.group == "reads_against_time"])
+def test_the_storm_finds_every_rule_that_reads_can_forget(name: str, folder: Path) -> None:
+    storm = Reads().test_at_any_instant_of_a_storm_a_read_says_what_a_claim_meets
+    assert any(not passes(storm, sqlite.harness, folder / str(attempt), name) for attempt in range(STORMS_MAX))

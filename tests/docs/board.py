@@ -95,7 +95,11 @@ class Led:
         store.start_session(owned)
         self.board.add("Fix login", id="orphan")
         self.board.claim("orphan", session=owned.id)
-        store.sweep(dead=[(owned.id, gone)], limit=10)
+        dead, find_dead = [(owned.id, gone)], store.find_dead
+        store.find_dead = lambda _: dead
+        self.reasons += self.board.why("orphan")
+        store.find_dead = find_dead
+        store.sweep(dead=dead, limit=10)
 
     def _rest(self) -> None:
         """Blocked, scheduled, tried again, set aside."""

@@ -72,6 +72,8 @@ LIES: tuple[tuple[str, Check, str, str], ...] = (
     ),
     ("docs/protocol.md", protocol.check_resources, "| `src/api*` | `src` |", "| `src/api*` | `src/api` |"),
     ("docs/protocol.md", protocol.check_approved_content, "payload, type, action", "payload, type, priority"),
+    ("docs/protocol.md", protocol.check_identity, "`CODEX_THREAD_ID`", "`CODEX_SESSION_ID`"),
+    ("docs/protocol.md", protocol.check_identity, "`GEMINI_CLI`, ", ""),
     ("docs/guarantees.md", guarantees.check_promises, "### S8 history", "### S18 history"),
     ("docs/guarantees.md", names_of_guarantees, "`test_a_run_ends_once`", "`test_a_run_ends_twice`"),
     (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -22,7 +23,7 @@ from dibs.store.postgres.connecting import CONNECTIONS_MAX
 from dibs.store.postgres.lanes import Lanes
 from dibs.store.postgres.store import AGAIN_MAX, PostgresStore
 from dibs.store.tables.archive import RESTORE_STRIDE
-from dibs.testing.invariants import assert_sound
+from dibs.testing.invariants import IN_TESTS, assert_sound
 from dibs.testing.postgres_server import PostgresServer
 from tests.docs.markdown import ROOT, blocks, code, prose, read, section, table
 from tests.docs.production import CALLED, OPERATIONS, Production, production, statements
@@ -98,13 +99,27 @@ def look(board: Board, folder: Path) -> None:
     assert board.events()
     assert next(iter(board.follow()))
     assert list(board.export())
-    assert board.store.check() == ()
+    assert [finding for finding in board.store.check() if not finding.startswith(IN_TESTS)] == []
     board.backup(str(folder / "backup.jsonl"))
 
 
 def refused(call: Callable[[], object]) -> None:
     with pytest.raises(StoreUnusable, match="permission denied"):
         call()
+
+
+def follow_what_others_sweep(reader: Board, fresh: Production) -> None:
+    """Something is due, and a reader that follows cannot record it: that is no reason to stop."""
+    feed = reader.follow(after=reader.events(newest=True, limit=1)[-1].id, wait_seconds=60)
+    with fresh.board("dibs_app") as app:
+        app.add("later", id="later", not_before=time.time_ns() // 1_000_000 + 2000)
+        assert next(feed).kind == "added"
+        while due_seconds := app.store.due_seconds():
+            time.sleep(due_seconds)
+        app.add("sooner", id="sooner")
+        assert [next(feed).item for _ in range(2)] == ["sooner", "sooner"]
+        assert app.sweep().due == ("later",)
+        assert [next(feed).kind for _ in range(2)] == ["due", "claimable"]
 
 
 def test_the_app_does_everything_but_change_the_schema_or_replace_the_board(fresh: Production, tmp_path: Path) -> None:
@@ -134,6 +149,7 @@ def test_a_reader_reads_everything_and_changes_nothing(fresh: Production, tmp_pa
         refused(lambda: board.add("Fix login"))
         refused(lambda: board.sweep())
         refused(lambda: board.start_session("coder"))
+        follow_what_others_sweep(board, fresh)
     with fresh.connect("dibs_reader") as connection:
         for forbidden in (
             "DELETE FROM dibs.claims",
@@ -204,7 +220,8 @@ def test_the_commands_of_each_role_are_its_own(fresh: Production, tmp_path: Path
     words = {"dibs log": " one", "dibs copy": " . copy.db"}
     for command in rows["dibs_reader"]:
         typed = shop.type(f"{command}{words.get(command, '')} --store '{fresh.url('dibs_reader')}'")
-        assert typed.returncode == 0, typed.stdout
+        # What a doctor finds on a server of the tests is that it does not sync.
+        assert typed.returncode == 0 or IN_TESTS in typed.stdout, typed.stdout
     shop.type(f"dibs backup one.jsonl --store '{fresh.url('dibs_app')}'")
     for command in ("dibs migrate", "dibs restore one.jsonl --yes"):
         assert command.split(" --")[0].split(" one")[0] in rows["dibs_owner"]

@@ -14,8 +14,9 @@ from dibs import check, model, priority, when
 from dibs.board import NEXT_MAX, Board
 from dibs.cli.commands import COMMANDS
 from dibs.cli.completion import options
+from dibs.cli.identity import CLIENTS, MARKERS
 from dibs.cli.parser import Parser, build
-from dibs.config import DEFAULTS
+from dibs.config import DEFAULTS, ENV_SESSION
 from dibs.errors import DibsError, Invalid, StoreUnusable, Unauthenticated
 from dibs.model import EDITABLE, STATUSES, NewItem
 from dibs.rules.items import APPROVED_CONTENT, HELD_CONTENT
@@ -32,7 +33,7 @@ from tests.docs.test_readme import kinds
 PROTOCOL = read("docs/protocol.md")
 
 #: What a board has besides verbs.
-NO_VERBS = {"close", "check", "watch", "bury_the_dead", "keep_key", "session", "asession"}
+NO_VERBS = {"close", "check", "watch", "reap_dead_owners", "keep_key", "session", "asession"}
 #: Verbs that say no only to wrong input, or when the store does not answer.
 NEVER_REFUSED = {
     *("list", "set_agent", "agents", "sessions", "sweep", "prune", "export"),
@@ -114,11 +115,17 @@ def check_every_verb_says_how_it_is_refused(text: str) -> None:
 def check_values(text: str) -> None:
     told = {name: tuple(code(fields)) for name, fields in table(text, "value", "fields")}
     known = {
-        kind.__name__: kind._fields
+        kind.__name__: _own_fields(kind)
         for kind in vars(model).values()
         if isinstance(kind, type) and issubclass(kind, Value) and kind not in (Value, NewItem, model.Request)
     }
     assert told == known
+
+
+def _own_fields(kind: type[Value]) -> tuple[str, ...]:
+    """A value that derives from another is told as that one, and what it has besides."""
+    inherited = {name for base in kind.__mro__[1:] if issubclass(base, Value) for name in base._fields}
+    return tuple(name for name in kind._fields if name not in inherited)
 
 
 def check_routes(text: str) -> None:
@@ -271,6 +278,12 @@ def check_outcomes(text: str, led: Led) -> None:
     assert set(code(told)) == {run["outcome"] for kind, run in led.records if kind == "run"} - {None}
 
 
+def check_identity(text: str) -> None:
+    _, _, of_clients, _, of_markers, *_ = re.split(r"^\d\. ", section(text, "### Identity"), flags=re.MULTILINE)
+    assert [name for name in code(of_clients) if name != ENV_SESSION] == list(CLIENTS)
+    assert code(of_markers) == list(MARKERS)
+
+
 CHECKS: tuple[Callable[[str], None], ...] = (
     check_transitions,
     check_picture,
@@ -287,6 +300,7 @@ CHECKS: tuple[Callable[[str], None], ...] = (
     check_resources,
     check_approved_content,
     check_routes,
+    check_identity,
 )
 LED_CHECKS: tuple[Callable[[str, Led], None], ...] = (
     check_tickets,

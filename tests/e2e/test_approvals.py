@@ -194,7 +194,7 @@ def test_a_policy_says_what_an_agent_does_drafts_and_is_not_given(dibs: Dibs, al
 def test_limits_say_when_to_try_again(dibs: Dibs, other: Dibs) -> None:
     limits = ("--max-claims", "2", "--max-claims-total", "3", "--claims-per-minute", "0.5", "--burst", "2")
     assert dibs.ok("agent", "set", "coder", *limits, "--role", "local") == (
-        "coder takes every type; at most 2 a session, 3 in all, 0.5 a minute (2 at once)\n"
+        "coder takes every type; at most 2 a session, 3 in all, 0.5 a minute (2 at once); role local\n"
     )
     assert "  2 a session, 3 in all, 0.5 a minute (2 at once)  " in dibs.ok("agent", "list")
     for id in ("a", "b", "c"):

@@ -120,12 +120,13 @@ def test_what_cannot_be_taken_back_needs_a_yes(dibs: Dibs, words: tuple[str, ...
     code, error = dibs.refused(*words)
     assert (code, error["field"]) == (2, "yes")
     script = f"dibs {' '.join(words)}; echo left with $?"
-    with Terminal(script, dibs.folder, dibs.environment) as terminal:
+    a_persons = dibs.environment | {"DIBS_AGENT": ""}
+    with Terminal(script, dibs.folder, a_persons) as terminal:
         terminal.read_until("? [y/N] ")
         terminal.type("n\n")
         terminal.read_until("left with 1")
     assert exported(dibs) == before
-    with Terminal(script, dibs.folder, dibs.environment) as terminal:
+    with Terminal(script, dibs.folder, a_persons) as terminal:
         terminal.read_until("? [y/N] ")
         terminal.type("y\n")
         terminal.read_until("left with 0")

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from tests.e2e.conftest import Dibs, until
@@ -32,7 +33,8 @@ HOLD_THE_LOCK = """
 import sys, time
 from dibs.config import Settings
 from dibs.store.sqlite.lock import FairLock
-FairLock(sys.argv[1] + "-lock", 10).acquire()
+lock = FairLock(sys.argv[1] + "-lock", 10)
+lock.acquire()
 print("held", flush=True)
 time.sleep(60)
 """
@@ -55,6 +57,24 @@ def test_a_damaged_file_is_told_in_one_line(dibs: Dibs, path: Path, content: byt
     assert str(path) in error["message"]
     assert dibs(*words).stderr.count("\n") == 1
     assert path.read_bytes() == content
+
+
+def test_a_board_whose_sessions_cannot_be_read_is_restored_by_an_agents_session(dibs: Dibs, path: Path) -> None:
+    """The name for the history is looked up on the board that is damaged."""
+    dibs.ok("session", "start", "--id", "s1")
+    dibs.ok("backup", "b.db")
+    connection = apsw.Connection(str(path))
+    where = "SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = 'sessions'"
+    page, size = (int(str(value)) for value in connection.execute(where).fetchall()[0])
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.close()
+    with path.open("r+b") as file:
+        file.seek(size * (page - 1))
+        file.write(b"\xff" * size)
+    unnamed = {"DIBS_AGENT": ""}
+    assert dibs.refused("sessions", environment=unnamed)[1]["code"] == "STORE_UNAVAILABLE"
+    dibs.ok("restore", "b.db", "--yes", environment=unnamed)
+    assert dibs.json("events", "--kind", "restored")["events"][0]["actor"] == "s1"
 
 
 @pytest.mark.parametrize("words", [*COMMANDS, ("init",)], ids=" ".join)

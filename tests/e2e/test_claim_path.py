@@ -24,7 +24,7 @@ def item(dibs: Dibs) -> str:
 
 def test_a_claim_answers_with_item_claim_and_previous(dibs: Dibs, item: str) -> None:
     answer = dibs.json("claim", item)
-    assert set(answer) == {"item", "claim", "previous", "approval"}
+    assert set(answer) == {"item", "claim", "previous", "approval", "renewed"}
     assert answer["item"]["id"] == item
     assert answer["item"]["status"] == "in_progress"
     claim = answer["claim"]
@@ -48,6 +48,14 @@ def test_the_next_holder_is_told_where_the_last_one_stopped(dibs: Dibs, other: D
     assert previous["run"]["reason"] == "needs a designer"
     assert [note["note"] for note in previous["notes"]] == ["the cause is in auth.py"]
     assert "the cause is in auth.py" in other.ok("claim", item)
+
+
+def test_a_claim_that_its_session_has_already_says_that_it_was_renewed(dibs: Dibs, item: str) -> None:
+    assert dibs.json("claim", item)["renewed"] is False
+    assert dibs.json("claim", item)["renewed"] is True
+    assert dibs.ok("claim", item).startswith(f"already yours, renewed {item}  Fix login\n")
+    dibs.ok("release", item)
+    assert dibs.ok("claim", item).startswith(f"claimed {item}  Fix login\n")
 
 
 def test_a_loser_exits_4_and_names_the_holder(dibs: Dibs, other: Dibs, item: str) -> None:
@@ -80,7 +88,7 @@ def test_next_answers_with_claims_best_first(dibs: Dibs, item: str) -> None:
     answer = dibs.json("next", "-n", "5")
     assert set(answer) == {"claims"}
     assert [(grant["item"]["id"], grant["claim"]["token"]) for grant in answer["claims"]] == [(item, 1), ("docs", 1)]
-    assert all(set(grant) == {"item", "claim", "previous", "approval"} for grant in answer["claims"])
+    assert all(set(grant) == {"item", "claim", "previous", "approval", "renewed"} for grant in answer["claims"])
 
 
 def test_next_keeps_to_types_and_projects(dibs: Dibs, item: str) -> None:

@@ -245,6 +245,7 @@ def test_damage_is_found_with_what_to_do(
     [
         ("UPDATE claims SET expires_at = 1 WHERE item = 'src'", ["sweep"]),
         ("UPDATE sessions SET ended_at = 1 WHERE id = 's2'", ["force-release lib --reason gone"]),
+        ("PRAGMA journal_mode = DELETE", ["init"]),
         (
             WAIT_FOR_DONE,
             ["leave done --session s2"],

@@ -93,6 +93,7 @@ def test_global_options_stand_before_and_after_the_command(dibs: Dibs, options: 
     dibs.ok("add", "t", "--id", "x")
     store = str(dibs.folder / ".dibs" / "board.db")
     given = tuple(store if word == "." else word for word in options)
+    dibs.ok("claim", "x", *given)
     before, after = dibs(*given, "claim", "x"), dibs("claim", "x", *given)
     assert before.returncode == after.returncode == 0
     assert before.stdout[:40] == after.stdout[:40]

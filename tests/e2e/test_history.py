@@ -141,6 +141,22 @@ def test_anyone_can_be_notified_of_what_becomes_claimable(worked: Dibs, ended: A
     assert (event["kind"], event["item"]) == ("claimable", "c")
 
 
+@pytest.mark.usefixtures("short_claims")
+def test_who_follows_is_told_what_time_alone_does(dibs: Dibs, ended: Any) -> None:
+    dibs.ok("add", "t", "--id", "x")
+    dibs.ok("claim", "x")
+    dibs.ok("add", "t", "--id", "y", "--not-before", "1500ms")
+    following: subprocess.Popen[str] = ended(dibs.start("events", "--follow", "--kind", "claimable", "--json"))
+    watching: subprocess.Popen[str] = ended(dibs.start("who", "--watch", "--json"))
+    assert following.stdout is not None
+    assert watching.stdout is not None
+    told = [json.loads(following.stdout.readline())["item"] for _ in range(3)]
+    assert (told[0], sorted(told[1:])) == ("x", ["x", "y"])
+    shown = [json.loads(watching.stdout.readline())["holdings"]]
+    while shown[-1]:
+        shown.append(json.loads(watching.stdout.readline())["holdings"])
+
+
 def test_runs_keep_to_their_filters(worked: Dibs) -> None:
     runs = worked.json("runs")["runs"]
     assert [(run["item"], run["token"], run["outcome"]) for run in runs] == [
@@ -171,7 +187,8 @@ def test_agents_are_set_and_listed(dibs: Dibs) -> None:
     dibs.ok("add", "t", "--id", "x", "--type", "feature")
     assert dibs("next").returncode == 3
     assert dibs.ok("agent", "set", "coder", "--role", "local").startswith("coder takes bug, docs; at most 2 a session")
-    assert dibs.ok("agent", "set", "coder", "--reset") == "coder takes every type\n"
+    reset = "coder takes every type\n  types: bug, docs taken away\n"
+    assert dibs.ok("agent", "set", "coder", "--reset") == reset
     assert dibs.ok("next").startswith("claimed x")
 
 

@@ -25,7 +25,7 @@ def board(bare: Dibs) -> Dibs:
 
 @pytest.mark.parametrize(
     "words",
-    [("claim", "x"), ("next",), ("done", "x"), ("release", "x"), ("heartbeat",), ("wait", "x"), ("why", "x")],
+    [("claim", "x"), ("next",), ("done", "x"), ("release", "x"), ("heartbeat",), ("wait", "x")],
 )
 def test_off_a_terminal_without_a_session_it_exits_2_with_the_line_to_type(board: Dibs, words: tuple[str, ...]) -> None:
     done = board(*words)
@@ -33,6 +33,17 @@ def test_off_a_terminal_without_a_session_it_exits_2_with_the_line_to_type(board
     assert done.stderr == f"dibs: no session is known here; start one with: {LINE_TO_TYPE}\n"
     code, error = board.refused(*words)
     assert (code, error["code"], error["field"]) == (2, "INVALID", "session")
+
+
+def test_why_needs_no_session_and_starts_none(board: Dibs) -> None:
+    for words in ((), ("--session", "new-here"), ("--agent", "coder")):
+        (claimable, rank) = board.json("why", "x", *words)["reasons"]
+        assert (claimable["code"], rank["code"]) == ("CLAIMABLE", "NEXT")
+    board.ok("claim", "x", "--agent", "coder", "--session", "coder-1")
+    (reason,) = board.json("why", "x")["reasons"]
+    assert (reason["code"], "coder-1" in reason["text"]) == ("TASK_ALREADY_CLAIMED", True)
+    sessions = board.json("sessions", "--all")["sessions"]
+    assert [view["session"]["id"] for view in sessions] == ["coder-1"]
 
 
 def test_the_line_to_type_works(board: Dibs) -> None:

@@ -53,7 +53,7 @@ def test_an_item_without_an_id_gets_one_from_its_title(dibs: Dibs) -> None:
 def test_adding_the_same_again_changes_nothing_and_other_content_is_refused(dibs: Dibs) -> None:
     dibs.ok("add", "t", "--id", "x")
     dibs.ok("claim", "x")
-    assert dibs.ok("add", "t", "--id", "x") == "x is there already, in_progress\n"
+    assert dibs.ok("add", "t", "--id", "x") == "x is there already, unchanged  it is in_progress now\n"
     code, error = dibs.refused("add", "u", "--id", "x")
     assert (code, error["field"]) == (1, "id")
 
@@ -67,7 +67,12 @@ def test_the_one_who_adds_is_the_agent_or_the_user(dibs: Dibs, bare: Dibs) -> No
 def test_a_file_is_added_in_order(dibs: Dibs) -> None:
     given = [{"id": f"i{n}", "title": f"Item {n}", "priority": "low" if n % 2 else 9} for n in range(5)]
     (dibs.folder / "items.jsonl").write_text(lines(*given) + "\n  \n")
-    assert dibs.json("add", "--file", "items.jsonl") == {"added": 5, "ids": ["i0", "i1", "i2", "i3", "i4"]}
+    assert dibs.json("add", "--file", "items.jsonl") == {
+        "added": 5,
+        "ids": ["i0", "i1", "i2", "i3", "i4"],
+        "existed": [],
+        "will_not_move": [],
+    }
     assert [item["id"] for item in dibs.json("list")["items"]] == ["i0", "i2", "i4", "i1", "i3"]
 
 
@@ -82,7 +87,7 @@ BAD_LINES = {
     "no object": (b'["title"]', "JSON object"),
     "no title": (b'{"id": "a"}', "title"),
     "an unknown field": (b'{"title": "t", "tilte": "u"}', "tilte"),
-    "a taken id": (b'{"title": "other", "id": "i0"}', "taken"),
+    "a taken id": (b'{"title": "other", "id": "i0"}', "i0 is there already and differs in title"),
     "no UTF-8": (b'{"title": "caf\xe9"}', "no JSON"),
 }
 

@@ -38,14 +38,15 @@ def test_one_jump_neither_doubles_nor_loses_a_claim(folder: Path, jump: float) -
         assert_sound(board, f"after a jump of {jump:g} s:")
 
 
-def test_requests_are_remembered_across_a_jump_back(folder: Path) -> None:
+def test_requests_are_remembered_across_jumps(folder: Path) -> None:
     with sqlite.harness(folder) as harness:
         board = harness.board()
         added(board, "x", "y")
         me = session(board)
         first = board.next(session=me, request_id="r")
-        for jump in (-DAY, HOUR, -HOUR):
+        for jump in (-DAY, HOUR, -HOUR, 3 * DAY, -DAY):
             harness.clock.advance(jump)
+            board.sweep()
             assert board.next(session=me, request_id="r") == first
 
 

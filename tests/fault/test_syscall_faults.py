@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dibs.testing import sqlite
+from dibs.testing.actors import Actor
 from dibs.testing.sizes import FACTOR
 from tests.fault.tracing import PASSING, Run, missing
 
@@ -23,6 +25,7 @@ FAULTS = [
     ("fdatasync", "error=EIO", (), 9),
     ("fdatasync", "signal=KILL", (), 9),
     ("fcntl", "signal=KILL", (), 10),
+    ("fcntl", "error=ENOLCK", ("board.db-lock",), 4),
 ]
 
 
@@ -58,6 +61,29 @@ def test_a_failing_system_call_costs_nothing_but_a_retry(
         met["fired"] += 1
         met["died"] += run.died
         met[PASSING] += run.refusals
+        met["unknown"] += run.unknown
     print(f"{syscall} {what} {only}: {dict(met)} of {total} calls")
     assert not wrong, f"{len(wrong)} of {met['fired']}:\n" + "\n".join(line[:1500] for line in wrong[:5])
+    if (syscall, what) == ("fdatasync", "error=EIO"):
+        assert met["unknown"] == met[PASSING] > 0, "a commit whose sync failed may be found in the log"
     assert met["died"] or not what.startswith("signal"), "nobody was killed"
+
+
+def test_what_was_committed_without_a_sync_may_be_found_done(folder: Path) -> None:
+    """Why its outcome is unknown: the log is complete, and the next process that opens it believes it."""
+    with sqlite.harness(folder) as harness:
+        board = harness.board()
+        board.add("x", id="x")
+        board.start_session("ann", id="s")
+        board.close()
+        prefix = ("strace", "-f", "-qq", "-o", str(folder / "strace.log"), "-e", "trace=fdatasync")
+        actor = Actor(harness.recipe(), harness.folder, prefix=(*prefix, "-e", "inject=fdatasync:error=EIO:when=1"))
+        actor.await_ready()
+        answer = actor.ask("claim", "x", session="s", request_id="r")
+        actor.leave()
+        assert answer.error is not None
+        assert (answer.error["code"], answer.error["outcome"]) == ("STORE_UNAVAILABLE", "unknown")
+        again = harness.board()
+        assert again.get("x").item.status == "in_progress", "the log was not complete"
+        assert again.claim("x", session="s", request_id="r").claim.token == 1
+        assert [event.kind for event in again.log("x")].count("claimed") == 1

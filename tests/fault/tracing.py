@@ -50,7 +50,8 @@ class Run:
         inject = () if fault is None else ("-e", f"inject={fault}")
         paths = [word for name in only for word in ("-P", str(folder / name))]
         self._prefix = ("strace", "-f", "-qq", "-o", str(self.log), "-e", f"trace={syscalls}", *inject, *paths)
-        self.refusals = 0
+        #: How often it was told to try again, and how often besides that nobody knows whether it was done.
+        self.refusals = self.unknown = 0
         self.died = False
 
     def perform(self) -> Run:
@@ -83,6 +84,7 @@ class Run:
                     actor = self._successor(harness)
                 elif answer.code == PASSING:
                     self.refusals += 1
+                    self.unknown += (answer.error or {}).get("outcome") == "unknown"
                     self._assert_others_go_on(harness)
                 else:
                     break

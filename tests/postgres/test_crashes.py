@@ -20,6 +20,9 @@ from dibs.testing.postgres_server import POLL_SECONDS, START_SECONDS_MAX, LocalS
 from dibs.testing.processes import await_gone
 
 WORKERS, ITEMS, CRASHES = 4, 24, 20
+CRASHES_MAX = 5 * CRASHES
+#: Answers that workers cannot but meet; without them nobody was disturbed.
+MET = ("unknown", "TASK_ALREADY_CLAIMED")
 KINDS = ("backend killed", "postmaster killed", "stopped at once", "backend terminated", "postmaster killed",
          "stopped at once")  # fmt: skip
 CALM_SECONDS_MAX = 0.25
@@ -48,7 +51,10 @@ def test_crashes_under_load_lose_nothing_that_was_acknowledged(server: LocalServ
     added(board, *(f"item-{number:02}" for number in range(ITEMS)))
     crashes: list[tuple[str, int, int]] = []
     with Troupe(harness.recipe(), harness.folder, WORKERS, seed) as troupe:
-        for number in range(sizes.times(CRASHES)):
+        for number in range(sizes.times(CRASHES_MAX)):
+            # On a busy machine there are few calls between two crashes, and it takes more of them.
+            if number >= sizes.times(CRASHES) and troupe.have_met(*MET):
+                break
             # The moment is what is random here; nothing is waited for.
             time.sleep(draw.random() * CALM_SECONDS_MAX)
             kind = KINDS[number % len(KINDS)]
@@ -62,7 +68,7 @@ def test_crashes_under_load_lose_nothing_that_was_acknowledged(server: LocalServ
     print(f"{len(calls)} calls; longest without an answer, by crash: {in_words(quiet)}")
     assert sum(map(bool, hit)) > 0.7 * len(crashes), f"seed {seed}: most crashes hit nobody: {hit}"
     assert max(quiet) < SERVICE_SECONDS_MAX, f"seed {seed}: somebody went without an answer for {max(quiet):.1f} s"
-    for met in ("reconnects", "unknown", "TASK_ALREADY_CLAIMED"):
+    for met in ("reconnects", *MET):
         assert counts[met] > 0, f"seed {seed}: nobody met {met}: {dict(counts)}"
     assert_nothing_lost(calls, board, f"seed {seed}:")
 

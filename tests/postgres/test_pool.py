@@ -19,7 +19,7 @@ from dibs.store.postgres import store
 from dibs.store.postgres.connecting import CONNECTIONS_MAX
 from dibs.store.postgres.store import PostgresStore
 from dibs.testing import postgres
-from dibs.testing.conformance.asking import added, kinds, refused, session
+from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, kinds, refused, session
 from dibs.testing.invariants import assert_sound
 from dibs.testing.postgres import PostgresHarness
 from dibs.testing.postgres_server import POLL_SECONDS, PostgresServer
@@ -196,6 +196,23 @@ def test_verbs_that_can_be_repeated_are_answered_also_without_one(
     assert_sound(board)
 
 
+@pytest.mark.parametrize("done", [True, False], ids=["done", "not_done"])
+def test_only_a_claim_older_than_the_call_is_told_as_renewed_after_a_lost_answer(
+    harness: PostgresHarness, proxy: CuttingProxy, board: Board, far: Board, done: bool
+) -> None:
+    proxy.cut(LOST[done], marker=b"dibs.claim")
+    assert not far.claim("y", session="s").renewed
+    harness.clock.advance(60)
+    proxy.cut(LOST[done], marker=b"dibs.claim")
+    assert far.claim("y", session="s").renewed
+    board.claim("z", session="s", ttl_seconds=TTL_SECONDS)
+    expire(harness)
+    proxy.cut(LOST[done], marker=b"dibs.claim")
+    recovered = far.recover("z", session="s", token=1)
+    assert (recovered.claim.token, recovered.renewed) == (2, False)
+    assert proxy.cuts == 3
+
+
 #: A deadlock, as a client meets it; a real one takes a second and the right moment.
 CONFLICTS_ONCE = """
 CREATE SEQUENCE dibs.calls;
@@ -327,9 +344,11 @@ def test_a_worker_has_one_connection_and_listens_only_while_it_waits(
 
 
 def test_more_threads_than_connections_wait_their_turn(
-    postgres_server: PostgresServer, harness: PostgresHarness, board: Board
+    postgres_server: PostgresServer, harness: PostgresHarness
 ) -> None:
     crowd = 2 * CONNECTIONS_MAX
+    patient = harness.with_settings(lock_wait_seconds=PATIENCE_SECONDS)
+    board = patient.board()
     added(board, *(f"item-{number}" for number in range(crowd)))
     names = [f"session-{number}" for number in range(crowd)]
     together = threading.Barrier(crowd)
@@ -346,6 +365,7 @@ def test_more_threads_than_connections_wait_their_turn(
     assert 1 < connections <= CONNECTIONS_MAX
     assert board.stats().outcomes["done"] == crowd
     assert_sound(board)
+    patient.close()
 
 
 def test_who_waits_too_long_for_a_connection_is_told(board: Board) -> None:

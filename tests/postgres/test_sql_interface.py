@@ -81,6 +81,16 @@ def test_stale_claims_are_released_and_counted(harness: Harness, board: Board, s
     assert_sound(board)
 
 
+def test_the_view_shows_no_claim_that_another_instance_would_get(
+    harness: Harness, board: Board, sql: Connection
+) -> None:
+    answer(sql, CLAIM % "i-1")
+    harness.clock.advance(DEFAULTS.ttl_seconds)
+    assert answer(sql, "SELECT count(*) FROM agent_claimed_items") == 0
+    assert answer(sql, CLAIM % "i-2") is True
+    assert answer(sql, "SELECT claimed_by_instance FROM agent_claimed_items") == "i-2"
+
+
 def test_an_admin_takes_an_item_back(board: Board, sql: Connection) -> None:
     assert answer(sql, "SELECT force_release_work_item('one')") is False
     answer(sql, CLAIM % "i-1")

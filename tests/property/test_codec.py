@@ -52,7 +52,7 @@ KINDS = [
 def values_of(kind: type[Value]) -> st.SearchStrategy[Any]:
     """Any value of this kind; a field whose type this does not know fails, so that it is added here."""
     nested: dict[str, type[Value]] = kind.__dict__.get("_nested", {})
-    fields = {name: _field(name, kind.__annotations__[name], nested.get(name)) for name in kind._fields}
+    fields = {name: _field(name, hint, nested.get(name)) for name, hint in kind._hints.items()}
     return st.builds(kind, **fields)
 
 
@@ -64,7 +64,7 @@ def _field(name: str, annotation: str, nested: type[Value] | None) -> st.SearchS
         return st.none() | inner if "None" in annotation else inner
     if wire.is_instant(name):
         return st.none() | instants if "None" in annotation else instants
-    if name in ("data", "details"):
+    if name in ("data", "details", "before"):
         return facts
     return BY_ANNOTATION[annotation]
 

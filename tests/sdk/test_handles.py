@@ -11,6 +11,7 @@ from dibs.errors import AgentAtCapacity, ClaimExpired, DibsError, RateLimited
 from dibs.testing.conformance.asking import added, kinds, refused
 from dibs.testing.invariants import assert_sound
 from tests.sdk.conftest import Stage
+from tests.sdk.workers import until
 
 
 class Broken(Exception):
@@ -206,5 +207,5 @@ def test_no_thread_and_no_descriptor_is_left_behind(stage: Stage) -> None:
     threads, descriptors = threading.active_count(), len(os.listdir("/proc/self/fd"))
     for number in range(5, 20):
         one(number)
-    assert threading.active_count() <= threads
-    assert len(os.listdir("/proc/self/fd")) <= descriptors
+    # Some of them end a moment later: a notification that is sent together with others has a timer.
+    until(lambda: threading.active_count() <= threads and len(os.listdir("/proc/self/fd")) <= descriptors)

@@ -19,6 +19,7 @@ from dibs.asession import AsyncClaim
 from dibs.board import Board
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.handle import ClaimHandle
+from dibs.store.sqlite.wakeup import BellWatch
 from dibs.testing import sqlite
 from dibs.testing.harness import Harness
 from dibs.worker import CannotBegin, Draft, Worker
@@ -518,12 +519,22 @@ class TestWaiting:
         assert other.session.id != view.session.id
         assert board.get("b").runs[0].session == other.session.id
 
-    def test_nobody_asks_any_more_when_it_has_stopped(self, board: Board) -> None:
-        worker = Worker(board, "coder", tell=(heard := Heard()))
+    def test_nobody_asks_any_more_when_it_has_stopped(self, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The end of its session wakes a lane that waits: the lane does not have to find out by looking."""
+        monkeypatch.setattr("dibs.store.sqlite.wakeup.LOST_RING_SECONDS", 10 * PATIENCE_SECONDS)
+        monkeypatch.setattr("dibs.board.OWNER_LOOK_SECONDS", 10 * PATIENCE_SECONDS)
+        monkeypatch.setattr("dibs.worker.LAST_ASKING_SECONDS", PATIENCE_SECONDS / 2)
+        waits, wait = threading.Event(), BellWatch.wait
+
+        def noted(watch: BellWatch, timeout_seconds: float) -> bool:
+            waits.set()
+            return wait(watch, timeout_seconds)
+
+        monkeypatch.setattr(BellWatch, "wait", noted)
+        worker = Worker(board, "coder")
         worker.handles("patient")(lambda claim: None)
         with running(worker):
-            board.add("do it", type="patient")
-            heard.until("done")
+            assert waits.wait(PATIENCE_SECONDS)
         assert [one.name for one in threading.enumerate() if one.name == "dibs lane patient"] == []
 
     def test_what_no_waiting_helps_against_is_raised(self, board: Board) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -20,9 +21,11 @@ STOP_SECONDS_MAX = 20
 
 
 class Serving:
-    """`told` is what it said of itself with `--json`."""
+    """`told` is what it said of itself with `--json`. `files` are its soft and its hard limit of open files."""
 
-    def __init__(self, folder: Path, *words: str, store: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, *words: str, store: str | None = None, files: tuple[int, int] | None = None
+    ) -> None:
         self.folder = folder
         self.environment = {
             "PATH": os.environ["PATH"],
@@ -40,12 +43,13 @@ class Serving:
             stderr=self._log,
             text=True,
             start_new_session=True,
+            preexec_fn=None if files is None else lambda: resource.setrlimit(resource.RLIMIT_NOFILE, files),
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, self.log()
         self.said: dict[str, Any] = json.loads(line)
-        self.told: dict[str, str] = self.said.get("serving", {})
+        self.told: dict[str, Any] = self.said.get("serving", {})
 
     def __enter__(self) -> Self:
         return self
@@ -60,7 +64,7 @@ class Serving:
 
     @property
     def url(self) -> str:
-        return self.told["url"]
+        return str(self.told["url"])
 
     def admin(self) -> Caller:
         """With the key that was left for this user."""
@@ -91,11 +95,13 @@ class Serving:
 
 
 @contextmanager
-def serving(folder: Path, *words: str, store: str | None = None) -> Iterator[Serving]:
+def serving(
+    folder: Path, *words: str, store: str | None = None, files: tuple[int, int] | None = None
+) -> Iterator[Serving]:
     """A server of a new board in this folder, or of the one at `store`."""
     if store is None:
         make(str(folder / ".dibs" / "board.db"), folder=str(folder))
-    with Serving(folder, *words, store=store) as found:
+    with Serving(folder, *words, store=store, files=files) as found:
         yield found
 
 

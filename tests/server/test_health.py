@@ -115,3 +115,11 @@ def test_it_is_in_the_document_with_the_sources_example(server: Served) -> None:
     answer = document["paths"]["/health"]["get"]["responses"]["200"]["content"]["application/json"]
     assert answer["example"] == EXAMPLE
     assert document["components"]["schemas"]["Coordination"]["examples"] == [EXAMPLE["coordination"]]
+
+
+def test_a_viewer_may_ask_why_and_for_whom(busy: Served) -> None:
+    viewer = busy.caller("viewer")
+    (reason,) = viewer.get("/v1/items/c/why").body
+    assert reason["code"] == "TASK_ALREADY_CLAIMED"
+    (reason,) = viewer.get("/v1/items/c/why?session=local").body
+    assert reason["code"] == "OWN"

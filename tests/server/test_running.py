@@ -11,7 +11,9 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from operator import attrgetter
 from pathlib import Path
 
@@ -20,12 +22,14 @@ import pytest
 from dibs import keyring
 from dibs.access import ADMIN, AGENT, LOGIN
 from dibs.board import connect
-from dibs.cli.serving import introduced, left_key, ways_in
+from dibs.cli.serving import introduced, left_key, live_events, ways_in
+from dibs.config import SERVER_DEFAULTS
 from dibs.server.connection import HEAD_BYTES_MAX
+from dibs.server.open_files import Room
 from dibs.server.place import Place, listen
-from dibs.server.running import FILES_MAX
 from tests.server.attacking import PATIENCE_SECONDS
 from tests.server.process import Background, Serving, serving
+from tests.server.test_streams import room_for
 
 
 @pytest.fixture(scope="module")
@@ -128,13 +132,64 @@ def test_no_more_listen_than_it_was_told(shop: Serving) -> None:
     first.close()
 
 
-def test_it_may_open_as_many_connections_as_its_user_may(shop: Serving) -> None:
-    limits = Path(f"/proc/{shop.process.pid}/limits")
-    if not limits.exists():
-        pytest.skip("this system does not tell the limits of a process")
-    (line,) = [line for line in limits.read_text().splitlines() if line.startswith("Max open files")]
-    soft, hard = line.split()[3:5]
-    assert soft == hard or int(soft) >= FILES_MAX
+def test_it_raises_its_limit_of_open_files_and_says_how_many_streams_that_allows(tmp_path: Path) -> None:
+    with serving(tmp_path, files=(64, 256)) as shop:
+        assert shop.told["streams"] == 128
+        limits = Path(f"/proc/{shop.process.pid}/limits")
+        if not limits.exists():
+            pytest.skip("this system does not tell the limits of a process")
+        (line,) = [line for line in limits.read_text().splitlines() if line.startswith("Max open files")]
+        assert line.split()[3:5] == ["256", "256"]
+
+
+def test_what_it_says_of_live_events() -> None:
+    settings = SERVER_DEFAULTS
+    assert live_events(2000, Room(files=20_000), settings) == "  live events:   2000 streams at once"
+    assert live_events(512, Room(files=1024), settings.replace(workers=3)) == (
+        "  live events:   512 streams at once in each of 3 processes, since 1024 open files are allowed (ulimit -Hn)"
+    )
+
+
+def test_more_connections_than_it_has_files_are_refused(tmp_path: Path) -> None:
+    room = Room(files=256)
+    streams = room.streams_max(SERVER_DEFAULTS.subscribers_max)
+    room_for(2 * room.files + 100)
+    with serving(tmp_path, files=(room.files, room.files)) as shop, ExitStack() as stack:
+        caller = shop.admin()
+
+        def connected() -> http.client.HTTPConnection:
+            made = http.client.HTTPConnection(caller.host, caller.port, timeout=PATIENCE_SECONDS)
+            stack.callback(made.close)
+            return made
+
+        def asked(path: str, by: http.client.HTTPConnection) -> http.client.HTTPResponse:
+            by.request("GET", path, headers={"Authorization": f"Bearer {caller.key}"})
+            answer = by.getresponse()
+            stack.callback(answer.close)
+            return answer
+
+        def refused(answer: http.client.HTTPResponse) -> tuple[int, str]:
+            return answer.status, json.loads(answer.read())["detail"]
+
+        listening = [asked("/api/events", connected()) for _ in range(streams)]
+        assert {one.status for one in listening} == {200}
+        assert refused(asked("/api/events", connected())) == (503, f"{streams} are listening here already")
+        others = [connected() for _ in range(room.connections_max - streams)]
+        for one in others:
+            one.connect()
+        assert refused(asked("/livez", others[-1])) == (503, "this server has as many connections as it can")
+        for _ in range(room.files):
+            with suppress(ConnectionResetError):  # cut off
+                connected().connect()
+        with connect(shop.told["store"]) as board:
+            board.add("heard of", id="x")
+        assert any(line == b"event: added\n" for line in iter(listening[0].readline, b""))
+        stack.close()
+        end = time.monotonic() + PATIENCE_SECONDS
+        while caller("GET", "/livez").status == 503:
+            assert time.monotonic() < end, "it does not notice that they are gone"
+        log = shop.log()
+    assert "Too many open files" not in log
 
 
 def test_a_stop_answers_what_is_going_on_and_sends_home_who_waits(tmp_path: Path) -> None:

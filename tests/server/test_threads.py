@@ -84,8 +84,8 @@ def test_a_mistake_of_ours_ends_neither_sweeper_nor_follower(
 ) -> None:
     board = harness.board()
     service = Service(board.store, board.settings)
-    burying, following = Once(service.board.bury_the_dead), Once(service.feed._take_in)
-    monkeypatch.setattr(service.board, "bury_the_dead", burying)
+    burying, following = Once(service.board.reap_dead_owners), Once(service.feed._take_in)
+    monkeypatch.setattr(service.board, "reap_dead_owners", burying)
     monkeypatch.setattr(service.feed, "_take_in", following)
     with caplog.at_level(logging.ERROR), going(service):
         assert burying.went_on.wait(PATIENCE_SECONDS)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import gc
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import apsw
@@ -15,11 +18,17 @@ from dibs.config import DEFAULTS
 from dibs.errors import StoreUnavailable, StoreUnusable
 from dibs.model import NewItem, Session
 from dibs.store.sqlite import connection as opening
+from dibs.store.sqlite import lock as locking
 from dibs.store.sqlite.store import SqliteStore
 
 
 def make(path: Path) -> SqliteStore:
     return SqliteStore(str(path), DEFAULTS, create=True)
+
+
+def files_open() -> int:
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
 
 
 def test_a_board_is_durable_and_in_wal_mode(tmp_path: Path) -> None:
@@ -52,6 +61,16 @@ def test_a_closed_board_touches_no_file_again(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_board_that_is_dropped_without_being_closed_leaves_no_file_open(tmp_path: Path) -> None:
+    before = files_open()
+    store = make(tmp_path / "board.db")
+    store.add([NewItem(id="x", title="x")], actor="tester")
+    watch = store.watch()
+    assert files_open() > before
+    del watch, store
+    assert files_open() == before
+
+
 def test_a_newer_board_is_refused_and_left_alone(tmp_path: Path) -> None:
     store = make(tmp_path / "board.db")
     store._connected().execute(f"PRAGMA user_version = {opening.SCHEMA_VERSION + 1}")
@@ -72,6 +91,33 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "board.db").write_bytes(b"this is not a database at all, however long it may be" * 100)
     with pytest.raises(StoreUnusable, match=r"damaged|no board"):
         make(tmp_path / "board.db")
+
+
+def test_a_file_that_is_damaged_while_somebody_waits_is_refused(tmp_path: Path) -> None:
+    store = make(tmp_path / "board.db")
+    store.add([NewItem(id="x", title="x")], actor="tester")
+    watch = store.watch()
+    for path in tmp_path.glob("board.db*"):
+        with open(path, "r+b") as file:
+            file.write(os.urandom(path.stat().st_size))
+    with pytest.raises(StoreUnusable, match="damaged"):
+        watch.wait(0)
+    watch.close()
+
+
+def test_a_lock_that_cannot_be_unlocked_takes_back_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verb is done by then. The lock is free all the same: its file was closed."""
+    store, other = make(tmp_path / "board.db"), make(tmp_path / "board.db")
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(locking, "_unlock", fail)
+        assert store.add([NewItem(id="x", title="x")], actor="tester")[0].id == "x"
+    for board in (other, store):
+        board.add([NewItem(id=f"{id(board)}", title="x")], actor="tester")
+    assert len(store.list(limit=10)) == 3
 
 
 def test_a_directory_in_its_place_is_refused(tmp_path: Path) -> None:
@@ -121,7 +167,8 @@ def test_a_stopped_holder_of_the_lock_delays_others_only_so_long(tmp_path: Path)
     store = SqliteStore(str(path), DEFAULTS.replace(lock_wait_seconds=0.2), create=True)
     script = (
         "import sys, os, signal; from dibs.store.sqlite.lock import FairLock;"
-        "FairLock(sys.argv[1], 5).acquire(); print('held', flush=True); os.kill(os.getpid(), signal.SIGSTOP)"
+        "lock = FairLock(sys.argv[1], 5); lock.acquire();"
+        "print('held', flush=True); os.kill(os.getpid(), signal.SIGSTOP)"
     )
     with subprocess.Popen([sys.executable, "-c", script, f"{path}-lock"], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
@@ -132,6 +179,22 @@ def test_a_stopped_holder_of_the_lock_delays_others_only_so_long(tmp_path: Path)
             assert store.list(limit=10) == (), "readers do not wait"
         finally:
             holder.send_signal(signal.SIGKILL)
+    assert store.add([NewItem(id="x", title="x")], actor="tester")[0].id == "x"
+
+
+@pytest.mark.parametrize("seconds", [0.3, 7.0])
+def test_a_program_that_does_not_take_the_lock_is_waited_for_as_long(tmp_path: Path, seconds: float) -> None:
+    store = SqliteStore(str(tmp_path / "board.db"), DEFAULTS.replace(lock_wait_seconds=seconds), create=True)
+    assert store._connected().pragma("busy_timeout") == round(seconds * 1000)
+    if seconds > 1:
+        return  # nobody waits for a test that long
+    foreign = apsw.Connection(str(tmp_path / "board.db"))
+    foreign.execute("BEGIN IMMEDIATE")
+    begun = time.monotonic()
+    with pytest.raises(StoreUnavailable, match="another program"):
+        store.add([NewItem(id="x", title="x")], actor="tester")
+    assert time.monotonic() - begun >= seconds
+    foreign.execute("ROLLBACK")
     assert store.add([NewItem(id="x", title="x")], actor="tester")[0].id == "x"
 
 

@@ -7,17 +7,14 @@ has ended. A full scan, a sort or another index than the expected one is a failu
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import apsw
 import pytest
 
 from dibs.config import DEFAULTS
 from dibs.model import NewItem, Session
 from dibs.store.sqlite.store import SqliteStore
 from dibs.store.sqlite.transaction import STATEMENTS
-
-if TYPE_CHECKING:
-    import apsw
 
 #: What the plan of each statement has to name; an empty entry reads no table row by row.
 EXPECTED = {
@@ -159,3 +156,33 @@ def steps_of_a_claim(path: Path, items: int) -> int:
 def test_a_claim_costs_the_same_however_much_is_ready(tmp_path: Path) -> None:
     few, many = steps_of_a_claim(tmp_path / "few", 30), steps_of_a_claim(tmp_path / "many", 6000)
     assert many <= 1.1 * few, f"{few} steps with 30 items ready, {many} with 6000"
+
+
+def test_a_statement_is_prepared_once(tmp_path: Path) -> None:
+    """SQLite's own bet, that a plan is better made anew for other values, would be lost: each statement has one index.
+
+    The authorizer is asked whenever a statement is prepared.
+    """
+    store = board(tmp_path, 60)
+    store.start_session(Session(id="s", agent="coder"))
+    prepared = 0
+
+    def count(*_: object) -> int:
+        nonlocal prepared
+        prepared += 1
+        return apsw.SQLITE_OK
+
+    store._connected().authorizer = count
+
+    def claim_and_finish(times: int) -> None:
+        for _ in range(times):
+            (grant,) = store.next(session="s")
+            store.renew(grant.item.id, session="s")
+            store.done(grant.item.id, session="s", token=grant.claim.token, links={}, cost={})
+
+    claim_and_finish(3)
+    assert prepared > 0, "nobody asked the authorizer"
+    prepared = 0
+    claim_and_finish(50)
+    assert prepared == 0
+    store.close()

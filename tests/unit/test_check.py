@@ -188,6 +188,11 @@ def test_a_new_item_without_an_id_gets_a_readable_one() -> None:
     assert check.item_id(check.made_id("x" * 500))
 
 
+def test_made_up_ids_of_one_title_do_not_meet() -> None:
+    # With 24 random bits, as it once was, two of these meet about three times.
+    assert len({check.made_id("Fix login") for _ in range(10_000)}) == 10_000
+
+
 def test_a_new_item_with_unknown_or_wrong_fields_is_refused_by_field() -> None:
     for given, field in (
         ({"title": "t", "owner": "me"}, "owner"),

@@ -111,7 +111,7 @@ def hold_and_queue(board: Board, me: str, bob: str, cyd: str) -> None:
         ("UPDATE items SET status = 'ready' WHERE id = 'aside'", "aside: status is 'ready', its history says 'parked'"),
         ("UPDATE items SET offered_to = NULL WHERE id = 'kept'", "kept is offered to None until"),
         ("UPDATE items SET offered_to = 'cyd' WHERE id = 'kept'", "does not wait for kept"),
-        ("UPDATE tickets SET closed_at = 1 WHERE item = 'kept'", "whose ticket is closed"),
+        ("UPDATE tickets SET closed_at = since_at WHERE item = 'kept'", "whose ticket is closed"),
         ("UPDATE tickets SET item = 'free' WHERE item = 'kept'", "kept is offered to"),
         ("UPDATE tickets SET item = 'free' WHERE item = 'over'", "is free and"),
         ("UPDATE tickets SET item = 'done' WHERE item = 'over'", "done is done and"),

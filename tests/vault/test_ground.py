@@ -13,6 +13,7 @@ from dibs.board import Board, connect, make
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError, Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.vault.store import VaultStore
+from tests.sqlite.test_file import files_open
 from tests.vault.clones import git, make_clone, make_hub
 from tests.vault.test_git_store import Pair
 
@@ -141,3 +142,19 @@ def test_a_vault_that_is_named_like_a_file_is_told_how_it_is_named(tmp_path: Pat
     (tmp_path / "other").mkdir()
     with pytest.raises(StoreUnusable, match="a board is a file"):
         connect(str(tmp_path / "other"))
+
+
+def test_a_vault_that_is_refused_or_dropped_without_being_closed_leaves_no_file_open(tmp_path: Path) -> None:
+    before = files_open()
+    board = connect(f"vault:{tmp_path / 'vault'}", create=True)
+    board.add("do it", id="x")
+    watch = board.watch()
+    assert files_open() > before
+    del watch, board
+    assert files_open() == before
+    for name in os.listdir(tmp_path / "vault" / ".dibs"):
+        if name.startswith("vault.db"):
+            (tmp_path / "vault" / ".dibs" / name).write_text("no board " * 1000)
+    with pytest.raises(StoreUnusable, match="no board"):
+        connect(f"vault:{tmp_path / 'vault'}")
+    assert files_open() == before

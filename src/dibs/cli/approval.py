@@ -1,8 +1,8 @@
 """Work that somebody has to say yes to: submit a draft, approve it, send it back, reject the item.
 
-A draft is submitted by the holder, as its session. Approving and sending back is done by whoever is at the board:
-`--actor`, else the agent of the environment, else the user. Rejecting is both: by the holder of an item in progress,
-else by whoever decides about one that waits for approval.
+A draft is submitted by the holder, as its session. Approving and sending back is recorded under the caller's name, as
+`identity.actor` finds it, so that an agent does not approve as the person from whose terminal it was started. Rejecting
+is both: by the holder of an item in progress, else by whoever decides about one that waits for approval.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _is_ours(cli: Cli) -> bool:
     """Whether to speak as the holder: a token says so, or the item is in progress and this is somebody's session."""
     if identity.own_token(cli) is not None:
         return True
-    return identity.known_session(cli) is not None and cli.board.get(cli.args.item).item.status == IN_PROGRESS
+    return identity.caller(cli).session is not None and cli.board.get(cli.args.item).item.status == IN_PROGRESS
 
 
 def _reject_as_holder(cli: Cli) -> Item:

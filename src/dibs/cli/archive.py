@@ -10,7 +10,8 @@ import json
 import os
 import sys
 
-from dibs import check, when
+from dibs import check, durable, when
+from dibs.cli import identity
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import clean, number_of
@@ -89,14 +90,11 @@ def export(cli: Cli) -> None:
     if path is None or path == "-":
         _write(cli, sys.stdout)
         return None
-    if os.path.exists(path):
-        raise Invalid(f"{path} is there already; an export does not overwrite", field="file")
-    half = f"{path}.half"
-    with open(half, "w", encoding="ascii") as file:
-        count = _write(cli, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(half, path)
+    try:
+        with durable.NewFile(path) as half, open(half, "x", encoding="ascii") as file:
+            count = _write(cli, file)
+    except FileExistsError:
+        raise Invalid(f"{path} is there already; an export does not overwrite", field="file") from None
     if cli.json:
         return cli.answer({"exported": count, "file": os.path.abspath(path)})
     return cli.say(f"{cli.paint('exported', 'green')} {number_of(count, 'record')} to {clean(path)}")
@@ -124,10 +122,11 @@ def _backup_file(cli: Cli) -> str:
 
 
 def _confirmed(cli: Cli, what: Callable[[], str]) -> bool:
-    """Whether to go on with what cannot be taken back: told with `--yes`, or asked for and given on a terminal."""
+    """Whether to go on with what cannot be taken back: with `--yes`, or after a person at a terminal agreed. A coding
+    agent is not asked, whatever terminal it has: it would wait for an answer that nobody gives."""
     if cli.args.yes:
         return True
-    if cli.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if cli.json or not (sys.stdin.isatty() and sys.stderr.isatty() and identity.caller(cli).person):
         raise UsageError("this cannot be taken back: say --yes", field="yes")
     sys.stderr.write(f"{clean(what())}? [y/N] ")
     sys.stderr.flush()

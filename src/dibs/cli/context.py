@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-
-from dibs import config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +27,13 @@ class Cli:
         if self._board is None:
             from dibs.board import connect
 
-            self._board = connect(self.args.store, actor=named_actor(self.args), lean=True)
+            self._board = connect(self.args.store, lean=True)
+            if hasattr(self.args, "actor"):
+                from dibs import check
+                from dibs.cli import identity
+
+                actor = identity.actor(self)
+                self._board.actor = self._board.actor if actor is None else check.name(actor, "actor")
         return self._board
 
     @property
@@ -61,14 +64,3 @@ class Cli:
 
         sys.stdout.flush()
         sys.stderr.write(f"dibs: {clean(line)}\n")
-
-
-def named_agent(args: Args) -> str | None:
-    """The agent that the line or the environment names."""
-    return getattr(args, "agent", None) or os.environ.get(config.ENV_AGENT) or None
-
-
-def named_actor(args: Args) -> str | None:
-    """Who acts where no session does: whoever the line names, else the agent; None is the user. An agent that says
-    nothing about itself does not pass for a person."""
-    return getattr(args, "actor", None) or named_agent(args)

@@ -6,11 +6,14 @@ from dibs.cli.context import Cli
 from dibs.cli.items import content, content_options
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import clean
-from dibs.cli.telling import and_now, kind_of
+from dibs.cli.telling import and_now, kind_of, will_not_move
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dibs.model import Item
+    from dibs.model import Edited, Item
+
+#: The lists that an edit replaces as a whole, and what the options call them.
+LISTS = {"labels": "labels", "depends_on": "needs", "resources": "resources"}
 
 
 def edit_options(parser: Parser) -> None:
@@ -32,8 +35,28 @@ def edit(cli: Cli) -> None:
         changes["phase"] = None
     changes |= _emptied("--needs", "depends_on", asked.needs, asked.no_needs)
     changes |= _emptied("--resource", "resources", asked.resource, asked.no_resources)
-    item = cli.board.edit(asked.item, request_id=asked.request_id, **changes)
-    _tell(cli, "edited", item, f"{clean(item.title)}  {cli.paint(kind_of(item), 'dim')}")
+    edited = cli.board.edit(asked.item, request_id=asked.request_id, **changes)
+    if cli.json:
+        return cli.answer({"item": edited.item, "before": edited.before, "blockers": edited.blockers})
+    if not edited.before:
+        return cli.say(f"{cli.paint(edited.id, 'bold')} is unchanged: it says that already")
+    moved = f"  {and_now(edited, cli.paint)}" if "status" in edited.before else ""
+    line = f"{cli.paint('edited', 'green')} {cli.paint(edited.id, 'bold')}  {clean(edited.title)}"
+    more = [*_replaced(edited), *will_not_move(edited, edited.blockers, cli.paint)]
+    return cli.say(f"{line}  {cli.paint(kind_of(edited), 'dim')}{moved}", *(f"  {one}" for one in more))
+
+
+def _replaced(edited: Edited) -> list[str]:
+    """What the edit took away, which the item itself does not show: whole lists, and an approval."""
+    lines = []
+    for field, name in LISTS.items():
+        before, after = edited.before.get(field), getattr(edited, field)
+        if before:
+            now = f"replaced by {', '.join(after)}" if after else "taken away"
+            lines.append(clean(f"{name}: {', '.join(before)} {now}"))
+    if edited.before.get("approved"):
+        lines.append("its approval is withdrawn, since what was approved has changed")
+    return lines
 
 
 def park_options(parser: Parser) -> None:
@@ -63,7 +86,7 @@ def cancel_options(parser: Parser) -> None:
 def cancel(cli: Cli) -> None:
     asked = cli.args
     item = cli.board.cancel(asked.item, reason=asked.reason, request_id=asked.request_id)
-    _tell(cli, "cancelled", item, clean(item.title))
+    _tell(cli, "cancelled", item, clean(item.title) + ("" if cli.json else _taken_from(cli, item.id)))
 
 
 def retry_options(parser: Parser) -> None:
@@ -90,7 +113,16 @@ def force_release(cli: Cli) -> None:
     if cli.json:
         return cli.answer(ended)
     run = ended.run
-    return _tell(cli, "released", ended.item, f"from {cli.paint.agent(run.agent)} (session {clean(run.session)})")
+    holder = f"from {cli.paint.agent(run.agent)} (session {clean(run.session)})"
+    return _tell(cli, "released", ended.item, f"{holder}  {and_now(ended.item, cli.paint)}")
+
+
+def _taken_from(cli: Cli, item: str) -> str:
+    """Who held the item that was cancelled, by its history."""
+    (last,) = cli.board.events(item=item, newest=True, limit=1)
+    if last.kind != "cancelled" or last.agent is None:
+        return ""
+    return f"  taken from {cli.paint.agent(last.agent)} (session {clean(last.session or '')})"
 
 
 def _emptied(option: str, field: str, given: list[str], nothing: bool) -> dict[str, list[str]]:

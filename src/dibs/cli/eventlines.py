@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dibs import when
 from dibs.cli.render import Paint, agent_colour, clean, clock, number_of, table
-from dibs.model import DONE, EDITABLE, FAILED, READY
+from dibs.model import BLOCKED, DONE, EDITABLE, FAILED, READY, SCHEDULED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,9 +46,11 @@ KINDS = {
 FEED_WIDTHS = {"number": 5, "time": 8, "item": 16, "kind": 12, "who": 10, "words": 0}
 #: Kinds that name a session which has no claim: the token is not its own.
 WITHOUT_TOKEN = frozenset({"offered", "offer_lapsed"})
-#: Kinds after which anybody expects the item to be ready; only something else is worth a word.
-BACK = frozenset({"released", "forgotten", "expired", "owner_died", "force_released", "sent_back", "approved"})
-BACK |= {"unblocked", "due", "unparked", "retried", "failed", "restored", "found"}
+#: Where anybody expects an item to be after an event of this kind; only something else is worth a word.
+EXPECTED = dict.fromkeys(("released", "forgotten", "expired", "owner_died", "force_released", "sent_back"), READY)
+EXPECTED |= dict.fromkeys(("approved", "unblocked", "due", "unparked", "retried", "restored"), READY)
+#: What was found can be anywhere, so its place is always told.
+EXPECTED |= {"failed": FAILED, "found": ""}
 
 
 def item_lines(events: Sequence[Event], paint: Paint, columns: int | None) -> list[str]:
@@ -100,7 +102,7 @@ def _words(event: Event) -> list[str]:
         case "edited":
             return _edits(data)
         case "claimed":
-            return [f"for {when.span(data['ttl_seconds'])}"] if "ttl_seconds" in data else []
+            return _lasting(event)
         case "offered":
             return [f"to session {event.session} for {when.span((data['offer_expires_at'] - event.at) / 1000)}"]
         case "offer_lapsed":
@@ -108,13 +110,24 @@ def _words(event: Event) -> list[str]:
         case "unblocked":
             return ["all that it needs is done"]
         case "due":
-            return ["its time has come"]
+            # An item that was scheduled and is blocked now has not come due: something that it needs was taken back.
+            return ["its time has come"] if event.status != BLOCKED else ["something that it needs is not done"]
         case "submitted":
             return [f"draft: {data.get('draft', '')}", *given]
         case "expired" | "owner_died":
             return [number_of(data["strikes"], "strike"), *given] if "strikes" in data else given
         case _:
             return given
+
+
+def _lasting(event: Event) -> list[str]:
+    """How long a claim was given for: its TTL, or less if its deadline comes first."""
+    if "ttl_seconds" not in event.data:
+        return []
+    seconds = event.data["ttl_seconds"]
+    if event.data.get("deadline_at") is not None:
+        seconds = min(seconds, (event.data["deadline_at"] - event.at) / 1000)
+    return [when.WHILE_ALIVE if seconds > when.ENDLESS_SECONDS else f"for {when.span(seconds)}"]
 
 
 def _conditions(data: dict[str, Any]) -> list[str]:
@@ -130,16 +143,20 @@ def _edits(data: dict[str, Any]) -> list[str]:
     if shown.get("not_before"):
         shown["not_before"] = clock(shown["not_before"])
     words = [", ".join(f"{name} = {_plain(value)}" for name, value in shown.items())]
-    return words + (["needs approval again"] if data.get("needs_approval") else [])
+    return words + (["its approval is withdrawn: needs approval again"] if data.get("needs_approval") else [])
 
 
 def _where_to(event: Event) -> list[str]:
-    """Where an item went that could have been expected to be ready."""
-    if event.kind not in BACK or event.status in (READY, FAILED):
+    """Where an item went that could have been expected to be elsewhere."""
+    kind, status = event.kind, event.status
+    if status == EXPECTED.get(kind, status):
         return []
-    if event.kind == "failed" and event.data.get("not_before"):
-        return [f"tried again at {clock(event.data['not_before'])}"]
-    return ["its draft is enough"] if event.status == DONE else [f"{event.status} now"]
+    if kind == "failed" and status in (READY, SCHEDULED):
+        again = event.data.get("not_before")
+        return ["tried again" + (f" at {clock(again)}" if again and status == SCHEDULED else "")]
+    if kind == "approved" and status == DONE and event.data.get("draft_token") is not None:
+        return ["its draft is enough"]
+    return [f"{status} now"]
 
 
 def _plain(value: Any) -> str:

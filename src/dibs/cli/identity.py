@@ -1,31 +1,117 @@
-"""Who acts: the session a command acts as, and the agent that session is of.
+"""Who acts: the session that a command acts as, the agent of that session, and the name that the history records.
 
-A session is named by `--session` or `DIBS_SESSION`; at a terminal it is that terminal's, told by the leader of its
-session, so that every command typed there is the same one's. Off a terminal there is none. Sessions come to be on
-first use, and one that has ended is started again. Nothing here ever records an owner process: a command that is
-over in 30 ms owns nothing.
+`decide` is the one decision. Its order: a session that is named; the session of the coding agent in whose shell the
+command runs; the session of a terminal at which a person types. A controlling terminal alone does not make a person:
+every program that was started from a terminal can reach it, and coding agents are.
+
+Sessions come to be on first use, and one that has ended is started again. Nothing here ever records an owner process:
+a command that is over in 30 ms owns nothing.
 """
 
 from __future__ import annotations
 
 import os
 
-from dibs import config, owner, tokens
-from dibs.cli.context import Cli, named_agent
+from dibs import check, config, owner, tokens
 from dibs.cli.parser import UsageError
-from dibs.errors import Invalid, SessionNotFound
+from dibs.errors import Invalid, SessionNotFound, StoreUnusable
 from dibs.model import PERSON
+from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import TypeVar
 
+    from dibs.cli.context import Cli
+    from dibs.cli.parser import Args
     from dibs.model import Session
 
     T = TypeVar("T")
 
-START_LINE = "export DIBS_SESSION=$(dibs session start --agent NAME)"
+#: The variables in which coding agents tell the commands they run which session runs them, and each agent's name.
+CLIENTS = {"CLAUDE_CODE_SESSION_ID": "claude", "CODEX_THREAD_ID": "codex", "COPILOT_AGENT_SESSION_ID": "copilot"}
+
+#: Variables that coding agents set for the commands they run, and each agent's name; those that several agents share
+#: come last. What a person's own shell may have too is left out: CURSOR_TRACE_ID and REPL_ID are set in every terminal
+#: of their editor, and CODEX_HOME, COPILOT_MODEL and GOOSE_PROVIDER are settings.
+MARKERS = {
+    "CLAUDECODE": "claude",
+    "CODEX_CI": "codex",
+    "CODEX_SANDBOX": "codex",
+    "CODEX_SANDBOX_NETWORK_DISABLED": "codex",
+    "COPILOT_CLI": "copilot",
+    "GEMINI_CLI": "gemini",
+    "CURSOR_AGENT": "cursor",
+    "OPENCODE": "opencode",
+    "GOOSE_TERMINAL": "goose",
+    "AMP_CURRENT_THREAD_ID": "amp",
+    "ANTIGRAVITY_AGENT": "antigravity",
+    "AUGMENT_AGENT": "augment",
+    "CLINE_ACTIVE": "cline",
+    "CRUSH": "crush",
+    "PI_CODING_AGENT": "pi",
+    "QWEN_CODE": "qwen",
+    "TRAE_AI_SHELL_ID": "trae",
+    "AI_AGENT": "agent",
+    "AGENT": "agent",
+}
+
+
+#: What a shell types to have a session.
+START_LINE = "export DIBS_SESSION=$(dibs session start --agent %s)"
+#: What is wrong where nobody is known.
+NOBODY = f"no session is known here; start one with: {START_LINE % 'NAME'}"
+
+
+class Caller(Value):
+    """Who called this command, as far as its line, its environment and its terminal tell.
+
+    `session` is None where no session is known; `problem` then says why, and what to type. `agent` is the agent that
+    is named, `program` the coding agent that runs this command. `person`: there is neither, and a person at a terminal
+    typed it. `by_terminal`: the session is that of the terminal.
+    """
+
+    session: str | None
+    problem: str
+    agent: str | None
+    program: str | None
+    person: bool
+    by_terminal: bool
+
+
+def decide(args: Args, environment: Mapping[str, str]) -> Caller:
+    """Who acts. Variables that are empty count as not set."""
+    named = getattr(args, "session", None) or environment.get(config.ENV_SESSION) or None
+    agent = getattr(args, "agent", None) or environment.get(config.ENV_AGENT) or None
+    clients = [name for name in CLIENTS if environment.get(name)]
+    markers = [name for name in MARKERS if environment.get(name)]
+    program = CLIENTS[clients[0]] if clients else MARKERS[markers[0]] if markers else None
+    person = agent is None and program is None and at_terminal()
+    session, problem = named, ""
+    if named is not None:
+        pass
+    elif clients:
+        session, problem = _client_session(clients, environment, agent or program)
+    elif agent is not None:
+        problem = _advice(agent, f"agent {agent} has no session here")
+    elif markers:
+        unknown = f"{markers[0]} says that a coding agent runs this, and its session is not known"
+        problem = f"{_advice(program, unknown)} (if you are a person: unset {' '.join(markers)})"
+    else:
+        session, problem = _terminal_session() if person else None, NOBODY
+    return Caller(
+        session=session,
+        problem=problem,
+        agent=agent,
+        program=program,
+        person=person,
+        by_terminal=person and named is None,
+    )
+
+
+def caller(cli: Cli) -> Caller:
+    return decide(cli.args, os.environ)
 
 
 def claiming(cli: Cli, verb: Callable[[str], T]) -> T:
@@ -44,23 +130,24 @@ def holding(cli: Cli, verb: Callable[[str], T]) -> T:
     try:
         return verb(session)
     except SessionNotFound:
-        earlier = _earlier(cli, session)
+        earlier = _known(cli, session)
         if earlier is None:
             raise
         cli.board.start_session(earlier.agent, id=session, kind=earlier.kind)
     return verb(session)
 
 
-def known_session(cli: Cli) -> str | None:
-    """The session that the line, the environment or the terminal tells; None where none of them does."""
-    return _named_session(cli) or _terminal_session()
-
-
 def own_session(cli: Cli) -> str:
-    session = known_session(cli)
-    if session is None:
-        raise UsageError(f"no session is known here; start one with: {START_LINE}", field="session")
-    return session
+    who = caller(cli)
+    if who.session is None:
+        raise UsageError(who.problem, field="session")
+    return who.session
+
+
+def own_agent(cli: Cli) -> str | None:
+    """The agent, or the person, for whom something new is begun; None if nobody is known."""
+    who = caller(cli)
+    return who.agent or who.program or (config.user_name() if who.person else None)
 
 
 def own_token(cli: Cli) -> int | None:
@@ -82,46 +169,80 @@ def write_down(cli: Cli, token: int) -> None:
         tokens.write_down(path, token)
 
 
+def actor(cli: Cli) -> str | None:
+    """The name that the history records for what is done without a session: the one that the line gives, else the
+    agent that is named, else that of the session, else the coding agent's; None is the user, who runs this process."""
+    who = caller(cli)
+    named: str | None = cli.args.actor or who.agent
+    if named is None and who.session is not None and not who.by_terminal:
+        try:
+            session = _known(cli, who.session)
+        except StoreUnusable:
+            return who.program or who.session  # a damaged board, which `restore` is to replace
+        named = None if session is None else session.agent
+    return named or who.program
+
+
 def at_terminal() -> bool:
-    """Whether this process has a controlling terminal."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
-    except OSError:
-        return False
-    return True
+    """Whether stdin or stderr is this process's controlling terminal; of another one, the foreground is not told."""
+    for stream in (0, 2):
+        try:
+            os.tcgetpgrp(stream)
+        except OSError:
+            continue
+        return True
+    return False
 
 
 def _start(cli: Cli, session: str) -> None:
-    """Start the session as the agent that is named, else the one it was of before it ended, else the user."""
-    agent, kind = named_agent(cli.args), "cli"
-    if agent is None and _named_session(cli) and (earlier := _earlier(cli, session)) is not None:
+    """Start the session for the agent that is named, else the one it belonged to before it ended, else the coding
+    agent that runs this, else the user."""
+    who, kind = caller(cli), "cli"
+    agent = who.agent
+    if agent is None and (earlier := _known(cli, session)) is not None:
         agent, kind = earlier.agent, earlier.kind
-    elif agent is None and at_terminal():
+    elif agent is None and who.person:
         agent, kind = config.user_name(), PERSON
+    agent = agent or who.program
     if agent is None:
         raise UsageError(
-            f"session {session} is new and nobody's; say whose it is with --agent NAME, or: export DIBS_AGENT=NAME",
+            f"session {session} is new, and its agent is not known; say --agent NAME, or: export DIBS_AGENT=NAME",
             field="agent",
         )
     cli.board.start_session(agent, id=session, kind=kind)
 
 
-def _named_session(cli: Cli) -> str | None:
-    return cli.args.session or os.environ.get(config.ENV_SESSION) or None
+def _known(cli: Cli, session: str) -> Session | None:
+    """The session as the board knows it, also one that has ended."""
+    try:
+        return cli.board.find_session(session)
+    except SessionNotFound:
+        return None
 
 
-def _earlier(cli: Cli, session: str) -> Session | None:
-    """The session as it was before it ended, if it ever was."""
-    from dibs.check import LIST_MAX
+def _client_session(clients: list[str], environment: Mapping[str, str], agent: str | None) -> tuple[str | None, str]:
+    """The session that a coding agent's variable names, or what is wrong with it."""
+    if len(clients) > 1:
+        return None, f"{' and '.join(clients)} name different sessions; say which one acts, with --session ID"
+    try:
+        return check.session_id(environment[clients[0]]), ""
+    except Invalid as error:
+        return None, _advice(agent, f"{clients[0]} cannot be used as a session: {error.message}")
 
-    views = cli.board.sessions(ended=True, limit=LIST_MAX)
-    return next((view.session for view in views if view.session.id == session), None)
+
+def _advice(agent: str | None, wrong: str) -> str:
+    """What is wrong, and the line to type; a name that would not do in that line is what is wrong then."""
+    try:
+        return f"{wrong}; start one with: {START_LINE % check.agent_name(agent)}"
+    except Invalid as error:
+        return error.message
 
 
 def _terminal_session() -> str | None:
-    """The id of this terminal's session; None off a terminal, and where its leader lives in another pid namespace."""
+    """The id of this terminal's session, made from the leader of its processes; None where the leader lives in another
+    pid namespace."""
     leader = os.getsid(0)
-    if leader == 0 or not at_terminal():
+    if leader == 0:
         return None
     from zlib import crc32
 

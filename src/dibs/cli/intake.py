@@ -8,14 +8,20 @@ import sys
 from dibs import check
 from dibs.cli.context import Cli
 from dibs.cli.render import number_of
+from dibs.cli.telling import never_done
 from dibs.errors import DibsError, Invalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any, BinaryIO
 
+    from dibs.model import Added
+
     Batch = list[tuple[int, dict[str, Any]]]
+
+#: How many items that will not move are named.
+STUCK_SHOWN = 10
 
 
 def opened(path: str) -> BinaryIO:
@@ -30,38 +36,66 @@ def opened(path: str) -> BinaryIO:
 
 def add_file(cli: Cli, path: str) -> None:
     """Add the file's items; a refusal names the line and says what is on the board already."""
+    added = Tally()
     with opened(path) as file:
-        ids = _add_all(cli, file)
+        _add_all(cli, file, added)
     if cli.json:
-        return cli.answer({"added": len(ids), "ids": ids})
-    return cli.say(f"{cli.paint('added', 'green')} {number_of(len(ids), 'item')}")
+        told = {"added": added.new, "ids": added.ids, "existed": added.existed, "will_not_move": added.stuck}
+        return cli.answer(told)
+    cli.say(f"{cli.paint('added', 'green')} {number_of(added.new, 'item')}{added.already}")
+    if added.stuck:
+        shown = ", ".join(added.stuck[:STUCK_SHOWN]) + (", ..." if len(added.stuck) > STUCK_SHOWN else "")
+        cli.say(cli.paint(f"  will not move as things stand: {shown}; see dibs show {added.stuck[0]}", "red"))
+    return None
 
 
-def _add_all(cli: Cli, file: BinaryIO) -> list[str]:
-    ids: list[str] = []
+class Tally:
+    """What came of the items of a file: which were there already, and which wait for what will never be done."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.existed: list[str] = []
+        self.stuck: list[str] = []
+
+    @property
+    def new(self) -> int:
+        return len(self.ids) - len(self.existed)
+
+    def count(self, items: Iterable[Added]) -> None:
+        for item in items:
+            self.ids.append(item.id)
+            if item.existed:
+                self.existed.append(item.id)
+            if never_done(item, item.blockers):
+                self.stuck.append(item.id)
+
+    @property
+    def already(self) -> str:
+        return f", {len(self.existed)} there already" if self.existed else ""
+
+
+def _add_all(cli: Cli, file: BinaryIO, added: Tally) -> None:
     progress = sys.stderr.isatty()
     try:
         for number, batch in enumerate(_batches(file), start=1):
-            ids += _add_batch(cli, batch, number)
+            added.count(_add_batch(cli, batch, number))
             if progress:
-                sys.stderr.write(f"\r{number_of(len(ids), 'item')} added")
+                sys.stderr.write(f"\r{number_of(added.new, 'item')} added{added.already}")
                 sys.stderr.flush()
     except DibsError as error:
-        error.message += (
-            f"; {number_of(len(ids), 'item')} from the lines before {'is' if len(ids) == 1 else 'are'} added"
-        )
-        error.facts["added"] = len(ids)
+        are = "is" if added.new == 1 else "are"
+        error.message += f"; {number_of(added.new, 'item')} from the lines before {are} added{added.already}"
+        error.facts["added"] = added.new
         raise
     finally:
-        if progress and ids:
+        if progress and added.ids:
             sys.stderr.write("\r\x1b[K")
-    return ids
 
 
-def _add_batch(cli: Cli, batch: Batch, number: int) -> list[str]:
+def _add_batch(cli: Cli, batch: Batch, number: int) -> tuple[Added, ...]:
     request_id = cli.args.request_id and f"{cli.args.request_id}:{number}"
     try:
-        return [item.id for item in cli.board.add_many([fields for _, fields in batch], request_id=request_id)]
+        return cli.board.add_many([fields for _, fields in batch], request_id=request_id)
     except Invalid as error:
         line = _line_of(error, batch)
         if line is not None:

@@ -9,7 +9,7 @@ from dibs import check, priority, when
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import GAP, STATUS_COLOURS, ago, number_of, table, terminal_columns, until, width
-from dibs.cli.telling import kind_of
+from dibs.cli.telling import and_now, kind_of, will_not_move
 from dibs.cli.work import json_object
 from dibs.errors import Invalid
 from dibs.model import BLOCKED, ENDED, PENDING_APPROVAL, READY, SCHEDULED, STATUSES, Item
@@ -17,6 +17,8 @@ from dibs.model import BLOCKED, ENDED, PENDING_APPROVAL, READY, SCHEDULED, STATU
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from dibs.model import Added
 
 LIST_LIMIT = 1000
 OPEN = tuple(status for status in STATUSES if status not in ENDED)
@@ -85,15 +87,11 @@ def add(cli: Cli) -> None:
     if asked.title is None:
         raise UsageError("a title is needed, or --file FILE", field="title")
     fields = content(cli) | ({} if asked.id is None else {"id": asked.id})
-    item = cli.board.add(asked.title, request_id=asked.request_id, needs_approval=asked.needs_approval, **fields)
+    added = cli.board.add(asked.title, request_id=asked.request_id, needs_approval=asked.needs_approval, **fields)
     if cli.json:
-        return cli.answer({"item": item})
-    if item.revision > _revision_when_new(item):
-        return cli.say(f"{cli.paint(item.id, 'bold')} is there already, {item.status}")
-    line = f"{cli.paint('added', 'green')} {cli.paint(item.id, 'bold')}  {cli.paint(kind_of(item), 'dim')}"
-    if item.status != READY:
-        line += f"  it waits for {hint(item)}"
-    return cli.say(line)
+        return cli.answer({"item": added.item, "existed": added.existed, "blockers": added.blockers})
+    stuck = will_not_move(added, added.blockers, cli.paint)
+    return cli.say(_told(cli, added, {**fields, "title": asked.title}), *(f"  {line}" for line in stuck))
 
 
 def list_options(parser: Parser) -> None:
@@ -177,9 +175,17 @@ def _fits(rows: builtins.list[builtins.list[str]], title: int, hints: builtins.l
     return columns - taken >= min(TITLE_COLUMNS, max(width(row[title]) for row in rows))
 
 
-def _revision_when_new(item: Item) -> int:
-    """How many events a new item has: it was added, and if it is ready then that was told, too."""
-    return 2 if item.status == READY else 1
+def _told(cli: Cli, item: Added, fields: dict[str, Any]) -> str:
+    """What came of adding an item with these fields."""
+    if item.existed:
+        given = check.new_item({"id": item.id, **fields})
+        is_as_given = all(getattr(item, name) == getattr(given, name) for name in fields)
+        how = "unchanged" if is_as_given else "and was edited since"
+        return f"{cli.paint(item.id, 'bold')} is there already, {how}  {and_now(item, cli.paint)}"
+    line = f"{cli.paint('added', 'green')} {cli.paint(item.id, 'bold')}  {cli.paint(kind_of(item), 'dim')}"
+    if item.status == BLOCKED:
+        return f"{line}  it waits for {', '.join(blocker.item for blocker in item.blockers)}"
+    return line if item.status == READY else f"{line}  it waits for {hint(item)}"
 
 
 def _instant(cli: Cli, text: str) -> str | int | None:

@@ -101,11 +101,11 @@ class Parser:
         self.word("item", "the item's id", optional=optional)
 
     def identity(self) -> None:
-        self.option("--session", metavar="ID", help="act as it (else DIBS_SESSION, else this terminal's)")
+        self.option("--session", metavar="ID", help="act as it (else DIBS_SESSION, agent's or terminal's)")
         self.option("--agent", metavar="NAME", help="whose session it is (else DIBS_AGENT)")
 
     def actor(self) -> None:
-        self.option("--agent", "--actor", metavar="NAME", help="who does this (else DIBS_AGENT, else you)")
+        self.option("--agent", "--actor", metavar="NAME", help="who does this (else DIBS_AGENT, session's agent, you)")
 
     def token(self) -> None:
         self.number("--token", help="the claim's (else DIBS_CLAIM_TOKEN, else the live one)")

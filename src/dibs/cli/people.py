@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 
 from dibs.cli import identity
-from dibs.cli.context import Cli, named_agent
+from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import agent_colour, ago, clean, table, terminal_columns
 from dibs.cli.work import json_object
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from dibs.model import Agent
 
 SESSIONS_LIMIT = 1000
@@ -48,15 +50,31 @@ def agent_set(cli: Cli) -> None:
         "allowed_actions": asked.allow,
         "sensitive_actions": asked.sensitive,
     }
-    known = next((agent for agent in cli.board.agents() if agent.name == asked.name and not asked.reset), None)
-    before = {} if known is None else {field: getattr(known, field) for field in said}
+    known = next((agent for agent in cli.board.agents() if agent.name == asked.name), None)
+    before = {} if known is None or asked.reset else {field: getattr(known, field) for field in said}
     named = {field: value for field, value in said.items() if value not in (None, [])}
     agent = cli.board.set_agent(asked.name, **before | named)
     if cli.json:
         return cli.answer({"agent": agent})
     limits, policy = ", ".join(_limits(agent)), ", ".join(_policy(agent))
     words = [f"takes {', '.join(agent.types) or 'every type'}", f"at most {limits}" if limits else "", policy]
-    return cli.say(f"{cli.paint.agent(agent.name)} {'; '.join(filter(None, words))}")
+    words.append(f"role {agent.role}" if agent.role else "")
+    replaced = [] if known is None else _replaced(known, agent, said)
+    return cli.say(f"{cli.paint.agent(agent.name)} {clean('; '.join(filter(None, words)))}", *replaced)
+
+
+def _replaced(before: Agent, after: Agent, fields: Iterable[str]) -> list[str]:
+    """Which lists of an agent that was there give way to others; or that nothing has changed."""
+    changed = [field for field in fields if getattr(before, field) != getattr(after, field)]
+    if not changed:
+        return ["  unchanged"]
+    lines = []
+    for field in changed:
+        was, now = getattr(before, field), getattr(after, field)
+        if was and isinstance(was, tuple):
+            gone = f"replaced by {', '.join(now)}" if now else "taken away"
+            lines.append(clean(f"  {field.replace('_', ' ')}: {', '.join(was)} {gone}"))
+    return lines
 
 
 def agent_list_options(parser: Parser) -> None:
@@ -95,19 +113,20 @@ def session_start_options(parser: Parser) -> None:
 
 def session_start(cli: Cli) -> None:
     """Start a session. Prints nothing but its id, so that a shell can keep it."""
-    asked, agent = cli.args, named_agent(cli.args)
-    if agent is None and not identity.at_terminal():
-        raise UsageError(f"say whose session it is: {identity.START_LINE}", field="agent")
-    from dibs import config
+    asked, agent = cli.args, identity.own_agent(cli)
+    if agent is None:
+        raise UsageError(f"say whose session it is: {identity.START_LINE % 'NAME'}", field="agent")
     from dibs.model import PERSON
 
     session = cli.board.start_session(
-        agent or config.user_name(),
+        agent,
         id=asked.id,
-        kind=asked.kind or ("cli" if agent else PERSON),
+        kind=asked.kind or (PERSON if identity.caller(cli).person else "cli"),
         owner_pid=asked.owner_pid,
         meta=json_object(asked.meta, "meta"),
     )
+    if asked.kind and session.kind != asked.kind:
+        cli.remark(f"session {session.id} is live already, and stays of kind {session.kind}")
     return cli.answer({"session": session}) if cli.json else cli.say(session.id)
 
 

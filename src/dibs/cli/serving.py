@@ -14,12 +14,15 @@ from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import clean
 from dibs.errors import Invalid, StoreUnusable
-from dibs.server import place
+from dibs.server import open_files, place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from dibs.board import Board
     from dibs.config import ServerSettings
+    from dibs.server.open_files import Room
     from dibs.server.place import Place
 
 NEEDS_SERVER = "a server needs FastAPI and uvicorn; get them with: pip install 'calldibs[server]'"
@@ -52,17 +55,20 @@ def serve(cli: Cli) -> None:
     # Where nobody looks on, what is printed is kept: in a file, in a journal, where a link would outlive its use.
     is_read = cli.json or sys.stdout.isatty()
     told = introduced(board, url, at, place.url_of(at, listener.getsockname()[1]), with_link=is_read)
+    room = open_files.allow_most()
+    told["streams"] = room.streams_max(settings.subscribers_max)
+    live = live_events(told["streams"], room, settings)
     if settings.workers > 1:
         from dibs.server import workers
 
         board.close()
-        _announce(cli, told)
+        _announce(cli, told, live)
         workers.run(url, settings, listener, quiet=cli.args.quiet)
     else:
         from dibs.server import running
 
         log = None if cli.args.quiet else sys.stderr
-        server = running.server_of(board, settings, listener, log, lambda: _announce(cli, told))
+        server = running.server_of(board, settings, listener, log, lambda: _announce(cli, told, live))
         server.run(sockets=[listener])
 
 
@@ -83,9 +89,9 @@ def asked_settings(cli: Cli) -> ServerSettings:
     return config.checked_server(config.load_server(".").replace(**given))
 
 
-def introduced(board: Board, url: str, where: Place, at: str, *, with_link: bool) -> dict[str, str | None]:
+def introduced(board: Board, url: str, where: Place, at: str, *, with_link: bool) -> dict[str, Any]:
     """Where the server is and, on this machine, a key for its user and a way in for a browser."""
-    told: dict[str, str | None] = {"url": at, "store": location.shown(url), "key_file": None, "login": None}
+    told: dict[str, Any] = {"url": at, "store": location.shown(url), "key_file": None, "login": None}
     if where.is_local:
         told["key_file"] = left_key(board, at, location.folder(url))
     if where.is_local and with_link:
@@ -115,18 +121,28 @@ def _require_server() -> None:
         raise StoreUnusable(NEEDS_SERVER)
 
 
-def _announce(cli: Cli, told: dict[str, str | None]) -> None:
+def _announce(cli: Cli, told: dict[str, Any], live: str) -> None:
     if cli.json:
         cli.answer({"serving": told})
     else:
-        cli.say(f"{cli.paint('serving', 'green')} {clean(told['store'] or '')} at {told['url']}", *ways_in(told))
+        serving = f"{cli.paint('serving', 'green')} {clean(told['store'] or '')} at {told['url']}"
+        cli.say(serving, *ways_in(told), live)
     sys.stdout.flush()
 
 
-def ways_in(told: dict[str, str | None]) -> list[str]:
+def ways_in(told: dict[str, Any]) -> list[str]:
     lines = [f"  from a shell:  export DIBS_STORE={told['url']}"]
     if told["login"] is not None:
         return [*lines, f"  in a browser:  {told['login']}  (good once, for 10 minutes)"]
     if told["key_file"] is not None:
         return [*lines, "  in a browser:  dibs key link prints a link that is good once"]
     return [*lines, "  each caller needs a key: dibs key create --role agent --agent NAME"]
+
+
+def live_events(streams: int, room: Room, settings: ServerSettings) -> str:
+    line = f"  live events:   {streams} streams at once"
+    if settings.workers > 1:
+        line += f" in each of {settings.workers} processes"
+    if streams < settings.subscribers_max:
+        line += f", since {room.files} open files are allowed (ulimit -Hn)"
+    return line

@@ -22,8 +22,9 @@ from dibs.cli.render import (
     terminal_columns,
     until,
 )
-from dibs.cli.telling import decided, kind_of, latest_decision, notes
-from dibs.model import BLOCKED, FAILED, PENDING_APPROVAL, SCHEDULED, Blocker, Detail
+from dibs.cli.telling import decided, kind_of, latest_decision, notes, will_not_move
+from dibs.errors import SessionNotFound
+from dibs.model import BLOCKED, PENDING_APPROVAL, SCHEDULED, Detail
 
 INDENT = "  "
 
@@ -43,8 +44,13 @@ def why_options(parser: Parser) -> None:
 
 
 def why(cli: Cli) -> None:
-    """A line for each reason why this session cannot claim the item now; or why it can, and what `next` would do."""
-    reasons = identity.claiming(cli, lambda session: cli.board.why(cli.args.item, session=session))
+    """A line for each reason why this session cannot claim the item now; or why it can, and what `next` would do.
+    Where no session is known, or none has begun, what a new one would meet."""
+    item, caller = cli.args.item, identity.caller(cli)
+    try:
+        reasons = cli.board.why(item, session=caller.session, agent=caller.agent)
+    except SessionNotFound:
+        reasons = cli.board.why(item, agent=caller.agent)
     if cli.json:
         return cli.answer({"reasons": reasons})
     claimable = any(reason.claimable for reason in reasons)
@@ -115,21 +121,8 @@ def _needs(cli: Cli, detail: Detail) -> list[str]:
     blockers = {blocker.item: blocker for blocker in detail.blockers}
     statuses = {needs: blockers[needs].status if needs in blockers else "done" for needs in item.depends_on}
     named = [f"{needs} ({paint(status, STATUS_COLOURS.get(status, ''))})" for needs, status in statuses.items()]
-    lines = [f"{'blocked: it ' if item.status == BLOCKED else ''}needs {', '.join(named)}"]
-    for blocker in detail.blockers:
-        if not blocker.will_move:
-            lines += _way_out(cli, detail, blocker)
-    return lines
-
-
-def _way_out(cli: Cli, detail: Detail, blocker: Blocker) -> list[str]:
-    item = detail.item
-    others = [needs for needs in item.depends_on if needs != blocker.item]
-    without = " ".join(f"--needs {needs}" for needs in others) or "--no-needs"
-    helps = [f"dibs retry {blocker.item}"] if blocker.status == FAILED else []
-    helps.append(f"dibs edit {item.id} {without}")
-    why = f"it will not move: {blocker.item} is {blocker.status}. To go on:"
-    return [cli.paint(why, "red"), *(f"  {line}" for line in helps)]
+    needed = f"{'blocked: it ' if item.status == BLOCKED else ''}needs {', '.join(named)}"
+    return [needed, *will_not_move(item, detail.blockers, paint)]
 
 
 def _waiters(cli: Cli, detail: Detail) -> list[str]:
@@ -167,7 +160,7 @@ def _run_rows(cli: Cli, detail: Detail) -> list[str]:
     rows, styles = [], []
     for run in detail.runs:
         took = when.span(((run.ended_at or run.started_at) - run.started_at) / 1000) if run.ended_at else ""
-        outcome = run.outcome or ("running" if detail.claim and detail.claim.token == run.token else "lapsed")
+        outcome = run.outcome or "running"
         first, *more = paragraphs(run.reason or "", "") or [""]
         why = f"{first} {ELLIPSIS}" if more else first
         rows.append([f"token {run.token}", run.agent, outcome, took, ago(run.ended_at), why])

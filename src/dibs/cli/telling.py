@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dibs import priority, when
 from dibs.cli.render import OUTCOME_COLOURS, STATUS_COLOURS, Paint, ago, clean, clock, number_of, paragraphs
+from dibs.model import ENDED, FAILED, IN_PROGRESS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dibs.board import Board
-    from dibs.model import Approval, Ended, Event, Grant, Heartbeat, Item, Lost, Note, Previous, Renewal
+    from dibs.model import Approval, Blocker, Ended, Event, Grant, Heartbeat, Item, Lost, Note, Previous, Renewal
 
 INDENT = "  "
 #: How far back the latest decision about a draft is looked for.
@@ -19,8 +20,9 @@ def grant(given: Grant, paint: Paint) -> list[str]:
     """The claim, the work itself, and where the last holder stopped."""
     item, claim = given.item, given.claim
     left = when.span((claim.expires_at - claim.renewed_at) / 1000)
+    what = paint("already yours, renewed", "yellow") if given.renewed else paint("claimed", "green")
     lines = [
-        f"{paint('claimed', 'green')} {paint(item.id, 'bold')}{INDENT}{clean(item.title)}",
+        f"{what} {paint(item.id, 'bold')}{INDENT}{clean(item.title)}",
         INDENT + paint(f"{kind_of(item)} · token {claim.token} · {left} until {clock(claim.expires_at)}", "dim"),
     ]
     if item.body:
@@ -118,6 +120,25 @@ def and_now(item: Item, paint: Paint) -> str:
     if item.offered_to is not None:
         return f"it is offered to session {clean(item.offered_to)} now"
     return f"it is {paint(item.status, STATUS_COLOURS.get(item.status, ''))} now"
+
+
+def will_not_move(item: Item, blockers: tuple[Blocker, ...], paint: Paint) -> list[str]:
+    """Why the item can never be claimed as things stand, and the commands that help; nothing if it can."""
+    ended = never_done(item, blockers)
+    if not ended:
+        return []
+    others = [needs for needs in item.depends_on if needs not in {blocker.item for blocker in ended}]
+    helps = [f"dibs retry {blocker.item}" for blocker in ended if blocker.status == FAILED]
+    helps.append(f"dibs edit {item.id} {' '.join(f'--needs {needs}' for needs in others) or '--no-needs'}")
+    why = ", ".join(f"{blocker.item} is {blocker.status}" for blocker in ended)
+    return [paint(f"it will not move: {why}. To go on:", "red"), *(f"  {line}" for line in helps)]
+
+
+def never_done(item: Item, blockers: tuple[Blocker, ...]) -> list[Blocker]:
+    """The dependencies that an item which nobody holds waits for in vain."""
+    if item.status in (IN_PROGRESS, *ENDED):
+        return []
+    return [blocker for blocker in blockers if not blocker.will_move]
 
 
 def heartbeat(beat: Heartbeat, paint: Paint) -> list[str]:

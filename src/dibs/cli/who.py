@@ -1,5 +1,5 @@
-"""`dibs who`: by agent, every live claim with its age, its health, the time left and how many wait for it; then what
-nobody holds any more, then soft claims. With `--resources`, what is in use, by whom and for what."""
+"""`dibs who`: by agent, every live claim with its age, its health, the time left and how many wait for it; then soft
+claims. With `--resources`, what is in use, by whom and for what."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ HEALTH_COLOURS = {
     "warning": "yellow",
     "orphaned": "magenta",
     "expiring": "red",
-    "expired": "red",
     "unclaimed": "red",
     "soft": "blue",
 }
@@ -92,7 +91,7 @@ def _group(holding: Holding) -> tuple[str, str]:
 
 def _heading(cli: Cli, agent: str, kind: str, count: int) -> str:
     if not agent:
-        return cli.paint("no live claim", "bold", "red") + cli.paint("  dibs sweep gives these back", "dim")
+        return cli.paint("in progress without a claim", "bold", "red") + cli.paint("  see dibs doctor", "dim")
     return cli.paint.agent(agent) + cli.paint(f"  {number_of(count, kind)}", "dim")
 
 
@@ -140,7 +139,7 @@ def _resource_lines(cli: Cli, holdings: tuple[Holding, ...]) -> list[str]:
 def _watch(cli: Cli) -> None:
     """Show it again whenever something changed; on a terminal in place, and every second, since time passes too."""
     on_screen = sys.stdout.isatty() and not cli.json
-    watch = cli.board.watch()
+    watch = cli.board.watch(sweeps=True)
     try:
         if on_screen:
             _leave_on_termination()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dibs import config, location
 from dibs.cli import identity
-from dibs.cli.context import Cli, named_actor, named_agent
+from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.work import NOTHING
 
@@ -35,13 +35,13 @@ def work_options(parser: Parser) -> None:
 def work(cli: Cli) -> int:
     from dibs.worker import Worker
 
-    asked, agent = cli.args, named_agent(cli.args)
+    asked, agent = cli.args, identity.caller(cli).agent
     if agent is None:
         raise UsageError("say who works: --agent NAME, or: export DIBS_AGENT=NAME", field="agent")
     if asked.log is not None:
         _try(asked.log)
     live, command = _shown(cli)
-    board = _board(cli)
+    board = _board(cli, agent)
     worker = Worker(
         board,
         agent,
@@ -76,15 +76,15 @@ def exec_options(parser: Parser) -> None:
 def exec(cli: Cli) -> int:
     from dibs.lane import CannotBegin
 
-    asked, agent = cli.args, named_agent(cli.args)
-    if agent is None and not identity.at_terminal():
+    asked, agent = cli.args, identity.own_agent(cli)
+    if agent is None:
         raise UsageError("say who does it: --agent NAME, or: export DIBS_AGENT=NAME", field="agent")
     live, command = _shown(cli)
-    board = _board(cli)
+    board = _board(cli, agent)
     try:
         # A session of its own: it ends with the command, and takes nothing else along.
         with (
-            board.session(agent or config.user_name(), ttl_seconds=asked.ttl) as session,
+            board.session(agent, ttl_seconds=asked.ttl) as session,
             session.claim(asked.item, wait_seconds=asked.wait or 0) as claim,
         ):
             live.tell("claimed", claim)
@@ -101,11 +101,11 @@ def exec(cli: Cli) -> int:
         board.close()
 
 
-def _board(cli: Cli) -> Board:
+def _board(cli: Cli, agent: str) -> Board:
     """For a process that stays, with many threads."""
     from dibs.board import connect
 
-    return connect(cli.args.store, actor=named_actor(cli.args))
+    return connect(cli.args.store, actor=agent)
 
 
 def _shown(cli: Cli) -> tuple[Live, Command]:

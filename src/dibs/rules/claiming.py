@@ -148,7 +148,10 @@ def not_claimable(now: int, state: State) -> ItemNotClaimable:
     facts: dict[str, Any] = {}
     if status == BLOCKED:
         facts["blocked_by"] = [blocker.item for blocker in state.blockers]
-        why = "it waits for " + ", ".join(f"{blocker.item} ({blocker.status})" for blocker in state.blockers)
+        # Only an ended one is named with its status: of another, the row may say what time has overtaken.
+        why = "it waits for " + ", ".join(
+            blocker.item if blocker.will_move else f"{blocker.item} ({blocker.status})" for blocker in state.blockers
+        )
     elif status == SCHEDULED and item.not_before is not None:
         facts.update(not_before=item.not_before, retry_after_seconds=(item.not_before - now) / 1000)
         why = f"its time comes in {when.span((item.not_before - now) / 1000)}"

@@ -167,8 +167,6 @@ def health(claim: Claim, now: int, settings: Settings) -> str:
     """A mark for display, never a reason to take a claim away."""
     left = remaining_seconds(claim, now)
     silent = (now - claim.renewed_at) / 1000
-    if left <= 0:
-        return "expired"
     if left <= settings.expiring_seconds:
         return "expiring"
     if left <= settings.warning_seconds:

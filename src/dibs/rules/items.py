@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dibs.errors import Invalid
-from dibs.model import IN_PROGRESS, PARKED, Event, Item, NewItem
-from dibs.rules import table
+from dibs.model import EDITABLE, PARKED, Event, Item, NewItem
+from dibs.rules import holding, table
 from dibs.rules.decision import State, Step, step
 from dibs.rules.resting import rest
 
@@ -61,8 +61,22 @@ def content_of(new: NewItem) -> dict[str, Any]:
     return {name: getattr(new, name) for name in CONTENT} | {"action": new.action or new.type}
 
 
-def taken(new: NewItem) -> Invalid:
-    return Invalid(f"the id {new.id} is taken by an item with other content", field="id", item=new.id)
+def taken(new: NewItem, old: Item) -> Invalid:
+    """The refusal of another item under an id that is there already."""
+    differs = [name for name, value in content_of(new).items() if getattr(old, name) != value]
+    return Invalid(
+        f"{new.id} is there already and differs in {', '.join(differs)}; choose another id, or edit that item",
+        field="id",
+        item=new.id,
+        differs=differs,
+    )
+
+
+def before(old: Item, new: Item) -> dict[str, Any]:
+    """What an edit changed, as it was: content, the approval, and where the item rests."""
+    names = (*EDITABLE, "needs_approval", "approved", "status")
+    was = {name: getattr(old, name) for name in names if getattr(old, name) != getattr(new, name)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in was.items()}
 
 
 def edit(
@@ -79,7 +93,7 @@ def edit(
     real = {name: value for name, value in changes.items() if getattr(old, name) != value}
     if not real:
         return None
-    _refuse_under_holder(old, real)
+    _refuse_under_holder(state, real)
     told = dict(real)
     if old.approved and APPROVED_CONTENT & real.keys():
         told.update(needs_approval=True, approved=False)
@@ -119,10 +133,16 @@ def retry(now: int, state: State, *, actor: str, reason: str | None) -> Step:
     return step(state, kind="retried", at=now, status=status, actor=actor, data={"reason": reason}, **changes)
 
 
-def _refuse_under_holder(item: Item, real: dict[str, Any]) -> None:
-    if item.status != IN_PROGRESS:
+def _refuse_under_holder(state: State, real: dict[str, Any]) -> None:
+    item, claim = state.item, state.claim
+    if claim is None:
         return
     fixed = HELD_CONTENT | (APPROVED_CONTENT if item.approved else frozenset())
     for name in real:
         if name in fixed:
-            raise Invalid(f"{name} of {item.id} cannot change while it is claimed", field=name, item=item.id)
+            raise Invalid(
+                f"{name} of {item.id} cannot change while {claim.agent} (session {claim.session}) holds it",
+                field=name,
+                item=item.id,
+                holder=holding.holder(claim),
+            )

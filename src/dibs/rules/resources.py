@@ -61,17 +61,16 @@ def overlap(one: str, other: str) -> bool:
 
 
 def conflict(item: Item, holds: Iterable[Hold], session: str) -> Hold | None:
-    """The first hold of another session, for another item, that stands in the way of this one."""
-    return next(
-        (
-            hold
-            for hold in holds
-            if hold.session != session
-            and hold.item != item.id
-            and any(overlap(hold.resource, resource) for resource in item.resources)
-        ),
-        None,
+    """The hold of another session, for another item, that stands in the way of this one: of several, the first by item
+    and resource, so that a read and a claim name the same."""
+    in_the_way = (
+        hold
+        for hold in holds
+        if hold.session != session
+        and hold.item != item.id
+        and any(overlap(hold.resource, resource) for resource in item.resources)
     )
+    return min(in_the_way, key=lambda hold: (hold.item, hold.resource), default=None)
 
 
 def busy(item: str, hold: Hold) -> ResourceBusy:

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from dibs.rules.decision import State
 
 
-def why(now: int, state: State, asker: Asker, ahead: int) -> tuple[Reason, ...]:
-    """Every reason against, or the one line for; `ahead` counts the items that `next` would choose before this one."""
+def why(now: int, state: State, asker: Asker, ahead: int, *, owner_died: bool = False) -> tuple[Reason, ...]:
+    """Every reason against, or the one line for; `ahead` counts the items that `next` would choose before this one.
+    `owner_died`: the item is free because the process of its last holder is dead, which nobody has recorded yet."""
     item, agent = state.item, asker.agent
     if state.claim is not None and state.claim.session == asker.session.id:
         return (Reason(code="OWN", text=f"this session holds it, under token {state.claim.token}", claimable=True),)
@@ -26,6 +27,9 @@ def why(now: int, state: State, asker: Asker, ahead: int) -> tuple[Reason, ...]:
         for_it.append(Reason(code="PARKED", text="it is parked: `next` does not hand it out, a claim by id does"))
     elif types is not None and item.type not in types:
         for_it.append(Reason(code="TYPE", text=f"{agent.name} takes {', '.join(types)}: `next` skips a {item.type}"))
+    elif owner_died:
+        text = "its last holder's process is dead: a claim by id gives it to you, `next` when there is nothing else"
+        for_it.append(Reason(code="OWNER_DIED", text=text, claimable=True))
     elif ahead:
         text = f"`next` would choose {ahead} other{'s' if ahead > 1 else ''} first, of higher priority or older"
         for_it.append(Reason(code="BEHIND", text=text, claimable=True))

@@ -1,5 +1,5 @@
-"""A connection as we take it: whoever sends the head of a request has so much room and so much time for it, and one
-whose client does not read can be cut.
+"""A connection as we take it: whoever sends the head of a request has so much room and so much time for it, one whose
+client does not read can be cut, and one too many is told so.
 
 Without that, a caller who sends one byte a minute, or a header that never ends, would keep a connection and its memory
 for ever, without a key and before the guard sees anything of it; and to close one politely means to wait for what its
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 import struct
 from collections.abc import Callable, MutableMapping
@@ -18,11 +19,15 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dibs import jsontext
+from dibs.errors import StoreUnavailable
 from dibs.server import problems
+from dibs.server.open_files import Room
 
 HEAD_BYTES_MAX = 64 * 1024
 HEAD_SECONDS = 10.0
 TLS_BUFFER_BYTES = 16 * 1024
+#: When one that was refused for want of room may come back.
+RETRY_SECONDS = 5
 CUT = "dibs.cut"
 #: Closed with this, a socket forgets what it has not sent, and its peer is told so at once.
 FORGET = struct.pack("ii", 1, 0)
@@ -33,6 +38,8 @@ class HeadTooLarge(Exception):
 
 
 class Connection(HttpToolsProtocol):
+    #: How many a process takes on, and refuses; None: as many as come.
+    room: Room | None = None
     _timer: asyncio.TimerHandle | None = None
     _in_head = True
     #: What came in while the head was not complete, and what of it the parser has told of.
@@ -44,6 +51,8 @@ class Connection(HttpToolsProtocol):
         # (Under TLS, asyncio never lets a writer go on that has to wait for an empty buffer.)
         transport.set_write_buffer_limits(high=TLS_BUFFER_BYTES if transport.get_extra_info("sslcontext") else 0)
         self._expect_head()
+        if self.room is not None:
+            self._need_room(len(self.connections) - self.room.connections_max, self.room)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
@@ -101,6 +110,13 @@ class Connection(HttpToolsProtocol):
             self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, FORGET)
         self.transport.abort()
 
+    def _need_room(self, beyond: int, room: Room) -> None:
+        if beyond > room.refused_max:
+            self.cut()
+        elif beyond > 0:
+            # Not cut off: whoever sends a verb and hears nothing cannot know whether it was done.
+            self.app = _no_room
+
     def _count(self, size: int) -> None:
         """The whole head may come in one piece of data, with a body behind it."""
         self._told_bytes += size
@@ -119,6 +135,19 @@ class Connection(HttpToolsProtocol):
     def _close(self) -> None:
         self._timer = None
         self.transport.close()
+
+
+def within(room: Room) -> type[Connection]:
+    """Connections of a process that has so much room."""
+    return type(Connection.__name__, (Connection,), {"room": room})
+
+
+async def _no_room(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+    logging.warning("a connection was refused: there are as many as this process can have")
+    refusal = StoreUnavailable("this server has as many connections as it can", retry_after_seconds=RETRY_SECONDS)
+    response = problems.response(refusal.http_status, refusal.code, refusal.message, refusal.facts)
+    response.headers["connection"] = "close"
+    await response(scope, receive, send)
 
 
 def cutter(scope: MutableMapping[str, Any]) -> Callable[[], None] | None:

@@ -6,7 +6,6 @@ word on when to come back, and streams end with a hint to resume.
 
 from __future__ import annotations
 
-import resource
 import signal
 import socket
 from collections.abc import Callable
@@ -16,15 +15,15 @@ import uvicorn
 
 from dibs.board import Board
 from dibs.config import ServerSettings
-from dibs.server import STOP_SECONDS, messages
+from dibs.server import STOP_SECONDS, messages, open_files
 from dibs.server import app as application
-from dibs.server.connection import Connection
-from dibs.server.place import addresses, place_of, secure_hosts
+from dibs.server.connection import within
+from dibs.server.place import BACKLOG, addresses, place_of, secure_hosts
 from dibs.server.service import Service, Streaming
 
 KEEP_ALIVE_SECONDS = 5
-#: Each connection is an open file, and shells allow a process a thousand of them.
-FILES_MAX = 65_536
+#: asyncio accepts as many as its backlog before it looks at any of them, and all would be open files.
+ACCEPTED_AT_ONCE = 8
 
 
 class Server(uvicorn.Server):
@@ -36,6 +35,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(BACKLOG)  # asyncio has made the system's own queue as short as what it accepts at once
         self._tell_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -58,12 +59,13 @@ def server_of(
     """A server for a board, ready to be run at this socket. It closes the board at its end."""
     place, port = place_of(settings), listener.getsockname()[1]
     hosts, origins = addresses(place, port)
-    service = Service(board.store, board.settings, streaming=Streaming(subscribers_max=settings.subscribers_max))
+    room = open_files.allow_most()
+    streaming = Streaming(subscribers_max=room.streams_max(settings.subscribers_max))
+    service = Service(board.store, board.settings, streaming=streaming)
     options = application.Options(
         hosts=hosts, origins=origins, secure_hosts=secure_hosts(place, port), log=log, log_json=settings.log_json
     )
     messages.install(settings.log_json)
-    _allow_many_connections()
     config = uvicorn.Config(
         application.make(service, options),
         log_config=None,
@@ -71,7 +73,8 @@ def server_of(
         server_header=False,
         date_header=False,
         lifespan="on",
-        http=Connection,
+        http=within(room),
+        backlog=ACCEPTED_AT_ONCE,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
         ssl_certfile=place.certificate,
@@ -80,11 +83,3 @@ def server_of(
         ws="none",
     )
     return Server(config, service, started)
-
-
-def _allow_many_connections() -> None:
-    """As many as whoever runs this may have without asking anybody."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(FILES_MAX, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

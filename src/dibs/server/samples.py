@@ -12,8 +12,10 @@ from dibs.access import ADMIN
 from dibs.config import DEFAULTS
 from dibs.model import (
     STATUSES,
+    Added,
     Agent,
     Detail,
+    Edited,
     Ended,
     Finished,
     Grant,
@@ -103,6 +105,11 @@ _SAMPLES: dict[str, Value] = {
     for sample in (
         _ADDED.item,
         _ADDED.event.replace(id=1),
+        Added(**_ADDED.item.as_dict()),
+        Edited(
+            **_ADDED.item.replace(**_SAID["edit"], updated_at=_CLAIMED_AT, revision=3).as_dict(),
+            before={name: getattr(_ADDED.item, name) for name in _SAID["edit"]},
+        ),
         _AGENT,
         SESSION,
         CLAIM,

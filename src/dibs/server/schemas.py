@@ -49,8 +49,8 @@ def _resolved(annotation: str) -> Any:
 def _fields_of(kind: type[Value]) -> dict[str, Any]:
     """Each field of a value as the wire has it."""
     found: dict[str, Any] = {}
-    for name in kind._fields:
-        hint = _resolved(kind.__annotations__[name])
+    for name, written in kind._hints.items():
+        hint = _resolved(written)
         if wire.is_instant(name):
             hint = Instant | None if type(None) in getattr(hint, "__args__", ()) else Instant
         found[name] = (hint, ...)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +16,11 @@ from fastapi import Request
 from dibs import access
 from dibs.board import Board
 from dibs.config import SERVER_DEFAULTS, Settings
-from dibs.errors import DibsError, StoreUnavailable
+from dibs.errors import StoreUnavailable
 from dibs.server.callers import Caller, Callers, secret_of
-from dibs.server.feed import AWAY_SECONDS, LOOK_SECONDS, Feed
+from dibs.server.feed import LOOK_SECONDS, Feed
 from dibs.store.contract import Store
+from dibs.sweeper import Sweeper
 from dibs.value import Value
 
 T = TypeVar("T")
@@ -32,8 +32,6 @@ WAITING_THREADS = 256
 WAITING_OF_ONE = 128
 #: Longer ones are cut by whatever lies between a client and a server.
 WAIT_SECONDS_MAX = 60.0
-#: What is due and cannot be moved on, for whatever reason, is not tried more often than this.
-DUE_SECONDS_MIN = 0.05
 
 
 class Streaming(Value):
@@ -139,21 +137,12 @@ class Service:
 
     def _sweep(self) -> None:
         """Move on what time has done to the board, when it has, so that those who watch see it then."""
-        swept = time.monotonic()
+        board, every_seconds = self.board, self.settings.sweep_seconds
+        sweeper = Sweeper(board.store, board.sweep, board.reap_dead_owners, every_seconds=every_seconds)
         while not self.feed.stopping:
             try:
-                due = self.board.store.due_seconds()
-                self.feed.wait_for_stop(LOOK_SECONDS if due is None else min(max(due, DUE_SECONDS_MIN), LOOK_SECONDS))
-                is_due = due is not None and due <= LOOK_SECONDS
-                if self.feed.stopping:
-                    return
-                if is_due or time.monotonic() - swept >= self.settings.sweep_seconds:
-                    self.board.sweep()
-                    swept = time.monotonic()
-                else:
-                    self.board.bury_the_dead()
-            except DibsError:
-                self.feed.wait_for_stop(AWAY_SECONDS)
+                sweeper.look()
+                self.feed.wait_for_stop(sweeper.seconds_left())
             except Exception:
                 # Whatever it was about, the rest of the board is moved on all the same.
                 logging.exception("the sweep failed, and is tried again")

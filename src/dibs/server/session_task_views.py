@@ -8,21 +8,42 @@ from typing import Any
 
 from dibs import priority, when
 from dibs.board import Board
-from dibs.model import Claim, Holding, Run, Session, SessionView, Stats
+from dibs.model import ENDED, Claim, Holding, Item, Run, Session, SessionView, Stats
 
 #: Ends that the contract has a word of its own for. Where the holder lets go for a reason, that is told; where others
 #: do, how.
 REASONS = {"done": "completed", "owner_died": "session_dead"}
 OF_THE_HOLDER = frozenset({"released", "failed"})
 CLAIM_HISTORY = 10
+#: Among how many of the latest runs expired claims are looked for.
+EXPIRED_RUNS = 200
 
 
 def in_flight(board: Board, session: str | None, *, expired: bool) -> dict[str, Any]:
-    held = _claimed(board.who(), expired=expired)
-    found = [(line, claim) for line, claim in held if session in (None, claim.session)]
-    by_session = Counter(claim.session for _, claim in found)
-    summary = {"total": len(found), "bySession": dict(by_session)}
-    return {"inFlight": [_in_flight(line, claim) for line, claim in found], "summary": summary}
+    shown = [_in_flight(line.item, times(claim), line.kind, line.health) for line, claim in _claimed(board.who())]
+    if expired:
+        shown += _expired(board, session)
+    found = [one for one in shown if session in (None, one["claim"]["sessionId"])]
+    by_session = Counter(one["claim"]["sessionId"] for one in found)
+    return {"inFlight": found, "summary": {"total": len(found), "bySession": dict(by_session)}}
+
+
+def _expired(board: Board, session: str | None) -> list[dict[str, Any]]:
+    """The latest claim of each item that nobody has taken since that claim expired, newest first."""
+    found = []
+    for run in board.runs(session=session, limit=EXPIRED_RUNS):
+        if run.outcome != "expired":
+            continue
+        item = board.get(run.item).item
+        if item.token == run.token and item.status not in ENDED:
+            kind = board.find_session(run.session).kind
+            claim = {
+                "sessionId": run.session,
+                "claimedAt": when.iso(run.started_at),
+                "expiresAt": when.iso(run.ended_at or run.started_at),
+            }
+            found.append(_in_flight(item, claim, kind, "expired"))
+    return found
 
 
 def summary(board: Board) -> dict[str, Any]:
@@ -44,20 +65,16 @@ def release_reason(outcome: str, reason: str | None) -> str:
     return REASONS.get(outcome, outcome)
 
 
-def _claimed(lines: Sequence[Holding], *, expired: bool = False) -> Iterable[tuple[Holding, Claim]]:
+def _claimed(lines: Sequence[Holding]) -> Iterable[tuple[Holding, Claim]]:
     """What is held, with the claim by which it is."""
-    for line in lines:
-        claim = line.claim or (line.lapsed if expired else None)
-        if claim is not None:
-            yield line, claim
+    return ((line, line.claim) for line in lines if line.claim is not None)
 
 
-def _in_flight(line: Holding, claim: Claim) -> dict[str, Any]:
-    item = line.item
+def _in_flight(item: Item, claim: dict[str, Any], kind: str | None, health: str) -> dict[str, Any]:
     return {
         "taskId": item.id,
         "task": {"title": item.title, "phase": item.phase, "priority": priority.name(item.priority)},
-        "claim": {**times(claim), "agentType": line.kind, "healthStatus": line.health},
+        "claim": {**claim, "agentType": kind, "healthStatus": health},
     }
 
 

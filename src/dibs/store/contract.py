@@ -13,8 +13,13 @@ that comes back keeps its place. **Live** is a claim whose `expires_at` lies ahe
 (item, token, session) is the live claim at the decision instant; without a token, the session's own live claim is
 meant. Otherwise nothing changes, and the refusal says how the claim ended and who has the item now.
 
-**Requests.** A verb given a `Request` that was answered within `request_kept_seconds` gives the same answer and does
-nothing; with another fingerprint it is `INVALID`. Refusals and an empty `next` are not kept.
+**Requests.** A verb given a `Request` whose answer is kept gives the same answer and does nothing; with another
+fingerprint it is `INVALID`. Refusals and an empty `next` are not kept. A sweep forgets answers older than
+`request_kept_seconds`, but for the latest 1,000 of them, since the clock may have leapt.
+
+**Reads** answer as a claim at that instant would: expired claims, schedules that have come, lapsed offers (and the
+offer to the next in line), the strike that fails an item, and the claims and tickets of sessions that `find_dead` finds
+dead are applied, counts included. A read writes nothing of it; the feed and the history have what was recorded.
 """
 
 from __future__ import annotations
@@ -30,8 +35,10 @@ if TYPE_CHECKING:
 
     from dibs.model import (
         Activity,
+        Added,
         Agent,
         Detail,
+        Edited,
         Ended,
         Event,
         Finished,
@@ -58,6 +65,15 @@ if TYPE_CHECKING:
         Waiting,
     )
 
+    #: Given a way to look up sessions with owner processes in a namespace (boot id, pid namespace), those of them whose
+    #: owner is proven dead from here.
+    FindDead = Callable[[Callable[[str, int], Iterable[tuple[str, Owner]]]], Sequence[tuple[str, Owner]]]
+
+
+def judge_nobody(_: Callable[[str, int], Iterable[tuple[str, Owner]]]) -> Sequence[tuple[str, Owner]]:
+    """A store alone does not look at processes."""
+    return ()
+
 
 class Watch(ABC):
     """A place to wait for change. A hint, never the truth: whoever is woken looks again."""
@@ -82,16 +98,18 @@ class Store(ABC):
     #: Called after a commit of this object by which something can be had, by the thread that did it: who waits in the
     #: same process need not hear of it from outside.
     on_freed: Callable[[], None] | None = None
+    #: How reads find dead owner processes; the board sets it, so that what a read says is what a claim would find.
+    find_dead: FindDead = staticmethod(judge_nobody)
     #: Whether waiting can be left to the store: a server hears of a change sooner than whoever it tells.
     waits = False
 
     # Items
 
     @abstractmethod
-    def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Item, ...]:
+    def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Added, ...]:
         """All of the items or none. A taken id is `INVALID`, unless the item there has the same content: then that
-        one is answered. So is an unknown dependency and a circle of them; items of one call may depend on each other
-        in any order. Items are as old as their place in the call."""
+        one is answered, as one that `existed`. So is an unknown dependency and a circle of them; items of one call may
+        depend on each other in any order. Items are as old as their place in the call."""
 
     @abstractmethod
     def get(self, item: str) -> Detail:
@@ -110,10 +128,10 @@ class Store(ABC):
         """Items that match every given filter (all of `labels`), in the order of `next`."""
 
     @abstractmethod
-    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Item:
-        """Change content, in any status; what changes nothing writes nothing. An item that nobody holds moves to
-        where it rests then. Editing what was approved asks for approval again; project and resources of a claimed
-        item, and what was approved of it, are `INVALID`."""
+    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Edited:
+        """Change content, in any status; what changes nothing writes nothing. Answers what was there `before`. An item
+        that nobody holds moves to where it rests then. Editing what was approved asks for approval again; project and
+        resources of a claimed item, and what was approved of it, are `INVALID`, with the `holder`."""
 
     @abstractmethod
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
@@ -213,11 +231,11 @@ class Store(ABC):
         ttl_seconds: float | None = None,
         request: Request | None = None,
     ) -> Grant:
-        """Exclusive. The session's own live claim is renewed and answered again, under the same token. `agent` is who
-        the caller takes the session for; if the session is another's, `INVALID`. A parked item can be claimed if it
-        would be ready; one offered to another session cannot. A session that cannot accept its offer loses it to the
-        next. The answer carries the approval that holds, with the very run whose draft was approved, however many
-        runs came since."""
+        """Exclusive. The session's own live claim is renewed and answered again, under the same token and as
+        `renewed`. `agent` is who the caller takes the session for; if the session is another's, `INVALID`. A parked
+        item can be claimed if it would be ready; one offered to another session cannot. A session that cannot accept
+        its offer loses it to the next. The answer carries the approval that holds, with the very run whose draft was
+        approved, however many runs came since."""
 
     @abstractmethod
     def recover(
@@ -230,7 +248,7 @@ class Store(ABC):
         request: Request | None = None,
     ) -> Grant:
         """Claim again what this session lost by expiry, under a new token, iff nobody was given it since. A claim
-        that is still live is renewed and answered."""
+        that is still live is renewed and answered, as `renewed`."""
 
     @abstractmethod
     def next(
@@ -396,8 +414,9 @@ class Store(ABC):
     def soft_release(self, item: str, *, session: str, request: Request | None = None) -> SoftClaim: ...
 
     @abstractmethod
-    def why(self, item: str, *, session: str) -> tuple[Reason, ...]:
-        """Everything that keeps the item from this session now; or why `claim` and `next` would give it."""
+    def why(self, item: str, *, session: str | None = None, agent: str | None = None) -> tuple[Reason, ...]:
+        """Everything that keeps the item from this session now; or why `claim` and `next` would give it. Without a
+        session, what a new session would meet: one of this agent, or of an agent without limits and policy."""
 
     # Reading
 
@@ -421,8 +440,7 @@ class Store(ABC):
 
     @abstractmethod
     def who(self) -> tuple[Holding, ...]:
-        """Everything in progress, by agent, oldest claim first; then what has no live claim, with the one that lapsed;
-        then soft claims."""
+        """Everything in progress, by agent, oldest claim first; then soft claims."""
 
     @abstractmethod
     def stats(self, *, agent: str | None = None) -> Stats:
@@ -480,7 +498,8 @@ class Store(ABC):
 
     @abstractmethod
     def check(self) -> tuple[str, ...]:
-        """Findings about the store itself (damage, wrong settings), each a sentence; empty when it is sound."""
+        """Findings about the store itself, each a sentence; empty when it is sound. After "; " a wrong setting says
+        what sets it right. Without that the finding is damage, which only a backup repairs."""
 
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """What lies beside a sound board and is not on it, though somebody may think so: each with what to do."""

@@ -23,6 +23,7 @@ class Troupe:
         self._stop = os.path.join(folder, "stop")
         self._folder = folder
         self.actors = [Actor(recipe, folder) for _ in range(count)]
+        self._counts: dict[Actor, dict[str, int]] = {}
         for number, actor in enumerate(self.actors):
             actor.await_ready()
             asked = {"folder": folder, "seed": seed * 100 + number, "stop": self._stop}
@@ -40,9 +41,14 @@ class Troupe:
         """Wait until each was answered from now on; the instant from which on that counts."""
         now_ns = time.monotonic_ns()
         for actor in self.actors:
-            while actor.read("answered_ns")["answered_ns"] <= now_ns:
+            while (told := actor.read("answered_ns"))["answered_ns"] <= now_ns:
                 pass
+            self._counts[actor] = told["counts"]
         return now_ns
+
+    def have_met(self, *what: str) -> bool:
+        """Whether each of these answers was met by some of them, by the last time that answers were waited for."""
+        return all(any(counts.get(one) for counts in self._counts.values()) for one in what)
 
     def stop(self) -> Counter[str]:
         """Let them end, and what they counted, together."""

@@ -65,6 +65,11 @@ class Harness:
         changed = {**kwargs, "settings": {**(kwargs.get("settings") or {}), **settings}}
         return Harness(self._recipe["call"], changed, self.clock, self.folder)
 
+    def as_in_use(self) -> Harness:
+        """The same data, reached as it is outside of tests: a server sweeps by itself. To be closed by whoever asked
+        for it."""
+        return self.with_settings()
+
     def elsewhere(self) -> Harness:
         """An empty board of the same kind, under the same clock; to be closed by whoever asked for it."""
         raise NotImplementedError(f"{type(self).__name__} does not say how another board is made")

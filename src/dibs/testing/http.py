@@ -75,10 +75,11 @@ class Host:
 
 
 class HttpHarness(Harness):
-    def __init__(self, behind: Harness, hosts: Sequence[Host], *, lean: bool = False) -> None:
+    def __init__(self, behind: Harness, hosts: Sequence[Host], *, lean: bool = False, sweeps: bool = False) -> None:
+        """`sweeps`: its servers do so by themselves, as they do outside of tests."""
         self.behind = behind
         self._hosts, self._lean = hosts, lean
-        self._served = [(host, host.serve(behind.recipe())) for host in hosts]
+        self._served = [(host, host.serve(behind.recipe(), sweeps=sweeps)) for host in hosts]
         kwargs = {
             "servers": [server for _, server in self._served],
             "lean": lean,
@@ -88,6 +89,9 @@ class HttpHarness(Harness):
 
     def with_settings(self, **settings: Any) -> Harness:
         return HttpHarness(self.behind.with_settings(**settings), self._hosts, lean=self._lean)
+
+    def as_in_use(self) -> HttpHarness:
+        return HttpHarness(self.behind.with_settings(), self._hosts, lean=self._lean, sweeps=True)
 
     def elsewhere(self) -> HttpHarness:
         return HttpHarness(self.behind.elsewhere(), self._hosts, lean=self._lean)

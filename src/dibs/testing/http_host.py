@@ -1,8 +1,8 @@
 """A process that serves boards over HTTP for tests: `python -m dibs.testing.http_host`. Orders on stdin, a line each.
 
 `{"serve": {"recipe": ...}}` opens the board of a recipe and answers with a port and an admin's key; `port` asks for
-one, `hosts` names others that lead there. `{"stop": PORT}` ends that server. All of them live in this one process,
-since importing a web framework for each test would take most of the time.
+one, `hosts` names others that lead there, `sweeps` says that it sweeps by itself. `{"stop": PORT}` ends that server.
+All of them live in this one process, since importing a web framework for each test would take most of the time.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ class Served:
         port: int = 0,
         hosts: list[str] | None = None,
         wait_seconds_max: float = WAIT_SECONDS_MAX,
+        sweeps: bool = False,
     ) -> None:
         board = open_recipe(recipe)
         self.key = board.create_key(ADMIN, agent="tester")[1]
-        # Tests set the clock, and say themselves when something is swept.
-        self._service = Service(board.store, board.settings, sweeps=False, wait_seconds_max=wait_seconds_max)
+        # Most tests set the clock, and say themselves when something is swept.
+        self._service = Service(board.store, board.settings, sweeps=sweeps, wait_seconds_max=wait_seconds_max)
         place = Place(port=port)
         self._socket: socket.socket = listen(place)
         self.port: int = self._socket.getsockname()[1]

@@ -22,10 +22,17 @@ if TYPE_CHECKING:
     from dibs.model import Claim, Event, Holding, Item, Run
 
 LIMIT = 100_000
+#: How a finding begins that servers of the tests are meant to have: most of them never lose power.
+IN_TESTS = "fsync is off"
 
 
 def violations(board: Board) -> list[str]:
-    """What is wrong with this board, one sentence each. Nobody may be writing to it meanwhile."""
+    """What is wrong with this board, one sentence each. Nobody may be writing to it meanwhile.
+
+    What time and dead owners have done is recorded first: reads apply it, and the history has only what is recorded.
+    """
+    while board.sweep().more:
+        pass
     items = board.list(limit=LIMIT)
     events = read_feed(board)
     stories = told(events)
@@ -56,7 +63,7 @@ def violations(board: Board) -> list[str]:
 def assert_sound(board: Board, context: object = "") -> None:
     """`context` is what a reader needs to see it again: a seed, for instance."""
     found = violations(board)
-    found += [f"the store says: {finding}" for finding in board.store.check()]
+    found += [f"the store says: {finding}" for finding in board.store.check() if not finding.startswith(IN_TESTS)]
     assert not found, f"{context} the board is not sound:\n" + "\n".join(found[:20])
 
 
@@ -100,7 +107,7 @@ def _floors_and_wanted(board: Board) -> tuple[dict[str, int], set[str]]:
 
 
 def _claim_fits(claim: Claim | None, item: Item, story: Story) -> list[str]:
-    """S1, S3: a claim is there only while its run is open; an item in progress without one has only lapsed."""
+    """S1, S3: a claim is there only while its run is open."""
     found = []
     if (item.status == "in_progress") != (story.open_token is not None):
         found.append(f"{item.id} is {item.status} and its open run is {story.open_token}")
@@ -140,7 +147,7 @@ def _who_is_what_is_in_progress(holdings: Sequence[Holding], items: Sequence[Ite
     found += [
         f"{holding.item.id} is in progress and nobody ever let go of it, but its claim is gone"
         for holding in holdings
-        if holding.claim is None and holding.health != "expired"
+        if holding.claim is None
     ]
     return found
 

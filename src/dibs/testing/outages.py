@@ -35,7 +35,7 @@ TAKES = ("next", "claim")
 
 
 def carry_on(board: Board, *, folder: str, seed: int, stop: str) -> dict[str, Any]:
-    """Work until there is a file `stop`. Says when it was answered, so that a director knows that it goes on."""
+    """Work until there is a file `stop`. Says when it was answered and what it has met: its director waits for that."""
     worker = Worker(board, folder, seed)
     while not os.path.exists(stop):
         worker.work()
@@ -118,7 +118,7 @@ class Worker:
                 return None
             self.counts["answered"] += 1
             if self.counts["answered"] % SAY_EVERY == 0:
-                say({"answered_ns": time.monotonic_ns()})
+                say({"answered_ns": time.monotonic_ns(), "counts": self.counts})
             return answer
 
 

@@ -11,8 +11,10 @@ from dibs import jsontext, wire
 from dibs.errors import Invalid, StoreUnavailable
 from dibs.model import (
     Activity,
+    Added,
     Agent,
     Detail,
+    Edited,
     Ended,
     Event,
     Finished,
@@ -74,9 +76,9 @@ class HttpStore(Store):
 
     # Items
 
-    def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Item, ...]:
+    def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Added, ...]:
         new = [wire.encode(item) for item in items]
-        return self._all(Item, self._write("/v1/add_many", {"items": new, "actor": actor}, request))
+        return self._all(Added, self._write("/v1/add_many", {"items": new, "actor": actor}, request))
 
     def get(self, item: str) -> Detail:
         return wire.decode(Detail, self._read(f"/v1/items/{item}"))
@@ -95,10 +97,10 @@ class HttpStore(Store):
             self._read("/v1/items", statuses=statuses, projects=projects, types=types, labels=labels, limit=limit),
         )
 
-    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Item:
+    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Edited:
         # None is a value here: it takes a schedule away.
         body = {"actor": actor, **wire.encode(dict(changes))}
-        return wire.decode(Item, self._send("PATCH", f"/v1/items/{item}", body, request))
+        return wire.decode(Edited, self._send("PATCH", f"/v1/items/{item}", body, request))
 
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
         return self._move(item, "cancel", request, actor=actor, reason=reason)
@@ -342,8 +344,8 @@ class HttpStore(Store):
     def soft_release(self, item: str, *, session: str, request: Request | None = None) -> SoftClaim:
         return self._of(SoftClaim, item, "soft_release", request, session=session)
 
-    def why(self, item: str, *, session: str) -> tuple[Reason, ...]:
-        return self._all(Reason, self._read(f"/v1/items/{item}/why", session=session))
+    def why(self, item: str, *, session: str | None = None, agent: str | None = None) -> tuple[Reason, ...]:
+        return self._all(Reason, self._read(f"/v1/items/{item}/why", session=session, agent=agent))
 
     # Reading
 
@@ -412,14 +414,13 @@ class HttpStore(Store):
         return int(jsontext.loads(reply.body.decode())["records"])
 
     def backup(self, path: str) -> None:
-        if os.path.exists(path):
-            raise Invalid(f"{path} is there already; a backup does not overwrite", field="path")
-        reply = self._whole("GET", "/v1/backup", None)
-        with open(f"{path}.half", "wb") as file:
-            file.write(reply.body)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(f"{path}.half", path)
+        from dibs import durable
+
+        try:
+            with durable.NewFile(path) as half, open(half, "xb") as file:
+                file.write(self._whole("GET", "/v1/backup", None).body)
+        except FileExistsError:
+            raise Invalid(f"{path} is there already; a backup does not overwrite", field="path") from None
 
     def restore(self, path: str, *, actor: str) -> int:
         if not os.path.isfile(path):

@@ -89,7 +89,7 @@ def session(row: Answer) -> Session:
 
 
 def grant(answer: Answer) -> Grant:
-    return _grant(answer, claim(answer["claim"]))
+    return _grant(answer, claim(answer["claim"])).replace(renewed=answer.get("renewed", False))
 
 
 def _grant(answer: Answer, taken: Claim) -> Grant:

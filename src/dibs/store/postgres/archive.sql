@@ -115,5 +115,5 @@ SELECT i.id, i.status FROM dibs.claims c JOIN dibs.items i ON i.id = c.item WHER
 -- name: overlooked_claim
 SELECT item FROM dibs.claims WHERE look_at > expires_at LIMIT 100
 
--- name: durability
-SELECT current_setting('synchronous_commit')
+-- name: setting
+SELECT current_setting(:name)

@@ -7,11 +7,10 @@ a restore has to do about tokens.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 
+from dibs import durable
 from dibs.errors import Invalid, StoreUnusable
 
 TYPE_CHECKING = False
@@ -23,23 +22,11 @@ HEADER = {"dibs": "backup", "format": 1}
 
 
 def write(path: str, records: Iterator[tuple[str, dict[str, Any]]]) -> None:
-    if os.path.exists(path):
-        raise _is_there(path)
-    half = f"{path}.{os.urandom(4).hex()}.half"
     try:
-        try:
-            with open(half, "xb") as file:
-                _write_records(file, records)
-                file.flush()
-                os.fsync(file.fileno())
-            # A link does not overwrite what somebody else made meanwhile; a rename would.
-            os.link(half, path)
-            _sync_folder(os.path.dirname(os.path.abspath(path)))
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(half)
+        with durable.NewFile(path) as half, open(half, "xb") as file:
+            _write_records(file, records)
     except FileExistsError:
-        raise _is_there(path) from None
+        raise Invalid(f"{path} is there already; a backup does not overwrite", field="path") from None
     except OSError as error:
         raise StoreUnusable(f"the backup {path} cannot be written: {error}", path=path) from error
 
@@ -94,15 +81,3 @@ def _end(count: int, digest: str) -> dict[str, Any]:
 
 def _line(data: dict[str, Any]) -> bytes:
     return json.dumps(data, ensure_ascii=False).encode() + b"\n"
-
-
-def _is_there(path: str) -> Invalid:
-    return Invalid(f"{path} is there already; a backup does not overwrite", field="path")
-
-
-def _sync_folder(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -106,7 +106,7 @@ class ClaimPath:
             return kept
         if _is_marked(answer, "run", call_id) and _is_held_by(answer, session):
             # The first attempt recovered it, and its answer was lost.
-            return self._claim(item, session, agent, ttl_seconds, None)
+            return self._claim(item, session, agent, ttl_seconds, None).replace(renewed=False)
         self._refuse(
             answer,
             request,

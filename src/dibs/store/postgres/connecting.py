@@ -1,18 +1,22 @@
 """Connections: how one is made, what kind of server it leads to, how they are kept, and what their errors mean.
 
-A connection goes to one thread at a time and comes back clean. One that the server has closed meanwhile is noticed
-before it is used: a closed socket is readable, which costs a system call to see and no round trip. After a fork the
-child starts with none, and leaves its parent's alone.
+A connection goes to one thread at a time and comes back clean; one whose user was interrupted is closed, since nobody
+knows how far it had come. One that the server has closed meanwhile is noticed before it is used: a closed socket is
+readable, which costs a system call to see and no round trip. After a fork the child starts with none, and leaves its
+parent's alone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
+import queue
 import select
 import threading
 import time
 import weakref
+from functools import partial
 
 import psycopg
 from psycopg import errors as pg
@@ -22,9 +26,10 @@ from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterator
+    from typing import Any, TypeVar
 
+    T = TypeVar("T")
     Connection = psycopg.Connection[tuple[Any, ...]]
 
 #: Errors after which the work has certainly not been done, and may well succeed when it is done again.
@@ -88,34 +93,62 @@ class Pool:
         self._idle: list[Connection] = []
         self._pid = os.getpid()
         self._closed = False
-        self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        self._places = _places()
         #: Held by who uses a connection at rest for a moment: whoever finds none waits that moment, and opens no other.
         self._moment = threading.Lock()
         _pools.add(self)
 
-    @contextlib.contextmanager
-    def connection(self) -> Iterator[Connection]:
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Do one piece of work with a connection."""
+        loan = _Loan()
+        try:
+            with self._lent(loan) as connection:
+                return work(connection)
+        except BaseException:
+            # Once more, since an interrupt may have cut off the end of the loan.
+            self._take_back(loan)
+            raise
+
+    def connection(self) -> contextlib.AbstractContextManager[Connection]:
         """A connection for one piece of work; one that did not come out of it clean is not used again."""
+        return self._lent(_Loan())
+
+    @contextlib.contextmanager
+    def _lent(self, loan: _Loan) -> Iterator[Connection]:
         if self._closed:
             raise StoreUnavailable("the board was closed")
-        if not self._places.acquire(timeout=self._wait_seconds):
+        try:
+            self._take_place(loan)
+            connection = self._take()
+            loan.connections.append(connection)
+            yield connection
+            loan.is_clean = True
+        except (psycopg.Error, DibsError) as error:
+            loan.is_clean = not isinstance(error, ELSEWHERE)
+            raise
+        finally:
+            self._take_back(loan)
+
+    def _take_place(self, loan: _Loan) -> None:
+        """One of as many places as there may be connections. That it was taken is recorded by the same call that takes
+        it: no bytecode, and so no signal handler, is run between the two."""
+        try:
+            loan.place.extend(map(self._places.get, (True,), (self._wait_seconds,)))
+        except queue.Empty:
             raise StoreUnavailable(
                 f"all {CONNECTIONS_MAX} connections have been in use for over {self._wait_seconds:g}s",
                 retry_after_seconds=RETRY_SECONDS,
-            )
-        try:
-            connection = self._take()
-            try:
-                yield connection
-            except BaseException as error:
-                busy = connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
-                if busy or isinstance(error, ELSEWHERE):
-                    connection.close()
-                raise
-            finally:
-                self._put(connection)
-        finally:
-            self._places.release()
+            ) from None
+
+    def _take_back(self, loan: _Loan) -> None:
+        """End a loan. It may be ended twice: what was given back is off its record."""
+        for connection in loan.connections:
+            if loan.is_clean and connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+                self._put(connection, loan)
+            else:
+                connection.close()
+        for place in loan.place:
+            _uninterrupted(partial(self._places.put, place), loan.place.clear)
 
     @contextlib.contextmanager
     def idle_connection(self) -> Iterator[Connection | None]:
@@ -126,7 +159,7 @@ class Pool:
                 yield connection
             finally:
                 if connection is not None:
-                    self._put(connection)
+                    self._put(connection, _Loan())
 
     def close(self) -> None:
         self._closed = True
@@ -136,7 +169,7 @@ class Pool:
     def forget(self) -> None:
         """Close nothing, keep nothing: what there is belongs to the parent process."""
         _inherited.extend(self._drained())
-        self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        self._places = _places()
         self._moment = threading.Lock()
         self._pid = os.getpid()
 
@@ -162,11 +195,11 @@ class Pool:
             connection.close()
         return None
 
-    def _put(self, connection: Connection) -> None:
+    def _put(self, connection: Connection, loan: _Loan) -> None:
         if self._closed or self._pid != os.getpid():
             connection.close()
         elif not connection.closed:
-            self._idle.append(connection)
+            _uninterrupted(partial(self._idle.append, connection), loan.connections.clear)
 
     def _greeted(self, connection: Connection) -> Connection:
         """What a new connection leads to: a board of a version this client knows, directly or through a pooler.
@@ -200,6 +233,27 @@ class Pool:
             connection.close()
             raise
         return connection
+
+
+class _Loan:
+    """What one piece of work has of the pool: a place, and a connection, which is clean once the work is over."""
+
+    def __init__(self) -> None:
+        self.place: list[object] = []
+        self.connections: list[Connection] = []
+        self.is_clean = False
+
+
+def _places() -> queue.SimpleQueue[object]:
+    places: queue.SimpleQueue[object] = queue.SimpleQueue()
+    for number in range(CONNECTIONS_MAX):
+        places.put(number)
+    return places
+
+
+def _uninterrupted(*steps: Callable[[], object]) -> None:
+    """Call functions that are written in C one after the other, with no bytecode between them."""
+    list(map(operator.call, steps))
 
 
 def _is_alive(connection: Connection) -> bool:

@@ -163,7 +163,7 @@ SELECT sum(count)::bigint FROM dibs.conflicts
 
 -- Locked, so that its reader commits something: with a synchronous standby, after what the answer tells of is there, too.
 -- name: request
-SELECT fingerprint, answer FROM dibs.requests WHERE actor = :actor AND id = :id AND at > :since FOR UPDATE
+SELECT fingerprint, answer FROM dibs.requests WHERE actor = :actor AND id = :id FOR UPDATE
 
 -- name: keep_request
 INSERT INTO dibs.requests (actor, id, fingerprint, answer, at) VALUES (:actor, :id, :fingerprint, :answer, :at)
@@ -190,12 +190,15 @@ SELECT value FROM dibs.meta WHERE name = 'token_floor' FOR SHARE
 -- name: feed_end
 SELECT dibs.feed_end()
 
+-- name: seq_of_item
+SELECT seq FROM dibs.items WHERE id = :id
+
 -- name: ahead
 SELECT count(*) FROM (
-    SELECT 1 FROM dibs.items x, dibs.agents a
-    WHERE a.name = :agent AND x.status = 'ready' AND x.offered_to IS NULL
+    SELECT 1 FROM dibs.items x LEFT JOIN dibs.agents a ON a.name = :agent
+    WHERE x.status = 'ready' AND x.offered_to IS NULL
       AND (x.priority > :priority
            OR (x.priority = :priority AND x.seq < (SELECT y.seq FROM dibs.items y WHERE y.id = :item)))
-      AND (a.types = '{}' OR x.type = ANY (a.types)) AND dibs.may_take(a, x.action, x.approved)
+      AND (a.name IS NULL OR (a.types = '{}' OR x.type = ANY (a.types)) AND dibs.may_take(a, x.action, x.approved))
       AND (x.resources = '{}' OR NOT dibs.in_use(x.id, x.project, x.resources, :session, :now))
     LIMIT :most) AS before

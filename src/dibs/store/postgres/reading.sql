@@ -1,5 +1,40 @@
 -- What people and dashboards read. None of it takes a lock.
 
+-- What time has overtaken and nobody has recorded yet: the rows are not what a claim would find.
+-- name: overdue_items
+SELECT item FROM dibs.claims WHERE look_at <= :now AND expires_at <= :now
+UNION SELECT id FROM dibs.items WHERE status = 'scheduled' AND not_before <= :now
+UNION SELECT id FROM dibs.items WHERE offer_expires_at <= :now
+
+-- name: items_around_sessions
+SELECT item FROM dibs.claims WHERE session = ANY (ARRAY(SELECT json_array_elements_text(:sessions::json)))
+UNION SELECT item FROM dibs.tickets
+WHERE closed_at IS NULL AND session = ANY (ARRAY(SELECT json_array_elements_text(:sessions::json)))
+
+-- name: items_by_id
+SELECT @item FROM dibs.items WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
+
+-- name: claims_of_items
+SELECT @claim FROM dibs.claims WHERE item = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
+
+-- name: latest_runs
+SELECT @run FROM dibs.runs
+WHERE seq = ANY (ARRAY(SELECT (SELECT x.seq FROM dibs.runs x WHERE x.item = wanted ORDER BY x.token DESC LIMIT 1)
+                       FROM json_array_elements_text(:items::json) AS wanted))
+
+-- name: open_tickets_of_items
+SELECT @ticket FROM dibs.tickets
+WHERE item = ANY (ARRAY(SELECT json_array_elements_text(:items::json))) AND closed_at IS NULL ORDER BY item, id
+
+-- name: blockers_of_items
+SELECT d.item, d.needs, n.status FROM dibs.dependencies d JOIN dibs.items n ON n.id = d.needs
+WHERE d.item = ANY (ARRAY(SELECT json_array_elements_text(:items::json))) AND n.status <> 'done'
+ORDER BY d.item, d.needs
+
+-- name: items_in_order
+SELECT id FROM dibs.items WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
+ORDER BY priority DESC, seq LIMIT :limit
+
 -- name: list_items
 SELECT @item FROM dibs.items
 WHERE status = ANY (ARRAY(SELECT json_array_elements_text(:statuses::json)))
@@ -37,11 +72,11 @@ SELECT @activity FROM dibs.activity
 WHERE (:item::text IS NULL OR item = :item) AND (:agent::text IS NULL OR agent = :agent)
 ORDER BY id DESC LIMIT :limit
 
--- What is in progress has a claim, live or lapsed.
+-- What is in progress has a claim.
 -- name: in_progress
-SELECT c.item, c.session, s.kind
+SELECT c.item, s.kind
 FROM dibs.claims c JOIN dibs.items i ON i.id = c.item LEFT JOIN dibs.sessions s ON s.id = c.session
-ORDER BY c.expires_at <= :now, c.agent, c.claimed_at, i.seq
+ORDER BY c.agent, c.claimed_at, i.seq
 
 -- name: live_soft_claims
 SELECT @soft FROM dibs.soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session
@@ -63,6 +98,7 @@ SELECT id, boot_id, pid_namespace, pid, start_time
 FROM dibs.sessions s
 WHERE ended_at IS NULL AND boot_id = :boot_id AND pid_namespace = :pid_namespace
   AND EXISTS (SELECT 1 FROM dibs.claims c WHERE c.session = s.id)
+  AND (:among::text IS NULL OR id = ANY (ARRAY(SELECT json_array_elements_text(:among::json))))
 
 -- name: count_by_status
 SELECT status, count(*) FROM dibs.items GROUP BY status
@@ -102,6 +138,6 @@ SELECT avg(first.at - i.created_at)::double precision / 1000
 FROM (SELECT item, min(started_at) AS at FROM dibs.runs WHERE :agent::text IS NULL OR agent = :agent GROUP BY item) AS first
 JOIN dibs.items i ON i.id = first.item
 
--- name: mean_claim_duration
-SELECT avg(ended_at - started_at)::double precision / 1000 FROM dibs.runs
+-- name: claim_durations
+SELECT sum(ended_at - started_at), count(*) FROM dibs.runs
 WHERE ended_at IS NOT NULL AND (:agent::text IS NULL OR agent = :agent)

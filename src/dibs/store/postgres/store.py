@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+#: Settings without which an answer is no promise, and what turns each on.
+DURABLE = {
+    "synchronous_commit": "turn it on for the database or the role: ALTER ... SET synchronous_commit = on",
+    "fsync": "turn it on in postgresql.conf, and reload the server",
+}
 #: What fails this often does not fail by coincidence.
 AGAIN_MAX = 50
 #: How long the records of a board that is being loaded may keep it waiting.
@@ -123,9 +128,9 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
                 changed, came_back, freed = t.changed, t.came_back, t.freed
                 result: T = answer
                 return result
-            finally:
-                if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-                    connection.execute("ROLLBACK")
+            except (psycopg.Error, DibsError):
+                _roll_back(connection)
+                raise
 
         answer = self._done(transact, request is not None, tries_max)
         if came_back:
@@ -143,10 +148,12 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
 
         def look(connection: Connection, attempt: Attempt) -> T:
             try:
-                return work(PostgresTransaction(connection, self.settings, writable=False))
-            finally:
-                if not connection.closed:
-                    connection.execute("ROLLBACK")
+                answer = work(PostgresTransaction(connection, self.settings, writable=False))
+            except (psycopg.Error, DibsError):
+                _roll_back(connection)
+                raise
+            _roll_back(connection)
+            return answer
 
         return self._done(look, repeatable=True)
 
@@ -224,9 +231,9 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
             found = [f"{item} is in progress and has no claim" for (item,) in t.all("without_claim")]
             found += [f"{item} is {status} and has a claim" for item, status in t.all("with_stray_claim")]
             found += [f"the claim of {item} would end unnoticed" for (item,) in t.all("overlooked_claim")]
-            row = t.one("durability")
-            if row is not None and row[0] == "off":
-                found.append("synchronous_commit is off: what was acknowledged may be lost in a crash; turn it on")
+            for setting, advice in DURABLE.items():
+                if t.one("setting", name=setting) == ("off",):
+                    found.append(f"{setting} is off, so a crash can lose what was acknowledged; {advice}")
             return tuple(found)
 
         return self.read(check)
@@ -245,12 +252,11 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
         Once an attempt may have been done, no failure of a later one says that nothing was.
         """
         end = time.monotonic() + self.settings.lock_wait_seconds
-        tries, unsure = 0, False
+        tries, unsure, attempt = 0, False, Attempt()
         while True:
-            attempt = Attempt()
+            attempt.unsure = False
             try:
-                with self._pool.connection() as connection:
-                    return work(connection, attempt)
+                return self._pool.run(lambda connection: work(connection, attempt))
             except psycopg.Error as error:
                 tries += 1
                 # Two who add the same thing at once: the second sees it next time.
@@ -267,6 +273,12 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
                     raise _unknown(error) from error
                 raise
             pause(tries)
+
+
+def _roll_back(connection: Connection) -> None:
+    """End the transaction, if there is one. Not after an interrupt: such a connection is closed instead."""
+    if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        connection.execute("ROLLBACK")
 
 
 def _text(value: object) -> str:

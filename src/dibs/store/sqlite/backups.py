@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import apsw
 
+from dibs import durable
 from dibs.errors import Invalid, StoreUnusable
-from dibs.store.sqlite.connection import open_database, sync_directory
+from dibs.store.sqlite.connection import open_database
 from dibs.store.sqlite.lock import FairLock
 from dibs.store.sqlite.transaction import SqliteTransaction
 from dibs.store.tables import archive, rows
@@ -24,17 +23,16 @@ SQLITE_HEADER = b"SQLite format 3\0"
 
 def backup(source: apsw.Connection, path: str) -> None:
     """Copy the database into a new file that is whole or not there at all."""
-    if os.path.exists(path):
-        raise Invalid(f"{path} is there already; a backup does not overwrite", field="path")
-    half = f"{path}.half"
     try:
-        copy = apsw.Connection(half)
-        copy_pages(source, copy)
-        copy.execute("PRAGMA journal_mode = DELETE").fetchall()
-        copy.close()
-        _sync_file(half)
-        os.rename(half, path)
-        sync_directory(os.path.dirname(os.path.abspath(path)))
+        with durable.NewFile(path) as half:
+            copy = apsw.Connection(half)
+            try:
+                copy_pages(source, copy)
+                copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+            finally:
+                copy.close()
+    except FileExistsError:
+        raise Invalid(f"{path} is there already; a backup does not overwrite", field="path") from None
     except (apsw.Error, OSError) as error:
         raise StoreUnusable(f"the backup {path} cannot be written: {error}", path=path) from error
 
@@ -77,11 +75,3 @@ def moved_on(
     copy.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     lock.forget()
     return copy, concerned
-
-
-def _sync_file(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -243,7 +243,8 @@ def _claim(
     t.write(decision)
     t.see(session)
     if decision.renewed is not None:
-        return _granted(t, state.item, decision.renewed, t.run_of(item, decision.renewed.token - 1))
+        before = t.run_of(item, decision.renewed.token - 1)
+        return _granted(t, state.item, decision.renewed, before).replace(renewed=True)
     t.spend(asker, 1)
     # An expiry on the way is the end of the run that the new holder takes up.
     before = next((step.run for step in reversed(decision.steps[:-1]) if step.run is not None), state.run)

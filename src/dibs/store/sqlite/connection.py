@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 #: "dibs" in ASCII, so that `file` and other programs can tell whose database it is.
 APPLICATION_ID = 0x64696273
 SCHEMA_VERSION = 2
-#: Backstop behind the fair lock, for writers that do not take it (a shell, a backup tool).
-BUSY_TIMEOUT_MILLISECONDS = 5000
 #: Small, because a one-shot process that finds a WAL without its index reads all of it.
 CHECKPOINT_PAGES = 250
 #: What so many pages of a WAL take, each with its head.
@@ -55,23 +53,27 @@ def open_database(path: str, settings: Settings, lock: FairLock, *, create: bool
     if not exists:
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
     try:
-        connection = _configured(path, create)
-        if _version(connection, path) != SCHEMA_VERSION:
+        connection = _configured(path, settings, create)
+        # `dibs init` mends the journal mode of a board that is there, too.
+        if _version(connection, path) != SCHEMA_VERSION or (create and connection.pragma("journal_mode") != "wal"):
             migrate(connection, path, lock, create)
     except (apsw.Error, UnicodeError) as error:
         raise explain(error, path) from error
     return connection
 
 
-def _configured(path: str, create: bool) -> apsw.Connection:
+def _configured(path: str, settings: Settings, create: bool) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
     connection = apsw.Connection(path, flags=flags)
-    connection.set_busy_timeout(BUSY_TIMEOUT_MILLISECONDS)
+    # Behind the fair lock, for writers that do not take it: a shell, a backup tool.
+    connection.set_busy_timeout(round(settings.lock_wait_seconds * 1000))
     # Closing must not cost a checkpoint: most processes live for one verb.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-    settings = f"PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}"
+    # A plan must not depend on the values that are bound: else each execution would prepare its statement anew.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+    pragmas = f"PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}"
     # Fetched, because a statement that answers with a row holds up those behind it.
-    connection.execute(settings + ("; PRAGMA fullfsync = ON" if sys.platform == "darwin" else "")).fetchall()
+    connection.execute(pragmas + ("; PRAGMA fullfsync = ON" if sys.platform == "darwin" else "")).fetchall()
     return connection
 
 
@@ -121,7 +123,9 @@ def migrate(connection: apsw.Connection, path: str, lock: FairLock, create: bool
             script = _migration(number)
             stamp = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number}"
             connection.execute(f"BEGIN IMMEDIATE; {script}; {stamp}; COMMIT").fetchall()
-        sync_directory(os.path.dirname(os.path.abspath(path)))
+        from dibs.durable import sync_folder
+
+        sync_folder(os.path.dirname(os.path.abspath(path)))
     finally:
         lock.release()
 
@@ -130,7 +134,8 @@ def explain(error: BaseException, path: str) -> DibsError:
     """An error of SQLite or the system as one readable line, and whether waiting would help."""
     match error:
         case apsw.BusyError() | apsw.LockedError():
-            return StoreUnavailable(f"the board {path} is busy; try again", path=path, retry_after_seconds=1)
+            text = f"the board {path} is busy: another program has locked it; try again"
+            return StoreUnavailable(text, path=path, retry_after_seconds=1)
         case apsw.FullError():
             return StoreUnavailable(f"the disk of {path} is full; nothing was changed", path=path)
         case apsw.NotADBError() | apsw.CorruptError():
@@ -141,6 +146,20 @@ def explain(error: BaseException, path: str) -> DibsError:
             )
         case _:
             return StoreUnavailable(f"the board {path} does not answer: {error}", path=path)
+
+
+def explain_commit(error: apsw.Error, path: str) -> DibsError:
+    """An error of COMMIT. Unless the disk is full, the log may be complete, and be found so by whoever opens it next:
+    after a sync that failed, nobody knows what is on the disk."""
+    if isinstance(error, (apsw.BusyError, apsw.FullError)):
+        return explain(error, path)
+    return StoreUnavailable(
+        f"the disk of {path} failed while this was committed, so it is not known whether it was done ({error});"
+        " look, or ask with a request id, which makes asking again safe",
+        path=path,
+        outcome="unknown",
+        retry_after_seconds=1,
+    )
 
 
 def refuse_network_filesystem(path: str) -> None:
@@ -181,11 +200,3 @@ def _migration(number: int) -> str:
     path = os.path.join(os.path.dirname(__file__), "migrations", f"{number:04d}.sql")
     with open(path, encoding="utf-8") as file:
         return file.read()
-
-
-def sync_directory(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -24,14 +24,22 @@ _WHOLE_FILE_TO_NOBODY = struct.pack("hhqqi4x", fcntl.F_UNLCK, os.SEEK_SET, 0, 0,
 
 
 class FairLock:
-    """One process's handle of the lock. Not for two threads at once: the store has a mutex for its threads."""
+    """One process's handle of the lock. Not for two threads at once: those of a store take turns.
+
+    `acquire` may be interrupted at any point; `release` then leaves nothing locked, however far it had come. It may be
+    interrupted itself, and is called again then.
+    """
 
     def __init__(self, path: str, wait_seconds: float) -> None:
         self.path = path
         self.wait_seconds = wait_seconds
         self._descriptor: int | None = None
+        #: From before the first try to get it until after it was released.
+        self._is_wanted = False
+        self._queued: _QueuedRequest | None = None
 
     def acquire(self) -> None:
+        self._is_wanted = True
         descriptor = self._opened()
         if not _try(descriptor) and not self._wait(descriptor):
             raise StoreUnavailable(
@@ -41,14 +49,35 @@ class FairLock:
         _sign(descriptor)
 
     def release(self) -> None:
+        if not self._is_wanted:
+            return
+        if self._queued is not None:
+            self._leave(self._queued)
         if self._descriptor is not None:
-            _unlock(self._descriptor)
+            try:
+                _unlock(self._descriptor)
+            except OSError:
+                self.forget()  # closing it unlocks it, too
+        self._is_wanted = False
+
+    def stop_waiting(self) -> None:
+        """Let a wait in another thread end now, as if its time were up."""
+        queued = self._queued
+        if queued is not None:
+            queued.wake()
 
     def forget(self) -> None:
         """Let go of the descriptor. In a forked child this leaves the parent's lock as it is, and the child without."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        descriptor, self._descriptor, self._queued = self._descriptor, None, None
+        if descriptor is not None:
+            try:
+                os.close(descriptor)
+            except OSError:
+                pass  # it is closed whatever the system has to say about it
+
+    def __del__(self) -> None:
+        """A program may drop a board without closing it."""
+        self.forget()
 
     def _opened(self) -> int:
         if self._descriptor is None:
@@ -57,45 +86,21 @@ class FairLock:
 
     def _wait(self, descriptor: int) -> bool:
         """Queue for the lock in a thread, since a queued lock request cannot be given a time limit."""
-        finished, decided = _thread.allocate_lock(), _thread.allocate_lock()
-        finished.acquire()
-        outcome = _Outcome()
+        queued = self._queued = _QueuedRequest(descriptor)
+        _thread.start_new_thread(queued.wait_in_queue, ())
+        queued.wait(self.wait_seconds)
+        is_locked = self._leave(queued)
+        if queued.error is not None:
+            raise queued.error
+        return is_locked
 
-        def queue() -> None:
-            try:
-                _block(descriptor)
-            except OSError as error:
-                outcome.error = error
-            with decided:
-                outcome.locked = outcome.error is None and not outcome.abandoned
-                if outcome.abandoned:
-                    # Unlocked, not only closed: a child forked meanwhile has a copy of the descriptor.
-                    _unlock(descriptor)
-                    os.close(descriptor)
-            finished.release()
-
-        _thread.start_new_thread(queue, ())
-        try:
-            finished.acquire(timeout=self.wait_seconds)
-        except BaseException:
-            # Interrupted: whatever the thread was given or will be given must not outlive the wait.
-            with decided:
-                self._give_up(descriptor, outcome)
-            raise
-        with decided:
-            if outcome.error is not None:
-                raise outcome.error
-            if not outcome.locked:
-                self._give_up(descriptor, outcome)
-        return outcome.locked
-
-    def _give_up(self, descriptor: int, outcome: _Outcome) -> None:
-        """Stop waiting. A thread that still queues closes the descriptor when it gets the lock, which frees it."""
-        if outcome.locked:
-            _unlock(descriptor)
-        elif outcome.error is None:
-            outcome.abandoned = True
-            self._descriptor = None
+    def _leave(self, queued: _QueuedRequest) -> bool:
+        """Wait no longer for a request; whether it was granted before."""
+        is_withdrawn = queued.withdraw()
+        if is_withdrawn:
+            self._descriptor = None  # its thread closes it when it gets the lock, which frees it
+        self._queued = None
+        return not is_withdrawn
 
     def _holder(self) -> str:
         with open(self.path, "rb") as file:
@@ -103,12 +108,44 @@ class FairLock:
         return f"process {int(pid)}" if pid.isdigit() else "a process"
 
 
-class _Outcome:
-    """What became of a queued request, shared between the one that asked and the thread that queues."""
+class _QueuedRequest:
+    """A request that stands in the kernel's queue, in a thread of its own, until it is granted or fails."""
 
-    error: OSError | None = None
-    abandoned = False
-    locked = False
+    def __init__(self, descriptor: int) -> None:
+        self.error: OSError | None = None
+        self._descriptor = descriptor
+        #: Taken by who comes first: the thread, whose request was answered, or the one that withdraws it.
+        self._decision = _thread.allocate_lock()
+        self._withdrawn: list[bool] = []
+        self._news = _thread.allocate_lock()
+        self._news.acquire()
+
+    def wait_in_queue(self) -> None:
+        try:
+            _block(self._descriptor)
+        except OSError as error:
+            self.error = error
+        if not self._decision.acquire(False):
+            # Unlocked, not only closed: a child forked meanwhile has a copy of the descriptor.
+            _unlock(self._descriptor)
+            os.close(self._descriptor)
+        self.wake()
+
+    def wait(self, seconds: float) -> None:
+        self._news.acquire(timeout=seconds)
+
+    def wake(self) -> None:
+        try:
+            self._news.release()
+        except RuntimeError:
+            pass  # it is awake
+
+    def withdraw(self) -> bool:
+        """Whether it was withdrawn before it was answered; always the same answer. The answer is recorded by the call
+        that decides it, so that an interrupt cannot come between the two."""
+        if not self._withdrawn:
+            self._withdrawn.extend(map(self._decision.acquire, (False,)))
+        return self._withdrawn == [True]
 
 
 def _sign(descriptor: int) -> None:

@@ -201,7 +201,7 @@ VALUES (:at, :item, :session, :agent, :action, :code, :details)
 UPDATE meta SET value = value + 1 WHERE name = 'conflicts'
 
 -- name: request
-SELECT fingerprint, answer FROM requests WHERE actor = :actor AND id = :id AND at > :since
+SELECT fingerprint, answer FROM requests WHERE actor = :actor AND id = :id
 
 -- name: keep_request
 INSERT OR REPLACE INTO requests (actor, id, fingerprint, answer, at) VALUES (:actor, :id, :fingerprint, :answer, :at)

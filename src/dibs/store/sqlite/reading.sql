@@ -1,5 +1,40 @@
 -- What people and dashboards read. None of it takes a lock.
 
+-- What time has overtaken and nobody has recorded yet: the rows are not what a claim would find.
+-- name: overdue_items
+SELECT item FROM claims WHERE expires_at <= :now
+UNION SELECT id FROM items INDEXED BY items_due WHERE status = 'scheduled' AND not_before <= :now
+UNION SELECT id FROM items INDEXED BY items_offered WHERE offer_expires_at <= :now
+
+-- name: items_around_sessions
+SELECT item FROM claims WHERE session IN (SELECT value FROM json_each(:sessions))
+UNION SELECT item FROM tickets INDEXED BY tickets_session
+WHERE closed_at IS NULL AND session IN (SELECT value FROM json_each(:sessions))
+
+-- name: items_by_id
+SELECT @item FROM items WHERE id IN (SELECT value FROM json_each(:items))
+
+-- name: claims_of_items
+SELECT @claim FROM claims WHERE item IN (SELECT value FROM json_each(:items))
+
+-- name: latest_runs
+SELECT @run FROM runs
+WHERE seq IN (SELECT (SELECT seq FROM runs WHERE item = wanted.value ORDER BY token DESC LIMIT 1)
+              FROM json_each(:items) AS wanted)
+
+-- name: open_tickets_of_items
+SELECT @ticket FROM tickets INDEXED BY tickets_queue
+WHERE item IN (SELECT value FROM json_each(:items)) AND closed_at IS NULL ORDER BY item, id
+
+-- name: blockers_of_items
+SELECT dependencies.item, dependencies.needs, items.status
+FROM dependencies JOIN items ON items.id = dependencies.needs
+WHERE dependencies.item IN (SELECT value FROM json_each(:items)) AND items.status <> 'done'
+ORDER BY dependencies.item, dependencies.needs
+
+-- name: items_in_order
+SELECT id FROM items WHERE id IN (SELECT value FROM json_each(:items)) ORDER BY priority DESC, seq LIMIT :limit
+
 -- name: list_items
 SELECT @item
 FROM items
@@ -46,12 +81,12 @@ WHERE (:item IS NULL OR item = :item) AND (:agent IS NULL OR agent = :agent)
 ORDER BY id DESC LIMIT :limit
 
 -- name: in_progress
-SELECT items.id, claims.session, sessions.kind
+SELECT items.id, sessions.kind
 FROM items
 LEFT JOIN claims ON claims.item = items.id
 LEFT JOIN sessions ON sessions.id = claims.session
 WHERE items.status = 'in_progress'
-ORDER BY claims.expires_at IS NULL OR claims.expires_at <= :now, claims.agent, claims.claimed_at, items.seq
+ORDER BY claims.item IS NULL, claims.agent, claims.claimed_at, items.seq
 
 -- name: live_soft_claims
 SELECT @soft FROM soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session
@@ -72,8 +107,9 @@ FROM sessions WHERE (:ended OR ended_at IS NULL) ORDER BY seen_at DESC, id LIMIT
 -- name: owned_sessions
 SELECT id, boot_id, pid_namespace, pid, start_time
 FROM sessions
-WHERE ended_at IS NULL AND boot_id = :boot_id AND pid_namespace = :pid_namespace
-  AND EXISTS (SELECT 1 FROM claims WHERE session = sessions.id)
+WHERE id IN (SELECT session FROM claims)
+  AND ended_at IS NULL AND boot_id = :boot_id AND pid_namespace = :pid_namespace
+  AND (:among IS NULL OR id IN (SELECT value FROM json_each(:among)))
 
 -- name: count_by_status
 SELECT status, count(*) FROM items GROUP BY status
@@ -106,6 +142,6 @@ SELECT avg(first.at - items.created_at) / 1000.0
 FROM (SELECT item, min(started_at) AS at FROM runs WHERE :agent IS NULL OR agent = :agent GROUP BY item) AS first
 JOIN items ON items.id = first.item
 
--- name: mean_claim_duration
-SELECT avg(ended_at - started_at) / 1000.0 FROM runs
+-- name: claim_durations
+SELECT sum(ended_at - started_at), count(*) FROM runs
 WHERE ended_at IS NOT NULL AND (:agent IS NULL OR agent = :agent)

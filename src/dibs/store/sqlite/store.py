@@ -6,20 +6,19 @@ bell. The verbs stand in `claim_path`, `tickets`, `upkeep` and `reading`; here i
 
 from __future__ import annotations
 
-import _thread
 import os
 import time
 from _weakref import ref
 
 import apsw
 
-from dibs.errors import DibsError, Invalid, StoreUnavailable
+from dibs.errors import Invalid, StoreUnavailable
 from dibs.store.contract import Store
 from dibs.store.sqlite.claim_path import ClaimPath
-from dibs.store.sqlite.connection import explain, open_database, shorten_log
+from dibs.store.sqlite.connection import explain, explain_commit, open_database, shorten_log
+from dibs.store.sqlite.group_commit import Call, CallQueue, PendingWrite, Turn, Turns
 from dibs.store.sqlite.lock import FairLock
 from dibs.store.sqlite.sweeping import Sweeping
-from dibs.store.sqlite.together import Piece, Row
 from dibs.store.sqlite.transaction import SqliteTransaction
 from dibs.store.sqlite.wakeup import Bell, BellWatch
 from dibs.store.tables import requests
@@ -50,6 +49,10 @@ def system_clock() -> int:
 
 
 class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
+    #: Whether callers may use the connection themselves while no other thread does. Else everything is done by the
+    #: store's thread: see `group_commit`.
+    callers_take_turns = True
+
     def __init__(
         self, path: str, settings: Settings, *, create: bool = False, clock: Callable[[], int] = system_clock
     ) -> None:
@@ -57,78 +60,153 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         self.path = os.path.realpath(path)
         self.settings = settings
         self._clock = clock
-        self._mutex = _thread.allocate_lock()
         self._lock = FairLock(self.path + "-lock", settings.lock_wait_seconds)
         self._bell = Bell(self.path + "-bell")
         self._pid = os.getpid()
         self._current: SqliteTransaction | None = None
-        self._row = Row()
+        self._turns, self._calls = Turns(), self._new_queue()
         #: How many transactions there were; with many threads, less than there was work.
         self.commits = 0
-        self._connection: apsw.Connection | None = self._open(create)
+        self._connection: apsw.Connection | None = None
         _stores.append(ref(self, _stores.remove))
+        self._connection = self._call(lambda: self._open(create))
 
     def write(
         self, work: Callable[[Transaction], T], request: Request | None = None, kind: type[Value] | None = None
     ) -> T:
         """Do `work` in one durable transaction. With a request, once: its answer, of values of `kind`, is kept."""
-        piece = Piece(work, request, kind)
-        self._row.join(piece)
-        try:
-            if not piece.leads:
-                piece.wait(self.settings.lock_wait_seconds)
-            if piece.leads:
-                self._lead()
-        finally:
-            self._give_up(piece)
-        if not piece.over:
-            raise StoreUnavailable("other threads have used the board for too long", retry_after_seconds=1)
-        if piece.freed and self.on_freed is not None:
+        write = PendingWrite(work, request, kind)
+        if not self._write_alone(write):
+            self._wait_for(write)
+        if write.freed and self.on_freed is not None:
             self.on_freed()
-        result: T = piece.result()
+        result: T = write.result()
         return result
-
-    def _lead(self) -> None:
-        """Do what waits to be done, in one transaction, and leave what comes meanwhile to the next."""
-        with _Turn(self):
-            # First, so that nothing is taken from the row by who finds the board closed.
-            connection = self._connected()
-            pieces = self._row.take()
-            try:
-                self._lock.acquire()
-                self._transact(connection, pieces)
-            except (apsw.Error, OSError) as error:
-                _fail(pieces, explain(error, self.path), error)
-            except StoreUnavailable as error:
-                _fail(pieces, error, None)
-            except BaseException:
-                # Nothing of it is done: this thread is interrupted, and the others are not.
-                self._row.put_back(pieces)
-                raise
-            finally:
-                try:
-                    self._finish(connection)
-                finally:
-                    self._lock.release()
-
-    def _give_up(self, piece: Piece) -> None:
-        """However a write ends: what is not done is not left to be done, and somebody else leads."""
-        if not piece.over and not self._row.withdraw(piece):
-            piece.wait(2 * self.settings.lock_wait_seconds)  # somebody is at it, and it is over when they are
-        if piece.leads:
-            self._row.hand_on()
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Do `work` on one snapshot, without any lock."""
-        with _Turn(self):
+
+        def read() -> T:
             connection = self._connected()
+            connection.execute("BEGIN")
+            return work(self._transaction(connection))
+
+        return self._call(read)
+
+    # One thread at a time uses the connection, the lock and the bell: see `group_commit`.
+
+    def _write_alone(self, write: PendingWrite) -> bool:
+        """Carry out a write of this thread, if no other thread is at work; whether it was."""
+        if not self.callers_take_turns or self._calls.writes:
+            return False
+        return self._in_turn(lambda: self._write_all(lambda: [write]), timeout_seconds=0)
+
+    def _write_queued(self) -> None:
+        """Carry out the writes that wait. Those that come while the board's lock is waited for are among them."""
+        waiting = len(self._calls.writes)
+        writes: list[PendingWrite] = []
+
+        def take() -> list[PendingWrite]:
+            writes.extend(self._calls.next_writes())
+            return writes
+
+        try:
+            if not self._in_turn(lambda: self._write_all(take)):
+                raise self._busy()
+        except BaseException as error:
+            writes = writes or self._calls.next_writes(waiting)
+            for write in writes:
+                write.error = error
+        for write in writes:
+            write.end()
+
+    def _write_all(self, take: Callable[[], list[PendingWrite]]) -> None:
+        """Carry out in one transaction what can be taken once the board's lock is held."""
+        connection = self._connected()
+        self._lock.acquire()
+        writes = take()
+        if writes:
+            self._transact(connection, writes)
+
+    def _call(self, work: Callable[[], T]) -> T:
+        """Do `work` while no other thread of this process uses the connection."""
+        answers: list[T] = []
+
+        def call() -> None:
+            if not self._in_turn(lambda: answers.append(work())):
+                raise self._busy()
+
+        if self.callers_take_turns:
+            call()
+        else:
+            queued = Call(call)
+            self._wait_for(queued)
+            queued.result()
+        return answers[0]
+
+    def _in_turn(self, work: Callable[[], None], timeout_seconds: float | None = None) -> bool:
+        """Do `work` when it is this thread's turn; False if that was not so in time."""
+        turn = Turn()
+        try:
             try:
-                connection.execute("BEGIN")
-                return work(self._transaction(connection))
-            except apsw.Error as error:
-                raise explain(error, self.path) from error
+                seconds = self.settings.lock_wait_seconds if timeout_seconds is None else timeout_seconds
+                if not self._turns.take(turn, seconds):
+                    return False
+                work()
             finally:
-                self._finish(connection)
+                self._end_turn(turn)
+        except BaseException as error:
+            # Again, since an interrupt may have cut off the first time.
+            self._end_turn(turn)
+            if isinstance(error, apsw.Error) or (isinstance(error, OSError) and error.errno is not None):
+                raise explain(error, self.path) from error
+            raise
+        return True
+
+    def _end_turn(self, turn: Turn) -> None:
+        """End a turn, if this is one: nothing is left open or locked."""
+        if turn.is_taken:
+            try:
+                if self._connection is not None:
+                    self._finish(self._connection)
+            finally:
+                self._lock.release()
+                self._turns.end(turn)
+
+    def _wait_for(self, call: Call) -> None:
+        """Have the store's thread carry out a call. If this thread is interrupted, what has not begun is not done."""
+        try:
+            self._calls.put(call)
+            if call.wait(2 * self.settings.lock_wait_seconds):  # for those before it, and for the board's lock
+                return
+            if call.take():
+                raise self._busy()
+            call.wait()
+        except BaseException:
+            call.take()
+            raise
+
+    def _carry_out_calls(self) -> None:
+        """In the store's thread: until nothing waits any more."""
+        while self._calls.others or self._calls.writes:
+            for call in self._calls.next_calls():
+                call.carry_out()
+            if self._calls.writes:
+                self._write_queued()
+
+    def _new_queue(self) -> CallQueue:
+        # The thread must not keep a store alive that nobody else uses any more.
+        store = ref(self)
+
+        def find() -> Callable[[], None] | None:
+            found = store()
+            return None if found is None else found._carry_out_calls
+
+        return CallQueue(find)
+
+    def _busy(self) -> StoreUnavailable:
+        seconds = self.settings.lock_wait_seconds
+        return StoreUnavailable(f"other threads have used the board for over {seconds:g}s", retry_after_seconds=1)
 
     # Whole boards; what they take is imported where it is wanted, not by every claim.
 
@@ -141,7 +219,7 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         from dibs.store.tables import archive
 
         # A connection of its own, to be read at leisure while everybody else goes on.
-        connection = self._open(create=False)
+        connection = self._call(lambda: self._open(create=False))
         try:
             connection.execute("BEGIN")
             yield from archive.export(SqliteTransaction(connection.cursor(), self._clock(), self.settings))
@@ -158,7 +236,7 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
     def backup(self, path: str) -> None:
         from dibs.store.sqlite import backups
 
-        source = self._open(create=False)
+        source = self._call(lambda: self._open(create=False))
         try:
             backups.backup(source, path)
         finally:
@@ -196,44 +274,46 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
 
     def _exclusively(self, work: Callable[[apsw.Connection], T]) -> T:
         """Do `work` on the connection itself while no other writer can."""
-        with _Turn(self):
+
+        def exclusively() -> T:
             connection = self._connected()
-            try:
-                self._lock.acquire()
-                answer = work(connection)
-            except (apsw.Error, OSError) as error:
-                raise explain(error, self.path) from error
-            finally:
-                self._lock.release()
+            self._lock.acquire()
+            answer = work(connection)
             self._bell.ring()
             return answer
 
+        return self._call(exclusively)
+
     def check(self) -> tuple[str, ...]:
-        with _Turn(self):
+        def check() -> tuple[str, ...]:
             connection = self._connected()
-            try:
-                damage = [row[0] for row in connection.execute("PRAGMA integrity_check").fetchall() if row[0] != "ok"]
-                mode = connection.pragma("journal_mode")
-            except apsw.Error as error:
-                raise explain(error, self.path) from error
-        found = [f"the database is damaged: {finding}" for finding in damage]
-        if mode != "wal":
-            found.append(f"the journal mode is {mode}; it should be wal: open the board once with dibs init")
-        return tuple(found)
+            damage = [str(row[0]) for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
+            mode = connection.pragma("journal_mode")
+            found = [f"the database is damaged: {finding.replace(';', ',')}" for finding in damage]
+            if mode != "wal":
+                found.append(f"the journal mode is {mode}, not wal; dibs init sets it again and loses nothing")
+            return tuple(found)
+
+        return self._call(check)
 
     def watch(self, *, session: str | None = None) -> Watch:
         # One bell for all: whoever it does not concern looks in vain, which is cheap here.
-        with _Turn(self):
+        def watch() -> Watch:
             self._connected()
             connection = self._open(create=False)
-            return BellWatch(
-                self._bell.path,
-                data_version=lambda: int(connection.pragma("data_version")),
-                close=connection.close,
-            )
+
+            def data_version() -> int:
+                try:
+                    return int(connection.pragma("data_version"))
+                except apsw.Error as error:
+                    raise explain(error, self.path) from error
+
+            return BellWatch(self._bell.path, data_version=data_version, close=connection.close)
+
+        return self._call(watch)
 
     def close(self) -> None:
-        with _Turn(self):
+        def close() -> None:
             connection, self._connection = self._connection, None
             if connection is not None and self._pid == os.getpid():
                 shorten_log(connection, self.path)
@@ -241,59 +321,58 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             self._lock.forget()
             self._bell.close()
 
-    def _transact(self, connection: apsw.Connection, pieces: list[Piece]) -> None:
+        self._lock.stop_waiting()
+        self._call(close)
+
+    def _transact(self, connection: apsw.Connection, writes: list[PendingWrite]) -> None:
         connection.execute("BEGIN IMMEDIATE")
-        if len(pieces) == 1:
-            try:
-                self._do(connection, pieces[0])
-            except (DibsError, AssertionError) as error:
-                if isinstance(error, StoreUnavailable):
-                    raise
-                _fail(pieces, error, None)
-                return
+        if len(writes) == 1:
+            self._do(connection, writes[0])
         else:
-            for piece in pieces:
-                self._do_apart(connection, piece)
+            for write in writes:
+                self._do_apart(connection, write)
         self._commit(connection)
-        if any(piece.changed for piece in pieces):
+        if any(write.changed for write in writes):
             self._bell.ring()
-        for piece in pieces:
-            piece.ended()
 
     def _commit(self, connection: apsw.Connection) -> None:
-        connection.execute("COMMIT")
+        try:
+            connection.execute("COMMIT")
+        except apsw.Error as error:
+            raise explain_commit(error, self.path) from error
         self.commits += 1
 
-    def _do_apart(self, connection: apsw.Connection, piece: Piece) -> None:
+    def _do_apart(self, connection: apsw.Connection, write: PendingWrite) -> None:
         """One of many in a transaction: what goes wrong in it is undone, and the others are left alone."""
-        connection.execute("SAVEPOINT piece")
+        connection.execute("SAVEPOINT write")
         try:
-            self._do(connection, piece)
+            self._do(connection, write)
         except (StoreUnavailable, apsw.Error, OSError):
             raise
-        except Exception as error:
-            piece.error, piece.changed, piece.freed = error, False, False
+        except BaseException as error:
+            write.reset()
+            write.error = error
             if self._current is not None:
                 self._current.close()
-            connection.execute("ROLLBACK TO piece")
-        connection.execute("RELEASE piece")
+            connection.execute("ROLLBACK TO write")
+        connection.execute("RELEASE write")
 
-    def _do(self, connection: apsw.Connection, piece: Piece) -> None:
+    def _do(self, connection: apsw.Connection, write: PendingWrite) -> None:
         transaction = self._transaction(connection, writable=True)
-        request = piece.request
+        request = write.request
         if request is not None:
-            piece.answer = requests.answered(transaction, request, piece.kind)
-            if piece.answer is not None:
+            write.answer = requests.answered(transaction, request, write.kind)
+            if write.answer is not None:
                 transaction.close()
                 return
         try:
-            piece.answer = piece.work(transaction)
-            if request is not None and piece.answer != ():
-                requests.keep(transaction, request, piece.answer)
+            write.answer = write.work(transaction)
+            if request is not None and write.answer != ():
+                requests.keep(transaction, request, write.answer)
         except Refused as refused:
-            piece.error = refused.refusal
+            write.error = refused.refusal
         transaction.close()
-        piece.changed, piece.freed = transaction.changed, transaction.freed
+        write.changed, write.freed = transaction.changed, transaction.freed
 
     def _transaction(self, connection: apsw.Connection, *, writable: bool = False) -> SqliteTransaction:
         self._current = SqliteTransaction(connection.cursor(), self._clock(), self.settings, writable=writable)
@@ -323,27 +402,6 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             raise explain(error, self.path) from error
 
 
-def _fail(pieces: list[Piece], error: BaseException, cause: BaseException | None) -> None:
-    error.__cause__ = cause
-    for piece in pieces:
-        piece.ended(error)
-
-
-class _Turn:
-    """The threads of one process take turns on its connection, with the same bound on waiting as between processes."""
-
-    def __init__(self, store: SqliteStore) -> None:
-        self._store = store
-
-    def __enter__(self) -> None:
-        seconds = self._store.settings.lock_wait_seconds
-        if not self._store._mutex.acquire(timeout=seconds):
-            raise StoreUnavailable(f"another thread has used the board for over {seconds:g}s", retry_after_seconds=1)
-
-    def __exit__(self, *_: object) -> None:
-        self._store._mutex.release()
-
-
 def _open_stores() -> list[SqliteStore]:
     return [store for reference in _stores if (store := reference()) is not None]
 
@@ -351,24 +409,31 @@ def _open_stores() -> list[SqliteStore]:
 def _before_fork() -> None:
     """No thread is in the middle of a transaction when the process splits: its half in the child would never end."""
     for store in _open_stores():
-        if store._mutex.acquire(timeout=store.settings.lock_wait_seconds):
-            _held_for_fork.append(store)
+        if store._calls.pause(store.settings.lock_wait_seconds):
+            _paused.append(store._calls)
+        turns, turn = store._turns, Turn()
+        if turns.take(turn, store.settings.lock_wait_seconds):
+            _held_for_fork.append((turns, turn))
 
 
 def _after_fork_in_parent() -> None:
     while _held_for_fork:
-        _held_for_fork.pop()._mutex.release()
+        turns, turn = _held_for_fork.pop()
+        turns.end(turn)
+    while _paused:
+        _paused.pop().go_on()
 
 
 def _after_fork_in_child() -> None:
-    """Nobody's turn, and nothing open that is the parent's."""
+    """It is nobody's turn, nothing waits, and nothing is open that is the parent's."""
     _held_for_fork.clear()
+    _paused.clear()
     for store in _open_stores():
-        store._mutex = _thread.allocate_lock()
-        store._row = Row()
+        store._turns, store._calls = Turns(), store._new_queue()
         store._lock.forget()
         store._bell.close()
 
 
-_held_for_fork: list[SqliteStore] = []
+_held_for_fork: list[tuple[Turns, Turn]] = []
+_paused: list[CallQueue] = []
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -7,8 +7,8 @@ from abc import abstractmethod
 from dibs.model import FAILED, Item, Sweep
 from dibs.rules import ending
 from dibs.rules.freshening import freshen
-from dibs.store.tables import rows
-from dibs.store.tables.upkeep import close, let_go
+from dibs.store.tables import requests, rows
+from dibs.store.tables.upkeep import DIED, close, let_go
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Sweeping:
             for session, owner in dead:
                 bereaved += _bury(t, session, owner, limit - len(bereaved))
             since = t.now - round(t.settings.request_kept_seconds * 1000)
-            t.run("trim_requests", {"before": since, "limit": TRIM_BATCH})
+            t.run("trim_requests", {"before": since, "kept": requests.OUTDATED_KEPT, "limit": TRIM_BATCH})
             t.run("trim_activity", {"kept": t.settings.activity_kept})
             t.run("close_dead_tickets", {"now": t.now, "limit": limit})
             t.run("trim_tickets", {"before": since})
@@ -72,15 +72,15 @@ def freshen_overdue(t: Transaction, limit: int) -> dict[str, list[Item]]:
 def _bury(t: Transaction, session: str, owner: Owner, limit: int) -> list[Item]:
     """Give back what a session holds whose owner was found dead, unless it has ended or has another owner by now.
 
-    With nothing left to give back, the session ends.
+    Once it holds nothing any more, the session ends.
     """
     row = t.one("session_by_id", id=session)
     found = None if row is None else rows.session(row)
     if found is None or found.ended_at is not None or found.owner != owner:
         return []
     lost = let_go(t, found, _lose, limit)
-    if len(lost) < limit:
-        close(t, found, "its owner process died")
+    if not t.all("items_of_session", session=session, limit=1):
+        close(t, found, DIED)
     return lost
 
 

@@ -21,7 +21,10 @@ SELECT item FROM claims WHERE session = :session
 UNION SELECT item FROM tickets WHERE session = :session AND closed_at IS NULL
 
 -- name: trim_requests
-DELETE FROM requests WHERE (actor, id) IN (SELECT actor, id FROM requests WHERE at <= :before ORDER BY at LIMIT :limit)
+DELETE FROM requests WHERE (actor, id) IN (
+    SELECT actor, id FROM requests
+    WHERE at < (SELECT at FROM requests WHERE at <= :before ORDER BY at DESC LIMIT 1 OFFSET :kept - 1)
+    ORDER BY at LIMIT :limit)
 
 -- name: trim_activity
 DELETE FROM activity WHERE id <= (SELECT max(id) FROM activity) - :kept

@@ -47,8 +47,13 @@ class Bell:
             os.close(self._descriptor)
             self._descriptor = None
 
+    def __del__(self) -> None:
+        self.close()
+
 
 class BellWatch(Watch):
+    _inotify: int | None = None
+
     def __init__(self, path: str, data_version: Callable[[], int], close: Callable[[], None]) -> None:
         self._data_version = data_version
         self._close = close
@@ -79,6 +84,10 @@ class BellWatch(Watch):
             _thread.start_new_thread(os.close, (self._inotify,))
             self._inotify = None
         self._close()
+
+    def __del__(self) -> None:
+        if self._inotify is not None:
+            os.close(self._inotify)
 
     def _heard(self, timeout_seconds: float) -> bool:
         import select

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dibs.errors import Invalid
-from dibs.model import DONE, ENDED, READY, Blocker
+from dibs.model import DONE, ENDED, READY, Added, Blocker, Edited
 from dibs.rules import items, queueing
 from dibs.rules.decision import State
 from dibs.store.tables import rows
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dibs.store.tables.transaction import Transaction
 
 
-def add(t: Transaction, new: Sequence[NewItem], actor: str) -> tuple[Item, ...]:
+def add(t: Transaction, new: Sequence[NewItem], actor: str) -> tuple[Added, ...]:
     """All of them or none. They may depend on each other in any order, so dependencies are checked at the end."""
     t.lock_items({needs for one in new for needs in one.depends_on} - {one.id for one in new})
     row = t.one("token_floor")
@@ -26,10 +26,10 @@ def add(t: Transaction, new: Sequence[NewItem], actor: str) -> tuple[Item, ...]:
     for item, is_new in added:
         if is_new and item.depends_on:
             _check_dependencies(t, item, item.depends_on)
-    return tuple(_free(t, item) if is_new else item for item, is_new in added)
+    return tuple(_answer(t, _free(t, item) if is_new else item, existed=not is_new) for item, is_new in added)
 
 
-def edit(t: Transaction, item: str, changes: dict[str, Any], actor: str) -> Item:
+def edit(t: Transaction, item: str, changes: dict[str, Any], actor: str) -> Edited:
     needs = changes.get("depends_on")
     if needs is not None:
         # What it waits for before itself: the order in which a finish goes from an item to those that wait for it.
@@ -39,11 +39,12 @@ def edit(t: Transaction, item: str, changes: dict[str, Any], actor: str) -> Item
     waits = None if needs is None else open_among(t, needs, before=state.item.depends_on)
     step = items.edit(t.now, state, changes, actor=actor, blockers=waits)
     if step is None:
-        return state.item
+        return Edited(**state.item.as_dict(), blockers=_blockers(t, state.item))
     last = t.carry_out(state, step)
     if needs is not None:
         _check_dependencies(t, step.item, set(needs) - set(state.item.depends_on))
-    return last.item
+    before = items.before(state.item, last.item)
+    return Edited(**last.item.as_dict(), before=before, blockers=_blockers(t, last.item))
 
 
 def _insert(t: Transaction, new: NewItem, actor: str, token_floor: int) -> tuple[Item, bool]:
@@ -53,12 +54,20 @@ def _insert(t: Transaction, new: NewItem, actor: str, token_floor: int) -> tuple
         old, first = rows.item(row), t.one("first_event", item=new.id)
         assert first is not None, "history begins with the item"
         if not items.same(new, old, rows.event(first)):
-            raise items.taken(new)
+            raise items.taken(new, old)
         return old, False
     waits = open_among(t, new.depends_on) if new.depends_on else ()
     step = items.add(t.now, new, actor=actor, token_floor=token_floor, blockers=waits)
     t.take(step)
     return step.item, True
+
+
+def _answer(t: Transaction, item: Item, *, existed: bool) -> Added:
+    return Added(**item.as_dict(), existed=existed, blockers=_blockers(t, item))
+
+
+def _blockers(t: Transaction, item: Item) -> tuple[Blocker, ...]:
+    return t.blockers_of(item.id) if item.depends_on else ()
 
 
 def _free(t: Transaction, item: Item) -> Item:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 #: Further than any board gets between a backup and its restore.
 RESTORE_STRIDE = 1_000_000
+#: The largest whole number of a record: all programs that read JSON agree on it, and there is room to count on from it.
+NUMBER_MAX = 2**53 - 1
 
 #: What a board is made of, in the order in which it can be put together again.
 KINDS: dict[str, tuple[str, type[Value], Callable[[Any], Value], str]] = {
@@ -87,7 +89,10 @@ def move_on(t: Transaction, given: tuple[int, int], actor: str) -> int:
     `given` are the highest token and event of the board it replaces: claims given after the backup are not in it. The
     answer is how many items that concerned.
     """
-    token, event = (max(there, here) + RESTORE_STRIDE for there, here in zip(highest(t), given, strict=True))
+    found = highest(t)
+    if max(found) > NUMBER_MAX:
+        raise Invalid(f"the backup counts up to {max(found)}; at most {NUMBER_MAX} is right", field="path")
+    token, event = (max(there, here) + RESTORE_STRIDE for there, here in zip(found, given, strict=True))
     t.number_events_past(event)
     t.run("raise_floor", {"name": "token_floor", "value": token})
     for statement in ("forget_requests", "forget_soft_claims"):
@@ -125,6 +130,9 @@ def prune(t: Transaction, older_than_seconds: float, limit: int) -> Prune:
 
 
 def _put(t: Transaction, kind: str, data: dict[str, Any]) -> None:
+    for name, value in data.items():
+        if isinstance(value, int) and value > NUMBER_MAX:
+            raise ValueError(f"{name} is {value}; at most {NUMBER_MAX} is right")
     if kind == "board":
         if data.get("format") != FORMAT:
             raise Invalid(f"export format {data.get('format')} is not known; {FORMAT} is", field="format")

@@ -1,4 +1,4 @@
-"""Waiting: tickets of one item, soft claims, and why an item is not mine."""
+"""Waiting: tickets of one item, and soft claims."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from abc import abstractmethod
 from dibs.errors import ItemNotClaimed
 from dibs.model import READY, SoftClaim, Waiting
 from dibs.rules import claiming, queueing
-from dibs.rules.freshening import freshen
 from dibs.store.tables import rows
 
 TYPE_CHECKING = False
@@ -15,15 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from dibs.model import Reason, Request
+    from dibs.model import Request, Ticket
     from dibs.rules.decision import State
     from dibs.store.tables.transaction import Transaction
     from dibs.value import Value
 
     T = TypeVar("T")
-
-#: How far `why` counts what `next` would choose first.
-AHEAD_MAX = 1000
 
 
 class Tickets:
@@ -31,9 +27,6 @@ class Tickets:
     def write(
         self, work: Callable[[Transaction], T], request: Request | None = None, kind: type[Value] | None = None
     ) -> T: ...
-
-    @abstractmethod
-    def read(self, work: Callable[[Transaction], T]) -> T: ...
 
     def wait(self, item: str, *, session: str, ttl_seconds: float | None = None) -> Waiting:
         return self.write(lambda t: _wait(t, item, session, ttl_seconds))
@@ -46,14 +39,6 @@ class Tickets:
             return _latest(t, t.state(item), session)
 
         return self.write(work, request, Waiting)
-
-    def ticket(self, item: str, *, session: str) -> Waiting:
-        def look(t: Transaction) -> Waiting:
-            state = t.state(item)
-            mine = queueing.ticket_of(state, session)
-            return _latest(t, state, session) if mine is None else queueing.waiting(t.now, state, mine)
-
-        return self.read(look)
 
     def soft_claim(self, item: str, *, session: str, ttl_seconds: float | None = None) -> SoftClaim:
         def soft_claim(t: Transaction) -> SoftClaim:
@@ -88,18 +73,6 @@ class Tickets:
 
         return self.write(soft_release, request, SoftClaim)
 
-    def why(self, item: str, *, session: str) -> tuple[Reason, ...]:
-        def work(t: Transaction) -> tuple[Reason, ...]:
-            from dibs.rules.why import why
-
-            # What time has done counts, though a reader does not write it down.
-            state = t.state(item)
-            _, state = freshen(t.now, state, t.settings)
-            asker = t.asker(session, None, state.item.project)
-            return why(t.now, state, asker, t.ahead_of(asker, state.item, AHEAD_MAX))
-
-        return self.read(work)
-
 
 def leave(t: Transaction, state: State, session: str, reason: str) -> None:
     """Close the session's ticket; an offer to it goes to the next one."""
@@ -129,9 +102,11 @@ def _wait(t: Transaction, item: str, session: str, ttl_seconds: float | None) ->
 
 
 def _latest(t: Transaction, state: State, session: str) -> Waiting:
-    row = t.one("latest_ticket", item=state.item.id, session=session)
+    return queueing.waiting(t.now, state, latest_ticket(t, state.item.id, session))
+
+
+def latest_ticket(t: Transaction, item: str, session: str) -> Ticket:
+    row = t.one("latest_ticket", item=item, session=session)
     if row is None:
-        raise ItemNotClaimed(
-            f"session {session} does not wait for {state.item.id}", item=state.item.id, how="not_waiting"
-        )
-    return queueing.waiting(t.now, state, rows.ticket(row))
+        raise ItemNotClaimed(f"session {session} does not wait for {item}", item=item, how="not_waiting")
+    return rows.ticket(row)

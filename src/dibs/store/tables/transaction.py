@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 
 from dibs import jsontext
 from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, ItemNotFound, SessionNotFound
-from dibs.model import BLOCKED, DONE, ENDED, Approval, Blocker, Note, Previous
+from dibs.model import BLOCKED, DONE, ENDED, Approval, Blocker, Note, Owner, Previous
 from dibs.rules import holding, queueing, resting
 from dibs.rules.claiming import Asker
 from dibs.rules.decision import Decision, State, Step
@@ -20,16 +20,22 @@ from dibs.store.tables import rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any, ClassVar, NoReturn
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, ClassVar, NoReturn, TypeVar
 
     from dibs.config import Settings
-    from dibs.model import Agent, Claim, Item, Run, Session
+    from dibs.model import Agent, Claim, Item, Run, Session, Ticket
+
+    T = TypeVar("T")
 
 #: How many notes of the previous run a claim's answer carries.
 NOTES_MAX = 20
 #: The events by which an item can be had: by anybody, or by whose turn it is.
 FREED = frozenset({"claimable", "offered"})
+
+
+def blocker(item: str, status: str) -> Blocker:
+    return Blocker(item=item, status=status, will_move=status not in ENDED)
 
 
 class Refused(Exception):
@@ -129,12 +135,46 @@ class Transaction(ABC):
             tickets=tuple(rows.ticket(row) for row in self.all("open_tickets", item=item.id)),
         )
 
+    def states(self, items: Iterable[str]) -> dict[str, State]:
+        """The states of many items, in a fixed number of statements. Only for reading: nothing is locked."""
+        found = {id: State(item=item) for id, item in self._each_of(rows.item, "items_by_id", items)}
+        claims = dict(self._each_of(rows.claim, "claims_of_items", found))
+        runs = dict(self._each_of(rows.run, "latest_runs", found))
+        tickets: dict[str, list[Ticket]] = {}
+        for item, ticket in self._each_of(rows.ticket, "open_tickets_of_items", found):
+            tickets.setdefault(item, []).append(ticket)
+        blockers: dict[str, list[Blocker]] = {}
+        for item, needs, status in self.all("blockers_of_items", items=jsontext.dumps(list(found))):
+            blockers.setdefault(item, []).append(blocker(needs, status))
+        return {
+            id: state.replace(
+                claim=claims.get(id),
+                run=runs.get(id),
+                tickets=tuple(tickets.get(id, ())),
+                blockers=tuple(blockers.get(id, ())),
+            )
+            for id, state in found.items()
+        }
+
+    def _each_of(
+        self, make: Callable[[tuple[Any, ...]], T], statement: str, items: Iterable[str]
+    ) -> Iterator[tuple[str, T]]:
+        """What a statement finds about these items, each with the item's id, which is the first column."""
+        ids = list(items)
+        for row in self.all(statement, items=jsontext.dumps(ids)) if ids else ():
+            yield row[0], make(row)
+
+    def owners(
+        self, boot_id: str, pid_namespace: int, among: Iterable[str] | None = None
+    ) -> tuple[tuple[str, Owner], ...]:
+        """Live sessions that hold something, with their owner processes in this namespace."""
+        sessions = None if among is None else jsontext.dumps(list(among))
+        found = self.all("owned_sessions", boot_id=boot_id, pid_namespace=pid_namespace, among=sessions)
+        return tuple((id, Owner(**dict(zip(Owner._fields, owner, strict=True)))) for id, *owner in found)
+
     def blockers_of(self, item: str) -> tuple[Blocker, ...]:
         """The dependencies that are not done. One that is gone was done when it was pruned."""
-        return tuple(
-            Blocker(item=needs, status=status, will_move=status not in ENDED)
-            for needs, status in self.all("blockers", item=item)
-        )
+        return tuple(blocker(needs, status) for needs, status in self.all("blockers", item=item))
 
     def claim_of(self, item: str) -> Claim | None:
         row = self.one("claim_of_item", item=item)
@@ -221,6 +261,11 @@ class Transaction(ABC):
     def _number(self, name: str, **parameters: Any) -> int:
         row = self.one(name, **parameters, now=self.now)
         return 0 if row is None else int(row[0])
+
+    def figure(self, statement: str, /, **parameters: Any) -> float | None:
+        """The one number that a statement finds."""
+        row = self.one(statement, **parameters)
+        return None if row is None else row[0]
 
     def fenced(self, item: str, session: str, token: int | None) -> tuple[State, Claim]:
         """The item and the live claim that this session holds of it, or the refusal that says why not."""

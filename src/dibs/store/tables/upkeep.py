@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from dibs.errors import DibsError, Forbidden, Invalid
-from dibs.model import Agent, Ended, Item, Session, SessionEnd
+from dibs.model import Added, Agent, Edited, Ended, Item, Session, SessionEnd
 from dibs.rules import approving, ending, holding, items
 from dibs.store.tables import adding, rows
 from dibs.store.tables.tickets import leave
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 EVERY_CLAIM = -1
+#: Why a session ended whose owner process is dead.
+DIED = "its owner process died"
 
 
 def ended(step: Step, last: Step) -> Ended:
@@ -36,17 +38,22 @@ class Upkeep:
         self, work: Callable[[Transaction], T], request: Request | None = None, kind: type[Value] | None = None
     ) -> T: ...
 
-    def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Item, ...]:
-        return self.write(lambda t: adding.add(t, items, actor), request, Item)
+    def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Added, ...]:
+        return self.write(lambda t: adding.add(t, items, actor), request, Added)
 
-    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Item:
-        return self.write(lambda t: adding.edit(t, item, dict(changes), actor), request, Item)
+    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Edited:
+        return self.write(lambda t: adding.edit(t, item, dict(changes), actor), request, Edited)
 
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
         return self._move(lambda now, state: ending.cancel(now, state, actor=actor, reason=reason), item, request)
 
     def retry(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
-        return self._move(lambda now, state: items.retry(now, state, actor=actor, reason=reason), item, request)
+        def retry(t: Transaction) -> Item:
+            # A claim that has lapsed may have been the last strike.
+            state = t.fresh(item)
+            return t.carry_out(state, items.retry(t.now, state, actor=actor, reason=reason)).item
+
+        return self.write(retry, request, Item)
 
     def park(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
         def park(t: Transaction) -> Item:
@@ -207,6 +214,8 @@ def close(t: Transaction, session: Session, reason: str) -> Session:
     t.run("drop_soft_claims_of_session", {"session": session.id})
     over = session.replace(ended_at=t.now, end_reason=reason)
     t.run("put_session", rows.encode_session(over))
+    # No event tells of it, and a caller that waits for work in this session has to be woken.
+    t.changed = True
     return over
 
 

@@ -11,6 +11,7 @@ import os
 import stat
 import time
 
+from dibs.durable import sync
 from dibs.store.vault.folders import HIDDEN
 
 TEMPORARY = f"{HIDDEN}/tmp"
@@ -137,6 +138,8 @@ class Folder:
 class Beneath:
     """The root, opened once. Descriptors of folders live no longer than a call: folders come and go."""
 
+    descriptor = -1
+
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
         self.touched: set[str] = set()
@@ -146,6 +149,9 @@ class Beneath:
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
+
+    def __del__(self) -> None:
+        self.close()
 
     def folder(self, path: str, *, make: bool = False) -> Folder:
         """A folder by its path from the root; FileNotFoundError, or Unfit if it is a link or no folder."""
@@ -231,20 +237,6 @@ def unfit_name(name: str) -> str | None:
     if "/" in name or (not name.isprintable() and any(ord(char) < 32 or ord(char) == 127 for char in name)):
         return "has control characters in its name"
     return None
-
-
-def sync(descriptor: int) -> None:
-    """Let it reach the disk itself; macOS's fsync stops at the disk's memory."""
-    import fcntl
-
-    full = getattr(fcntl, "F_FULLFSYNC", None)
-    if full is not None:
-        try:
-            fcntl.fcntl(descriptor, full)
-            return
-        except OSError:
-            pass  # a file system without it
-    os.fsync(descriptor)
 
 
 def _require_fit(found: os.stat_result, bytes_max: int) -> None:

@@ -71,6 +71,9 @@ class Eyes:
             os.close(self.descriptor)
             self.descriptor = None
 
+    def __del__(self) -> None:
+        self.close()
+
     def look(self) -> set[str] | None:
         """The paths that changed since the last look, and `LATE`, and `BELL`; None for everything."""
         if self._process != os.getpid():

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dibs.model import Prune, Synced
     from dibs.rules.decision import Step
     from dibs.store.contract import Watch
-    from dibs.store.sqlite.together import Piece
+    from dibs.store.sqlite.group_commit import PendingWrite
     from dibs.store.tables.transaction import Transaction
     from dibs.store.vault.syncing import Sync
 
@@ -49,6 +49,9 @@ BEATS_SECONDS = 7 * 86400
 
 
 class VaultStore(SqliteStore):
+    #: A write changes several files, and an interrupt between them would be a crash that the next look has to repair.
+    callers_take_turns = False
+
     def __init__(
         self,
         root: str,
@@ -182,7 +185,7 @@ class VaultStore(SqliteStore):
 
     # One write
 
-    def _transact(self, connection: apsw.Connection, pieces: list[Piece]) -> None:
+    def _transact(self, connection: apsw.Connection, writes: list[PendingWrite]) -> None:
         self._passed_over = set()
         self._look_for_a_branch()
         for _ in range(RACES_MAX):
@@ -191,7 +194,7 @@ class VaultStore(SqliteStore):
                     self.arbiter.prepare()
                 self._catch_up(connection)
                 self._steps, self._stale = [], set()
-                super()._transact(connection, pieces)
+                super()._transact(connection, writes)
                 return
             except Raced as raced:
                 path = str(raced)
@@ -200,32 +203,32 @@ class VaultStore(SqliteStore):
             except KeptBack as kept:
                 path = kept.item
                 self._finish(connection)
-                if len(pieces) > 1:
-                    self._apart(connection, pieces)
+                if len(writes) > 1:
+                    self._apart(connection, writes)
                     return
                 if kept.item in self._passed_over:
                     raise kept.error from None
                 self._passed_over.add(kept.item)
-            for piece in pieces:
-                piece.again()
+            for write in writes:
+                write.reset()
         is_gone = path.endswith(SUFFIX) and self._disk.stamp(path) is None
         what = (
             "is gone, and waited for: put it back, or it is taken away" if is_gone else "is being changed all the time"
         )
         raise StoreUnavailable(f"{path} {what}; try again", path=path, retry_after_seconds=1)
 
-    def _apart(self, connection: apsw.Connection, pieces: list[Piece]) -> None:
+    def _apart(self, connection: apsw.Connection, writes: list[PendingWrite]) -> None:
         """Each for itself: what cannot be written of one is no matter of the others."""
-        for piece in pieces:
-            piece.again()
+        for write in writes:
+            write.reset()
             try:
-                self._transact(connection, [piece])
+                self._transact(connection, [write])
             except StoreUnavailable as error:
                 self._finish(connection)
-                piece.ended(error)
+                write.error = error
 
-    def _do(self, connection: apsw.Connection, piece: Piece) -> None:
-        super()._do(connection, piece)
+    def _do(self, connection: apsw.Connection, write: PendingWrite) -> None:
+        super()._do(connection, write)
         t = self._current
         assert isinstance(t, VaultTransaction)
         self._steps += t.steps

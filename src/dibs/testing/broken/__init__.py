@@ -6,7 +6,19 @@ few write rows behind the rules' back.
 
 from __future__ import annotations
 
-from dibs.testing.broken import giving, guarding, keeping, living, queueing, resting, telling, watching
+from dibs.testing.broken import giving, guarding, keeping, living, overlooking, queueing, resting, telling, watching
 from dibs.testing.broken.mistake import BROKEN, Mistake
 
-__all__ = ["BROKEN", "Mistake", "giving", "guarding", "keeping", "living", "queueing", "resting", "telling", "watching"]
+__all__ = [
+    "BROKEN",
+    "Mistake",
+    "giving",
+    "guarding",
+    "keeping",
+    "living",
+    "overlooking",
+    "queueing",
+    "resting",
+    "telling",
+    "watching",
+]

@@ -70,6 +70,23 @@ class OwnClaimAnew(Mistake):
 
 
 @caught_by("claims")
+class RenewsInSilence(Mistake):
+    """Answers a claim that its session had already as if it were new."""
+
+    def claim(self, item: str, **asked: Any) -> Grant:
+        return self.inner.claim(item, **asked).replace(renewed=False)
+
+
+@caught_by("claims")
+class TellsRenewalsByTheirTimes(Mistake):
+    """Takes a claim for renewed if it is older than its last renewal: within one millisecond, it cannot tell."""
+
+    def claim(self, item: str, **asked: Any) -> Grant:
+        grant = self.inner.claim(item, **asked)
+        return grant.replace(renewed=grant.claim.renewed_at > grant.claim.claimed_at)
+
+
+@caught_by("claims")
 class ReusesToken(Mistake):
     """A release takes the counter back with it."""
 
@@ -85,8 +102,8 @@ class ExpiredStandsInTheWay(Mistake):
     """Needs a sweep before anybody can have what has expired."""
 
     def claim(self, item: str, **asked: Any) -> Grant:
-        detail = self.inner.get(item)
-        if detail.item.status == "in_progress" and detail.claim is None:
+        recorded = self.inner.events(item=item, newest=True, limit=1)[0].status
+        if recorded == "in_progress" and self.inner.get(item).claim is None:
             raise ItemAlreadyClaimed(f"{item} is in progress", item=item)
         return self.inner.claim(item, **asked)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 from dibs import owner
+from dibs.errors import AgentAtCapacity, DibsError, Invalid, ResourceBusy, StoreUnavailable
 from dibs.model import Ended, Owner
 from dibs.testing.broken.mistake import Mistake, caught_by
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from dibs.model import Session, SessionEnd, Sweep
+    from dibs.model import Grant, Renewal, Session, SessionEnd, Sweep
 
 
 class Misjudges(Mistake):
@@ -59,6 +61,46 @@ class BuriesTheNewOwner(Misjudges):
 
     def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
         return self.inner.owners(boot_id=boot_id, pid_namespace=pid_namespace)
+
+
+class OverlooksTheDead(Mistake):
+    """After a refusal of this kind nobody seems to have died."""
+
+    refusal: type[DibsError]
+    _overlooks = False
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.inner, name)
+        return self._noting_refusals(found) if callable(found) else found
+
+    def _noting_refusals(self, verb: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*args: Any, **asked: Any) -> Any:
+            try:
+                return verb(*args, **asked)
+            except self.refusal:
+                self._overlooks = True
+                raise
+
+        return noting
+
+    def owners(self, **asked: Any) -> tuple[tuple[str, Owner], ...]:
+        overlooks, self._overlooks = self._overlooks, False
+        return () if overlooks else self.inner.owners(**asked)
+
+
+@caught_by("dead_owners")
+class OverlooksDeadHoldersOfResources(OverlooksTheDead):
+    refusal = ResourceBusy
+
+
+@caught_by("dead_owners")
+class OverlooksDeadHoldersOfRoom(OverlooksTheDead):
+    refusal = AgentAtCapacity
+
+
+@caught_by("dead_owners")
+class OverlooksDeadHoldersWhenEditing(OverlooksTheDead):
+    refusal = Invalid
 
 
 @caught_by("sessions")
@@ -176,3 +218,54 @@ class EndsInTwoSteps(Mistake):
         time.sleep(0.002)
         self.raw("UPDATE items SET status = 'done' WHERE id = :item", item=item)
         return ended
+
+
+@caught_by("interruptions", "test_an_interrupted_verb_is_done_once_or_not_at_all")
+class RedoesWhatWasInterrupted(Mistake):
+    """Takes an interrupt for proof that nothing was done."""
+
+    def progress(self, item: str, **asked: Any) -> Renewal:
+        try:
+            return self.inner.progress(item, **asked)
+        except KeyboardInterrupt:
+            self.inner.progress(item, **asked)
+            raise
+
+
+@caught_by("interruptions", "test_an_interrupted_verb_that_is_asked_again_is_done_once")
+class KeepsItsLockWhenInterrupted(Mistake):
+    """Releases what it holds only if nothing comes in between."""
+
+    _lock = threading.Lock()
+
+    def start_session(self, session: Session) -> Session:
+        self._acquire()
+        started = self.inner.start_session(session)
+        self._lock.release()
+        return started
+
+    def claim(self, item: str, **asked: Any) -> Grant:
+        self._acquire()
+        grant = self.inner.claim(item, **asked)
+        self._lock.release()
+        return grant
+
+    def _acquire(self) -> None:
+        if not self._lock.acquire(timeout=1):
+            raise StoreUnavailable("somebody has the lock")
+
+
+@caught_by("interruptions", "test_an_interrupted_verb_that_is_asked_again_is_done_once")
+class KeepsAnswersAfterwards(Mistake):
+    """Keeps the answer of a request once the verb is done, and not together with it."""
+
+    _answers: dict[str, Renewal] = {}
+
+    def progress(self, item: str, **asked: Any) -> Renewal:
+        request = asked.pop("request", None)
+        if request is not None and request.id in self._answers:
+            return self._answers[request.id]
+        renewal = self.inner.progress(item, **asked)
+        if request is not None:
+            self._answers[request.id] = renewal
+        return renewal

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from dibs.model import (
         Activity,
+        Added,
+        Edited,
         Event,
         Grant,
         Holding,
@@ -43,6 +45,49 @@ class DropsThePhase(Mistake):
 
     def add(self, items: Any, **asked: Any) -> tuple[Item, ...]:
         return self.inner.add([item.replace(phase=None) for item in items], **asked)
+
+
+@caught_by("answers")
+class SaysAddedOfWhatWasThere(Mistake):
+    def add(self, items: Any, **asked: Any) -> tuple[Added, ...]:
+        return tuple(item.replace(existed=False) for item in self.inner.add(items, **asked))
+
+
+@caught_by("answers")
+class ReplacesWithoutAWord(Mistake):
+    """Says nothing of the list that an edit took away."""
+
+    def edit(self, item: str, changes: Any, **asked: Any) -> Edited:
+        return self.inner.edit(item, changes, **asked).replace(before={})
+
+
+@caught_by("answers")
+class WithdrawsWithoutAWord(Mistake):
+    """Says nothing of the approval that an edit took away."""
+
+    def edit(self, item: str, changes: Any, **asked: Any) -> Edited:
+        edited = self.inner.edit(item, changes, **asked)
+        return edited.replace(before={name: value for name, value in edited.before.items() if name in changes})
+
+
+@caught_by("answers")
+class PromisesThatAllMoves(Mistake):
+    """Says of a dependency that was cancelled that it will be done."""
+
+    def add(self, items: Any, **asked: Any) -> tuple[Added, ...]:
+        return tuple(
+            item.replace(blockers=tuple(blocker.replace(will_move=True) for blocker in item.blockers))
+            for item in self.inner.add(items, **asked)
+        )
+
+
+@caught_by("answers", "test_a_taken_id_is_refused_with_what_differs")
+class HidesWhatDiffers(Mistake):
+    def add(self, items: Any, **asked: Any) -> tuple[Added, ...]:
+        try:
+            return self.inner.add(items, **asked)
+        except Invalid as refusal:
+            raise Invalid(refusal.message, **{**refusal.facts, "differs": []}) from refusal
 
 
 @caught_by("history")
@@ -189,12 +234,6 @@ class AnyLabelWillDo(Mistake):
     def list(self, *, labels: Any = (), **asked: Any) -> tuple[Item, ...]:
         found = self.inner.list(**asked)
         return tuple(item for item in found if not labels or set(labels) & set(item.labels))
-
-
-@caught_by("reading")
-class HidesTheLapsed(Mistake):
-    def who(self) -> tuple[Holding, ...]:
-        return tuple(line for line in self.inner.who() if line.claim is not None)
 
 
 @caught_by("reading")

@@ -6,7 +6,7 @@ from dibs.testing.broken.mistake import Mistake, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dibs.model import Pulse
+    from dibs.model import Owner, Pulse
 
 
 @caught_by("pulses", "test_what_is_offered_is_ready_still")
@@ -29,8 +29,8 @@ class CountsWhatIsNotReady(Mistake):
 @caught_by("pulses", "test_a_claim_counts_while_it_lives")
 class CountsTheLapsed(Mistake):
     def pulse(self) -> Pulse:
-        held = [line for line in self.inner.who() if line.claim is not None or line.lapsed is not None]
-        return self.inner.pulse().replace(active_claims=len(held))
+        started = [run for run in self.inner.runs(limit=1000) if run.outcome in (None, "expired")]
+        return self.inner.pulse().replace(active_claims=len(started))
 
 
 @caught_by("pulses", "test_a_claim_counts_while_it_lives")
@@ -53,3 +53,18 @@ class EverybodyIsWell(Mistake):
 class ForgetsWhoWaits(Mistake):
     def pulse(self) -> Pulse:
         return self.inner.pulse().replace(waiters=0)
+
+
+@caught_by("following", "test_a_schedule_that_falls_due_reaches_a_follower")
+class OverlooksSchedules(Mistake):
+    """Tells when the next claim expires, and nothing else that time does."""
+
+    def due_seconds(self, item: str | None = None) -> float | None:
+        left = [line.remaining_seconds for line in self.inner.who() if item in (None, line.item.id)]
+        return min(left, default=None)
+
+
+@caught_by("following", "test_the_death_of_an_owner_reaches_a_follower")
+class KnowsNoOwners(Mistake):
+    def owners(self, **asked: object) -> tuple[tuple[str, Owner], ...]:
+        return ()

@@ -10,15 +10,19 @@ import pytest
 
 GROUPS = (
     "agent_limits",
+    "answers",
     "approvals",
     "claims",
     "crash",
+    "dead_owners",
     "dependencies",
     "fencing",
     "finishing",
+    "following",
     "heartbeats",
     "history",
     "idempotency",
+    "interruptions",
     "items",
     "leases",
     "limits",
@@ -30,6 +34,7 @@ GROUPS = (
     "queues",
     "racing",
     "reading",
+    "reads_against_time",
     "recovery",
     "resources",
     "schedules",
@@ -45,15 +50,19 @@ GROUPS = (
 pytest.register_assert_rewrite(*(f"{__name__}.{group}" for group in GROUPS))
 
 from dibs.testing.conformance.agent_limits import TestCapacity, TestCapacityTogether, TestRate  # noqa: E402
+from dibs.testing.conformance.answers import TestAnswers  # noqa: E402
 from dibs.testing.conformance.approvals import TestApprovals, TestPolicy  # noqa: E402
 from dibs.testing.conformance.claims import TestClaims  # noqa: E402
 from dibs.testing.conformance.crash import TestCrash  # noqa: E402
+from dibs.testing.conformance.dead_owners import TestDeadOwners  # noqa: E402
 from dibs.testing.conformance.dependencies import TestDependencies, TestFinishingTogether  # noqa: E402
 from dibs.testing.conformance.fencing import TestFencing, TestManyAtOnce  # noqa: E402
 from dibs.testing.conformance.finishing import TestFinishAndNext, TestFinishingAtOnce  # noqa: E402
+from dibs.testing.conformance.following import TestFollowing  # noqa: E402
 from dibs.testing.conformance.heartbeats import TestHeartbeats  # noqa: E402
 from dibs.testing.conformance.history import TestHistory  # noqa: E402
 from dibs.testing.conformance.idempotency import TestIdempotency  # noqa: E402
+from dibs.testing.conformance.interruptions import TestInterruptions  # noqa: E402
 from dibs.testing.conformance.items import TestItems  # noqa: E402
 from dibs.testing.conformance.leases import TestLeases  # noqa: E402
 from dibs.testing.conformance.limits import TestLimits  # noqa: E402
@@ -65,6 +74,7 @@ from dibs.testing.conformance.pulses import TestPulses  # noqa: E402
 from dibs.testing.conformance.queues import TestPatience, TestQueues, TestTurns  # noqa: E402
 from dibs.testing.conformance.racing import TestRacing  # noqa: E402
 from dibs.testing.conformance.reading import TestFigures, TestLists, TestRecords, TestWho  # noqa: E402
+from dibs.testing.conformance.reads_against_time import TestReadsAgainstTime  # noqa: E402
 from dibs.testing.conformance.recovery import TestRecovery  # noqa: E402
 from dibs.testing.conformance.resources import TestResources, TestTouchingTogether  # noqa: E402
 from dibs.testing.conformance.schedules import TestBackoff, TestSchedules  # noqa: E402
@@ -78,12 +88,14 @@ from dibs.testing.conformance.why import TestWhy  # noqa: E402
 
 __all__ = [
     "GROUPS",
+    "TestAnswers",
     "TestApprovals",
     "TestBackoff",
     "TestCapacity",
     "TestCapacityTogether",
     "TestClaims",
     "TestCrash",
+    "TestDeadOwners",
     "TestDependencies",
     "TestExport",
     "TestFencing",
@@ -91,9 +103,11 @@ __all__ = [
     "TestFinishAndNext",
     "TestFinishingAtOnce",
     "TestFinishingTogether",
+    "TestFollowing",
     "TestHeartbeats",
     "TestHistory",
     "TestIdempotency",
+    "TestInterruptions",
     "TestItems",
     "TestLeases",
     "TestLimits",
@@ -111,6 +125,7 @@ __all__ = [
     "TestQueues",
     "TestRacing",
     "TestRate",
+    "TestReadsAgainstTime",
     "TestRecords",
     "TestRecovery",
     "TestResources",

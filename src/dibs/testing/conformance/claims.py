@@ -71,6 +71,30 @@ class TestClaims:
         assert kinds(board, "x") == ["added", "claimable", "claimed"]
         assert len(board.runs(item="x")) == 1
 
+    def test_a_claim_that_was_only_renewed_says_so(self, harness: Harness) -> None:
+        """Whoever shares a session, such as two shells of one agent, can tell a new claim from one it held already."""
+        harness.clock.freeze()
+        board = harness.board()
+        added(board, "x", "y")
+        me = session(board)
+        assert not board.claim("x", session=me, ttl_seconds=TTL_SECONDS).renewed
+        # At the same instant: the times of a claim do not tell.
+        assert harness.board().claim("x", session=me, ttl_seconds=TTL_SECONDS).renewed
+        assert [grant.renewed for grant in board.next(session=me)] == [False]
+        assert board.claim("y", session=me).renewed
+        board.release("x", session=me)
+        assert not board.claim("x", session=me, ttl_seconds=TTL_SECONDS).renewed
+        expire(harness)
+        assert not board.claim("x", session=me).renewed, "the claim before it had expired"
+
+    def test_a_repeated_request_says_what_its_first_answer_said(self, harness: Harness) -> None:
+        board, other = harness.board(), harness.board()
+        added(board, "x")
+        me = session(board)
+        for request_id, renewed in (("first", False), ("second", True), ("first", False), ("second", True)):
+            for asked in (board, other):
+                assert asked.claim("x", session=me, request_id=request_id).renewed is renewed, request_id
+
     def test_a_refused_claim_is_an_activity_and_no_event(self, harness: Harness) -> None:
         board = harness.board()
         added(board, "x")

@@ -98,6 +98,7 @@ class TestDependencies:
         assert (status(board, "x"), blocker(board, "x").status) == ("blocked", "pending_approval")
         board.approve("a", done=True, actor="boss")
         assert status(board, "x") == "ready"
+        assert ids(board.next(session=me)) == ["x"]
 
     def test_any_other_end_keeps_it_blocked_and_is_named_as_not_moving(self, harness: Harness) -> None:
         board = harness.board()

@@ -110,7 +110,8 @@ class TestHistory:
         for page in (1, 2, 7):
             seen: list[int] = []
             for _ in range(len(feed) + 1):
-                found = harness.board().events(after=seen[-1] if seen else 0, limit=page)
+                with harness.board() as fresh:
+                    found = fresh.events(after=seen[-1] if seen else 0, limit=page)
                 assert len(found) <= page
                 seen.extend(event.id for event in found)
             assert seen == [event.id for event in feed], f"pages of {page}"

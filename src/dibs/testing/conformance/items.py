@@ -29,7 +29,7 @@ class TestItems:
         for name, given in EVERYTHING.items():
             assert getattr(item, name) == (tuple(given) if isinstance(given, list) else given), name
         assert (item.status, item.created_by, item.attempts, item.strikes, item.revision) == ("ready", "ann", 0, 0, 2)
-        assert harness.board().get("all-of-it").item == item
+        assert harness.board().get("all-of-it").item == item.item
 
     def test_an_item_without_details_has_the_defaults(self, harness: Harness) -> None:
         item = harness.board().add("just this")
@@ -56,7 +56,7 @@ class TestItems:
     def test_the_same_item_added_again_is_answered_and_not_added(self, harness: Harness) -> None:
         board = harness.board()
         first = board.add_many([EVERYTHING])[0]
-        assert board.add_many([EVERYTHING], actor="somebody-else")[0] == first
+        assert board.add_many([EVERYTHING], actor="somebody-else")[0].item == first.item
         assert kinds(board, "all-of-it") == ["added", "claimable"]
 
     def test_the_same_item_added_again_is_answered_as_it_is_now(self, harness: Harness) -> None:
@@ -131,7 +131,7 @@ class TestItems:
             "priority": 9,
         }
         more: dict[str, Any] = {"phase": "two", "project": "p", "type": "bug", "action": "act", "timeout_seconds": 60}
-        after = board.edit("x", actor="ann", **changes, **more)
+        after = board.edit("x", actor="ann", **changes, **more).item
         for name, value in {**changes, **more}.items():
             assert getattr(after, name) == value, name
         assert after.replace(**{name: getattr(before, name) for name in {**changes, **more}}) == before.replace(
@@ -144,7 +144,7 @@ class TestItems:
         board = harness.board()
         added(board, "x", priority=3)
         before = whole(board, "x")
-        assert board.edit("x", title="do x", priority=3) == before["detail"].item
+        assert board.edit("x", title="do x", priority=3).item == before["detail"].item
         assert whole(board, "x") == before
 
     def test_a_claimed_item_can_be_edited_and_stays_claimed(self, harness: Harness) -> None:

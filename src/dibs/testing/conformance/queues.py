@@ -257,6 +257,7 @@ class TestQueues:
             assert left >= {"released", "owner_died", "failed", "force_released", "expired"}, (
                 f"only {left} were reached"
             )
+            until(board, lambda: board.get("x").claim is None, "the end of the last claim")
             assert_sound(board)
 
     def test_a_waiter_killed_between_its_offer_and_its_acceptance_costs_the_next_accept_seconds(

@@ -19,6 +19,7 @@ class TestRecovery:
                 board.sweep()
             grant = board.recover(id, session=me, token=1, ttl_seconds=TTL_SECONDS)
             assert (grant.claim.token, grant.claim.session, grant.item.status) == (2, me, "in_progress")
+            assert not grant.renewed
             assert kinds(board, id) == ["added", "claimable", "claimed", "expired", "claimable", "claimed"]
             refused(ClaimExpired, board.done, id, session=me, token=1)
             assert board.done(id, session=me, token=2).item.status == "done"
@@ -32,6 +33,7 @@ class TestRecovery:
         harness.clock.advance(100)
         grant = board.recover("x", session=me, token=1, ttl_seconds=TTL_SECONDS)
         assert (grant.claim.token, grant.claim.expires_at) == (1, harness.clock.now() + 600_000)
+        assert grant.renewed
 
     def test_what_somebody_took_is_not_recovered_even_after_they_let_go(self, harness: Harness) -> None:
         board = harness.board()

@@ -71,6 +71,7 @@ class TestSchedules:
         scheduled(harness, board, "y", 600)
         harness.clock.advance(61)
         assert board.sweep().due == ("x",)
+        assert board.sweep().due == ()
         assert ids(board.list(statuses=["ready"])) == ["x"]
         assert kinds(board, "x") == ["added", "due", "claimable"]
 

@@ -179,6 +179,28 @@ class TestOwners:
             found += swept.owner_died
         assert sorted(found) == list("abcde")
 
+    def test_a_dead_owners_session_ends_only_when_it_holds_nothing_any_more(self, harness: Harness) -> None:
+        """Also if some of its claims have expired, and a sweep ends only a part of all of them."""
+        board = harness.board()
+        brief, long = [f"a-{n}" for n in range(3)], [f"b-{n}" for n in range(4)]
+        added(board, *brief, *long)
+        theirs = owned(board, dead_owner())
+        for id in brief:
+            board.claim(id, session=theirs, ttl_seconds=TTL_SECONDS)
+        for id in long:
+            board.claim(id, session=theirs, ttl_seconds=7200)
+        expire(harness)
+        sweeps, more = 0, True
+        while more:
+            swept = board.sweep(limit=2)
+            sweeps, more = sweeps + 1, swept.more
+            held = [line.item.id for line in board.who() if line.claim is not None]
+            ended = [view.session.id for view in board.sessions(ended=True) if view.session.ended_at is not None]
+            assert not held or theirs not in ended, f"after {sweeps} sweeps the session has ended and holds {held}"
+            assert sweeps < 10, f"there is always more, and {held} are held"
+        assert {item.status for item in board.list()} == {"ready"}
+        refused(SessionNotFound, board.heartbeat, session=theirs)
+
     def test_a_stopped_owner_is_not_dead(self, harness: Harness) -> None:
         board = harness.board()
         added(board, "x")

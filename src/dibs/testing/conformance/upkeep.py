@@ -330,6 +330,12 @@ class TestExport:
             (kind, {**data, "item": None}),
             taken[place - 1],
             ("board", {**taken[0][1], "format": 99}),
+            # Numbers that cannot be counted on from.
+            (kind, {**data, "id": 2**63 - 1}),
+            (kind, {**data, "token": 2**63 - 1}),
+            ("item", {**_item_of(taken), "id": "spent", "token": 2**63 - 1}),
+            ("board", {**taken[0][1], "token_floor": 2**63 - 1}),
+            ("board", {**taken[0][1], "event_floor": 2**63 - 1}),
         ]
         with harness.elsewhere() as other:
             copy = other.board()
@@ -338,6 +344,10 @@ class TestExport:
                 refused(Invalid, copy.load, [*taken[:place], record, *taken[place + 1 :]])
                 assert records(copy) == before, f"something was kept of an import with {record}"
             assert copy.load(taken) == len(taken)
+
+
+def _item_of(records: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    return next(data for kind, data in records if kind == "item")
 
 
 class TestRestoring:

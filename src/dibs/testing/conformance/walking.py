@@ -76,6 +76,8 @@ class Subject:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # A walk has hundreds of subjects, and each board holds files open.
+        self.board.close()
         self.owner.kill()
         self.owner.wait()
         if self.owner.stdin:

@@ -41,9 +41,10 @@ class People(Moving):
             self.move(item, "cancelled")
 
     def retry(self, item: str) -> None:
-        self._need(item, "failed")
-        self.items[item].update(strikes=0, failures=0, not_before=None)
-        self.move(item, self.rest(item))
+        with self.up_to_date(item) as row:
+            self._need(item, "failed")
+            row.update(strikes=0, failures=0, not_before=None)
+            self.move(item, self.rest(item))
 
     def park(self, item: str) -> None:
         with self.up_to_date(item):

@@ -98,9 +98,7 @@ DECLARE
 BEGIN
     PERFORM pg_advisory_xact_lock(25699, hashtext(p_request[1] || chr(31) || p_request[2]));
     -- Locked, so that its reader commits something: with a synchronous standby, after what the answer tells of is there, too.
-    SELECT * INTO r FROM dibs.requests
-    WHERE actor = p_request[1] AND id = p_request[2]
-      AND at > dibs.clock() - dibs.milliseconds(s.request_kept_seconds) FOR UPDATE;
+    SELECT * INTO r FROM dibs.requests WHERE actor = p_request[1] AND id = p_request[2] FOR UPDATE;
     IF NOT FOUND THEN
         RETURN NULL;
     ELSIF r.fingerprint <> p_request[3] THEN

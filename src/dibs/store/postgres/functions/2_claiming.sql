@@ -140,7 +140,10 @@ BEGIN
         WHERE item = p_item RETURNING * INTO c;
         UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at;
         known := json_build_object('item', row_to_json(i), 'claim', row_to_json(c), 'previous', dibs.previous(i.id, c.token),
-                                   'approval', CASE WHEN i.approved THEN dibs.approval(i.id) END);
+                                   'approval', CASE WHEN i.approved THEN dibs.approval(i.id) END,
+                                   -- Not if an attempt of this very call has given it.
+                                   'renewed', (SELECT call_id FROM dibs.runs WHERE item = p_item AND token = c.token)
+                                              IS DISTINCT FROM mine OR mine IS NULL);
         IF p_request IS NOT NULL THEN
             PERFORM dibs.request_kept(p_request, 'claim', known, at);
         END IF;

@@ -89,7 +89,9 @@ BEGIN
         SELECT x.ctid FROM dibs.claims x WHERE x.look_at <= at AND x.expires_at > at
         ORDER BY x.look_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
     DELETE FROM dibs.requests WHERE ctid = ANY (ARRAY(
-        SELECT x.ctid FROM dibs.requests x WHERE x.at <= since ORDER BY x.at LIMIT 1000 FOR UPDATE SKIP LOCKED));
+        SELECT x.ctid FROM dibs.requests x
+        WHERE x.at < (SELECT y.at FROM dibs.requests y WHERE y.at <= since ORDER BY y.at DESC LIMIT 1 OFFSET 999)
+        ORDER BY x.at LIMIT 1000 FOR UPDATE SKIP LOCKED));
     DELETE FROM dibs.activity WHERE id <= (SELECT max(x.id) FROM dibs.activity x) - s.activity_kept;
     UPDATE dibs.tickets SET closed_at = at, reason = 'it was not renewed' WHERE id IN (
         SELECT t.id FROM dibs.tickets t JOIN dibs.items i ON i.id = t.item

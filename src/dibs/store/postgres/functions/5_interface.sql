@@ -94,13 +94,16 @@ END $$;
 CREATE OR REPLACE FUNCTION dibs.instant(p_at bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS
 $$ SELECT pg_catalog.to_timestamp((p_at OPERATOR(pg_catalog./) 1000.0)::double precision) $$;
 
+-- Live claims only: one whose time is over is found over by whoever claims, swept or not. So `is_expired` is never true; it
+-- stays for clients that ask for it.
 CREATE OR REPLACE VIEW dibs.agent_claimed_items AS
 SELECT i.id AS work_item_id, i.title, i.type, i.project, i.priority, i.status,
        c.agent AS assigned_agent, c.session AS claimed_by_instance, c.token,
        dibs.instant(c.claimed_at) AS claimed_at, dibs.instant(c.renewed_at) AS last_heartbeat_at,
        dibs.instant(c.expires_at) AS expires_at, c.heartbeat_count,
-       c.expires_at <= dibs.clock() AS is_expired, dibs.clock() - c.renewed_at > 300000 AS is_stale
-FROM dibs.claims c JOIN dibs.items i ON i.id = c.item;
+       false AS is_expired, dibs.clock() - c.renewed_at > 300000 AS is_stale
+FROM dibs.claims c JOIN dibs.items i ON i.id = c.item
+WHERE c.expires_at > dibs.clock();
 
 -- What agents did, and what they were refused. An event names the holder as it was before the claim was cleared.
 CREATE OR REPLACE VIEW dibs.agent_activity AS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -70,7 +71,7 @@ class Held:
         """Wait until so many stand in the row behind it."""
         end = threading.Event()
         for _ in range(3000):
-            if len(self._store._row._pieces) == count:
+            if len(self._store._calls.writes) == count:
                 return
             end.wait(0.01)  # bounded polling: a row tells nobody
         raise AssertionError("they never came")
@@ -136,6 +137,48 @@ def test_others_are_done_although_who_led_was_interrupted(board: Board, store: S
     assert isinstance(held.asked.over().error, KeyboardInterrupt)
     assert asked.over().answer.id == "x"
     assert board.add("y", id="y").id == "y"
+
+
+def _add_and_wait(board: Board, id: str) -> None:
+    """Its answer may come before the signal is seen."""
+    board.add("y", id=id)
+    threading.Event().wait(PATIENCE_SECONDS)
+
+
+def test_an_interrupt_right_after_the_commit_does_nothing_of_the_others_again(
+    board: Board, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal comes in the main thread, whose write is committed together with another thread's."""
+    board.add("x", id="x")
+    session = board.start_session("coder").id
+    board.claim("x", session=session)
+    commit, interrupted_at = store._commit, -1
+
+    def commit_and_interrupt(connection: Any) -> None:
+        commit(connection)
+        if store.commits == interrupted_at:
+            _thread.interrupt_main()
+
+    monkeypatch.setattr(store, "_commit", commit_and_interrupt)
+    for number in range(20):
+        held = Held(store)
+
+        def note_behind_main(held: Held = held, note: str = f"note-{number}") -> None:
+            nonlocal interrupted_at
+            held.until_waiting(1)
+            noted = Asked(partial(board.progress, "x", note, session=session))
+            held.until_waiting(2)
+            interrupted_at = store.commits + 2  # the one that is held, and the next
+            held.end()
+            assert noted.over().error is None
+
+        other = Asked(note_behind_main)
+        with pytest.raises(KeyboardInterrupt):
+            _add_and_wait(board, f"y-{number}")
+        assert (other.over().error, held.asked.over().error) == (None, None)
+    notes = [event.data["note"] for event in board.log("x") if event.kind == "progress"]
+    assert notes == [f"note-{number}" for number in range(20)]
+    assert_sound(board)
 
 
 def test_who_has_waited_long_enough_is_told_and_nothing_of_it_is_done(tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""Files that are whole and on the disk, or not there at all."""
+
+from __future__ import annotations
+
+import os
+
+#: What SQLite may leave beside a database that it was writing.
+BESIDE = ("", "-journal", "-wal", "-shm")
+
+
+class NewFile:
+    """The path of a file to be written, which becomes `path` when the block ends. A file that is there by then is not
+    overwritten: `FileExistsError`. If the block raises, nothing is left."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._half = f"{path}.{os.urandom(4).hex()}.half"
+
+    def __enter__(self) -> str:
+        if os.path.lexists(self._path):
+            raise FileExistsError(self._path)
+        return self._half
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                with open(self._half, "rb") as file:
+                    sync(file.fileno())
+                _give_name(self._half, self._path)
+                sync_folder(os.path.dirname(os.path.abspath(self._path)))
+        finally:
+            for left in BESIDE:
+                try:
+                    os.unlink(self._half + left)
+                except FileNotFoundError:
+                    pass
+
+
+def _give_name(half: str, path: str) -> None:
+    """A link does not overwrite a file made meanwhile; a rename would."""
+    try:
+        os.link(half, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without links: the name is taken first, and only the file that took it is replaced.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        os.replace(half, path)
+
+
+def sync(descriptor: int) -> None:
+    """Let it reach the disk itself: macOS's fsync stops at the disk's memory."""
+    import fcntl
+
+    full = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is not None:
+        try:
+            fcntl.fcntl(descriptor, full)
+            return
+        except OSError:
+            pass  # a file system without it
+    os.fsync(descriptor)
+
+
+def sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        sync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,194 @@
+"""What a read answers, from rows and what time and dead owners have done to them since (`projection`)."""
+
+from __future__ import annotations
+
+from dibs import jsontext
+from dibs.model import IN_PROGRESS, READY, STATUSES, Agent, Detail, Holding, Session, SessionView
+from dibs.rules import holding, limits, queueing
+from dibs.rules.claiming import Asker
+from dibs.rules.resources import conflict
+from dibs.store.tables import projection, rows
+from dibs.store.tables.tickets import latest_ticket
+from dibs.store.tables.upkeep import DIED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dibs.model import Claim, Item, Reason, Run, SoftClaim, Waiting
+    from dibs.rules.decision import State
+    from dibs.store.contract import FindDead
+    from dibs.store.tables.transaction import Transaction
+
+RUNS_IN_DETAIL = 20
+RECENT_RUNS = 10
+#: How far `why` counts what `next` would choose first.
+AHEAD_MAX = 1000
+
+
+def get(t: Transaction, item: str, find_dead: FindDead) -> Detail:
+    projected = projection.of_item(t, item, find_dead)
+    state = projected.states[item]
+    found = t.all("runs_of_item", item=item, limit=RUNS_IN_DETAIL)
+    return Detail(
+        item=state.item,
+        claim=state.claim,
+        runs=tuple(projected.run(rows.run(row)) for row in found),
+        notes=() if state.run is None else t.notes(state.run),
+        blockers=state.blockers,
+        waiters=tuple(ticket for ticket in state.tickets if queueing.live(ticket, t.now)),
+    )
+
+
+def list_items(
+    t: Transaction,
+    find_dead: FindDead,
+    *,
+    statuses: Sequence[str],
+    projects: Sequence[str],
+    types: Sequence[str],
+    labels: Sequence[str],
+    limit: int,
+) -> tuple[Item, ...]:
+    wanted, moved = statuses or STATUSES, projection.of_board(t, find_dead).states
+    rows_found = t.all(
+        "list_items",
+        statuses=jsontext.dumps(list(wanted)),
+        projects=jsontext.dumps(list(projects)),
+        types=jsontext.dumps(list(types)),
+        labels=jsontext.dumps(list(labels)),
+        limit=limit + len(moved),
+    )
+    found = {item.id: item for item in map(rows.item, rows_found) if item.id not in moved}
+    joined = {
+        id: state.item
+        for id, state in moved.items()
+        if state.item.status in wanted
+        and (not projects or state.item.project in projects)
+        and (not types or state.item.type in types)
+        and set(labels) <= set(state.item.labels)
+    }
+    if not joined:
+        return tuple(found.values())[:limit]
+    found |= joined
+    order = t.all("items_in_order", items=jsontext.dumps(list(found)), limit=limit)
+    return tuple(found[id] for (id,) in order)
+
+
+def runs(
+    t: Transaction, find_dead: FindDead, *, item: str | None, session: str | None, agent: str | None, limit: int
+) -> tuple[Run, ...]:
+    projected = projection.of_board(t, find_dead)
+    found = t.all("list_runs", item=item, session=session, agent=agent, limit=limit)
+    return tuple(projected.run(rows.run(row)) for row in found)
+
+
+def sessions(t: Transaction, find_dead: FindDead, *, ended: bool, limit: int) -> tuple[SessionView, ...]:
+    projected = projection.of_board(t, find_dead)
+    views = []
+    for row in t.all("list_sessions", ended=ended, limit=limit + len(projected.dead)):
+        session = rows.session(row)
+        held = t.held(session.id)
+        if session.id in projected.dead:
+            session, held = session.replace(ended_at=t.now, end_reason=DIED), 0
+        if ended or session.ended_at is None:
+            recent = t.all("runs_of_session", session=session.id, limit=RECENT_RUNS)
+            last = tuple(projected.run(rows.run(run)) for run in recent)
+            views.append(SessionView(session=session, claims=held, recent=last))
+    return tuple(views[:limit])
+
+
+def who(t: Transaction, find_dead: FindDead) -> tuple[Holding, ...]:
+    kinds: dict[str, str | None] = dict(t.all("in_progress"))
+    projected = projection.Projection(t, t.states(kinds), projection.dead_sessions(t, find_dead))
+    states = [projected.states[item] for item in kinds]
+    hard = [_holding(t, state, kinds[state.item.id]) for state in states if state.item.status == IN_PROGRESS]
+    claims = [rows.soft_claim(row) for row in t.all("live_soft_claims", now=t.now)]
+    soft = [_soft_holding(t, claim) for claim in claims if claim.session not in projected.dead]
+    return (*hard, *soft)
+
+
+def ticket(t: Transaction, item: str, session: str, find_dead: FindDead) -> Waiting:
+    projected = projection.of_item(t, item, find_dead)
+    state = projected.states[item]
+    latest = latest_ticket(t, item, session)
+    return queueing.waiting(t.now, state, projected.closed.get(latest.id, latest))
+
+
+def why(t: Transaction, item: str, session: str | None, agent: str | None, find_dead: FindDead) -> tuple[Reason, ...]:
+    from dibs.rules.why import why
+
+    projected = projection.of_board(t, find_dead)
+    state = projection.of_item(t, item, find_dead).states[item]
+    died = {claim.item: claim for claim in projected.ended_claims()}
+    asker = _asker(t, session, agent, state.item.project, died)
+    ahead = t.ahead_of(asker, state.item, AHEAD_MAX) + _freed_ahead_of(t, asker, state.item, projected)
+    return why(t.now, state, asker, ahead, owner_died=item in died)
+
+
+def _asker(t: Transaction, session: str | None, agent: str | None, project: str, died: dict[str, Claim]) -> Asker:
+    """Who asks, without what dead owners held; without a session, a new one of the agent, or of one without limits."""
+    if session is not None:
+        asker = t.asker(session, agent, project)
+    else:
+        row = None if agent is None else t.one("agent_by_name", name=agent)
+        new = Agent(name=agent or "") if row is None else rows.agent(row)
+        nobody = Session(id="", agent=new.name)
+        asker = Asker(session=nobody, agent=new, load=t.load(nobody, new), holds=t.holds(project))
+    load = asker.load.replace(
+        held=asker.load.held - sum(claim.session == asker.session.id for claim in died.values()),
+        held_total=asker.load.held_total - sum(claim.agent == asker.agent.name for claim in died.values()),
+    )
+    return asker.replace(load=load, holds=tuple(hold for hold in asker.holds if hold.item not in died))
+
+
+def _freed_ahead_of(t: Transaction, asker: Asker, item: Item, projected: projection.Projection) -> int:
+    """How many items time has freed, though no row says so, that this asker would be given before this one. What a
+    dead owner held does not count: `next` ends its claims only when there is nothing else."""
+    free = [
+        after.item
+        for before, after in projected.changes()
+        if after.item.status == READY
+        and after.item.offered_to is None
+        and (before.claim is None or not holding.live(before.claim, t.now))
+        and limits.may_take(asker.agent, after.item.action, after.item.approved)
+        and (not asker.agent.types or after.item.type in asker.agent.types)
+        and conflict(after.item, t.holds(after.item.project), asker.session.id) is None
+    ]
+    place = _place(t, item)
+    return sum(_place(t, one) < place for one in free)
+
+
+def _place(t: Transaction, item: Item) -> tuple[float, float]:
+    return -item.priority, t.figure("seq_of_item", id=item.id) or 0
+
+
+def _holding(t: Transaction, state: State, kind: str | None) -> Holding:
+    claim = state.claim
+    if claim is None:
+        silent = (t.now - state.item.updated_at) / 1000
+        return Holding(
+            item=state.item, claim=None, kind=kind, health="unclaimed", age_seconds=silent, remaining_seconds=0
+        )
+    return Holding(
+        item=state.item,
+        claim=claim,
+        kind=kind,
+        health=holding.health(claim, t.now, t.settings),
+        age_seconds=(t.now - claim.claimed_at) / 1000,
+        remaining_seconds=holding.remaining_seconds(claim, t.now),
+        waiters=sum(queueing.live(ticket, t.now) for ticket in state.tickets),
+    )
+
+
+def _soft_holding(t: Transaction, soft: SoftClaim) -> Holding:
+    row = t.one("session_by_id", id=soft.session)
+    return Holding(
+        item=t.state(soft.item).item,
+        claim=None,
+        kind=None if row is None else rows.session(row).kind,
+        health="soft",
+        age_seconds=(t.now - soft.claimed_at) / 1000,
+        remaining_seconds=max(0, soft.expires_at - t.now) / 1000,
+        soft=soft,
+    )

@@ -1,0 +1,55 @@
+"""What the log says of an event is what the event says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dibs import when
+from dibs.cli.eventlines import told
+from dibs.cli.render import clock
+from dibs.model import Event
+
+AT = 1_800_000_000_000
+LATER = AT + 600_000
+
+
+def words(kind: str, status: str, **data: Any) -> str:
+    return told(Event(item="x", number=3, kind=kind, at=AT, status=status, token=1, actor="ann", data=data))[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "data", "expected"),
+    [
+        ("claimed", "in_progress", {"ttl_seconds": 1800, "deadline_at": AT + 28_800_000}, "for 30m"),
+        ("claimed", "in_progress", {"ttl_seconds": 1800, "deadline_at": LATER}, "for 10m"),
+        ("claimed", "in_progress", {"ttl_seconds": 1e11, "deadline_at": AT + 10**14}, when.WHILE_ALIVE),
+        ("approved", "done", {"comment": None, "draft_token": 2}, "its draft is enough"),
+        ("approved", "done", {"comment": None, "draft_token": None}, "done now"),
+        ("approved", "ready", {"comment": "go", "draft_token": None}, "go"),
+        ("found", "done", {}, "done now"),
+        ("found", "ready", {}, "ready now"),
+        ("found", "failed", {}, "failed now"),
+        ("expired", "ready", {"strikes": 1}, "1 strike"),
+        ("expired", "failed", {"strikes": 5, "reason": "5 of 5 strikes"}, "5 strikes · 5 of 5 strikes · failed now"),
+        ("failed", "failed", {"reason": "broken"}, "broken"),
+        ("failed", "scheduled", {"not_before": LATER}, f"tried again at {clock(LATER)}"),
+        ("failed", "ready", {"not_before": AT}, "tried again"),
+        ("failed", "blocked", {"not_before": LATER}, "blocked now"),
+        ("due", "ready", {}, "its time has come"),
+        ("due", "blocked", {}, "something that it needs is not done · blocked now"),
+        ("unblocked", "scheduled", {}, "all that it needs is done · scheduled now"),
+        ("edited", "ready", {"labels": ["a", "b"]}, "labels = a b"),
+        (
+            "edited",
+            "pending_approval",
+            {"title": "u", "needs_approval": True, "approved": False},
+            "title = u · its approval is withdrawn: needs approval again",
+        ),
+        ("released", "parked", {"reason": "later"}, "later · parked now"),
+        ("cancelled", "cancelled", {"reason": None}, ""),
+    ],
+)
+def test_a_line_says_what_the_event_says(kind: str, status: str, data: dict[str, Any], expected: str) -> None:
+    assert words(kind, status, **data) == expected
