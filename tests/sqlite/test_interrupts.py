@@ -146,8 +146,10 @@ def test_interrupts_at_every_bytecode_of_a_write_do_nothing_twice_and_leave_out_
         if at is not None:
             return interrupt(ask, at, everywhere=True).interrupted
         # A write that is queued is short, one that is carried out by this thread is long.
-        longest = max(longest, interrupt(ask, 0, everywhere=True).points)
-        points = iter(evenly(longest, INTERRUPTS))
+        found = interrupt(ask, 0, everywhere=True).points
+        if found <= longest:
+            points = iter(evenly(longest, INTERRUPTS))
+        longest = max(longest, found)
         return False
 
     met = storm(board, bystanders, interrupted)

@@ -31,7 +31,8 @@ class Outcome:
 
 
 def interrupt(call: Callable[[], object], at: int, *, everywhere: bool = False) -> Outcome:
-    """Make the call and interrupt it at its point number `at`, counted from 1; later points are not interrupted."""
+    """Make the call and interrupt it at its point number `at`, counted from 1; at 0 only count them. Twice, to be sure:
+    from Python 3.12 on, bytecodes are told of from the second time on that somebody wants to know of them."""
     outcome = Outcome()
 
     def enter(frame: FrameType, event: str, _: object) -> Callable[..., Any]:
