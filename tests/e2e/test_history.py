@@ -52,14 +52,14 @@ def test_who_groups_claims_by_agent_with_age_health_and_time_left(worked: Dibs) 
 
 
 @pytest.mark.usefixtures("short_claims")
-def test_who_has_a_group_for_what_nobody_holds_any_more(dibs: Dibs) -> None:
+def test_what_has_expired_is_nobodys_before_a_sweep_says_so(dibs: Dibs) -> None:
     assert dibs.ok("who") == "nobody is on anything\n"
     dibs.ok("add", "t", "--id", "x")
     dibs.ok("claim", "x")
-    until(lambda: dibs.json("who")["holdings"][0]["claim"] is None)
-    lines = dibs.ok("who").splitlines()
-    assert lines[0] == "no live claim  dibs sweep gives these back"
-    assert lines[1].split()[0] == "x"
+    until(lambda: not dibs.json("who")["holdings"])
+    assert dibs.ok("who") == "nobody is on anything\n"
+    assert dibs.json("show", "x")["item"]["status"] == "ready"
+    assert dibs.json("runs", "--item", "x")["runs"][0]["outcome"] == "expired"
     assert "dibs sweep" in dibs.ok("doctor"), "what is only overdue is told, and no fault"
     assert dibs.ok("sweep").split() == ["expired", "x"]
     assert dibs.ok("sweep") == "nothing to sweep\n"
