@@ -17,6 +17,7 @@ from dibs.cli.telling import and_now
 from dibs.cli.work import as_holder, json_object, links_of, tell_end
 from dibs.errors import Invalid
 from dibs.model import IN_PROGRESS, Item
+from dibs.rules.holding import LAPSED
 
 
 def submit_options(parser: Parser) -> None:
@@ -100,10 +101,17 @@ def reject(cli: Cli) -> None:
 
 
 def _is_ours(cli: Cli) -> bool:
-    """Whether to speak as the holder: a token says so, or the item is in progress and this is somebody's session."""
+    """Whether to speak as the holder: a token says so, or this is a session and the item is in progress, or was until
+    this session's claim of it lapsed."""
     if identity.own_token(cli) is not None:
         return True
-    return identity.caller(cli).session is not None and cli.board.get(cli.args.item).item.status == IN_PROGRESS
+    session = identity.caller(cli).session
+    if session is None:
+        return False
+    detail = cli.board.get(cli.args.item)
+    latest = detail.runs[0] if detail.runs else None
+    lapsed = latest is not None and latest.session == session and latest.outcome in LAPSED
+    return detail.item.status == IN_PROGRESS or lapsed
 
 
 def _reject_as_holder(cli: Cli) -> Item:
