@@ -166,16 +166,23 @@ def test_signals_at_any_instant_of_a_write_do_nothing_twice_and_leave_out_nothin
     seed = sizes.seed()
     draw = random.Random(seed)
 
+    armed: list[bool] = []
+
     def raise_it(*_: object) -> None:
-        raise Interrupted
+        if armed:
+            armed.clear()
+            raise Interrupted
 
     def interrupted(ask: Callable[[], object]) -> bool:
+        armed.append(True)
         try:
             signal.setitimer(signal.ITIMER_REAL, 0.00001 + draw.random() * SIGNAL_SECONDS_MAX)
             ask()
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            armed.clear()
         except Interrupted:
             return True
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         return False
 
     with ExitStack() as stack:
