@@ -8,6 +8,7 @@ calling thread; `everywhere` takes every bytecode for a point, which is more tha
 from __future__ import annotations
 
 import dis
+import gc
 import sys
 
 TYPE_CHECKING = False
@@ -50,7 +51,9 @@ def interrupt(call: Callable[[], object], at: int, *, everywhere: bool = False) 
 
         return pass_by
 
-    before = sys.gettrace()
+    before, collects = sys.gettrace(), gc.isenabled()
+    # An exception in a callback of the collector, which others may have registered, is swallowed: no interrupt at all.
+    gc.disable()
     sys.settrace(enter)
     try:
         outcome.answer = call()
@@ -59,6 +62,8 @@ def interrupt(call: Callable[[], object], at: int, *, everywhere: bool = False) 
             raise
     finally:
         sys.settrace(before)
+        if collects:
+            gc.enable()
     return outcome
 
 
