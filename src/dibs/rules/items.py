@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dibs.errors import Invalid
+from dibs.errors import Invalid, ItemChanged
 from dibs.model import EDITABLE, PARKED, Event, Item, NewItem
 from dibs.rules import holding, table
 from dibs.rules.decision import State, Step, step
@@ -69,6 +69,22 @@ def taken(new: NewItem, old: Item) -> Invalid:
         field="id",
         item=new.id,
         differs=differs,
+    )
+
+
+def require_revision(item: Item, revision: int | None, last: Event | None) -> None:
+    """Refuse to decide about another revision than the one that was read; `last` is the event that made the current
+    one. Without a revision, the item is decided about as it is."""
+    if revision is None or revision == item.revision:
+        return
+    change = {} if last is None else {"changed_by": last.actor, "changed_at": last.at, "change": last.kind}
+    latest = "" if last is None else f" ({last.kind.replace('_', ' ')} by {last.actor})"
+    raise ItemChanged(
+        f"{item.id} is at revision {item.revision}{latest}, not {revision}; look again with: dibs show {item.id}",
+        item=item.id,
+        status=item.status,
+        revision=item.revision,
+        **change,
     )
 
 

@@ -97,9 +97,18 @@ class HttpStore(Store):
             self._read("/v1/items", statuses=statuses, projects=projects, types=types, labels=labels, limit=limit),
         )
 
-    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Edited:
+    def edit(
+        self,
+        item: str,
+        changes: Mapping[str, Any],
+        *,
+        actor: str,
+        revision: int | None = None,
+        request: Request | None = None,
+    ) -> Edited:
         # None is a value here: it takes a schedule away.
-        body = {"actor": actor, **wire.encode(dict(changes))}
+        read = {} if revision is None else {"revision": revision}
+        body = {"actor": actor, **read, **wire.encode(dict(changes))}
         return wire.decode(Edited, self._send("PATCH", f"/v1/items/{item}", body, request))
 
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
@@ -122,12 +131,16 @@ class HttpStore(Store):
         comment: str | None = None,
         done: bool = False,
         token: int | None = None,
+        revision: int | None = None,
         request: Request | None = None,
     ) -> Item:
-        return self._move(item, "approve", request, actor=actor, comment=comment, done=done, token=token)
+        decision = {"comment": comment, "done": done, "token": token, "revision": revision}
+        return self._move(item, "approve", request, actor=actor, **decision)
 
-    def send_back(self, item: str, *, actor: str, comment: str, request: Request | None = None) -> Item:
-        return self._move(item, "send_back", request, actor=actor, comment=comment)
+    def send_back(
+        self, item: str, *, actor: str, comment: str, revision: int | None = None, request: Request | None = None
+    ) -> Item:
+        return self._move(item, "send_back", request, actor=actor, comment=comment, revision=revision)
 
     def reject(
         self,
@@ -136,10 +149,12 @@ class HttpStore(Store):
         reason: str,
         session: str | None = None,
         token: int | None = None,
+        revision: int | None = None,
         actor: str,
         request: Request | None = None,
     ) -> Item:
-        return self._move(item, "reject", request, reason=reason, session=session, token=token, actor=actor)
+        decision = {"reason": reason, "session": session, "token": token, "revision": revision}
+        return self._move(item, "reject", request, actor=actor, **decision)
 
     def force_release(
         self, item: str, *, actor: str, reason: str, token: int | None = None, request: Request | None = None

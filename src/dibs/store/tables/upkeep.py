@@ -41,8 +41,16 @@ class Upkeep:
     def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Added, ...]:
         return self.write(lambda t: adding.add(t, items, actor), request, Added)
 
-    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Edited:
-        return self.write(lambda t: adding.edit(t, item, dict(changes), actor), request, Edited)
+    def edit(
+        self,
+        item: str,
+        changes: Mapping[str, Any],
+        *,
+        actor: str,
+        revision: int | None = None,
+        request: Request | None = None,
+    ) -> Edited:
+        return self.write(lambda t: adding.edit(t, item, dict(changes), actor, revision), request, Edited)
 
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
         return self._move(lambda now, state: ending.cancel(now, state, actor=actor, reason=reason), item, request)
@@ -74,21 +82,25 @@ class Upkeep:
         comment: str | None = None,
         done: bool = False,
         token: int | None = None,
+        revision: int | None = None,
         request: Request | None = None,
     ) -> Item:
         def approve(t: Transaction) -> Item:
-            state = t.state(item)
+            state = adding.as_read(t, item, revision)
             draft = t.draft(item)
             step = approving.approve(t.now, state, draft, actor=actor, comment=comment, done=done, token=token)
             return t.carry_out(state, step).item
 
         return self.write(approve, request, Item)
 
-    def send_back(self, item: str, *, actor: str, comment: str, request: Request | None = None) -> Item:
-        def send_back(now: int, state: State) -> Step:
-            return approving.send_back(now, state, actor=actor, comment=comment)
+    def send_back(
+        self, item: str, *, actor: str, comment: str, revision: int | None = None, request: Request | None = None
+    ) -> Item:
+        def send_back(t: Transaction) -> Item:
+            state = adding.as_read(t, item, revision)
+            return t.carry_out(state, approving.send_back(t.now, state, actor=actor, comment=comment)).item
 
-        return self._move(send_back, item, request)
+        return self.write(send_back, request, Item)
 
     def reject(
         self,
@@ -97,12 +109,13 @@ class Upkeep:
         reason: str,
         session: str | None = None,
         token: int | None = None,
+        revision: int | None = None,
         actor: str,
         request: Request | None = None,
     ) -> Item:
         def reject(t: Transaction) -> Item:
             if session is None:
-                state = t.state(item)
+                state = adding.as_read(t, item, revision)
                 return t.carry_out(state, approving.reject(t.now, state, actor=actor, reason=reason)).item
             state, claim = t.fenced(item, session, token)
             t.see(session)
