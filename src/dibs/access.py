@@ -18,9 +18,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-VIEWER, AGENT, ADMIN, LOGIN = "viewer", "agent", "admin", "login"
+VIEWER, AGENT, PERSON, ADMIN, LOGIN = "viewer", "agent", "person", "admin", "login"
 #: From the least to the most; each may what those before it may.
-ROLES = (VIEWER, AGENT, ADMIN)
+ROLES = (VIEWER, AGENT, PERSON, ADMIN)
 PREFIX = "dibs"
 #: How long a login key is good at most.
 LOGIN_SECONDS = 600.0

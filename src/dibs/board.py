@@ -152,17 +152,18 @@ class Board:
         item: str,
         *,
         revision: int | None = None,
+        relabel: bool = True,
         actor: str | None = None,
         request_id: str | None = None,
         **changes: Any,
     ) -> Edited:
         """Change the content that is named; a list replaces the whole list. The answer says what was there `before`.
-        With `revision`, only if the item is still at that one."""
+        With `revision`, only if the item is still at that one; without `relabel`, not its type or action."""
         item, actor, revision = check.item_id(item, "item"), self._actor(actor), check.revision(revision)
         request = _request(request_id, actor, "edit", item, changes, revision)
         changed = check.edits(changes)
         return self._past_dead_owners(
-            lambda: self.store.edit(item, changed, actor=actor, revision=revision, request=request)
+            lambda: self.store.edit(item, changed, actor=actor, revision=revision, relabel=relabel, request=request)
         )
 
     def cancel(

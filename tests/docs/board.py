@@ -242,6 +242,7 @@ class Led:
         board.submit("send", session=self.third, draft="Hello")
         self._refused(lambda: board.approve("send", actor="third"))
         self._refused(lambda: board.approve("send", revision=1))
+        self._refused(lambda: board.edit("send", relabel=False, action="read"))
         board.add("x", id="idempotent", request_id="r-1")
 
     def _go_back(self, path: str) -> None:

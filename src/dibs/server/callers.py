@@ -11,10 +11,10 @@ import time
 from fastapi import Request
 
 from dibs import access, check
-from dibs.access import ADMIN, AGENT
+from dibs.access import ADMIN
 from dibs.board import Board
 from dibs.errors import Forbidden, Invalid, SessionNotFound, Unauthenticated
-from dibs.model import Key, Session
+from dibs.model import PERSON, Key, Session
 from dibs.value import Value
 
 COOKIE = "dibs_key"
@@ -123,8 +123,17 @@ class Callers:
         if caller.role != ADMIN and session.key != caller.key:
             raise Forbidden(f"the session {session.id} was registered by another key", session=session.id)
 
+    def need_kind(self, caller: Caller, kind: str | None) -> None:
+        """Claims of a person last for hours without a sign of life: that is not for any program to say of itself."""
+        if kind == PERSON and not access.may(caller.role, access.PERSON):
+            raise Forbidden(
+                f"a session of kind {PERSON} needs a key of role {access.PERSON} or {ADMIN}, and this one's is"
+                f" {caller.role}; dibs key create --role {access.PERSON} makes one",
+                role=access.PERSON,
+            )
+
     def agent_of(self, caller: Caller, asked: str | None) -> str:
         """The agent that a new session is of."""
-        if caller.role == AGENT and caller.agent is not None and asked not in (None, caller.agent):
+        if caller.role != ADMIN and caller.agent is not None and asked not in (None, caller.agent):
             raise Forbidden(f"this key is {caller.agent}'s and starts no sessions of {asked}", agent=caller.agent)
         return asked or caller.agent or ""

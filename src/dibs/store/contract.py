@@ -140,12 +140,14 @@ class Store(ABC):
         *,
         actor: str,
         revision: int | None = None,
+        relabel: bool = True,
         request: Request | None = None,
     ) -> Edited:
         """Change content, in any status; what changes nothing writes nothing. Answers what was there `before`. An item
         that nobody holds moves to where it rests then. Editing what was approved asks for approval again; project and
         resources of a claimed item, and what was approved of it, are `INVALID`, with the `holder`. With `revision`,
-        only of the item as it was read: see Revisions."""
+        only of the item as it was read: see Revisions. Without `relabel`, another type or action is `FORBIDDEN`: they
+        decide whose item it is."""
 
     @abstractmethod
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
@@ -199,8 +201,9 @@ class Store(ABC):
     def start_session(self, session: Session) -> Session:
         """Start it, or start it again if it has ended; a live one is answered as it is, except that a new owner takes
         it over, and that a meta which says anything replaces the one before. An unknown agent is created, without
-        limits. A live session of another agent under that id is `INVALID`; one that was registered by another key is
-        `FORBIDDEN` to who comes with a key."""
+        limits. A session of another agent under that id, also one that has ended, is `INVALID`. One that was registered
+        by another key, or by none, is `FORBIDDEN` to a caller with a key; an ended one no longer, once the key that
+        registered it is no longer good."""
 
     @abstractmethod
     def end_session(self, session: str, *, reason: str | None = None, request: Request | None = None) -> SessionEnd:

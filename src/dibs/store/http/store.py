@@ -104,11 +104,12 @@ class HttpStore(Store):
         *,
         actor: str,
         revision: int | None = None,
+        relabel: bool = True,
         request: Request | None = None,
     ) -> Edited:
+        said = {"actor": actor, "relabel": relabel} | ({} if revision is None else {"revision": revision})
         # None is a value here: it takes a schedule away.
-        read = {} if revision is None else {"revision": revision}
-        body = {"actor": actor, **read, **wire.encode(dict(changes))}
+        body = {**said, **wire.encode(dict(changes))}
         return wire.decode(Edited, self._send("PATCH", f"/v1/items/{item}", body, request))
 
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
@@ -200,7 +201,9 @@ class HttpStore(Store):
         return self._key(self._asking.ask("POST", "/v1/keys", body))
 
     def find_key(self, id: str) -> Key | None:
-        return next((key for key in self.keys() if key.id == id and key.revoked_at is None), None)
+        # Whether its time is over is for the store's clock to say.
+        found = self._read(f"/v1/keys/{_quoted(id)}")["key"]
+        return None if found is None else self._key(found)
 
     def keys(self) -> tuple[Key, ...]:
         return tuple(self._key(one) for one in self._read("/v1/keys"))

@@ -38,7 +38,15 @@ def as_read(t: Transaction, item: str, revision: int | None) -> State:
     return state
 
 
-def edit(t: Transaction, item: str, changes: dict[str, Any], actor: str, revision: int | None = None) -> Edited:
+def edit(
+    t: Transaction,
+    item: str,
+    changes: dict[str, Any],
+    actor: str,
+    revision: int | None = None,
+    *,
+    relabel: bool = True,
+) -> Edited:
     needs = changes.get("depends_on")
     if needs is not None:
         # What it waits for before itself: the order in which a finish goes from an item to those that wait for it.
@@ -48,7 +56,7 @@ def edit(t: Transaction, item: str, changes: dict[str, Any], actor: str, revisio
         as_read(t, item, revision)
     state = t.fresh(item)
     waits = None if needs is None else open_among(t, needs, before=state.item.depends_on)
-    step = items.edit(t.now, state, changes, actor=actor, blockers=waits)
+    step = items.edit(t.now, state, changes, actor=actor, relabel=relabel, blockers=waits)
     if step is None:
         return Edited(**state.item.as_dict(), blockers=_blockers(t, state.item))
     last = t.carry_out(state, step)

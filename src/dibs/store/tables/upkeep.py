@@ -8,6 +8,7 @@ from dibs.errors import DibsError, Forbidden, Invalid
 from dibs.model import Added, Agent, Edited, Ended, Item, Session, SessionEnd
 from dibs.rules import approving, ending, holding, items
 from dibs.store.tables import adding, rows
+from dibs.store.tables.keys import find_good_key
 from dibs.store.tables.tickets import leave
 
 TYPE_CHECKING = False
@@ -48,9 +49,13 @@ class Upkeep:
         *,
         actor: str,
         revision: int | None = None,
+        relabel: bool = True,
         request: Request | None = None,
     ) -> Edited:
-        return self.write(lambda t: adding.edit(t, item, dict(changes), actor, revision), request, Edited)
+        def edit(t: Transaction) -> Edited:
+            return adding.edit(t, item, dict(changes), actor, revision, relabel=relabel)
+
+        return self.write(edit, request, Edited)
 
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
         return self._move(lambda now, state: ending.cancel(now, state, actor=actor, reason=reason), item, request)
@@ -173,22 +178,34 @@ def _start_session(t: Transaction, session: Session) -> Session:
     t.lock_session(session.id)
     row = t.one("session_by_id", id=session.id)
     known = None if row is None else rows.session(row)
+    if known is not None:
+        _refuse_another_caller(t, known, session)
     if known is not None and known.ended_at is None:
-        if session.key is not None and session.key != known.key:
-            raise Forbidden(f"session {session.id} was registered by another key; take another id", session=session.id)
-        if known.agent == session.agent:
-            return _taken_up(t, known, session)
-        raise Invalid(
-            f"session {session.id} is {known.agent}'s; end it, or take another id for {session.agent}",
-            field="agent",
-            session=session.id,
-            agent=known.agent,
-        )
+        return _taken_up(t, known, session)
     nobody_yet = Agent(name=session.agent, created_at=t.now, updated_at=t.now)
     t.run("create_agent", rows.encode(nobody_yet))
     started = session.replace(started_at=t.now, seen_at=t.now, ended_at=None, end_reason=None)
     t.run("put_session", rows.encode_session(started))
     return started
+
+
+def _refuse_another_caller(t: Transaction, known: Session, again: Session) -> None:
+    """A session stays its agent's and its key's, also when it has ended: whoever started it again would recover its
+    lapsed claims and be given its kept answers. A key that is good no more has nobody left to protect."""
+
+    def is_good() -> bool:
+        return known.key is None or find_good_key(t, known.key) is not None
+
+    if again.key not in (None, known.key) and (known.ended_at is None or is_good()):
+        raise Forbidden(f"session {again.id} was registered by another key; take another id", session=again.id)
+    if known.agent != again.agent:
+        is_its = "is" if known.ended_at is None else "was"
+        raise Invalid(
+            f"session {again.id} {is_its} {known.agent}'s; take another id for {again.agent}",
+            field="agent",
+            session=again.id,
+            agent=known.agent,
+        )
 
 
 def _taken_up(t: Transaction, known: Session, again: Session) -> Session:

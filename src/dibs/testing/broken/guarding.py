@@ -179,6 +179,20 @@ class LastEditWins(Mistake):
         return self.inner.edit(item, changes, **asked)
 
 
+@caught_by("items", "test_who_may_not_relabel_changes_no_type_and_no_action")
+class ActionsFollowTypesUnseen(Mistake):
+    def edit(self, item: str, changes: Any, *, relabel: bool = True, **asked: Any) -> Item:
+        return self.inner.edit(item, changes, relabel=relabel or "action" not in changes, **asked)
+
+
+@caught_by("items", "test_who_may_not_relabel_changes_no_type_and_no_action")
+class RefusesLabelsThatStay(Mistake):
+    def edit(self, item: str, changes: Any, *, relabel: bool = True, **asked: Any) -> Item:
+        if not relabel and {"type", "action"} & changes.keys():
+            raise Forbidden("not for you", item=item, field=next(iter(changes)))
+        return self.inner.edit(item, changes, relabel=relabel, **asked)
+
+
 @caught_by("items", "test_what_time_has_done_is_no_other_revision")
 class CountsWhatTimeHasDone(Mistake):
     def edit(self, item: str, changes: Any, **asked: Any) -> Item:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dibs.errors import Invalid, ItemChanged, ItemNotFound
+from dibs.errors import Forbidden, Invalid, ItemChanged, ItemNotFound
 from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, ids, kinds, latest, refused, session, whole
 from dibs.testing.harness import Harness
 
@@ -160,6 +160,19 @@ class TestItems:
         refused(Invalid, board.edit, "x", title="ann's", revision=0)
         assert whole(board, "x") == before
         assert board.edit("x", title="ann's", revision=read + 1, actor="ann").title == "ann's"
+
+    def test_who_may_not_relabel_changes_no_type_and_no_action(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", type="mail", action="send")
+        added(board, "y", type="mail")
+        before = whole(board, "x"), whole(board, "y")
+        for item, change in (("x", {"action": "read"}), ("x", {"type": "t", "title": "t"}), ("y", {"type": "t"})):
+            facts = refused(Forbidden, board.edit, item, relabel=False, **change).facts
+            assert (facts["item"], facts["field"] in change) == (item, True)
+        assert (whole(board, "x"), whole(board, "y")) == before
+        assert board.edit("x", relabel=False, type="mail", action="send").before == {}
+        assert board.edit("x", relabel=False, action="send", title="new").before == {"title": "do x"}
+        assert board.edit("y", type="t").action == "t"
 
     def test_a_repeated_request_is_answered_although_it_made_another_revision(self, harness: Harness) -> None:
         board = harness.board()
