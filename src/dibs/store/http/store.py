@@ -38,7 +38,7 @@ from dibs.model import (
 )
 from dibs.store.contract import Store, Watch
 from dibs.store.http.asking import Asking, away, new_request_id, refusal
-from dibs.store.http.sending import Lost, Reply, sender
+from dibs.store.http.sending import Lost, Reply, require_private, sender
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ class HttpStore(Store):
         self.settings = settings
         self._secret = key
         self._asking = Asking(sender(url.rstrip("/"), lean=lean), key, settings.lock_wait_seconds)
+        if key is not None:
+            require_private(url)
 
     @property
     def reconnects(self) -> int:
