@@ -72,7 +72,9 @@ def approve_options(parser: Parser) -> None:
 
 def approve(cli: Cli) -> int:
     asked, revision = cli.args, cli.args.revision
-    if revision is None and asked.token is None and not asked.yes and identity.can_answer(cli):
+    # A session that is named acts for an agent, which nobody at this terminal need be.
+    asks = identity.can_answer(cli) and identity.caller(cli).by_terminal
+    if revision is None and asked.token is None and not asked.yes and asks:
         revision = _shown(cli)
         if not identity.agreed(f"approve revision {revision} of {asked.item}"):
             return NOT_DONE
