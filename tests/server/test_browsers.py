@@ -18,7 +18,7 @@ from dibs import access, keyring
 from dibs.board import connect
 from dibs.errors import Invalid
 from dibs.server.callers import COOKIE
-from dibs.server.place import Place, other_loopback_held
+from dibs.server.place import Place, other_loopback_held, pages_of
 from tests.server.attacking import PATIENCE_SECONDS, Answer, Caller
 from tests.server.process import Serving, serving
 
@@ -154,6 +154,12 @@ def test_the_name_stays_and_is_the_boards_own(shop: Serving, tmp_path: Path, mon
     assert names[0] == names[1] != names[2]
     keyring.keep("https://127.0.0.1:1", "secret", str(tmp_path / "a"))
     assert keyring.pages("https://127.0.0.1:1") is None
+
+
+def test_a_folder_does_not_choose_the_name() -> None:
+    known, own = f"http://known{keyring.PAGES_DOMAIN}:1", f"http://0123456789abcdef{keyring.PAGES_DOMAIN}:1"
+    assert pages_of(Place(names=(known, own))) == own
+    assert pages_of(Place(host="0.0.0.0", names=(known,))) is None
 
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6 here")

@@ -142,8 +142,10 @@ def secure_hosts(place: Place, port: int) -> list[str]:
 
 
 def pages_of(place: Place) -> str | None:
-    """Where its pages are, if they have a host name of their own."""
-    return next((name for name in place.names if PAGES_DOMAIN in name), None)
+    """Where its pages are, if they have a host name of their own: the last name, which `dibs serve` adds. An earlier
+    one may come from a dibs.toml, and then others know it."""
+    last = place.names[-1] if place.is_local and place.names else ""
+    return last if PAGES_DOMAIN in last else None
 
 
 def url_of(place: Place, port: int) -> str:
