@@ -5,7 +5,8 @@
 CREATE OR REPLACE FUNCTION dibs.default_settings() RETURNS dibs.settings LANGUAGE sql IMMUTABLE AS
 $$ SELECT ROW(1800, 60, 7200, 28800, 604800, 5, 15, 30, 3600, 86400, 10000)::dibs.settings $$;
 
--- The session of this instance, begun if it is not going on.
+-- The session of this instance, begun if it is not going on. It stays its agent's; one that a key registered is not for
+-- clients in SQL.
 CREATE OR REPLACE FUNCTION dibs.session_of_instance(p_agent text, p_session text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     at bigint := dibs.clock();
@@ -14,10 +15,10 @@ BEGIN
     VALUES (p_agent, '{}', 1, '{}', '{}', at, at) ON CONFLICT (name) DO NOTHING;
     INSERT INTO dibs.sessions AS s (id, agent, kind, host, meta, started_at, seen_at)
     VALUES (p_session, p_agent, 'sql', '', '{}', at, at)
-    ON CONFLICT (id) DO UPDATE SET agent = excluded.agent, kind = excluded.kind, started_at = excluded.started_at,
-        seen_at = excluded.seen_at, ended_at = NULL, end_reason = NULL, key = NULL, host = excluded.host, meta = excluded.meta,
+    ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, started_at = excluded.started_at,
+        seen_at = excluded.seen_at, ended_at = NULL, end_reason = NULL, host = excluded.host, meta = excluded.meta,
         boot_id = NULL, pid_namespace = NULL, pid = NULL, start_time = NULL
-    WHERE s.ended_at IS NOT NULL;
+    WHERE s.ended_at IS NOT NULL AND s.agent = excluded.agent AND s.key IS NULL;
 END $$;
 
 CREATE OR REPLACE FUNCTION dibs.claim_work_item(p_work_item_id text, p_agent_type text, p_agent_instance_id text)
@@ -32,7 +33,7 @@ BEGIN
     END IF;
     PERFORM dibs.session_of_instance(p_agent_type, p_agent_instance_id);
     answer := dibs.claim(p_work_item_id, p_agent_instance_id, p_agent_type, NULL, false, NULL, dibs.default_settings());
-    IF answer ->> 'no' = 'WRONG_AGENT' THEN
+    IF answer ->> 'no' IN ('WRONG_AGENT', 'SESSION_NOT_FOUND') THEN
         RAISE EXCEPTION 'the instance % is another agent''s', p_agent_instance_id USING ERRCODE = 'invalid_parameter_value';
     ELSIF answer ->> 'no' = 'TASK_NOT_FOUND' THEN
         INSERT INTO dibs.activity (at, item, session, agent, action, code, details)
