@@ -9,8 +9,8 @@ BESIDE = ("", "-journal", "-wal", "-shm")
 
 
 class NewFile:
-    """The path of a file to be written, which becomes `path` when the block ends. A file that is there by then is not
-    overwritten: `FileExistsError`. If the block raises, nothing is left."""
+    """The path of an empty file to be written, its owner's alone, which becomes `path` when the block ends. A file that
+    is there by then is not overwritten: `FileExistsError`. If the block raises, nothing is left."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -19,6 +19,7 @@ class NewFile:
     def __enter__(self) -> str:
         if os.path.lexists(self._path):
             raise FileExistsError(self._path)
+        os.close(os.open(self._half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         return self._half
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

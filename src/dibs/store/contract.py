@@ -505,6 +505,10 @@ class Store(ABC):
         """What lies beside a sound board and is not on it, though somebody may think so: each with what to do."""
         return ()
 
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """What is worth knowing about where a sound board lies, and is no fault: each with what to do."""
+        return ()
+
     def sync(self, *, expire: bool = False) -> Synced:
         """Bring together what was done here and in other clones of a vault, over its git remote.
 

@@ -23,7 +23,7 @@ HEADER = {"dibs": "backup", "format": 1}
 
 def write(path: str, records: Iterator[tuple[str, dict[str, Any]]]) -> None:
     try:
-        with durable.NewFile(path) as half, open(half, "xb") as file:
+        with durable.NewFile(path) as half, open(half, "wb") as file:
             _write_records(file, records)
     except FileExistsError:
         raise Invalid(f"{path} is there already; a backup does not overwrite", field="path") from None

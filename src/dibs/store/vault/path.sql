@@ -32,6 +32,11 @@ INSERT INTO vault_place (inode) SELECT :inode WHERE NOT EXISTS (SELECT 1 FROM va
 -- name: place
 SELECT inode FROM vault_place
 
+-- name: is_new
+SELECT NOT EXISTS (SELECT 1 FROM items) AND NOT EXISTS (SELECT 1 FROM sessions) AND NOT EXISTS (SELECT 1 FROM agents)
+    AND NOT EXISTS (SELECT 1 FROM keys) AND NOT EXISTS (SELECT 1 FROM requests) AND NOT EXISTS (SELECT 1 FROM events)
+    AND NOT EXISTS (SELECT 1 FROM meta WHERE value > 0)
+
 -- name: files
 SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at FROM vault_files
 
