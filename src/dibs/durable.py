@@ -37,6 +37,38 @@ class NewFile:
                     pass
 
 
+class OwnFolder:
+    """A new folder for a few files, which go with it. Whatever else is found in it stays, and then so does the folder:
+    nothing is removed as a tree."""
+
+    def __init__(self, prefix: str) -> None:
+        import tempfile
+
+        self.path = os.path.abspath(tempfile.mkdtemp(prefix=prefix))
+        self._made = os.lstat(self.path)
+
+    def __enter__(self) -> str:
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        try:
+            folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            if os.path.samestat(os.fstat(folder), self._made):
+                for name in os.listdir(folder):
+                    os.unlink(name, dir_fd=folder)
+                os.rmdir(self.path)
+        except OSError:
+            pass  # there is more in it than files, which is not ours
+        finally:
+            os.close(folder)
+
+
 def _give_name(half: str, path: str) -> None:
     """A link does not overwrite a file made meanwhile; a rename would."""
     try:
