@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dibs.value import Value
 
 FORMAT = 1
+#: What a record ends in that no board could have written, beside what its database says.
+MISFITS = (Invalid, AttributeError, KeyError, OverflowError, TypeError, ValueError)
 #: Further than any board gets between a backup and its restore.
 RESTORE_STRIDE = 1_000_000
 
@@ -63,16 +65,13 @@ def load(t: Transaction, given: Iterable[tuple[str, dict[str, Any]]]) -> int:
         # Also when all of it was pruned since: the floors that are left must not be lowered.
         raise Invalid("a board is imported into an empty one; this one has, or had, something on it", field="store")
     count = 0
-    wrong: tuple[type[Exception], ...] = (*t.misfits, AttributeError, KeyError, OverflowError, TypeError, ValueError)
+    wrong: tuple[type[Exception], ...] = (*t.misfits, *MISFITS)
     for kind, data in given:
         count += 1
         try:
             _put(t, kind, data)
-        except Invalid as error:
-            facts = {"field": "record", **error.facts, "record": count}
-            raise Invalid(f"record {count} ({kind:.40}): {error.message}", **facts) from error
         except wrong as error:
-            raise Invalid(f"record {count} ({kind}) does not fit: {error}", field="record", record=count) from error
+            raise _misfit(count, kind, error) from error
     t.changed = True
     return count
 
@@ -135,15 +134,23 @@ def check_records(given: Iterable[tuple[str, dict[str, Any]]]) -> None:
     for number, (kind, data) in enumerate(given, start=1):
         try:
             _checked(kind, data)
-        except Invalid as error:
-            raise Invalid(f"record {number} ({kind}): {error.message}", field="record", record=number) from error
+        except MISFITS as error:
+            raise _misfit(number, kind, error) from error
+
+
+def _misfit(number: int, kind: object, error: Exception) -> Invalid:
+    facts = {"field": "record", **(error.facts if isinstance(error, Invalid) else {}), "record": number}
+    known = f" ({kind})" if isinstance(kind, str) and (kind in KINDS or kind in records.PLAIN) else ""
+    return Invalid(f"record {number}{known} does not fit: {error}", **facts)
 
 
 def _checked(kind: str, data: dict[str, Any]) -> Value | dict[str, Any]:
+    if not isinstance(kind, str) or (kind not in KINDS and kind not in records.PLAIN):
+        raise Invalid(f"{kind!r:.60} is no kind of record", field="record")
+    if not isinstance(data, dict):
+        raise Invalid(f"a record is a JSON object, not {data!r:.60}", field="record")
     if kind in KINDS:
         return records.value_of(KINDS[kind][1], data)
-    if kind not in records.PLAIN:
-        raise Invalid(f"{kind!r:.60} is no kind of record", field="record")
     if kind == "board" and data.get("format") != FORMAT:
         raise Invalid(f"export format {data.get('format')!r:.60} is not known; {FORMAT} is", field="format")
     return records.plain(kind, data)

@@ -490,8 +490,7 @@ class VaultStore(SqliteStore):
         """Whether this index was made here. One that came with a clone or a copy is not believed."""
         here = os.stat(os.path.dirname(self.path)).st_ino
         found = connection.execute(STATEMENTS["place"]).fetchall()
-        # A place is given to a new index only, on which nothing is yet: every other one had its place before.
-        if not found and connection.execute(STATEMENTS["is_new"]).fetchall() == [(1,)]:
+        if not found:
             connection.execute(STATEMENTS["put_place"], {"inode": here})
             found = connection.execute(STATEMENTS["place"]).fetchall()
         return bool(found == [(here,)])
