@@ -21,7 +21,7 @@ def hostile(dibs: Dibs) -> Path:
     board = apsw.Connection(str(path))
     for table in ("items", "events", "runs", "claims"):
         column = "id" if table == "items" else "item"
-        board.execute(f"UPDATE {table} SET {column} = ? || {column}", [HOSTILE])
+        board.execute(f"UPDATE {table} SET {column} = ? || {column}", [HOSTILE])  # noqa: S608 - names of this test's own
     board.execute("UPDATE claims SET agent = ?, expires_at = 0", [HOSTILE])
     board.close()
     return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -52,8 +53,9 @@ def test_a_folder_goes_with_its_files_and_with_nothing_else(tmp_path: Path, monk
 
 
 def keep(folder: Path) -> None:
-    """Run a keeper whose owner is gone, until it has ended."""
-    subprocess.run([sys.executable, "-m", "dibs.testing.keeper", str(folder), "true"], check=True, timeout=60)
+    """Run a keeper whose owner is gone, until it has ended; its command ends by itself or is ended."""
+    command = [sys.executable, "-m", "dibs.testing.keeper", str(folder), "sleep", "60"]
+    assert subprocess.run(command, check=False, timeout=60).returncode == 128 + signal.SIGQUIT
 
 
 def test_a_keeper_removes_no_folder_that_it_did_not_make(tmp_path: Path) -> None:

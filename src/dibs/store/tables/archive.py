@@ -139,9 +139,9 @@ def check_records(given: Iterable[tuple[str, dict[str, Any]]]) -> None:
 
 
 def _misfit(number: int, kind: object, error: Exception) -> Invalid:
-    facts = {"field": "record", **(error.facts if isinstance(error, Invalid) else {}), "record": number}
+    field = "format" if isinstance(error, Invalid) and error.facts.get("field") == "format" else "record"
     known = f" ({kind})" if isinstance(kind, str) and (kind in KINDS or kind in records.PLAIN) else ""
-    return Invalid(f"record {number}{known} does not fit: {error}", **facts)
+    return Invalid(f"record {number}{known} does not fit: {error}", field=field, record=number)
 
 
 def _checked(kind: str, data: dict[str, Any]) -> Value | dict[str, Any]:
