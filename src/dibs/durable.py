@@ -6,6 +6,7 @@ import os
 
 #: What SQLite may leave beside a database that it was writing.
 BESIDE = ("", "-journal", "-wal", "-shm")
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class NewFile:
@@ -38,13 +39,14 @@ class NewFile:
 
 
 class OwnFolder:
-    """A new folder for a few files, which go with it. Whatever else is found in it stays, and then so does the folder:
-    nothing is removed as a tree."""
+    """A new folder for a few files, which go with it. `inner` are folders that will be in it, the innermost first.
+    Whatever else is found in it stays, and then so does the folder: nothing is removed as a tree."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, inner: tuple[str, ...] = ()) -> None:
         import tempfile
 
         self.path = os.path.abspath(tempfile.mkdtemp(prefix=prefix))
+        self._inner = inner
         self._made = os.lstat(self.path)
 
     def __enter__(self) -> str:
@@ -55,18 +57,36 @@ class OwnFolder:
 
     def remove(self) -> None:
         try:
-            folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            folder = os.open(self.path, _FOLDER)
         except OSError:
             return
         try:
             if os.path.samestat(os.fstat(folder), self._made):
-                for name in os.listdir(folder):
-                    os.unlink(name, dir_fd=folder)
+                for name in self._inner:
+                    _remove_inner(name, folder)
+                _unlink_all(folder)
                 os.rmdir(self.path)
         except OSError:
             pass  # there is more in it than files, which is not ours
         finally:
             os.close(folder)
+
+
+def _remove_inner(name: str, outer: int) -> None:
+    try:
+        folder = os.open(name, _FOLDER, dir_fd=outer)
+    except FileNotFoundError:
+        return
+    try:
+        _unlink_all(folder)
+    finally:
+        os.close(folder)
+    os.rmdir(name, dir_fd=outer)
+
+
+def _unlink_all(folder: int) -> None:
+    for name in os.listdir(folder):
+        os.unlink(name, dir_fd=folder)
 
 
 def _give_name(half: str, path: str) -> None:

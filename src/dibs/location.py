@@ -64,7 +64,7 @@ class Place:
                 from dibs import trust
 
                 why = trust.problem(path, folder)
-                if why is None and not os.access(path, os.R_OK | os.W_OK):
+                if why is None and not os.access(path, os.R_OK):
                     raise PermissionError
             except PermissionError:
                 from dibs import trust

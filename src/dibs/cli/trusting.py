@@ -13,7 +13,7 @@ from dibs.errors import Invalid
 
 
 def trust_options(parser: Parser) -> None:
-    parser.word("path", "a board's folder, a dibs.toml, or a folder with all in it (this one)", optional=True)
+    parser.word("path", "a board's folder, a dibs.toml, or any folder (.)", optional=True)
     parser.option("--list", help="show what is trusted")
     parser.option("--remove", help="trust it no more")
 
