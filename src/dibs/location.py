@@ -56,31 +56,39 @@ class Place:
 
     def refusal(self, folder: str) -> NotTrusted | None:
         """Why a caller who stands in `folder` does not use it; None if it is trusted."""
-        why = path = None
+        try:
+            found = self._problem(folder)
+        except PermissionError:
+            from dibs import trust
+
+            return trust.closed(self._path, self.listing)
+        if found is None:
+            return None
+        from dibs import trust
+
+        return None if trust.is_listed(self.listing) else trust.refusal(*found, self.listing)
+
+    def _problem(self, folder: str) -> tuple[str, str] | None:
+        """What is not to be believed, and why; PermissionError if that is closed to us."""
         for path in self._paths:
             try:
                 if _is_own(os.lstat(path)):
                     continue
-                from dibs import trust
+            except FileNotFoundError:
+                continue
+            from dibs import trust
 
-                why = trust.problem(path, folder)
-                if why is None and not os.access(path, os.R_OK):
-                    raise PermissionError
-            except PermissionError:
-                from dibs import trust
-
-                return trust.closed(path, self.listing)
+            why = trust.problem(path, folder)
             if why is not None:
-                break
-        if why is None and self._tree is not None:
-            from dibs import tracked
-
-            path, why = self.listing, tracked.problem(self.listing, *self._tree)
-        if why is None or path is None:
+                return path, why
+            if not os.access(path, os.R_OK):
+                raise PermissionError
+        if self._tree is None:
             return None
-        from dibs import trust
+        from dibs import tracked
 
-        return None if trust.is_listed(self.listing) else trust.refusal(path, why, self.listing)
+        why = tracked.problem(self.listing, *self._tree)
+        return None if why is None else (self.listing, why)
 
 
 def find(folder: str) -> str:
@@ -96,13 +104,12 @@ def find(folder: str) -> str:
 
 
 def home(folder: str) -> str:
-    """Where `dibs init` in `folder` puts a new board. One that is there already has to be trusted."""
+    """Where `dibs init` in `folder` puts a new board. What is there already has to be trusted."""
     place = next((_of_git(above, git) for above in _upwards(folder) if (git := _git_dirs(above))), None)
     place = place or _of_folder(os.path.abspath(folder), None)
-    if os.path.lexists(place.url):
-        refusal = place.refusal(folder)
-        if refusal is not None:
-            raise refusal
+    refusal = place.refusal(folder) if os.path.lexists(place.listing) else None
+    if refusal is not None:
+        raise refusal
     return place.url
 
 

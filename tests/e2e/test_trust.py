@@ -135,6 +135,12 @@ def test_a_linked_board_is_used_once_it_is_trusted(bare: Dibs) -> None:
     assert items(bare, folder, **home) == ["mine"]
 
 
+def test_a_new_board_is_not_made_through_a_link(bare: Dibs) -> None:
+    (bare.folder / ".dibs").symlink_to(bare.folder / "outside")
+    assert bare.refused("init")[1]["code"] == "NOT_TRUSTED"
+    assert not (bare.folder / "outside").exists()
+
+
 def test_what_is_named_is_the_users_own_decision(bare: Dibs, clone: Path) -> None:
     assert items(bare, clone, DIBS_STORE=str(clone / ".dibs" / "board.db")) == ["evil"]
     bare.ok("list", "--store", str(clone / ".dibs" / "board.db"), folder=clone)

@@ -55,9 +55,13 @@ def prepared(path: str, half: str, settings: Settings, more_tables: Sequence[str
                 raise StoreUnusable("it is no backup of a board")
         _copy_checked(path, half, more_tables)
         copy = open_database(half, settings, FairLock(half, 1), create=False)
-        copy.execute("BEGIN")
-        archive.check_records(archive.export(SqliteTransaction(copy.cursor(), 0, settings)))
-        copy.execute("COMMIT")
+        try:
+            copy.execute("BEGIN")
+            archive.check_records(archive.export(SqliteTransaction(copy.cursor(), 0, settings)))
+            copy.execute("COMMIT")
+        except BaseException:
+            copy.close(True)
+            raise
     except (apsw.Error, DibsError, LookupError, OSError, TypeError, ValueError) as error:
         reason = error.message.replace(half, path) if isinstance(error, DibsError) else error
         raise StoreUnusable(f"{path} cannot be restored: {reason}", path=path) from error

@@ -261,13 +261,15 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             t.close()
             concerned = backups.move_on(copy, self.settings, actor, given, keys, t.now)
             backups.copy_pages(copy, live)
-            copy.close()
             self._restored(live)
             return concerned
 
         try:
             copy = backups.prepared(path, half, self.settings, self.more_tables)
-            return self._exclusively(overwrite)
+            try:
+                return self._exclusively(overwrite)
+            finally:
+                copy.close()
         finally:
             for left in (half, *(half + suffix for suffix in beside.SUFFIXES)):
                 if os.path.lexists(left):
@@ -309,8 +311,10 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         mode = os.stat(self.path).st_mode & 0o007
         if not mode:
             return ()
-        whole = f"{self.path} can be {'changed' if mode & 0o002 else 'read'} by every user of this machine"
-        return ((whole, f"chmod o= {self.path}*"),)
+        from shlex import quote
+
+        what = f"{self.path} can be {'changed' if mode & 0o002 else 'read'} by every user of this machine"
+        return ((what, f"chmod o= {quote(self.path)}*"),)
 
     def watch(self, *, session: str | None = None) -> Watch:
         # One bell for all: whoever it does not concern looks in vain, which is cheap here.
