@@ -8,7 +8,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fastapi import APIRouter, Body, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
@@ -16,10 +16,10 @@ from dibs import wire
 from dibs.access import ADMIN
 from dibs.board import Board
 from dibs.model import Owner
-from dibs.server import problems, samples, schemas
+from dibs.server import bodies, problems, samples, schemas
 from dibs.server.callers import Caller
 from dibs.server.document import marked
-from dibs.server.keyed import keyed
+from dibs.server.keyed import keyed, needs, needs_body
 from dibs.server.service import WAIT_SECONDS_MAX, Service
 from dibs.server.tracing import traced
 from dibs.server.verbs import VERBS, Verb
@@ -68,18 +68,15 @@ def answered(value: Any, status: int = 200) -> Response:
 def _add(router: APIRouter, service: Service, verb: Verb) -> None:
     in_path = tuple(part[1:-1].partition(":")[0] for part in verb.path.split("/") if part.startswith("{"))
     parameters = [_needed("request", Request), *(_needed(name, str) for name in in_path)]
+    model = None if verb.method == "GET" else schemas.body_of(verb.name, frozenset(in_path))
+    extra = needs(verb.role)
     if verb.method == "GET":
         parameters += _query(verb, in_path)
-    else:
-        model = schemas.body_of(verb.name, frozenset(in_path))
-        if model is not None:
-            # A verb that can be used without saying anything needs no body.
-            optional = not any(field.is_required() for field in model.model_fields.values())
-            said = Body(None if optional else ..., examples=[verb.example])
-            parameters.append(_parameter("body", model | None if optional else model, said))
+    elif model is not None:
+        extra = needs_body(verb.role, model, required=_says_something(model), example=verb.example)
     if verb.waits:
         parameters.append(_parameter("wait", float | None, Query(None, ge=0, le=WAIT_SECONDS_MAX)))
-    endpoint = _endpoint(service, verb)
+    endpoint = _endpoint(service, verb, model)
     endpoint.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     router.add_api_route(
         verb.path,
@@ -90,38 +87,48 @@ def _add(router: APIRouter, service: Service, verb: Verb) -> None:
         responses={200: samples.described(schemas.answer_of(verb.name)), **REFUSALS},
         response_model=None,
         tags=[verb.path.split("/")[2]],
+        **extra,
     )
 
 
-def _endpoint(service: Service, verb: Verb) -> Callable[..., Awaitable[Response]]:
+def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Callable[..., Awaitable[Response]]:
     async def endpoint(request: Request, **given: Any) -> Response:
-        body: BaseModel | None = given.pop("body", None)
         wait = given.pop("wait", None)
-        asked = {name: value for name, value in given.items() if value is not None}
-        if body is not None:
-            asked |= body.model_dump(exclude_unset=True)
-        if wait is not None:
-            asked["wait_seconds"] = wait
         request_id = request.headers.get(IDEMPOTENCY_KEY)
+        body = None if model is None else await bodies.read(request)
 
-        def work(board: Board) -> Any:
+        def work(board: Board) -> Response:
+            asked = {name: value for name, value in given.items() if value is not None}
+            if model is not None and body is not None:
+                asked |= _said(body, model)
+            if wait is not None:
+                asked["wait_seconds"] = wait
             caller = service.caller(request)
             with traced(verb.name, asked, request.headers):
-                return call(service, board, caller, verb, asked, request_id)
+                return answered(call(service, board, caller, verb, asked, request_id))
 
-        if asked.get("wait_seconds"):
-            return answered(await service.wait(request, work))
-        return answered(await service.run(lambda: work(service.board)))
+        if wait:
+            return await service.wait(request, work)
+        return await service.run(lambda: work(service.board))
 
     endpoint.__name__ = verb.name
     return endpoint
+
+
+def _says_something(model: type[BaseModel]) -> bool:
+    """A verb that can be used without saying anything needs no body."""
+    return any(field.is_required() for field in model.model_fields.values())
+
+
+def _said(body: bytearray, model: type[BaseModel]) -> dict[str, Any]:
+    said = bodies.parsed(body, model) if _says_something(model) else bodies.parsed_if_any(body, model)
+    return {} if said is None else said.model_dump(exclude_unset=True)
 
 
 def call(
     service: Service, board: Board, caller: Caller, verb: Verb, asked: dict[str, Any], request_id: str | None
 ) -> Any:
     """Do a verb for a caller, held against what its key allows."""
-    service.callers.need(caller, verb.role)
     takes = _takes(verb.name)
     asked = dict(asked)
     if "actor" in takes and not (caller.role == ADMIN and asked.get("actor")):

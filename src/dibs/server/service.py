@@ -96,10 +96,13 @@ class Service:
         request.state.caller = found.key
         return found
 
-    async def meet(self, request: Request) -> None:
-        """Refuse who has no key that is good, before anything that it says is read."""
-        if not self.callers.is_trusted(request):
-            await self.run(lambda: self.callers.known(request))
+    async def admit(self, request: Request, role: str) -> None:
+        """Refuse whose key is not good, or not of this role, before anything that it says is read."""
+        caller = self.callers.just_known(request)
+        if caller is None:
+            caller = await self.run(lambda: self.callers.known(request))
+        request.state.caller = caller.key
+        self.callers.need(caller, role)
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do something that takes its time, without holding up the event loop."""

@@ -14,13 +14,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from dibs import jsontext
 from dibs.access import VIEWER
 from dibs.errors import DibsError, Invalid, StoreUnavailable
 from dibs.server import problems
 from dibs.server.connection import cutter
 from dibs.server.feed import AWAY_SECONDS
 from dibs.server.guard import Receive, Scope, Send
+from dibs.server.keyed import keyed, needs
 from dibs.server.pages import Page
 from dibs.server.routes import REFUSALS
 from dibs.server.service import Service
@@ -144,7 +144,7 @@ class Stream(Response):
 
 
 def routes(service: Service) -> APIRouter:
-    router = APIRouter()
+    router = APIRouter(route_class=keyed(service))
     subscribers = Subscribers(service)
 
     @router.get(
@@ -154,6 +154,7 @@ def routes(service: Service) -> APIRouter:
         tags=["events"],
         response_class=Response,
         responses={200: {"content": {MEDIA_TYPE: {}}, "description": "events as they come"}, **REFUSALS},
+        **needs(VIEWER),
     )
     async def stream(
         request: Request,
@@ -209,4 +210,4 @@ def stopping(cursor: int) -> bytes:
 
 def refused(refusal: DibsError) -> bytes:
     told = problems.body(refusal.http_status, refusal.code, refusal.message, refusal.facts)
-    return f"event: refused\ndata: {jsontext.line(told)}\n\n".encode()
+    return f"event: refused\ndata: {problems.text(told)}\n\n".encode()

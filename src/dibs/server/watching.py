@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -12,6 +12,7 @@ from fastapi.responses import Response
 from dibs import check
 from dibs.access import VIEWER
 from dibs.server import samples, schemas
+from dibs.server.keyed import keyed, needs
 from dibs.server.routes import REFUSALS, answered
 from dibs.server.service import WAIT_SECONDS_MAX, Service
 
@@ -20,13 +21,14 @@ Due = schemas.small("Due", {"due_seconds": 42.5}, due_seconds=float | None)
 
 
 def routes(service: Service) -> APIRouter:
-    router = APIRouter(tags=["waiting"])
+    router = APIRouter(tags=["waiting"], route_class=keyed(service))
 
     @router.get(
         "/v1/watch",
         summary="Return once anything changes",
         operation_id="watch",
         responses={200: samples.described(Watched), **REFUSALS},
+        **needs(VIEWER),
     )
     async def watch(
         request: Request,
@@ -34,7 +36,6 @@ def routes(service: Service) -> APIRouter:
         wait: Annotated[float, Query(ge=0, le=WAIT_SECONDS_MAX)] = 0.0,
     ) -> Response:
         """`event` is the feed's latest event; answered as soon as that is after `after`, or when the time is up."""
-        await service.run(lambda: service.callers.need(service.caller(request), VIEWER))
         end = time.monotonic() + min(wait, service.wait_seconds_max)
         while True:
             newest = service.feed.newest
@@ -48,13 +49,10 @@ def routes(service: Service) -> APIRouter:
         summary="How long until time alone changes something",
         operation_id="due_seconds",
         responses={200: samples.described(Due), **REFUSALS},
+        **needs(VIEWER),
     )
     async def due(request: Request, item: str | None = None) -> Response:
-        def look() -> dict[str, Any]:
-            service.callers.need(service.caller(request), VIEWER)
-            known = None if item is None else check.item_id(item, "item")
-            return {"due_seconds": service.board.store.due_seconds(known)}
-
-        return answered(await service.run(look))
+        known = None if item is None else check.item_id(item, "item")
+        return await service.run(lambda: answered({"due_seconds": service.board.store.due_seconds(known)}))
 
     return router
