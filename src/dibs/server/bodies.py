@@ -1,11 +1,14 @@
-"""Bodies of requests: read in the event loop, decoded and validated in the thread that does the verb.
+"""Bodies of requests. A small one is decoded and validated at once; a larger one in a thread of its own, one at a time.
 
 Neither decoder nor validator lets another thread run before it is through, so what a body may cost is bounded before
-they see it: its bytes by the guard, the number of its values here.
+they see it: its bytes by the guard, the number of its values here. Since one thread does it all, the memory that one
+large body took is there for the next.
 """
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -16,36 +19,46 @@ from dibs.errors import Invalid
 
 Model = TypeVar("Model", bound=BaseModel)
 
+#: Understood within a few milliseconds, whatever it says.
+SMALL_BYTES_MAX = 16_384
 #: Commas and opening brackets outside of strings: about as many as there are values.
 VALUES_MAX = 100_000
+#: No verb has so many.
+FIELDS_MAX = 100
 #: With more mistakes than this, none of them is described: each costs more than the value that it is about.
 MISTAKES_MAX = 100
 SEPARATORS = (b",", b"[", b"{")
-NOT_JSON = "the body is not JSON"
-NULL_BYTES_MAX = 100
+_thread = ThreadPoolExecutor(1, "body")
 
 
-async def read(request: Request) -> bytearray:
-    """All of a body, without the copy that the framework makes of it."""
-    found = bytearray()
-    async for piece in request.stream():
-        found += piece
+async def said(request: Request, model: type[Model]) -> Model:
+    """What the body of a request says."""
+    found = await said_if_any(request, model)
+    if found is None:
+        raise Invalid("this needs a body", field="body")
     return found
 
 
-def parsed(body: bytearray, model: type[Model]) -> Model:
-    """What a body says. It is emptied: the values alone may take several times its size."""
+async def said_if_any(request: Request, model: type[Model]) -> Model | None:
+    """The same, where no body at all, or null, says nothing."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+    if len(body) <= SMALL_BYTES_MAX:
+        return _understood(body, model)
+    return await asyncio.get_running_loop().run_in_executor(_thread, _understood, body, model)
+
+
+def _understood(body: bytearray, model: type[Model]) -> Model | None:
+    data = _decoded(body) if body else None
+    # The values alone may take several times its size.
+    body.clear()
+    if isinstance(data, dict) and len(data) > FIELDS_MAX:
+        raise Invalid(f"a body has {FIELDS_MAX} fields at most; this one has {len(data)}", field="body")
     try:
-        data = _decoded(body)
-        body.clear()
-        return model.model_validate(data)
+        return None if data is None else model.model_validate(data)
     except ValidationError as error:
         raise refusal(error) from None
-
-
-def parsed_if_any(body: bytearray, model: type[Model]) -> Model | None:
-    """The same, where no body at all, or null, says nothing."""
-    return None if len(body) < NULL_BYTES_MAX and bytes(body).strip() in (b"", b"null") else parsed(body, model)
 
 
 def refusal(error: ValidationError) -> Invalid:
@@ -66,7 +79,7 @@ def _decoded(body: bytearray) -> Any:
     try:
         return from_json(body, allow_inf_nan=False)
     except ValueError as error:
-        raise Invalid(NOT_JSON, field="body") from error
+        raise Invalid("the body is not JSON", field="body") from error
 
 
 def _separators(text: bytearray, start: int, end: int) -> int:

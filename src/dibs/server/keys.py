@@ -70,10 +70,9 @@ def routes(service: Service) -> APIRouter:
         **needs_body(ADMIN, NewKey),
     )
     async def create_key(request: Request) -> Response:
-        said = await bodies.read(request)
+        body = await bodies.said(request, NewKey)
 
         def create() -> Response:
-            body = bodies.parsed(said, NewKey)
             if (body.digest is None) != (body.id is None):
                 missing = "digest" if body.digest is None else "id"
                 raise Invalid("a key that somebody else made has an id and a digest", field=missing)

@@ -95,12 +95,12 @@ def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Ca
     async def endpoint(request: Request, **given: Any) -> Response:
         wait = given.pop("wait", None)
         request_id = request.headers.get(IDEMPOTENCY_KEY)
-        body = None if model is None else await bodies.read(request)
+        body = None if model is None else await _said(request, model)
 
         def work(board: Board) -> Response:
             asked = {name: value for name, value in given.items() if value is not None}
-            if model is not None and body is not None:
-                asked |= _said(body, model)
+            if body is not None:
+                asked |= body.model_dump(exclude_unset=True)
             if wait is not None:
                 asked["wait_seconds"] = wait
             caller = service.caller(request)
@@ -120,9 +120,8 @@ def _says_something(model: type[BaseModel]) -> bool:
     return any(field.is_required() for field in model.model_fields.values())
 
 
-def _said(body: bytearray, model: type[BaseModel]) -> dict[str, Any]:
-    said = bodies.parsed(body, model) if _says_something(model) else bodies.parsed_if_any(body, model)
-    return {} if said is None else said.model_dump(exclude_unset=True)
+async def _said(request: Request, model: type[BaseModel]) -> BaseModel | None:
+    return await (bodies.said if _says_something(model) else bodies.said_if_any)(request, model)
 
 
 def call(

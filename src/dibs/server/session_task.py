@@ -101,10 +101,9 @@ def _add_sessions(router: APIRouter, service: Service) -> None:
         **_described("register", shapes.Registered, AGENT, shapes.RegisterSession),
     )
     async def register(request: Request) -> Response:
-        said = await bodies.read(request)
+        body = await bodies.said(request, shapes.RegisterSession)
 
         def work() -> dict[str, Any]:
-            body = bodies.parsed(said, shapes.RegisterSession)
             session = _registered(service, request, body)
             return {"success": True, "sessionId": session.id, "session": views.session(session)}
 
@@ -143,10 +142,9 @@ def _add_claiming(router: APIRouter, service: Service) -> None:
         **_described("claimTask", shapes.Claimed, AGENT, shapes.ClaimTask),
     )
     async def claim(request: Request, task: Task) -> Response:
-        said = await bodies.read(request)
+        body = await bodies.said(request, shapes.ClaimTask)
 
         def work() -> dict[str, Any]:
-            body = bodies.parsed(said, shapes.ClaimTask)
             session = acting_for(service, request, body.sessionId)
             with traced("claim", {"item": task, "session": session}, request.headers):
                 grant = board.claim(
@@ -162,10 +160,9 @@ def _add_claiming(router: APIRouter, service: Service) -> None:
         **_described("releaseTask", shapes.Released, AGENT, shapes.ReleaseTask),
     )
     async def release(request: Request, task: Task) -> Response:
-        said = await bodies.read(request)
+        body = await bodies.said(request, shapes.ReleaseTask)
 
         def work() -> dict[str, Any]:
-            body = bodies.parsed(said, shapes.ReleaseTask)
             session = acting_for(service, request, body.sessionId)
             run = _let_go(board, task, session, body.reason, _request_id(request)).run
             reason = body.reason or views.release_reason(run.outcome or "", run.reason)
@@ -186,10 +183,9 @@ def _add_keeping(router: APIRouter, service: Service) -> None:
         **_described("extendClaim", shapes.Extended, AGENT, shapes.ExtendClaim),
     )
     async def heartbeat(request: Request, task: Task) -> Response:
-        said = await bodies.read(request)
+        body = await bodies.said(request, shapes.ExtendClaim)
 
         def work() -> dict[str, Any]:
-            body = bodies.parsed(said, shapes.ExtendClaim)
             session = acting_for(service, request, body.sessionId)
             renewal = board.renew(task, session=session, ttl_seconds=_seconds(body.extendMs))
             claim = {"expiresAt": when.iso(renewal.expires_at), "heartbeatCount": renewal.heartbeat_count}

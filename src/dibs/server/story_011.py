@@ -113,10 +113,9 @@ def routes(service: Service) -> APIRouter:
         **needs_body(AGENT, ClaimWorkItem),
     )
     async def agent_claim(request: Request) -> Response:
-        said = await bodies.read(request)
+        body = await bodies.said(request, ClaimWorkItem)
 
         def work() -> Response:
-            body = bodies.parsed(said, ClaimWorkItem)
             _check(body)
             _begin(service, service.caller(request), body)
             claimed = _claimed(service, body, request.headers.get(IDEMPOTENCY_KEY))

@@ -53,10 +53,9 @@ def routes(service: Service) -> APIRouter:
         **needs_body(ADMIN, Pruning),
     )
     async def prune(request: Request) -> Response:
-        said = await bodies.read(request)
+        body = await bodies.said(request, Pruning)
 
         def prune() -> Response:
-            body = bodies.parsed(said, Pruning)
             return answered(service.board.prune(older_than_seconds=body.older_than_seconds, limit=body.limit))
 
         return await service.run(prune)
