@@ -124,8 +124,16 @@ class Callers:
         if caller.role != ADMIN and session.key != caller.key:
             raise Forbidden(f"the session {session.id} was registered by another key", session=session.id)
 
-    def agent_of(self, caller: Caller, asked: str | None) -> str:
-        """The agent that a new session is of."""
-        if caller.role == AGENT and caller.agent is not None and asked not in (None, caller.agent):
-            raise Forbidden(f"this key is {caller.agent}'s and starts no sessions of {asked}", agent=caller.agent)
-        return asked or caller.agent or ""
+    def agent_of(self, caller: Caller, asked: str | None, otherwise: str = "") -> str:
+        """The agent that a new session is of: the key's. A key of no agent acts for agents without a key of their own:
+        what an agent is allowed, and what its limits leave, is for those who were given its key."""
+        agent = asked or caller.agent or otherwise
+        if caller.role == AGENT and caller.agent is not None and agent != caller.agent:
+            raise Forbidden(f"this key is {caller.agent}'s and starts no sessions of {agent}", agent=caller.agent)
+        if caller.role == AGENT and caller.agent is None and agent in self._agents_with_keys():
+            raise Forbidden(f"{agent} has a key of its own, with which its sessions are started", agent=agent)
+        return agent
+
+    def _agents_with_keys(self) -> set[str | None]:
+        """Also of keys that are good no more: to revoke one must not make its agent anybody's."""
+        return {key.agent for key in self._board.keys()}

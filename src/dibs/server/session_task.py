@@ -253,7 +253,7 @@ def _registered(service: Service, request: Request, body: shapes.RegisterSession
     about = {"project": body.project, "contextPercent": body.contextPercent}
     meta = {**body.meta, **{name: value for name, value in about.items() if value is not None}}
     return service.board.start_session(
-        service.callers.agent_of(caller, body.agent) or body.agentType,
+        service.callers.agent_of(caller, body.agent, otherwise=body.agentType),
         id=body.id if body.sessionId is None else body.sessionId,
         kind=body.agentType,
         host="",
