@@ -136,4 +136,5 @@ class Callers:
 
     def _agents_with_keys(self) -> set[str | None]:
         """Also of keys that are good no more: to revoke one must not make its agent anybody's."""
-        return {key.agent for key in self._board.keys()}
+        known = self._board.keys()
+        return {key.agent for key in known}
