@@ -479,9 +479,16 @@ class Board:
                 # looked for from here, where one is told what is wrong
         return self._wait_for(look, end)
 
-    def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:
+    def heartbeat(
+        self, *, session: str, holding: Mapping[str, int | None] | None = None, known_event: int | None = None
+    ) -> Heartbeat:
+        """Renew all that a session holds, and with `holding` let go of the rest; `known_event` is the `event` of an
+        earlier answer, so that a late heartbeat lets go of nothing that was given since."""
         held = None if holding is None else check.holding(holding)
-        return self.store.heartbeat(session=check.session_id(session), holding=held)
+        known = check.optional_whole(known_event, "known_event", low=0, high=check.TOKEN_MAX)
+        if known is not None and held is None:
+            raise Invalid("known_event goes with holding", field="known_event")
+        return self.store.heartbeat(session=check.session_id(session), holding=held, known_event=known)
 
     def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
         item, session, token = check.item_id(item, "item"), check.session_id(session), check.token(token)

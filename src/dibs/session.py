@@ -81,6 +81,9 @@ class LiveSession:
         self._gate = threading.Condition()
         self._asking = self._queued = 0
         self._telling = self._wants_to_tell = False
+        #: Whether a heartbeat was answered, and which event that answer named.
+        self._beaten = False
+        self._known_event: int | None = None
         self._ended = self._gone = False
         self._pid = os.getpid()
         self._before_sigterm: Any = None
@@ -282,12 +285,16 @@ class LiveSession:
             known = {handle: handle.token for handle in self.claims}
             asked_at = clock()
             try:
-                answer = self.board.heartbeat(session=self.id, holding=holding)
+                # What is let go must be older than what an earlier answer tells of: this one may arrive late.
+                told = holding if self._beaten else None
+                known = None if told is None else self._known_event
+                answer = self.board.heartbeat(session=self.id, holding=told, known_event=known)
             except SessionNotFound as error:
                 self._gone = True
                 for handle in self.claims:
                     handle.lose(error)
                 raise
+        self._beaten, self._known_event = True, answer.event
         renewed = {(renewal.item, renewal.token): renewal for renewal in answer.renewed}
         missing = []
         for handle, token in known.items():

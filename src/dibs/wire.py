@@ -35,9 +35,10 @@ def encode(value: object, name: str = "") -> Any:
 
 
 def decode(kind: type[V], data: dict[str, Any]) -> V:
-    """The value of this kind that `encode` turned into `data`."""
+    """The value of this kind that `encode` turned into `data`; what a newer server says beyond it is passed over."""
     nested: dict[str, type[Value]] = kind.__dict__.get("_nested", {})
-    return kind(**{name: _decoded(name, value, nested.get(name)) for name, value in data.items()})
+    known = kind._fields
+    return kind(**{name: _decoded(name, value, nested.get(name)) for name, value in data.items() if name in known})
 
 
 def error(refusal: DibsError) -> dict[str, Any]:

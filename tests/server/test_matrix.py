@@ -172,9 +172,7 @@ def test_who_may_less_is_refused_and_changes_nothing(
     ("kind", "role"),
     [("a viewer", VIEWER), *((other, AGENT) for other in OTHERS), ("an admin", ADMIN), ("a browser", ADMIN)],
 )
-def test_who_may_is_let_in(
-    callers: dict[str, Caller], operations: list[Operation], kind: str, role: str
-) -> None:
+def test_who_may_is_let_in(callers: dict[str, Caller], operations: list[Operation], kind: str, role: str) -> None:
     for one in operations:
         if one.role is not None and ROLES.index(one.role) <= ROLES.index(role):
             if one.acts_for_coder and role == AGENT:

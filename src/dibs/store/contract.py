@@ -275,11 +275,19 @@ class Store(ABC):
         limits refuse."""
 
     @abstractmethod
-    def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:
+    def heartbeat(
+        self, *, session: str, holding: Mapping[str, int | None] | None = None, known_event: int | None = None
+    ) -> Heartbeat:
         """Renew every live claim of the session, soft ones too, and never one that has expired. `holding` maps each
         item the caller believes to hold to its token (None: not known): live claims not in it are released as
         forgotten, and those in it that are not held are answered as lost. Without it, expired claims not yet swept
-        are answered as lost."""
+        are answered as lost.
+
+        A heartbeat may arrive late, when the session has been given more than the caller knew of. `known_event` is an
+        event that the caller had learned of before it listed `holding`, such as the `event` of an earlier answer: a
+        claim that was given after that event is renewed, and not forgotten. Without it, every claim is taken for known
+        to the caller. The answer's `event` comes after every claim that the session has been given, and before any
+        that it will be given."""
 
     @abstractmethod
     def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:

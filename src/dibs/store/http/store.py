@@ -243,8 +243,11 @@ class HttpStore(Store):
         }
         return self._all(Grant, self._write("/v1/next", body, request))
 
-    def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:
-        body = {"session": session, "holding": None if holding is None else dict(holding)}
+    def heartbeat(
+        self, *, session: str, holding: Mapping[str, int | None] | None = None, known_event: int | None = None
+    ) -> Heartbeat:
+        held = None if holding is None else dict(holding)
+        body = {"session": session, "holding": held, "known_event": known_event}
         return wire.decode(Heartbeat, self._asking.ask("POST", "/v1/heartbeat", body))
 
     def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
