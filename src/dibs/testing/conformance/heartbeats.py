@@ -106,7 +106,7 @@ class TestHeartbeats:
         board.claim("x", session=me)
         for wrong in ({"known_event": 1}, {"holding": {}, "known_event": -1}, {"holding": {}, "known_event": "1"}):
             with pytest.raises(Invalid) as refused:
-                board.heartbeat(session=me, **wrong)  # type: ignore[arg-type]
+                board.heartbeat(session=me, **wrong)
             assert refused.value.facts["field"] == "known_event"
         assert board.get("x").claim is not None
 
