@@ -22,7 +22,7 @@ from dibs.server import STOP_SECONDS, guard, workers
 from dibs.server.connection import HEAD_BYTES_MAX, HEAD_SECONDS
 from dibs.server.place import place_of
 from dibs.server.running import KEEP_ALIVE_SECONDS
-from dibs.server.service import WAIT_SECONDS_MAX, WAITING_OF_ONE, WAITING_THREADS
+from dibs.server.service import WAIT_SECONDS_MAX, WAITS
 from tests.docs.markdown import blocks, code, prose, read, section, table
 from tests.docs.shop import CALLED, Shop
 from tests.server.process import Serving
@@ -132,7 +132,7 @@ def test_the_figures_are_those_of_the_code() -> None:
         f"{guard.BODY_BYTES_MAX:,} bytes, within {guard.BODY_SECONDS:.0f} seconds",
         f"{HEAD_BYTES_MAX:,} bytes, within {HEAD_SECONDS:.0f} seconds",
         f"{WAIT_SECONDS_MAX:.0f} seconds",
-        f"{WAITING_THREADS}, and {WAITING_OF_ONE} with one key; the next gets 503",
+        f"{WAITS.limit}, and {WAITS.limit_of_key} with one key; the next gets 503",
         f"closed after {KEEP_ALIVE_SECONDS} seconds",
     ):
         assert words in limits, words

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from fastapi import Request
 
@@ -52,6 +53,8 @@ class Callers:
         self._board = board
         self._lock = threading.Lock()
         self._trusted: dict[str, tuple[float, Key]] = {}
+        #: Called when a key has been revoked here.
+        self.on_revoked: Callable[[], None] = lambda: None
 
     def known(self, request: Request) -> Caller:
         """Whose request it is. May ask the store: not for the event loop."""
@@ -59,6 +62,12 @@ class Callers:
         if key is None or key.role == access.LOGIN:
             raise Unauthenticated(NEEDS_KEY)
         return Caller(key=key.id, role=key.role, agent=key.agent)
+
+    def known_now(self, request: Request) -> Caller:
+        """The same by the store's word of this instant."""
+        with self._lock:
+            self._trusted.pop(access.digest(secret_of(request)), None)
+        return self.known(request)
 
     def just_known(self, request: Request) -> Caller | None:
         """The same if its key was found good just now. Asks nobody."""
@@ -81,6 +90,7 @@ class Callers:
         revoked = self._board.revoke_key(key, actor=caller.actor, request_id=request_id)
         with self._lock:
             self._trusted = {digest: kept for digest, kept in self._trusted.items() if kept[1].id != key}
+        self.on_revoked()
         return revoked
 
     def _good(self, secret: str) -> Key | None:

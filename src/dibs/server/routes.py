@@ -15,7 +15,8 @@ from pydantic import BaseModel
 from dibs import wire
 from dibs.access import ADMIN
 from dibs.board import Board
-from dibs.model import Owner
+from dibs.errors import Unauthenticated
+from dibs.model import Grant, Owner
 from dibs.server import bodies, problems, samples, schemas
 from dibs.server.callers import Caller
 from dibs.server.document import marked
@@ -105,7 +106,10 @@ def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Ca
                 asked["wait_seconds"] = wait
             caller = service.caller(request)
             with traced(verb.name, asked, request.headers):
-                return answered(call(service, board, caller, verb, asked, request_id))
+                found = call(service, board, caller, verb, asked, request_id)
+                if wait:
+                    take_back_unless_known(service, request, found)
+                return answered(found)
 
         if wait:
             return await service.wait(request, work)
@@ -144,6 +148,20 @@ def call(
     if asked.get("wait_seconds"):
         asked["wait_seconds"] = min(asked["wait_seconds"], service.wait_seconds_max)
     return getattr(board, verb.name)(**asked)
+
+
+def take_back_unless_known(service: Service, request: Request, found: Any) -> None:
+    """What was given to a key that had been revoked by then is nobody's: the last look at it was before the store's
+    lock was had."""
+    try:
+        service.callers.known_now(request)
+    except Unauthenticated as refusal:
+        for grant in found if isinstance(found, tuple) else (found,):
+            if isinstance(grant, Grant) and not grant.renewed:
+                claim = grant.claim
+                reason = "its key was good no more when it was given"
+                service.board.release(claim.item, session=claim.session, token=claim.token, reason=reason)
+        raise refusal
 
 
 @functools.cache

@@ -6,6 +6,7 @@ Who acts is known there by the key; what is sent along as an actor counts only i
 from __future__ import annotations
 
 import os
+import time
 
 from dibs import jsontext, wire
 from dibs.errors import Invalid, StoreUnavailable
@@ -491,7 +492,10 @@ class HttpWatch(Watch):
         query = {"after": self._at, "wait": wait}
         try:
             found = self._asking.ask("GET", "/v1/watch", query=query, wait_seconds=wait)
-        except StoreUnavailable:
+        except StoreUnavailable as error:
+            if "limit" in error.facts:
+                # There is no room for more who watch: then it is looked now and then.
+                time.sleep(min(wait, error.facts.get("retry_after_seconds", 0)))
             return True  # nobody knows what was missed; whoever looks is told what is wrong
         before, self._at = self._at, found["event"]
         return bool(self._at != before)
