@@ -19,6 +19,7 @@ from dibs.cli.commands import COMMANDS
 from dibs.cli.parser import build
 from dibs.cli.serving import left_key
 from dibs.server import STOP_SECONDS, guard, workers
+from dibs.server.bodies import VALUES_MAX
 from dibs.server.connection import HEAD_BYTES_MAX, HEAD_SECONDS
 from dibs.server.place import place_of
 from dibs.server.running import KEEP_ALIVE_SECONDS
@@ -129,7 +130,7 @@ def test_the_unit_and_the_container_start_what_there_is(tmp_path: Path, monkeypa
 def test_the_figures_are_those_of_the_code() -> None:
     limits = " ".join(cell for _, cell in table(OPERATIONS, "what", "limit"))
     for words in (
-        f"{guard.BODY_BYTES_MAX:,} bytes, within {guard.BODY_SECONDS:.0f} seconds",
+        f"{guard.BODY_BYTES_MAX:,} bytes, within {guard.BODY_SECONDS:.0f} seconds, with {VALUES_MAX:,} values",
         f"{HEAD_BYTES_MAX:,} bytes, within {HEAD_SECONDS:.0f} seconds",
         f"{WAIT_SECONDS_MAX:.0f} seconds",
         f"{WAITS.limit}, and {WAITS.limit_of_key} with one key; the next gets 503",
