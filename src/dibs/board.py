@@ -137,14 +137,18 @@ class Board:
         projects: Iterable[str] = (),
         types: Iterable[str] = (),
         labels: Iterable[str] = (),
+        after: str | None = None,
         limit: int = 1000,
+        bytes_max: int | None = None,
     ) -> tuple[Item, ...]:
         return self.store.list(
             statuses=check.statuses(statuses),
             projects=check.names(projects, "projects"),
             types=check.names(types, "types"),
             labels=check.names(labels, "labels"),
+            after=None if after is None else check.item_id(after, "after"),
             limit=check.limit(limit),
+            bytes_max=check.bytes_max(bytes_max),
         )
 
     def edit(self, item: str, *, actor: str | None = None, request_id: str | None = None, **changes: Any) -> Edited:
@@ -712,11 +716,18 @@ class Board:
     # Reading
 
     def events(
-        self, *, after: int | None = None, item: str | None = None, newest: bool = False, limit: int = 1000
+        self,
+        *,
+        after: int | None = None,
+        item: str | None = None,
+        newest: bool = False,
+        limit: int = 1000,
+        bytes_max: int | None = None,
     ) -> tuple[Event, ...]:
         item = None if item is None else check.item_id(item, "item")
         after = check.optional_whole(after, "after", low=0, high=check.TOKEN_MAX)
-        return self.store.events(after=after, item=item, newest=newest, limit=check.limit(limit))
+        size = check.bytes_max(bytes_max)
+        return self.store.events(after=after, item=item, newest=newest, limit=check.limit(limit), bytes_max=size)
 
     def log(self, item: str) -> tuple[Event, ...]:
         """The whole history of one item, oldest first."""
@@ -742,13 +753,23 @@ class Board:
             watch.close()
 
     def runs(
-        self, *, item: str | None = None, session: str | None = None, agent: str | None = None, limit: int = 1000
+        self,
+        *,
+        item: str | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+        after: str | None = None,
+        limit: int = 1000,
+        bytes_max: int | None = None,
     ) -> tuple[Run, ...]:
+        """`after` is a run, as `item:token`."""
         return self.store.runs(
             item=None if item is None else check.item_id(item, "item"),
             session=None if session is None else check.session_id(session),
             agent=None if agent is None else check.agent_name(agent),
+            after=None if after is None else check.run(after, "after"),
             limit=check.limit(limit),
+            bytes_max=check.bytes_max(bytes_max),
         )
 
     def activity(self, *, item: str | None = None, agent: str | None = None, limit: int = 1000) -> tuple[Activity, ...]:

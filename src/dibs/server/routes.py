@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Query, Request
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from dibs import wire
 from dibs.access import ADMIN
 from dibs.board import Board
-from dibs.errors import Unauthenticated
+from dibs.errors import Invalid, Unauthenticated
 from dibs.model import Grant, Owner
 from dibs.server import bodies, problems, samples, schemas
 from dibs.server.callers import Caller
@@ -24,8 +24,12 @@ from dibs.server.keyed import keyed, needs, needs_body
 from dibs.server.service import WAIT_SECONDS_MAX, Service
 from dibs.server.tracing import traced
 from dibs.server.verbs import VERBS, Verb
+from dibs.store.contract import Page
 
 IDEMPOTENCY_KEY = "idempotency-key"
+#: More is not answered at once.
+ANSWER_BYTES_MAX = 16_000_000
+FEWER = "ask for fewer with a limit or a filter, or for pages with bytes_max, where there are any"
 #: What any verb may be answered with beside what it gives. By reference: a model for each of them on each route would
 #: make the server start for half a second.
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -61,9 +65,26 @@ def native(service: Service) -> APIRouter:
     return router
 
 
-def answered(value: Any, status: int = 200) -> Response:
-    content = json.dumps(wire.encode(value), ensure_ascii=False, separators=(",", ":"))
+def answered(value: Any) -> Response:
+    """An answer in bytes; one that is too long for that is refused. Not for the event loop."""
+    status = 206 if isinstance(value, Page) and value.more else 200
+    content = b"[" + b",".join(_pieces(value)) + b"]" if isinstance(value, list | tuple) else _json(value)
     return Response(content, status_code=status, media_type="application/json")
+
+
+def _pieces(values: Sequence[Any]) -> Iterator[bytes]:
+    """One by one, since nobody else is let in while something is put into JSON."""
+    size = 0
+    for value in values:
+        piece = _json(value)
+        size += len(piece)
+        if size > ANSWER_BYTES_MAX and not isinstance(values, Page):
+            raise Invalid(f"the answer has over {ANSWER_BYTES_MAX} bytes; {FEWER}", field="limit")
+        yield piece
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(wire.encode(value), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _add(router: APIRouter, service: Service, verb: Verb) -> None:
@@ -85,7 +106,7 @@ def _add(router: APIRouter, service: Service, verb: Verb) -> None:
         methods=[verb.method],
         summary=verb.summary,
         operation_id=verb.name,
-        responses={200: samples.described(schemas.answer_of(verb.name)), **REFUSALS},
+        responses={**_answers(verb), **REFUSALS},
         response_model=None,
         tags=[verb.path.split("/")[2]],
         **extra,
@@ -113,10 +134,20 @@ def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Ca
 
         if wait:
             return await service.wait(request, work)
+        if verb.method == "GET":
+            return await service.read(lambda: work(service.board))
         return await service.run(lambda: work(service.board))
 
     endpoint.__name__ = verb.name
     return endpoint
+
+
+def _answers(verb: Verb) -> dict[int | str, dict[str, Any]]:
+    answer = samples.described(schemas.answer_of(verb.name))
+    if "bytes_max" not in _takes(verb.name):
+        return {200: answer}
+    more = "as much as `bytes_max` allows: there is more, after the last of these"
+    return {200: answer, 206: {**answer, "description": more}}
 
 
 def _says_something(model: type[BaseModel]) -> bool:
@@ -147,7 +178,15 @@ def call(
         asked["request_id"] = request_id
     if asked.get("wait_seconds"):
         asked["wait_seconds"] = min(asked["wait_seconds"], service.wait_seconds_max)
-    return getattr(board, verb.name)(**asked)
+    if "bytes_max" not in takes:
+        return getattr(board, verb.name)(**asked)
+    wants_pages = "bytes_max" in asked
+    asked["bytes_max"] = min(asked.get("bytes_max", ANSWER_BYTES_MAX), ANSWER_BYTES_MAX)
+    found = getattr(board, verb.name)(**asked)
+    if found.more and not wants_pages:
+        # Who does not know of pages would take the first for all there is.
+        raise Invalid(f"the answer has over {ANSWER_BYTES_MAX} bytes; {FEWER}", field="limit", fit=len(found))
+    return found
 
 
 def take_back_unless_known(service: Service, request: Request, found: Any) -> None:

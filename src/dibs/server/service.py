@@ -26,6 +26,8 @@ T = TypeVar("T")
 #: As many verbs at once as can share a commit; those who wait have threads of their own, so that they keep nobody out.
 VERB_THREADS = 32
 WAITING_THREADS = 256
+#: Fewer than a store has for readers, so that long answers hold up neither verbs nor what these look up.
+READ_THREADS = 4
 #: One key takes no more than half of the room.
 WAITS = Kind(do="waiting", limit=WAITING_THREADS, limit_of_key=WAITING_THREADS // 2, retry_seconds=1)
 #: Longer ones are cut by whatever lies between a client and a server.
@@ -69,7 +71,9 @@ class Service:
         self.callers = Callers(self.board)
         store.on_freed = self.feed.stir
         self._verbs = ThreadPoolExecutor(VERB_THREADS, "verb")
+        self._reads = ThreadPoolExecutor(READ_THREADS, "read")
         self._waits = ThreadPoolExecutor(WAITING_THREADS, "wait")
+        store.separate_readers()
         self.open_requests = OpenRequests()
         self.callers.on_revoked = self.open_requests.look_now
         self._sweeper = threading.Thread(target=self._sweep, name="sweep", daemon=True)
@@ -91,6 +95,7 @@ class Service:
         """After the last answer."""
         self.feed.stop()
         self._verbs.shutdown(wait=True)
+        self._reads.shutdown(wait=True)
         self._waits.shutdown(wait=True)
         self.open_requests.close()
         self.board.close()
@@ -111,6 +116,10 @@ class Service:
     async def run(self, work: Callable[[], T]) -> T:
         """Do something that takes its time, without holding up the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._verbs, work)
+
+    async def read(self, work: Callable[[], T]) -> T:
+        """The same for what only reads, and may be long."""
+        return await asyncio.get_running_loop().run_in_executor(self._reads, work)
 
     async def wait(self, request: Request, work: Callable[[Board], T]) -> T:
         """Do something that waits, on a board that waits for nobody who left."""

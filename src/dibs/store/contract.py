@@ -31,7 +31,7 @@ from dibs.errors import Invalid
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
 
     from dibs.model import (
         Activity,
@@ -65,6 +65,8 @@ if TYPE_CHECKING:
         Waiting,
     )
 
+    V = TypeVar("V")
+
     #: Given a way to look up sessions with owner processes in a namespace (boot id, pid namespace), those of them whose
     #: owner is proven dead from here.
     FindDead = Callable[[Callable[[str, int], Iterable[tuple[str, Owner]]]], Sequence[tuple[str, Owner]]]
@@ -94,6 +96,26 @@ class Watch(ABC):
     def close(self) -> None: ...
 
 
+if TYPE_CHECKING:
+
+    class Page(tuple[V, ...]):
+        more: bool
+
+else:
+
+    class Page(tuple):
+        """What was asked for, from its beginning. `more`: `bytes_max` cut it short, and asking `after` the last of it
+        goes on."""
+
+        more = False
+
+
+def page(found: Iterable[V], *, more: bool = False) -> Page[V]:
+    made = Page(found)
+    made.more = more
+    return made
+
+
 class Store(ABC):
     #: Called after a commit of this object by which something can be had, by the thread that did it: who waits in the
     #: same process need not hear of it from outside.
@@ -102,6 +124,9 @@ class Store(ABC):
     find_dead: FindDead = staticmethod(judge_nobody)
     #: Whether waiting can be left to the store: a server hears of a change sooner than whoever it tells.
     waits = False
+
+    def separate_readers(self) -> None:  # noqa: B027 - a store may have nothing to separate
+        """From now on no read holds up a write: for a process in which many threads share this store."""
 
     # Items
 
@@ -123,9 +148,15 @@ class Store(ABC):
         projects: Sequence[str] = (),
         types: Sequence[str] = (),
         labels: Sequence[str] = (),
+        after: str | None = None,
         limit: int,
-    ) -> tuple[Item, ...]:
-        """Items that match every given filter (all of `labels`), in the order of `next`."""
+        bytes_max: int | None = None,
+    ) -> Page[Item]:
+        """Items that match every given filter (all of `labels`), in the order of `next`; with `after`, those that come
+        after that item, wherever it stands now (unknown: `INVALID`).
+
+        `bytes_max`: no more once the texts of what was found have that many characters. So at least one item, if there
+        is any; the page says whether there is `more`. Each page is of its own instant."""
 
     @abstractmethod
     def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Edited:
@@ -430,17 +461,31 @@ class Store(ABC):
 
     @abstractmethod
     def events(
-        self, *, after: int | None = None, item: str | None = None, newest: bool = False, limit: int
-    ) -> tuple[Event, ...]:
+        self,
+        *,
+        after: int | None = None,
+        item: str | None = None,
+        newest: bool = False,
+        limit: int,
+        bytes_max: int | None = None,
+    ) -> Page[Event]:
         """The feed after a cursor, or with `newest` only the end of it, in feed order: per item in the order of its
         numbers, and nothing is ever skipped. None is the beginning of what is remembered; a cursor from before what
-        was pruned is `INVALID`."""
+        was pruned is `INVALID`. `bytes_max` is as in `list`; with `newest` it is the end of the feed that remains."""
 
     @abstractmethod
     def runs(
-        self, *, item: str | None = None, session: str | None = None, agent: str | None = None, limit: int
-    ) -> tuple[Run, ...]:
-        """Newest first."""
+        self,
+        *,
+        item: str | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+        after: tuple[str, int] | None = None,
+        limit: int,
+        bytes_max: int | None = None,
+    ) -> Page[Run]:
+        """Newest first; with `after`, those that began before the run of this item and token (unknown: `INVALID`).
+        `bytes_max` is as in `list`."""
 
     @abstractmethod
     def activity(self, *, item: str | None = None, agent: str | None = None, limit: int) -> tuple[Activity, ...]:

@@ -37,17 +37,18 @@ from dibs.model import (
     Sweep,
     Waiting,
 )
-from dibs.store.contract import Store, Watch
+from dibs.store.contract import Store, Watch, page
 from dibs.store.http.asking import Asking, away, new_request_id, refusal
 from dibs.store.http.sending import Lost, Reply, sender
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeVar
 
     from dibs.config import Settings
     from dibs.model import NewItem, Owner, Request
+    from dibs.store.contract import Page
     from dibs.value import Value
 
     V = TypeVar("V", bound=Value)
@@ -58,6 +59,8 @@ WATCH_SECONDS = 25.0
 #: or its network is gone: so not for long.
 NEXT_SECONDS = 10.0
 WHOLE_SECONDS = 600.0
+#: How much of a long answer is asked for at a time.
+PAGE_BYTES = 8_000_000
 
 
 class HttpStore(Store):
@@ -91,12 +94,12 @@ class HttpStore(Store):
         projects: Sequence[str] = (),
         types: Sequence[str] = (),
         labels: Sequence[str] = (),
+        after: str | None = None,
         limit: int,
-    ) -> tuple[Item, ...]:
-        return self._all(
-            Item,
-            self._read("/v1/items", statuses=statuses, projects=projects, types=types, labels=labels, limit=limit),
-        )
+        bytes_max: int | None = None,
+    ) -> Page[Item]:
+        asked = {"statuses": statuses, "projects": projects, "types": types, "labels": labels}
+        return self._pages(Item, "/v1/items", asked, after, limit, bytes_max, lambda item: item.id)
 
     def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Edited:
         # None is a value here: it takes a schedule away.
@@ -354,15 +357,33 @@ class HttpStore(Store):
     # Reading
 
     def events(
-        self, *, after: int | None = None, item: str | None = None, newest: bool = False, limit: int
-    ) -> tuple[Event, ...]:
-        asked = {"after": after, "item": item, "newest": str(newest).lower(), "limit": limit}
-        return self._all(Event, self._read("/v1/events", **asked))
+        self,
+        *,
+        after: int | None = None,
+        item: str | None = None,
+        newest: bool = False,
+        limit: int,
+        bytes_max: int | None = None,
+    ) -> Page[Event]:
+        if newest and bytes_max is None:
+            # The end of the feed has no further pages: if it is too large, that is refused.
+            return page(self._all(Event, self._read("/v1/events", after=after, item=item, newest="true", limit=limit)))
+        asked = {"item": item, "newest": str(newest).lower()}
+        return self._pages(Event, "/v1/events", asked, after, limit, bytes_max, lambda event: event.id)
 
     def runs(
-        self, *, item: str | None = None, session: str | None = None, agent: str | None = None, limit: int
-    ) -> tuple[Run, ...]:
-        return self._all(Run, self._read("/v1/runs", item=item, session=session, agent=agent, limit=limit))
+        self,
+        *,
+        item: str | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+        after: tuple[str, int] | None = None,
+        limit: int,
+        bytes_max: int | None = None,
+    ) -> Page[Run]:
+        asked = {"item": item, "session": session, "agent": agent}
+        begin = None if after is None else f"{after[0]}:{after[1]}"
+        return self._pages(Run, "/v1/runs", asked, begin, limit, bytes_max, lambda run: f"{run.item}:{run.token}")
 
     def activity(self, *, item: str | None = None, agent: str | None = None, limit: int) -> tuple[Activity, ...]:
         return self._all(Activity, self._read("/v1/activity", item=item, agent=agent, limit=limit))
@@ -454,6 +475,28 @@ class HttpStore(Store):
 
     def _read(self, path: str, **query: Any) -> Any:
         return self._asking.ask("GET", path, query=query)
+
+    def _pages(
+        self,
+        kind: type[V],
+        path: str,
+        asked: Mapping[str, Any],
+        after: object,
+        limit: int,
+        bytes_max: int | None,
+        name: Callable[[V], object],
+    ) -> Page[V]:
+        """One page of `bytes_max`; without that all of them, one after the other."""
+        found: list[V] = []
+        more = True
+        while more and len(found) < limit and (bytes_max is None or not found):
+            size = PAGE_BYTES if bytes_max is None else bytes_max
+            query = {**asked, "after": after, "limit": limit - len(found), "bytes_max": size}
+            answer, more = self._asking.ask_page(path, query)
+            found += self._all(kind, answer)
+            more = more and bool(answer)
+            after = name(found[-1]) if found else after
+        return page(found, more=more and len(found) < limit)
 
     def _write(
         self, path: str, body: Mapping[str, Any], request: Request | None, wait_seconds: float | None = None

@@ -10,6 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from dibs.store.tables.transaction import Transaction
+
     Row = tuple[Any, ...]
 
 
@@ -97,6 +99,20 @@ def encode_session(value: Session) -> dict[str, Any]:
 
 def key(row: Row) -> Key:
     return Key(**dict(zip(Key._fields, row, strict=True)))
+
+
+def up_to(size_max: int | None, t: Transaction, statement: str, /, **parameters: Any) -> tuple[list[Row], bool]:
+    """What a statement answers until its texts have this many characters, and whether that left anything out."""
+    if size_max is None:
+        return t.all(statement, **parameters), False
+    found: list[Row] = []
+    size = 0
+    for row in t.each(statement, **parameters):
+        if size >= size_max:
+            return found, True
+        found.append(row)
+        size += sum(len(value) for value in row if isinstance(value, str))
+    return found, False
 
 
 def _column(field: Any) -> Any:
