@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         Waiting,
     )
     from dibs.session import LiveSession
-    from dibs.store.contract import Store, Watch
+    from dibs.store.contract import Page, Store, Watch
 
     T = TypeVar("T")
 
@@ -140,7 +140,7 @@ class Board:
         after: str | None = None,
         limit: int = 1000,
         bytes_max: int | None = None,
-    ) -> tuple[Item, ...]:
+    ) -> Page[Item]:
         return self.store.list(
             statuses=check.statuses(statuses),
             projects=check.names(projects, "projects"),
@@ -723,7 +723,7 @@ class Board:
         newest: bool = False,
         limit: int = 1000,
         bytes_max: int | None = None,
-    ) -> tuple[Event, ...]:
+    ) -> Page[Event]:
         item = None if item is None else check.item_id(item, "item")
         after = check.optional_whole(after, "after", low=0, high=check.TOKEN_MAX)
         size = check.bytes_max(bytes_max)
@@ -761,7 +761,7 @@ class Board:
         after: str | None = None,
         limit: int = 1000,
         bytes_max: int | None = None,
-    ) -> tuple[Run, ...]:
+    ) -> Page[Run]:
         """`after` is a run, as `item:token`."""
         return self.store.runs(
             item=None if item is None else check.item_id(item, "item"),

@@ -27,6 +27,7 @@ NAMES: dict[str, Any] = {
     "Any": Any,
     "Iterable": list,
     "Mapping": dict,
+    "Page": list,
     "Callable": Callable,
 }
 

@@ -8,6 +8,7 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Container
     from typing import Any
 
     from dibs.store.tables.transaction import Transaction
@@ -101,13 +102,18 @@ def key(row: Row) -> Key:
     return Key(**dict(zip(Key._fields, row, strict=True)))
 
 
-def up_to(size_max: int | None, t: Transaction, statement: str, /, **parameters: Any) -> tuple[list[Row], bool]:
-    """What a statement answers until its texts have this many characters, and whether that left anything out."""
+def up_to(
+    size_max: int | None, t: Transaction, statement: str, /, *, passed_over: Container[str] = (), **parameters: Any
+) -> tuple[list[Row], bool]:
+    """What a statement answers until its texts have this many characters, and whether that left anything out; without
+    rows that begin with one of `passed_over`."""
     if size_max is None:
-        return t.all(statement, **parameters), False
+        return [row for row in t.all(statement, **parameters) if row[0] not in passed_over], False
     found: list[Row] = []
     size = 0
     for row in t.each(statement, **parameters):
+        if row[0] in passed_over:
+            continue
         if size >= size_max:
             return found, True
         found.append(row)

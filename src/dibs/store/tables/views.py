@@ -62,6 +62,7 @@ def list_items(
         bytes_max,
         t,
         "list_items",
+        passed_over=moved,
         statuses=jsontext.dumps(list(wanted)),
         projects=jsontext.dumps(list(projects)),
         types=jsontext.dumps(list(types)),
@@ -71,7 +72,7 @@ def list_items(
         limit=limit + len(moved),
     )
     end = _place(t, rows.item(rows_found[-1])) if more else THE_END
-    found = {item.id: item for item in map(rows.item, rows_found) if item.id not in moved}
+    found = {item.id: item for item in map(rows.item, rows_found)}
     joined = {
         id: state.item
         for id, state in moved.items()
@@ -81,11 +82,22 @@ def list_items(
         and set(labels) <= set(state.item.labels)
         and begin < _place(t, state.item) <= end
     }
-    if not joined:
-        return page([*found.values()][:limit], more=more and len(found) < limit)
-    found |= joined
-    order = t.all("items_in_order", items=jsontext.dumps(list(found)), limit=limit)
-    return page([found[id] for (id,) in order], more=more and len(found) < limit)
+    if joined:
+        found |= joined
+        order = t.all("items_in_order", items=jsontext.dumps(list(found)), limit=limit)
+        found = {id: found[id] for (id,) in order}
+    fitting = _fitting([*found.values()][:limit], bytes_max)
+    return page(fitting, more=len(fitting) < limit and (more or len(fitting) < len(found)))
+
+
+def _fitting(items: Sequence[Item], size_max: int | None) -> Sequence[Item]:
+    """As `rows.up_to`, of what comes from several places."""
+    size = 0
+    for number, item in enumerate(items if size_max is not None else ()):
+        if size_max is not None and size >= size_max:
+            return items[:number]
+        size += len(item.title) + len(item.body) + len(jsontext.dumps(item.payload))
+    return items
 
 
 def runs(
@@ -100,8 +112,10 @@ def runs(
     bytes_max: int | None,
 ) -> Page[Run]:
     projected = projection.of_board(t, find_dead)
-    asked = {"item": item, "session": session, "agent": agent, "before": None if after is None else _seq(t, *after)}
-    found, more = rows.up_to(bytes_max, t, "list_runs", **asked, limit=limit)
+    before = None if after is None else _seq(t, *after)
+    found, more = rows.up_to(
+        bytes_max, t, "list_runs", item=item, session=session, agent=agent, before=before, limit=limit
+    )
     return page((projected.run(rows.run(row)) for row in found), more=more)
 
 
