@@ -177,7 +177,7 @@ WHERE session = :session AND expires_at > :now
 RETURNING @claim
 
 -- name: first_event_of_claim
-SELECT min(id) FROM events WHERE item = :item AND token = :token
+SELECT id FROM events WHERE item = :item AND token = :token ORDER BY number LIMIT 1
 
 -- name: latest_event
 SELECT max(id) FROM events
