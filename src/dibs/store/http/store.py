@@ -85,7 +85,7 @@ class HttpStore(Store):
         return self._all(Added, self._write("/v1/add_many", {"items": new, "actor": actor}, request))
 
     def get(self, item: str) -> Detail:
-        return wire.decode(Detail, self._read(f"/v1/items/{item}"))
+        return _decoded(Detail, self._read(f"/v1/items/{item}"))
 
     def list(
         self,
@@ -104,7 +104,7 @@ class HttpStore(Store):
     def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Edited:
         # None is a value here: it takes a schedule away.
         body = {"actor": actor, **wire.encode(dict(changes))}
-        return wire.decode(Edited, self._send("PATCH", f"/v1/items/{item}", body, request))
+        return _decoded(Edited, self._send("PATCH", f"/v1/items/{item}", body, request))
 
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
         return self._move(item, "cancel", request, actor=actor, reason=reason)
@@ -154,7 +154,7 @@ class HttpStore(Store):
 
     def set_agent(self, agent: Agent) -> Agent:
         body = {name: value for name, value in wire.encode(agent).items() if name not in ("name", *_KEPT)}
-        return wire.decode(Agent, self._asking.ask("PUT", f"/v1/agents/{agent.name}", body))
+        return _decoded(Agent, self._asking.ask("PUT", f"/v1/agents/{agent.name}", body))
 
     def agents(self) -> tuple[Agent, ...]:
         return self._all(Agent, self._read("/v1/agents"))
@@ -162,17 +162,17 @@ class HttpStore(Store):
     def start_session(self, session: Session) -> Session:
         told = wire.encode(session)
         body = {name: told[name] for name in ("agent", "id", "kind", "host", "owner", "meta")}
-        return wire.decode(Session, self._asking.ask("POST", "/v1/sessions", body))
+        return _decoded(Session, self._asking.ask("POST", "/v1/sessions", body))
 
     def end_session(self, session: str, *, reason: str | None = None, request: Request | None = None) -> SessionEnd:
         path = f"/v1/sessions/{_quoted(session)}/end"
-        return wire.decode(SessionEnd, self._write(path, {"reason": reason}, request))
+        return _decoded(SessionEnd, self._write(path, {"reason": reason}, request))
 
     def find_session(self, id: str) -> Session | None:
         from dibs.errors import SessionNotFound
 
         try:
-            return wire.decode(Session, self._read(f"/v1/sessions/{_quoted(id)}"))
+            return _decoded(Session, self._read(f"/v1/sessions/{_quoted(id)}"))
         except SessionNotFound:
             return None
 
@@ -252,11 +252,11 @@ class HttpStore(Store):
     ) -> Heartbeat:
         held = None if holding is None else dict(holding)
         body = {"session": session, "holding": held, "known_event": known_event}
-        return wire.decode(Heartbeat, self._asking.ask("POST", "/v1/heartbeat", body))
+        return _decoded(Heartbeat, self._asking.ask("POST", "/v1/heartbeat", body))
 
     def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
         body = {"session": session, "token": token, "ttl_seconds": ttl_seconds}
-        return wire.decode(Renewal, self._asking.ask("POST", f"/v1/items/{item}/renew", body))
+        return _decoded(Renewal, self._asking.ask("POST", f"/v1/items/{item}/renew", body))
 
     def progress(
         self,
@@ -298,7 +298,7 @@ class HttpStore(Store):
 
     def done_many(self, holding: Mapping[str, int | None], *, session: str, request: Request | None = None) -> Finished:
         body = {"holding": dict(holding), "session": session}
-        return wire.decode(Finished, self._write("/v1/done_many", body, request))
+        return _decoded(Finished, self._write("/v1/done_many", body, request))
 
     def fail(
         self,
@@ -330,23 +330,23 @@ class HttpStore(Store):
         return self._of(Ended, item, "submit", request, draft=draft, **asked)
 
     def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
-        return wire.decode(Sweep, self._asking.ask("POST", "/v1/sweep", {"limit": limit}))
+        return _decoded(Sweep, self._asking.ask("POST", "/v1/sweep", {"limit": limit}))
 
     # Waiting for one item
 
     def wait(self, item: str, *, session: str, ttl_seconds: float | None = None) -> Waiting:
         body = {"session": session, "ttl_seconds": ttl_seconds}
-        return wire.decode(Waiting, self._asking.ask("POST", f"/v1/items/{item}/wait", body))
+        return _decoded(Waiting, self._asking.ask("POST", f"/v1/items/{item}/wait", body))
 
     def leave(self, item: str, *, session: str, request: Request | None = None) -> Waiting:
         return self._of(Waiting, item, "leave", request, session=session)
 
     def ticket(self, item: str, *, session: str) -> Waiting:
-        return wire.decode(Waiting, self._read(f"/v1/items/{item}/ticket", session=session))
+        return _decoded(Waiting, self._read(f"/v1/items/{item}/ticket", session=session))
 
     def soft_claim(self, item: str, *, session: str, ttl_seconds: float | None = None) -> SoftClaim:
         body = {"session": session, "ttl_seconds": ttl_seconds}
-        return wire.decode(SoftClaim, self._asking.ask("POST", f"/v1/items/{item}/soft_claim", body))
+        return _decoded(SoftClaim, self._asking.ask("POST", f"/v1/items/{item}/soft_claim", body))
 
     def soft_release(self, item: str, *, session: str, request: Request | None = None) -> SoftClaim:
         return self._of(SoftClaim, item, "soft_release", request, session=session)
@@ -392,10 +392,10 @@ class HttpStore(Store):
         return self._all(Holding, self._read("/v1/who"))
 
     def stats(self, *, agent: str | None = None) -> Stats:
-        return wire.decode(Stats, self._read("/v1/stats", agent=agent))
+        return _decoded(Stats, self._read("/v1/stats", agent=agent))
 
     def pulse(self) -> Pulse:
-        return wire.decode(Pulse, self._read("/v1/pulse"))
+        return _decoded(Pulse, self._read("/v1/pulse"))
 
     # Waiting
 
@@ -408,7 +408,7 @@ class HttpStore(Store):
     def wait_in_time(self, wait_seconds: float, item: str, **asked: Any) -> Waiting:
         path, seconds = f"/v1/items/{item}/wait", min(wait_seconds, WATCH_SECONDS)
         found = self._asking.ask("POST", path, asked, query={"wait": seconds}, wait_seconds=seconds)
-        return wire.decode(Waiting, found)
+        return _decoded(Waiting, found)
 
     def due_seconds(self, item: str | None = None) -> float | None:
         found: float | None = self._read("/v1/due", item=item)["due_seconds"]
@@ -419,7 +419,7 @@ class HttpStore(Store):
     def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
         body = {"older_than_seconds": older_than_seconds, "limit": limit}
         # Asked again, it would answer for what was left by then.
-        return wire.decode(Prune, self._asking.ask("POST", "/v1/prune", body, repeatable=False))
+        return _decoded(Prune, self._asking.ask("POST", "/v1/prune", body, repeatable=False))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
         lines = self._asking.sender.stream("/v1/export", self._asking.headers, WHOLE_SECONDS)
@@ -510,17 +510,17 @@ class HttpStore(Store):
         return self._asking.ask(method, path, body, request_id=_id_of(request), keeps_none=True)
 
     def _of(self, kind: type[V], item: str, verb: str, request: Request | None, **asked: Any) -> V:
-        return wire.decode(kind, self._write(f"/v1/items/{item}/{verb}", asked, request))
+        return _decoded(kind, self._write(f"/v1/items/{item}/{verb}", asked, request))
 
     def _move(self, item: str, verb: str, request: Request | None, **asked: Any) -> Item:
         return self._of(Item, item, verb, request, **asked)
 
     def _all(self, kind: type[V], answer: Sequence[dict[str, Any]]) -> tuple[V, ...]:
-        return tuple(wire.decode(kind, one) for one in answer)
+        return tuple(_decoded(kind, one) for one in answer)
 
     def _key(self, told: dict[str, Any]) -> Key:
         """A key as it is shown: without what it is checked by."""
-        return wire.decode(Key, {"digest": "", **told})
+        return _decoded(Key, {"digest": "", **told})
 
 
 class HttpWatch(Watch):
@@ -549,6 +549,11 @@ class HttpWatch(Watch):
 
 #: What the store says of an agent, and nobody tells it.
 _KEPT = ("created_at", "updated_at")
+
+
+def _decoded(kind: type[V], told: dict[str, Any]) -> V:
+    """A value as a server tells it, which may be newer than this client."""
+    return wire.decode(kind, told, lenient=True)
 
 
 def _id_of(request: Request | None) -> str:
