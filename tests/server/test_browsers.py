@@ -173,3 +173,16 @@ def test_nobody_else_listens_where_browsers_look_first(shop: Serving) -> None:
         other_loopback_held(Place(), taken),
     ):
         pass
+
+
+def test_the_name_of_the_pages_is_told_to_nobody_without_a_link(tmp_path: Path) -> None:
+    """Another program that knew the name could have itself visited under it, and be sent the cookie."""
+    with serving(tmp_path) as server, connect(server.told["store"]) as board:
+        stranger = Caller(server.url)
+        for code in ("", "dibs_0123456789_wrong", (server.admin().key or "")):
+            answer = stranger("GET", f"/login?code={code}")
+            assert (answer.status, answer.headers["Location"]) == (401, None)
+            assert b".dibs.localhost" not in answer.body
+        code = board.create_key(access.LOGIN)[1]
+        for _ in range(2):
+            assert stranger("GET", f"/login?code={code}").status == 303, "to be sent there does not use it up"

@@ -156,3 +156,11 @@ def test_a_person_rejects_and_an_agent_only_what_it_holds(shop: Served) -> None:
     shop.board.add("R", id="r")
     assert shop.caller(AGENT, "coder")("POST", "/v1/items/r/reject", {"reason": "no"}).status == 403
     assert shop.admin("POST", "/v1/items/r/reject", {"reason": "no"}).status != 403
+
+
+@pytest.mark.parametrize("path", ["/v1/sessions", "/api/sessions"])
+def test_a_key_of_no_agent_takes_no_name_that_the_history_uses_for_others(shop: Served, path: str) -> None:
+    admin = shop.admin.ok("GET", "/v1/me")["key"]
+    for name in (f"key-{admin}", "dibs"):
+        answer = shop.caller(AGENT)("POST", path, {"agent": name})
+        assert (answer.status, b"somebody else" in answer.body) == (403, True), answer.body

@@ -16,6 +16,7 @@ from dibs.access import ADMIN
 from dibs.board import Board
 from dibs.errors import Forbidden, Invalid, SessionNotFound, Unauthenticated
 from dibs.model import PERSON, Key, Session
+from dibs.rules.decision import BOARD
 from dibs.value import Value
 
 COOKIE = "dibs_session"
@@ -24,6 +25,8 @@ SECURE_COOKIE = f"__Host-{COOKIE}"
 #: For so long a key that was found good is taken for good: a revoked one is not much longer in use.
 TRUSTED_SECONDS = 1.0
 TRUSTED_MAX = 10_000
+#: How the history calls a key of no agent, before its id.
+NAMELESS = "key-"
 NEEDS_KEY = "this needs a key that is good: as DIBS_KEY, or Authorization: Bearer KEY (dibs key create makes one)"
 
 
@@ -48,7 +51,7 @@ class Caller(Value):
     @property
     def actor(self) -> str:
         """As whom it stands in the history."""
-        return self.agent or f"key-{self.key}"
+        return self.agent or f"{NAMELESS}{self.key}"
 
 
 class Callers:
@@ -77,10 +80,14 @@ class Callers:
         key = self._just_trusted(access.digest(secret_of(request)))
         return None if key is None else Caller(key=key.id, role=key.role, agent=key.agent)
 
+    def may_sign_in(self, code: str) -> bool:
+        """Whether a login code is good, without using it up."""
+        return self._login_of(code) is not None
+
     def signed_in(self, code: str, seconds: float) -> str | None:
         """A new secret for a browser in exchange for a login code, which is good once."""
-        key = self._good(code)
-        if key is None or key.role != access.LOGIN:
+        key = self._login_of(code)
+        if key is None:
             return None
         try:
             self._board.revoke_key(key.id)
@@ -97,6 +104,10 @@ class Callers:
             self._trusted = {digest: kept for digest, kept in self._trusted.items() if kept[1].id != key}
         self.on_revoked()
         return revoked
+
+    def _login_of(self, code: str) -> Key | None:
+        key = self._good(code)
+        return key if key is not None and key.role == access.LOGIN else None
 
     def _good(self, secret: str) -> Key | None:
         id = access.id_of(secret)
@@ -154,8 +165,11 @@ class Callers:
         agent = asked or caller.agent or otherwise
         if caller.role != ADMIN and caller.agent is not None and agent != caller.agent:
             raise Forbidden(f"this key is {caller.agent}'s and starts no sessions of {agent}", agent=caller.agent)
-        if caller.role != ADMIN and caller.agent is None and agent in self._agents_with_keys():
-            raise Forbidden(f"{agent} has a key of its own, with which its sessions are started", agent=agent)
+        if caller.role != ADMIN and caller.agent is None:
+            if agent == BOARD or agent.startswith(NAMELESS):
+                raise Forbidden(f"{agent} is what the history calls somebody else; choose another name", agent=agent)
+            if agent in self._agents_with_keys():
+                raise Forbidden(f"{agent} has a key of its own, with which its sessions are started", agent=agent)
         return agent
 
     def _agents_with_keys(self) -> set[str | None]:

@@ -19,6 +19,7 @@ from dibs.server.place import LOOPBACK
 from dibs.server.service import Service
 
 COOKIE_SECONDS = 12 * 3600
+NO_LINK = "this link was used already, or is too old: dibs key link prints another"
 
 
 def routes(service: Service, *, secure_hosts: frozenset[str], pages: str | None) -> APIRouter:
@@ -31,10 +32,13 @@ def routes(service: Service, *, secure_hosts: frozenset[str], pages: str | None)
     @router.get("/login")
     async def login(request: Request, code: str = "") -> Response:
         if pages is not None and _is_shared(request.headers["host"].lower()):
+            # The name of the pages is a secret, too: it is told only to who has a link that is good.
+            if not await service.run(lambda: service.callers.may_sign_in(code)):
+                raise Unauthenticated(NO_LINK)
             return RedirectResponse(f"{pages}/login?{urlencode({'code': code})}", status_code=303)
         secret = await service.run(lambda: service.callers.signed_in(code, COOKIE_SECONDS))
         if secret is None:
-            raise Unauthenticated("this link was used already, or is too old: dibs key link prints another")
+            raise Unauthenticated(NO_LINK)
         answer = RedirectResponse("/", status_code=303)
         secure = is_secure(request)
         answer.set_cookie(

@@ -8,6 +8,7 @@ from typing import Any
 
 from dibs import priority, when
 from dibs.board import Board
+from dibs.errors import SessionNotFound
 from dibs.model import ENDED, Claim, Holding, Item, Run, Session, SessionView, Stats
 
 #: Ends that the contract has a word of its own for. Where the holder lets go for a reason, that is told; where others
@@ -36,7 +37,7 @@ def _expired(board: Board, session: str | None) -> list[dict[str, Any]]:
             continue
         item = board.get(run.item).item
         if item.token == run.token and item.status not in ENDED:
-            kind = board.find_session(run.session).kind
+            kind = _kind_of(board, run.session)
             claim = {
                 "sessionId": run.session,
                 "claimedAt": when.iso(run.started_at),
@@ -44,6 +45,14 @@ def _expired(board: Board, session: str | None) -> list[dict[str, Any]]:
             }
             found.append(_in_flight(item, claim, kind, "expired"))
     return found
+
+
+def _kind_of(board: Board, session: str) -> str | None:
+    """None if the session is not there: a board that was imported may have had it elsewhere."""
+    try:
+        return board.find_session(session).kind
+    except SessionNotFound:
+        return None
 
 
 def summary(board: Board) -> dict[str, Any]:

@@ -60,6 +60,31 @@ INSERT INTO dibs.activity (@columns_of_activity) VALUES (:@activity)
 -- name: put_ticket
 INSERT INTO dibs.tickets (@columns_of_ticket) VALUES (:@ticket)
 
+-- What a record names and no record is: one of them, in words.
+-- name: dangling
+SELECT 'the session ' || s.id || ' is of an agent that is not there, ' || s.agent AS what FROM dibs.sessions s
+WHERE NOT EXISTS (SELECT 1 FROM dibs.agents a WHERE a.name = s.agent)
+UNION ALL
+SELECT 'a claim of ' || c.item || ' fits no item in progress under token ' || c.token FROM dibs.claims c
+WHERE NOT EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = c.item AND i.status = 'in_progress' AND i.token = c.token)
+UNION ALL
+SELECT 'the item ' || i.id || ' is in progress and nobody has claimed it' FROM dibs.items i
+WHERE i.status = 'in_progress' AND NOT EXISTS (SELECT 1 FROM dibs.claims c WHERE c.item = i.id)
+UNION ALL
+SELECT 'a claim of ' || c.item || ' is of a session that is not there, ' || c.session FROM dibs.claims c
+WHERE NOT EXISTS (SELECT 1 FROM dibs.sessions s WHERE s.id = c.session)
+UNION ALL
+SELECT 'a ticket is of a session or for an item that is not there: ' || t.session || ', ' || t.item FROM dibs.tickets t
+WHERE t.closed_at IS NULL AND NOT (EXISTS (SELECT 1 FROM dibs.sessions s WHERE s.id = t.session)
+                                   AND EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = t.item))
+UNION ALL
+SELECT 'a run is of an item that is not there, ' || r.item FROM dibs.runs r
+WHERE NOT EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = r.item)
+UNION ALL
+SELECT 'the item ' || d.item || ' depends on itself, or is not there' FROM dibs.dependencies d
+WHERE d.item = d.needs OR NOT EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = d.item)
+LIMIT 1
+
 -- name: anything
 SELECT EXISTS (SELECT 1 FROM dibs.items) OR EXISTS (SELECT 1 FROM dibs.sessions)
     OR EXISTS (SELECT 1 FROM dibs.meta WHERE name IN ('token_floor', 'event_floor') AND value > 0)

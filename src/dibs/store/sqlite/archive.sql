@@ -54,6 +54,31 @@ INSERT INTO activity (@activity) VALUES (:@activity)
 -- name: put_ticket
 INSERT INTO tickets (@ticket) VALUES (:@ticket)
 
+-- What a record names and no record is: one of them, in words.
+-- name: dangling
+SELECT 'the session ' || s.id || ' is of an agent that is not there, ' || s.agent AS what FROM sessions s
+WHERE NOT EXISTS (SELECT 1 FROM agents a WHERE a.name = s.agent)
+UNION ALL
+SELECT 'a claim of ' || c.item || ' fits no item in progress under token ' || c.token FROM claims c
+WHERE NOT EXISTS (SELECT 1 FROM items i WHERE i.id = c.item AND i.status = 'in_progress' AND i.token = c.token)
+UNION ALL
+SELECT 'the item ' || i.id || ' is in progress and nobody has claimed it' FROM items i
+WHERE i.status = 'in_progress' AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.item = i.id)
+UNION ALL
+SELECT 'a claim of ' || c.item || ' is of a session that is not there, ' || c.session FROM claims c
+WHERE NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = c.session)
+UNION ALL
+SELECT 'a ticket is of a session or for an item that is not there: ' || t.session || ', ' || t.item FROM tickets t
+WHERE t.closed_at IS NULL AND NOT (EXISTS (SELECT 1 FROM sessions s WHERE s.id = t.session)
+                                   AND EXISTS (SELECT 1 FROM items i WHERE i.id = t.item))
+UNION ALL
+SELECT 'a run is of an item that is not there, ' || r.item FROM runs r
+WHERE NOT EXISTS (SELECT 1 FROM items i WHERE i.id = r.item)
+UNION ALL
+SELECT 'the item ' || d.item || ' depends on itself, or is not there' FROM dependencies d
+WHERE d.item = d.needs OR NOT EXISTS (SELECT 1 FROM items i WHERE i.id = d.item)
+LIMIT 1
+
 -- name: anything
 SELECT EXISTS (SELECT 1 FROM items) OR EXISTS (SELECT 1 FROM sessions)
     OR EXISTS (SELECT 1 FROM meta WHERE name IN ('token_floor', 'event_floor') AND value > 0)

@@ -57,7 +57,9 @@ def prepared(path: str, half: str, settings: Settings, more_tables: Sequence[str
         copy = open_database(half, settings, FairLock(half, 1), create=False)
         try:
             copy.execute("BEGIN")
-            archive.check_records(archive.export(SqliteTransaction(copy.cursor(), 0, settings)))
+            t = SqliteTransaction(copy.cursor(), 0, settings)
+            archive.check_records(archive.export(t))
+            archive.refuse_dangling(t)
             copy.execute("COMMIT")
         except BaseException:
             copy.close(True)

@@ -72,6 +72,7 @@ def load(t: Transaction, given: Iterable[tuple[str, dict[str, Any]]]) -> int:
             _put(t, kind, data)
         except wrong as error:
             raise _misfit(count, kind, error) from error
+    refuse_dangling(t)
     t.changed = True
     return count
 
@@ -136,6 +137,13 @@ def check_records(given: Iterable[tuple[str, dict[str, Any]]]) -> None:
             _checked(kind, data)
         except MISFITS as error:
             raise _misfit(number, kind, error) from error
+
+
+def refuse_dangling(t: Transaction) -> None:
+    """That what records name is there, too: a verb relies on it."""
+    row = t.one("dangling")
+    if row is not None:
+        raise Invalid(f"the records do not fit together: {row[0]}", field="record")
 
 
 def _misfit(number: int, kind: object, error: Exception) -> Invalid:

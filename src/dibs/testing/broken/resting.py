@@ -6,7 +6,9 @@ import json
 import random
 import time
 
+from dibs import wire
 from dibs.errors import Invalid, ItemNotClaimable
+from dibs.model import Agent
 from dibs.testing.broken.mistake import Mistake, caught_by
 
 TYPE_CHECKING = False
@@ -275,6 +277,21 @@ class Forgets(Mistake):
         taken = list(records)
         self.inner.load([record for record in taken if record[0] != self.kind])
         return len(taken)
+
+
+@caught_by("upkeep", "test_records_that_name_what_is_not_there_are_refused")
+class LoadsSessionsOfNobody(Mistake):
+    """Takes a session whose agent it was not given."""
+
+    def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
+        taken = list(records)
+        if any(kind == "agent" for kind, _ in taken):
+            return self.inner.load(taken)
+        names = {data["agent"] for kind, data in taken if kind == "session"}
+        made = [("agent", wire.encode(Agent(name=name, created_at=1, updated_at=1))) for name in names]
+        count = self.inner.load([*taken[:1], *made, *taken[1:]])
+        self.raw("DELETE FROM agents")
+        return count
 
 
 @caught_by("upkeep", "test_a_record_that_no_verb_could_have_written_is_refused")

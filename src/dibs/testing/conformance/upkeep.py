@@ -362,6 +362,22 @@ class TestExport:
                 assert records(copy) == before, f"something was kept of an import with {record}"
             assert copy.load(taken) == len(taken)
 
+    def test_records_that_name_what_is_not_there_are_refused(self, harness: Harness) -> None:
+        """A verb relies on it that a session's agent is there, and the claim of what is in progress."""
+        board = harness.board()
+        me = board.start_session("coder").id
+        board.add("held", id="held")
+        board.claim("held", session=me)
+        taken = records(board)
+        with harness.elsewhere() as other:
+            copy = other.board()
+            before = records(copy)
+            for left_out in ("agent", "session", "claim", "item"):
+                refusal = refused(Invalid, copy.load, [one for one in taken if one[0] != left_out])
+                assert "do not fit together" in refusal.message, (left_out, refusal.message)
+                assert records(copy) == before, f"something was kept of an import without any {left_out}"
+            assert copy.load(taken) == len(taken)
+
 
 #: Kind, field and value of records that are well formed and that no verb would have let in.
 STRANGE: list[tuple[str, str, Any]] = [
