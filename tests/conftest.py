@@ -18,9 +18,10 @@ from tests.servers import (  # noqa: F401  what pytest looks for here
     second_http_host,
 )
 
-# Started in the background of a shell, this process would ignore interrupts, and so would all it starts: tests that
-# interrupt a command would wait for ever.
+# Started in the background of a shell, this process would ignore interrupts and SIGQUIT, and so would all it starts:
+# tests that interrupt a command would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def _ignored(number: int, frame: FrameType | None) -> None:
