@@ -12,7 +12,7 @@ from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, Ne
 from dibs.rules import approving, ending, finding, items, queueing
 from dibs.rules.decision import State
 from dibs.store.tables import adding, rows
-from dibs.store.vault import catalog, folders, naming, taskfile
+from dibs.store.vault import catalog, folders, naming, taskfile, tentative
 from dibs.store.vault.beneath import FILE_BYTES_MAX
 from dibs.store.vault.catalog import Entry
 from dibs.store.vault.disk import Disk, Raced, Unfit
@@ -22,7 +22,7 @@ from dibs.store.vault.runblocks import shows_another_draft
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dibs.rules.decision import Step
     from dibs.store.vault.disk import Stamp
@@ -45,8 +45,11 @@ class Adopting:
         seen: Mapping[str, Stamp],
         known: Mapping[str, Entry],
         unfit: Mapping[str, str],
+        is_on_record: Callable[[Task], bool],
     ) -> None:
+        """`is_on_record`: whether the remote, if there is one, has the same runs of an item as its file."""
         self.t, self.disk, self.seen, self.known, self.unfit = t, disk, seen, known, unfit
+        self._is_on_record = is_on_record
         self._tasks: dict[str, Task] = {}
         self._stamps: dict[str, Stamp] = {}
         self._left_alone: set[str] = set()
@@ -247,6 +250,8 @@ class Adopting:
         task = self._tasks[path]
         before = catalog.entry_of(self.t, task.id)
         refused = []
+        if self._is_overruled(task):
+            tentative.give_way(self.t, task, ACTOR)
         try:
             self.t.attempt(lambda: self._edit(task))
         except DibsError as error:
@@ -258,6 +263,12 @@ class Adopting:
         if before is not None and task.facts is None and naming.name_of(before.path) != task.name:
             # Whoever names a file anew may well make another one of the name it had; that is no late save.
             self.t.files("come_back", path=before.path)
+
+    def _is_overruled(self, task: Task) -> bool:
+        """Whether the hub's record, which came here with this file, is another than what this clone gave by itself."""
+        if self.t.clone is None or not tentative.is_contradicted(self.t, task, self.t.state(task.id)):
+            return False
+        return self._is_on_record(task)
 
     def _without_void_approval(self, path: str) -> Task:
         """What a file says that nobody knew; but an approval of another draft than it shows is none."""
@@ -395,7 +406,8 @@ class Adopting:
         Placing(self.t, task, folder, agent, theirs).place()
         state = self.t.state(task.id)
         holder = None if state.claim is None else state.claim.agent
-        if folders.folder_of(state.item.status, holder) != path.rpartition("/")[0]:
+        is_elsewhere = folders.folder_of(state.item.status, holder) != path.rpartition("/")[0]
+        if is_elsewhere or not _tells(task, state):
             self.t.stale.add(task.id)
 
     def _miss(self, entry: Entry) -> None:
@@ -436,6 +448,15 @@ def _needed_first(tasks: Mapping[str, Task]) -> list[str]:
             if not ahead:
                 found.setdefault(waiting.pop())
     return list(found)
+
+
+def _tells(task: Task, state: State) -> bool:
+    """Whether the file tells of the tokens that were given, and who has the latest."""
+    facts, claim = task.facts, state.claim
+    if facts is None:
+        return state.item.attempts == 0
+    told = None if facts.claim is None else (facts.claim.token, facts.claim.session)
+    return facts.token >= state.item.token and told == (None if claim is None else (claim.token, claim.session))
 
 
 def _is_open(entry: Entry) -> bool:

@@ -87,6 +87,7 @@ class Repository:
         self._listings: dict[str, Listing] = {}
         self._related: dict[tuple[str, str], bool] = {}
         self._ident: str | None = None
+        self._clone: str | None = None
 
     def refs(self) -> Refs:
         """Where everything stands; it is checked that the person is on the branch still."""
@@ -300,6 +301,21 @@ class Repository:
     def _pending(self) -> str:
         """A name for one, after those of all before it."""
         return f"{self._own}/pending/{time.time_ns():020d}-{os.urandom(4).hex()}"
+
+    def clone(self) -> str:
+        """A name for this clone that no other has, and none that was copied from it."""
+        if self._clone is None:
+            path = os.path.join(self.git_dir, "dibs-clone")
+            try:
+                with open(path, "x", encoding="utf-8") as file:
+                    file.write(os.urandom(16).hex())
+            except FileExistsError:
+                pass
+            with open(path, encoding="utf-8") as file:
+                drawn = file.read()
+            here = os.stat(self.git_dir).st_ino
+            self._clone = hashlib.sha256(f"{drawn} {here}".encode()).hexdigest()[:6]
+        return self._clone
 
     def tidy(self) -> None:
         """Have git put its objects together, if there are many and nobody else's git does; it does so by itself."""

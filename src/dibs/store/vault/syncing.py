@@ -15,14 +15,14 @@ from functools import cache
 from dibs.errors import StoreUnavailable
 from dibs.model import Synced
 from dibs.store.vault import repository as repositories
-from dibs.store.vault.applying import Applying
+from dibs.store.vault.applying import Applying, read_task
 from dibs.store.vault.disk import Raced
 from dibs.store.vault.files import Files
 from dibs.store.vault.git import GitFailed
 from dibs.store.vault.gitindex import GitIndex
 from dibs.store.vault.merging import Merged, merge, put_back
 from dibs.store.vault.places import folders_above, task_name
-from dibs.store.vault.repository import PENDING_MAX, Astray, Elsewhere, Refused, Rejected, Unreachable
+from dibs.store.vault.repository import BLOB_BYTES_MAX, PENDING_MAX, Astray, Elsewhere, Refused, Rejected, Unreachable
 from dibs.store.vault.worktree import WorkTree
 from dibs.value import Value
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from dibs.store.vault.merging import Tree
     from dibs.store.vault.repository import Listing, Refs, Repository
+    from dibs.store.vault.taskfile import Task
 
     T = TypeVar("T")
 
@@ -132,6 +133,31 @@ class Sync:
             return set(paths) <= had - repository.listing(refs.head).files.keys()
         except (Elsewhere, GitFailed):
             return False
+
+    @property
+    def clone(self) -> str:
+        return self._repository.clone()
+
+    def lies_so(self, paths: Iterable[str]) -> set[str]:
+        """Those of these paths that the remote has, as far as it is known here."""
+        try:
+            return set(paths) & self._repository.listing(self._repository.refs().base).files.keys()
+        except (Elsewhere, GitFailed):
+            return set()
+
+    def records(self, name: str) -> list[Task]:
+        """The task of that file name as the remote has it: as it was brought here, and as it was last fetched."""
+        repository = self._repository
+        try:
+            refs = repository.refs()
+            trees = [repository.listing(commit).files for commit in dict.fromkeys((refs.base, refs.hub))]
+            blobs = {blob: path for tree in trees for path, blob in tree.items() if task_name(path) == name}
+            sizes = repository.sizes(blobs)
+            texts = repository.texts(blob for blob, size in sizes.items() if size <= BLOB_BYTES_MAX)
+        except (Elsewhere, GitFailed):
+            return []
+        found = (read_task(text, name) for text in texts.values())
+        return [task for task in found if task is not None]
 
     def _require_rest(self) -> None:
         begun = self._index.begun_for_long()

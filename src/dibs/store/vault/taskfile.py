@@ -84,8 +84,9 @@ def write(
     told = facts.told(item, claim, approval, max(floor, 0 if before is None else before.floor))
     parts.front.set(FACTS, frontmatter.json(told), told)
     if any(map(runwriting.tells, steps)):
-        parts.tail = runwriting.write(parts.tail, steps, next_state)
-        parts.need_marker()
+        parts.tail = runwriting.write(parts.tail, steps, next_state, parts.human)
+        if parts.tail.strip():
+            parts.need_marker()
     if parts.front.by_yaml:
         # An anchor may have stood in what was replaced.
         frontmatter.split(parts.front.render())
