@@ -52,9 +52,9 @@ class Applying:
         for clash in merged.clashes:
             self._settle(clash, tree, kept)
         todo = [*self._without_twins(changes(local, tree), local, tree)]
-        sizes = self._repository.sizes(change.now for change in todo if change.now is not None)
-        fit = {blob: size for blob, size in sizes.items() if size <= BLOB_BYTES_MAX and blob not in self._texts}
         mended = self._texts
+        sizes = self._repository.sizes(change.now for change in todo if change.now not in {None, *mended})
+        fit = {blob: size for blob, size in sizes.items() if size <= BLOB_BYTES_MAX}
         for some in _in_batches(todo, fit):
             self._texts = mended | self._repository.texts(change.now for change in some if change.now in fit)
             for change in some:

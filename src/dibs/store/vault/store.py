@@ -157,6 +157,10 @@ class VaultStore(SqliteStore):
             )
         if self.arbiter is not None:
             found += [
+                (f"this clone's git repository is damaged: {what}", "dibs vault sync makes it whole from the remote")
+                for what in self.arbiter.damage()
+            ]
+            found += [
                 (f"left alone: {what}", "until then git shows changes that others made")
                 for what in self.arbiter.stuck()
             ]
@@ -433,20 +437,30 @@ class VaultStore(SqliteStore):
             arbiter.mend()
             self._adopted(connection)
             self._show_who_lives(connection, arbiter)
-            return arbiter.sync()
+            synced = arbiter.sync()
         finally:
-            self._adopted(connection)
+            wrote = self._adopted(connection)
+        if not wrote:
+            return synced
+        from dibs.store.vault.syncing import together
 
-    def _adopted(self, connection: apsw.Connection) -> None:
+        # What was adopted just now was written into files, and others are to know of it.
+        again = arbiter.sync()
+        return together([synced, again], again.commit, synced.pushed or again.pushed)
+
+    def _adopted(self, connection: apsw.Connection) -> bool:
+        """Whether files were written by that."""
+        self._steps, self._stale = [], set()
         for _ in range(RACES_MAX):
             try:
                 self._catch_up(connection)
-                return
+                return bool(self._steps or self._stale)
             except Raced:
                 self._finish(connection)
             except StoreUnavailable:
                 self._finish(connection)
                 raise
+        return False
 
     def _show_who_lives(self, connection: apsw.Connection, arbiter: Sync) -> None:
         t = self._transaction(connection)

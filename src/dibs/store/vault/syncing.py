@@ -14,12 +14,14 @@ from functools import cache
 
 from dibs.errors import StoreUnavailable
 from dibs.model import Synced
+from dibs.store.vault import repair
 from dibs.store.vault import repository as repositories
 from dibs.store.vault.applying import Applying, read_task
 from dibs.store.vault.disk import Raced
 from dibs.store.vault.files import Files
 from dibs.store.vault.git import GitFailed
 from dibs.store.vault.gitindex import GitIndex
+from dibs.store.vault.locks import in_the_way, remove_dead
 from dibs.store.vault.merging import Merged, merge, put_back
 from dibs.store.vault.places import folders_above, task_name
 from dibs.store.vault.repository import BLOB_BYTES_MAX, PENDING_MAX, Astray, Elsewhere, Refused, Rejected, Unreachable
@@ -53,6 +55,12 @@ TURN_SECONDS = 0.1
 #: A remote that says so often in a row that it has moved on, and has not, takes nothing: a lock was left in it, say.
 STILL_MAX = 10
 NAMES_MAX = 10
+#: So many locks of killed gits are taken away in a row.
+LOCKS_MAX = 5
+
+
+class Damaged(StoreUnavailable):
+    """Git cannot read what it has written here."""
 
 
 class _View(Value):
@@ -230,7 +238,30 @@ class Sync:
         return self._said(self._refresh)
 
     def sync(self) -> Synced:
-        """Bring the remote's changes here, and send off what was changed here."""
+        """Bring the remote's changes here, and send off what was changed here; after a repair, if that is needed."""
+        repaired = not self._repository.is_checked() and self._repair()
+        try:
+            synced = self._synced()
+        except Damaged:
+            if repaired or not self._repair():
+                raise
+            repaired, synced = True, self._synced()
+        return synced.replace(repaired=repaired)
+
+    def _repair(self) -> bool:
+        """Whether that was needed."""
+        needed = self._said(lambda: repair.repair(self._repository, self._worktree.look({}).tree))
+        self._repository.check(True)
+        return needed
+
+    def damage(self) -> list[str]:
+        """What is wrong with the repository itself."""
+        found = repair.findings(self._repository)
+        if found:
+            self._repository.check(False)
+        return found
+
+    def _synced(self) -> Synced:
         told: list[Synced] = []
         reason = ""
         for _ in range(PUSHES_MAX):
@@ -243,7 +274,7 @@ class Sync:
             else:
                 self._repository.tidy()
                 told.append(Synced(findings=tuple(self.stuck())))
-                return _together(told, commit, pushed)
+                return together(told, commit, pushed)
         raise StoreUnavailable(f"the remote does not take what is pushed: {reason}", retry_after_seconds=1)
 
     def stuck(self) -> list[str]:
@@ -274,16 +305,35 @@ class Sync:
         """Do it once the person's git is at rest; what goes wrong, in words."""
         try:
             self._index.mend()
+            self._unlock(self._repository.persons_locks())
             self._require_rest()
-            return _tried(work)
+            return self._unlocked(work)
         except Elsewhere as error:
             raise StoreUnavailable(self._where(), retry_after_seconds=1) from error
         except Refused as error:
             raise _unwanted(error) from error
-        except Unreachable as error:
-            raise StoreUnavailable(f"the vault's git remote is away: {error}", retry_after_seconds=5) from error
-        except GitFailed as error:
+        except (Unreachable, GitFailed) as error:
+            if repair.is_damage(str(error)):
+                raise Damaged(
+                    f"this clone's git repository is damaged: {error}; repair it with: dibs vault sync",
+                    retry_after_seconds=1,
+                ) from error
+            if isinstance(error, Unreachable):
+                raise StoreUnavailable(f"the vault's git remote is away: {error}", retry_after_seconds=5) from error
             raise StoreUnavailable(str(error), retry_after_seconds=1) from error
+
+    def _unlocked(self, work: Callable[[], T]) -> T:
+        """Do it; again, without a lock in its way that a killed git has left."""
+        for _ in range(LOCKS_MAX):
+            try:
+                return _tried(work)
+            except (Unreachable, GitFailed) as error:
+                if not self._unlock(in_the_way(str(error))):
+                    raise
+        return _tried(work)
+
+    def _unlock(self, locks: list[str]) -> bool:
+        return bool(locks and remove_dead(self._repository.common_dir, self.files.root, locks))
 
     def _where(self) -> str:
         repository = self._repository
@@ -589,11 +639,13 @@ def _message(base: Tree, tree: Tree) -> str:
     return f"dibs: {', '.join(names[:NAMES_MAX]) or 'sync'}{more}\n"
 
 
-def _together(told: list[Synced], commit: str | None, pushed: bool) -> Synced:
+def together(told: list[Synced], commit: str | None, pushed: bool) -> Synced:
+    """Several as one: what came of all, and the commit that both sides have by now."""
     return Synced(
         commit=commit,
         news=tuple(sorted({name for one in told for name in one.news})),
         pushed=pushed,
         conflicts=tuple(path for one in told for path in one.conflicts),
         findings=tuple(dict.fromkeys(finding for one in told for finding in one.findings)),
+        repaired=any(one.repaired for one in told),
     )
