@@ -220,7 +220,9 @@ class Examination:
         """An item that nobody holds is where it belongs: blocked iff something it needs is not done, and so on."""
         if item.status not in RESTING:
             return
-        missing = sorted(one for one in self._needed(item) if self.items[one].status != DONE)
+        # What a file of a vault names and is not there is waited for; what was pruned is not recorded any more.
+        needed = self.needs.get(item.id, set())
+        missing = sorted(one for one in needed if one not in self.items or self.items[one].status != DONE)
         belongs = rest(item, self.now, blocked=bool(missing))
         if belongs == item.status:
             return

@@ -164,9 +164,11 @@ class Play:
             assert token >= last, f"the hub's token fell from {last} to {token}"
             last = token
             claim = None if task.facts is None else task.facts.claim
-            for one in (*task.runs, *([] if claim is None else [claim])):
-                owner = owners.setdefault(one.token, one.session)
-                assert owner == one.session, f"token {one.token} is {owner}'s and {one.session}'s"
+            told = {run.token: run.session for run in task.runs}
+            told |= {} if claim is None else {claim.token: claim.session}
+            for token, session in told.items():
+                owner = owners.setdefault(token, session)
+                assert owner == session, f"token {token} is {owner}'s and {session}'s"
         return owners
 
 

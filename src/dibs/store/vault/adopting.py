@@ -53,6 +53,7 @@ class Adopting:
         self._tasks: dict[str, Task] = {}
         self._stamps: dict[str, Stamp] = {}
         self._left_alone: set[str] = set()
+        self._put_away: set[str] | None = None
         #: Files that are duplicates of others, with what dibs wrote there.
         self._copies: set[str] = set()
         #: Files that lie where what was approved lies, and what was approved is not what counts.
@@ -311,21 +312,24 @@ class Adopting:
 
     def _add(self, task: Task) -> None:
         t, facts = self.t, task.facts
-        if facts is None:
-            adding.add(t, [NewItem(id=task.id, **task.content)], actor=ACTOR)
-            return
-        born = min(facts.created_at, t.now)
-        step = items.add(
-            born,
-            NewItem(id=task.id, **task.content),
-            actor=facts.created_by,
-            token_floor=t.floor(),
-            blockers=adding.open_among(t, task.content["depends_on"]),
-        )
+        born, actor = (t.now, ACTOR) if facts is None else (min(facts.created_at, t.now), facts.created_by)
+        waits = [one for one in adding.open_among(t, task.content["depends_on"]) if one.item not in self._pruned()]
+        new = NewItem(id=task.id, **task.content)
+        step = items.add(born, new, actor=actor, token_floor=t.floor(), blockers=waits)
         t.take(step)
+        for one in set(step.item.depends_on) & self._pruned():
+            t.files("forget_dependency", item=task.id, needs=one)
+        adding.check_circles(t, step.item)
         if step.item.status == READY:
             t.take(queueing.available(born, State(item=step.item), t.settings))
-        self._remember(task, facts)
+        if facts is not None:
+            self._remember(task, facts)
+
+    def _pruned(self) -> set[str]:
+        """Items that were put away, by the names of their files: all that depends on them was free to go."""
+        if self._put_away is None:
+            self._put_away = {taskfile.id_of(name) for name in self.disk.names_in(folders.ARCHIVE)}
+        return self._put_away
 
     def _remember(self, task: Task, facts: Facts) -> None:
         """An item that the index had and lost: what it has behind it. A claim that goes on is yet to be counted."""
@@ -389,7 +393,7 @@ class Adopting:
         item = rows.item(self.t.one("item_by_id", id=task.id) or ())
         changes = {name: task.content[name] for name in EDITABLE if getattr(item, name) != task.content[name]}
         if changes:
-            adding.edit(self.t, task.id, changes, ACTOR)
+            adding.edit(self.t, task.id, changes, ACTOR, missing=True)
 
     def _move(self, path: str, task: Task) -> None:
         """The verbs that bring the item to where its file lies; what then does not lie right is moved there."""

@@ -53,7 +53,7 @@ class Applying:
             self._settle(clash, tree, kept)
         todo = [*self._without_twins(changes(local, tree), local, tree)]
         mended = self._texts
-        sizes = self._repository.sizes(change.now for change in todo if change.now not in {None, *mended})
+        sizes = self._repository.sizes(now for now in (change.now for change in todo) if now and now not in mended)
         fit = {blob: size for blob, size in sizes.items() if size <= BLOB_BYTES_MAX}
         for some in _in_batches(todo, fit):
             self._texts = mended | self._repository.texts(change.now for change in some if change.now in fit)

@@ -93,6 +93,9 @@ DELETE FROM vault_left WHERE left_at < :before
 SELECT path, item FROM vault_left JOIN items ON items.id = item
 WHERE items.status NOT IN ('done', 'failed', 'rejected', 'cancelled')
 
+-- name: forget_dependency
+DELETE FROM dependencies WHERE item = :item AND needs = :needs
+
 -- name: runs_from
 SELECT @run
 FROM runs WHERE item = :item AND token >= :token ORDER BY token

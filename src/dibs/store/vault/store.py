@@ -24,13 +24,13 @@ from dibs.store.vault.writing import SILENT, KeptBack, Writing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, TypeVar
 
     import apsw
 
     from dibs.config import Settings
-    from dibs.model import Holding, Prune, Synced
+    from dibs.model import Grant, Holding, Prune, Synced
     from dibs.rules.decision import Step
     from dibs.store.contract import Watch
     from dibs.store.sqlite.group_commit import PendingWrite
@@ -171,8 +171,21 @@ class VaultStore(SqliteStore):
             )
         seen, unfit = self._disk.glance()
         known = super().read(_known)
-        kept = self._names_in(CONFLICTS)
+        kept = self._disk.names_in(CONFLICTS)
         return (*found, *remarks.of_files(seen, unfit, self._disk.folders_within(), known.values(), kept))
+
+    def next(self, *, done: Mapping[str, int] | None = None, **asked: Any) -> tuple[Grant, ...]:
+        """There is nothing only if the remote has nothing either."""
+        grants = super().next(done=done, **asked)
+        if grants or self.arbiter is None:
+            return grants
+        try:
+            has_news = bool(self._exclusively(self._refreshed).news)
+        except StoreUnavailable:
+            if not done:
+                raise
+            return ()  # those are ended, and who asked is to know
+        return super().next(**asked) if has_news else ()
 
     def who(self) -> tuple[Holding, ...]:
         """A claim by a move is tentative until the remote has it; one that lost to another clone's is said to have."""
@@ -183,13 +196,6 @@ class VaultStore(SqliteStore):
         known = self.arbiter.lies_so(places.values())
         unknown = {item for item, path in places.items() if path not in known}
         return tuple(_marked(line, unknown) if _is_by_move(line) else line for line in found)
-
-    def _names_in(self, folder: str) -> list[str]:
-        disk = Disk(self.root, folders=(folder,))
-        try:
-            return [path.rpartition("/")[2] for path in disk.glance()[0]]
-        finally:
-            disk.close()
 
     def watch(self, *, session: str | None = None) -> Watch:
         from dibs.store.vault.watching import VaultWatch
@@ -429,6 +435,13 @@ class VaultStore(SqliteStore):
             )
         synced = self._exclusively(self._synced)
         return synced if not expire else synced.replace(expired=self._end_what_is_silent())
+
+    def _refreshed(self, connection: apsw.Connection) -> Synced:
+        arbiter = self.arbiter
+        assert arbiter is not None
+        refreshed = arbiter.refresh()
+        self._adopted(connection)
+        return refreshed
 
     def _synced(self, connection: apsw.Connection) -> Synced:
         arbiter = self.arbiter
