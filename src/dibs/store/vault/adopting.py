@@ -52,6 +52,8 @@ class Adopting:
         self._is_on_record = is_on_record
         self._tasks: dict[str, Task] = {}
         self._stamps: dict[str, Stamp] = {}
+        #: Items whose very files lie elsewhere by now, by that path.
+        self._found = naming.found_again(seen, known)
         self._left_alone: set[str] = set()
         self._put_away: set[str] | None = None
         #: Files that are duplicates of others, with what dibs wrote there.
@@ -94,10 +96,13 @@ class Adopting:
         """Of several files that say they are one item, the one that is known to be; unless another has been further: it
         was claimed elsewhere while this one was named anew."""
         furthest = max(paths, key=self._weight)
-        if entry is None or entry.item is None or entry.path not in paths:
+        if entry is None or entry.item is None:
             return furthest
-        known = max(self._token(entry.item), self._weight(entry.path)[0])
-        return entry.path if self._weight(furthest)[0] <= known else furthest
+        place = entry.path if entry.path in paths else next((one for one in paths if self._found.get(one)), None)
+        if place is None:
+            return furthest
+        known = max(self._token(entry.item), self._weight(place)[0])
+        return place if self._weight(furthest)[0] <= known else furthest
 
     def _weight(self, path: str) -> tuple[int, bool]:
         """How far a file has been, and whether somebody holds it."""
@@ -108,7 +113,7 @@ class Adopting:
     def _read(self) -> dict[str, list[str]]:
         """Every item that has a file, and where: what is as it was known is not read again."""
         places: dict[str, list[str]] = {}
-        found = naming.found_again(self.seen, self.known)
+        found = self._found
         for path, stamp in self.seen.items():
             entry = self.known.get(path)
             if entry is not None and entry.item is not None and entry.stamp == stamp and not _is_open(entry):

@@ -90,8 +90,9 @@ DELETE FROM vault_left WHERE path = :path
 DELETE FROM vault_left WHERE left_at < :before
 
 -- name: left
+-- What comes to where only a holder's file lies is a late save, also when the item is over by then.
 SELECT path, item FROM vault_left JOIN items ON items.id = item
-WHERE items.status NOT IN ('done', 'failed', 'rejected', 'cancelled')
+WHERE items.status NOT IN ('done', 'failed', 'rejected', 'cancelled') OR path LIKE 'In_Progress/%'
 
 -- name: forget_dependency
 DELETE FROM dependencies WHERE item = :item AND needs = :needs
