@@ -55,6 +55,25 @@ def spelled(sequence: Sequence) -> str:
     return " ".join(f"{clone}.{deed}" for clone, deed in sequence)
 
 
+def read(said: str) -> Sequence:
+    words = [word.partition(".") for word in said.split()]
+    return tuple((clone, deed) for clone, _, deed in words)
+
+
+def is_same(sequence: Sequence) -> bool:
+    """Whether it is clear without playing it that there is nothing to move. Who talks to the hub may find anything."""
+    places: dict[str, str | None] = {"A": "ready", "B": "ready"}
+    for clone, deed in sequence:
+        place = places[clone]
+        if (deed, place) in (("move", "local"), ("undo", "ready"), ("move", "done"), ("undo", "done")):
+            return True
+        if deed in ("move", "undo"):
+            places[clone] = "local" if deed == "move" else "ready"
+        elif deed != "look":
+            places[clone] = "done" if (deed, place) == ("done", "local") else None
+    return False
+
+
 class Same(Exception):
     """There is nothing to move: the sequence is the same as one without that step."""
 
@@ -72,8 +91,7 @@ class Play:
         self.ended: str | None = None
 
     def perform(self) -> None:
-        deeds = [deed for _, deed in self.sequence]
-        if "undo" in deeds and "move" not in deeds[: deeds.index("undo")]:
+        if is_same(self.sequence):
             raise Same
         self.pair.a.add("one", id=self.item)
         self.pair.a.sync()
@@ -132,7 +150,7 @@ class Play:
         assert a == b, f"they disagree:\n{a}\n{b}"
         tokens = [token for token, _ in self.given]
         assert tokens == sorted(set(tokens)), f"tokens do not rise: {self.given}"
-        owners = self._owners_by_the_hub()
+        owners = owners_by_the_hub(self.pair.folder / "hub.git", f"{self.item}.md")
         for token, session in self.given:
             assert owners.get(token) == session, f"{session} was given {token}; by the hub: {owners}"
         if self.given and self.ended is None:
@@ -150,26 +168,25 @@ class Play:
             "agent": None if claim is None else claim.agent,
         }
 
-    def _owners_by_the_hub(self) -> dict[int, str]:
-        """Whose each token was, by every commit that the hub ever had. One owner each, and numbers never fall."""
-        hub, name = self.pair.folder / "hub.git", f"{self.item}.md"
-        words = ("log", "--first-parent", "--reverse", "--format=", "--raw", "--no-renames", "--no-abbrev", "main")
-        lines = git(hub, *words, "--", f"*/{name}").splitlines()
-        blobs = [line.split()[3] for line in lines if line.split()[4].startswith(("A", "M"))]
-        owners: dict[int, str] = {}
-        last = 0
-        for blob in blobs:
-            task = taskfile.read(git(hub, "cat-file", "blob", blob), name)
-            token = 0 if task.facts is None else task.facts.token
-            assert token >= last, f"the hub's token fell from {last} to {token}"
-            last = token
-            claim = None if task.facts is None else task.facts.claim
-            told = {run.token: run.session for run in task.runs}
-            told |= {} if claim is None else {claim.token: claim.session}
-            for token, session in told.items():
-                owner = owners.setdefault(token, session)
-                assert owner == session, f"token {token} is {owner}'s and {session}'s"
-        return owners
+
+def owners_by_the_hub(hub: Path, name: str) -> dict[int, str]:
+    """Whose each token was, by every commit that the hub ever had. One owner each, and numbers never fall."""
+    words = ("log", "--first-parent", "--reverse", "--format=", "--raw", "--no-renames", "--no-abbrev", "main")
+    lines = [line.split() for line in git(hub, *words, "--", f"*/{name}").splitlines()]
+    owners: dict[int, str] = {}
+    last = 0
+    for blob in [line[3] for line in lines if line[4] != "D" and not line[5].startswith("Conflicts/")]:
+        task = taskfile.read(git(hub, "cat-file", "blob", blob), name)
+        token = 0 if task.facts is None else task.facts.token
+        assert token >= last, f"the hub's token fell from {last} to {token}"
+        last = token
+        claim = None if task.facts is None else task.facts.claim
+        told = {run.token: run.session for run in task.runs}
+        told |= {} if claim is None else {claim.token: claim.session}
+        for given, session in told.items():
+            owner = owners.setdefault(given, session)
+            assert owner == session, f"token {given} is {owner}'s and {session}'s"
+    return owners
 
 
 def play(sequences: list[tuple[int, Sequence]], log: Path | None = None) -> tuple[int, list[str]]:

@@ -3,6 +3,7 @@ it gave; and what was given once is remembered by the file."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from dibs.doctor import examine
 from dibs.errors import DibsError, ItemAlreadyClaimed
 from dibs.testing.invariants import assert_sound
-from tests.vault.clones import files, move, on_hub, put
+from tests.vault.clones import files, move, on_hub, opened, put
 from tests.vault.conftest import forget_index
 from tests.vault.conftest import move as moved
 from tests.vault.test_git_store import Pair
@@ -219,3 +220,17 @@ def test_a_block_that_another_program_wrote_gets_no_second_one(board: Board, roo
     text = (root / to / "x.md").read_text()
     assert [text.count(part) for part in ("# Claimed Task", "## Completion")] == [1, 1]
     assert_sound(board)
+
+
+def test_what_was_written_over_is_not_pushed_without_its_token(pair: Pair) -> None:
+    """By a program that had read the file before dibs wrote to it, after dibs has looked."""
+    move(pair.here, READY, LOCAL)
+    pair.a.sync()
+    put(pair.here, LOCAL, "# one\n\nwritten over\n")
+    with closing(opened(pair.here)) as sync:
+        sync.sync()
+    text = on_hub(pair.folder)[LOCAL]
+    assert "written over" in text
+    assert '"token": 1' in text
+    synced_twice(pair)
+    assert holder(pair.a) == holder(pair.b) == ("local", 1)

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 from dibs.store.vault import taskfile
 from dibs.store.vault.disk import Raced, Unfit
-from dibs.store.vault.folders import CONFLICTS, HELD
+from dibs.store.vault.folders import CONFLICTS, HELD, split
 from dibs.store.vault.git import GitFailed
 from dibs.store.vault.merging import changes
 from dibs.store.vault.places import folded, twins
@@ -237,6 +237,20 @@ def read_task(text: bytes, name: str) -> taskfile.Task | None:
         return taskfile.read(text.decode(), name)
     except (UnicodeDecodeError, taskfile.Unreadable):
         return None
+
+
+def with_tokens_of(remote: bytes, local: bytes, path: str) -> bytes | None:
+    """The local text with what the remote's says of tokens, if that is more; and of a claim, if it lies with its
+    holder."""
+    name = path.rpartition("/")[2]
+    there, here = read_task(remote, name), read_task(local, name)
+    if there is None or there.facts is None or here is None:
+        return None
+    if here.facts is not None and here.facts.token >= there.facts.token:
+        return None
+    claim = there.facts.claim
+    is_held = claim is not None and split(path)[:2] == (HELD, claim.agent)
+    return taskfile.with_facts_of(remote.decode(), local.decode(), claimed=is_held).encode()
 
 
 def _facts(text: bytes, name: str) -> tuple[Any, ...] | None:

@@ -16,7 +16,7 @@ from dibs.errors import StoreUnavailable
 from dibs.model import Synced
 from dibs.store.vault import repair
 from dibs.store.vault import repository as repositories
-from dibs.store.vault.applying import Applying, read_task
+from dibs.store.vault.applying import Applying, read_task, with_tokens_of
 from dibs.store.vault.disk import Raced
 from dibs.store.vault.files import Files
 from dibs.store.vault.git import GitFailed
@@ -445,6 +445,7 @@ class Sync:
         view = self._look(refs, base)
         if self._meant(refs, view.tree) != view.tree:
             raise Rejected("what it has was put back here")
+        self._require_memory(base.files, view)
         if committed:
             view = view.replace(tree=self._joined(refs))
         elif not theirs:
@@ -481,6 +482,22 @@ class Sync:
             repository.note(moves)
             self._due = (refs, commit, view.held)
         return commit, True
+
+    def _require_memory(self, base: Tree, view: _View) -> None:
+        """No task here may tell of fewer tokens than the remote has given: somebody wrote over what dibs had written,
+        or took a file before what was accepted of it could be written. Such a file is told of them first."""
+        before = {task_name(path): blob for path, blob in base.items()}
+        here = {task_name(path): (path, blob) for path, blob in view.tree.items() if path not in view.held}
+        changed = [name for name in before.keys() & here.keys() if name and before[name] != here[name][1]]
+        sizes = self._repository.sizes(before[name] for name in changed)
+        texts = self._repository.texts(blob for blob, size in sizes.items() if size <= BLOB_BYTES_MAX)
+        for name in changed:
+            path, blob = here[name]
+            local = self._worktree.data(path, blob)
+            reminded = with_tokens_of(texts.get(before[name], b""), local, path)
+            if reminded is not None:
+                self.files.exchange(path, reminded, local)
+                raise Raced(path)
 
     def _with_plans(self, tree: Tree) -> Tree:
         tree = {path: blob for path, blob in tree.items() if path not in self._planned}

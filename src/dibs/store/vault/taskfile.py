@@ -138,6 +138,16 @@ def rebased(saved: str, current: str, was: str | None) -> str | None:
     return theirs.render()
 
 
+def with_facts_of(other: str, text: str, *, claimed: bool) -> str:
+    """The text with the facts that another one tells; with its claim, or without."""
+    parts, facts = _Parts(text), _Parts(other).front.get(FACTS)
+    if facts is None:
+        return text
+    told = {key: value for key, value in facts.value.items() if claimed or key != "claim"}
+    parts.front.set(FACTS, frontmatter.json(told), told)
+    return parts.render()
+
+
 def _tail(saved: str, current: str, was: str | None) -> str | None:
     """What stands below the marker: dibs may have added to it, and so may others; `was` may be half of it, if it was
     read in the middle of a save."""
