@@ -250,7 +250,13 @@ class Sync:
 
     def _repair(self) -> bool:
         """Whether that was needed."""
-        needed = self._said(lambda: repair.repair(self._repository, self._worktree.look({}).tree))
+
+        def work() -> bool:
+            for lock in self._repository.persons_locks():
+                raise GitFailed("fsck", None, f"Unable to create '{lock}': File exists")
+            return repair.repair(self._repository, self._worktree.look({}).tree)
+
+        needed = self._said(work)
         self._repository.check(True)
         return needed
 
