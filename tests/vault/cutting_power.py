@@ -42,7 +42,10 @@ def _cut(disk: Disk, folder: Path, hub: Path, clone: Path, draw: random.Random) 
     _make(hub, clone, folder / "other")
     subprocess.run(["sync", "-f", str(disk.place)], check=True)
     worker = subprocess.Popen(
-        [sys.executable, "-m", "tests.vault.cutting_power", str(clone)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, "-m", "tests.vault.cutting_power", str(clone)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     assert worker.stdout is not None
     said = [worker.stdout.readline().strip()]

@@ -359,10 +359,12 @@ class Repository:
         elif os.path.exists(self._checked):
             os.unlink(self._checked)
 
-    def persons_locks(self) -> list[str]:
-        """Locks on what the person's git writes as well, if there are any at this moment."""
+    def locks(self) -> list[str]:
+        """Locks on all that is written here, if there are any at this moment."""
         names = ("HEAD", "packed-refs", f"refs/heads/{self.branch}")
         paths = [os.path.join(self.common_dir, f"{name}.lock") for name in names]
+        own = os.path.join(self.common_dir, self._own)
+        paths += [os.path.join(place, name) for place, _, names in os.walk(own) for name in names if ".lock" in name]
         return [path for path in paths if os.path.lexists(path)]
 
     def tidy(self) -> None:

@@ -252,7 +252,7 @@ class Sync:
         """Whether that was needed."""
 
         def work() -> bool:
-            for lock in self._repository.persons_locks():
+            for lock in self._repository.locks():
                 raise GitFailed("fsck", None, f"Unable to create '{lock}': File exists")
             return repair.repair(self._repository, self._worktree.look({}).tree)
 
@@ -311,7 +311,7 @@ class Sync:
         """Do it once the person's git is at rest; what goes wrong, in words."""
         try:
             self._index.mend()
-            self._unlock(self._repository.persons_locks())
+            self._unlock(self._repository.locks())
             self._require_rest()
             return self._unlocked(work)
         except Elsewhere as error:
