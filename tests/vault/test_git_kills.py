@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CALLS = ("write", "rename", "link", "unlink")
 #: So many of all moments, for every commit.
-KILLS = 5
+KILLS = 3
 #: In the place of git: one of all that a sync runs is traced, or each.
 WRAPPER = """\
 #!/bin/sh

@@ -10,6 +10,7 @@ import pytest
 
 from dibs.doctor import examine
 from dibs.errors import DibsError, ItemAlreadyClaimed
+from dibs.store.vault.repository import Repository
 from dibs.testing.invariants import assert_sound
 from tests.vault.clones import files, move, on_hub, opened, put
 from tests.vault.conftest import forget_index
@@ -234,3 +235,22 @@ def test_what_was_written_over_is_not_pushed_without_its_token(pair: Pair) -> No
     assert '"token": 1' in text
     synced_twice(pair)
     assert holder(pair.a) == holder(pair.b) == ("local", 1)
+
+
+def test_what_the_hub_has_accepted_stands_though_somebody_takes_the_file_at_once(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Repository.push
+
+    def push(self: Repository, commit: str, base: str | None) -> None:
+        plain(self, commit, base)
+        monkeypatch.undo()
+        move(pair.here, READY, LOCAL)
+        put(pair.here, LOCAL, "# one\n\nlocal is at it\n")
+
+    monkeypatch.setattr(Repository, "push", push)
+    (grant,) = pair.a.next(session=pair.alice)
+    assert (grant.item.id, grant.claim.token) == ("x", 1)
+    assert LOCAL not in files(pair.here)
+    assert any("local is at it" in text for text in files(pair.here).values())
+    assert_alices(pair, 1)

@@ -23,7 +23,7 @@ KNOWN = (
     "A.move A.done B.move B.look",
     "A.move B.move A.look B.look A.sync B.sync",
 )
-SAMPLE = 12
+SAMPLE = 8
 
 
 def test_clones_agree_whatever_they_do(tmp_path: Path) -> None:

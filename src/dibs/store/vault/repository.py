@@ -271,6 +271,9 @@ class Repository:
         moves = "".join(f"update {self._own}/{name} {at}\n" for name, at in to if at)
         return moves + "".join(f"delete {name}\n" for name in drop)
 
+    def put_base(self, commit: str | None) -> None:
+        self.note(f"delete {self._own}/base\n" if commit is None else self.noted(base=commit))
+
     def note(self, moves: str) -> None:
         if moves:
             self.git.run("update-ref", "--stdin", feed=[moves.encode()])

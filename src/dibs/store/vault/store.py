@@ -361,8 +361,15 @@ class VaultStore(SqliteStore):
             self._write_down(connection)
             return
         arbiter.confirm(self._planned(connection))
-        self._write_down(connection)
-        arbiter.settle()
+        connection.execute("SAVEPOINT accepted")
+        try:
+            self._write_down(connection)
+        except Raced:
+            connection.execute("ROLLBACK TO accepted")
+            super()._commit(connection)
+            arbiter.stand_by()
+        else:
+            arbiter.settle()
 
     def _planned(self, connection: apsw.Connection) -> dict[str, bytes | None]:
         """What the files are going to be."""

@@ -219,6 +219,19 @@ class Sync:
         except GitFailed:
             pass  # some other time
 
+    def stand_by(self) -> None:
+        """What was confirmed could not be written, since somebody has moved or saved a file meanwhile. It is decided
+        all the same: it is brought here like any change of the remote's, which counts more than what was done here."""
+        assert self._due is not None
+        refs, _, _ = self._due
+        self._due, self._behind = None, True
+        try:
+            self._said(lambda: self._repository.put_base(refs.base))
+            self._said(self._bring)
+            self._behind = False
+        except StoreUnavailable:
+            pass  # before anything else is decided here
+
     def _written(self, due: tuple[Refs, str, frozenset[str]]) -> None:
         self._repository.trail(True)
         self._follow(*due, "")
