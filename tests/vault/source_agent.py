@@ -189,11 +189,11 @@ def is_over() -> bool:
     return os.path.exists(_told["stop"])
 
 
-def play(board: Board, *, root: str, agent: str, stop: str, appends: bool) -> dict[str, Any]:
+def play(board: Board, *, root: str, agent: str, stop: str, appends: bool, interval: float = 0.005) -> dict[str, Any]:
     """A scene: the loop of the contract until the file `stop` is there."""
     global VAULT, AGENT_NAME
     board.close()
     VAULT, AGENT_NAME = root, agent
     _told.update(since={}, notes={}, holds=[], lines=[], stop=stop, appends=appends)
-    claim_loop(agent, interval=0.005)
+    claim_loop(agent, interval=interval)
     return {"holds": _told["holds"], "notes": _told["notes"], "lines": _told["lines"]}

@@ -26,6 +26,8 @@ __all__ = ["folder"]
 #: Of so many items each is raced for.
 RACES = 40 if sizes.FACTOR == 1 else 1000
 RACES_IN_CLONES = 6 if sizes.FACTOR == 1 else 200
+#: Between one item and the next: those who rename look for new ones now and then, those with dibs are told.
+PAUSE_SECONDS = 0.01
 SECONDS_MAX = 30.0 if sizes.FACTOR == 1 else 1800.0
 
 
@@ -36,21 +38,21 @@ def test_each_item_has_one_owner_among_source_agents_and_dibs(folder: Path) -> N
         ids = [f"item-{number:04}" for number in range(RACES)]
         actors = harness.actors(4)
         for number, actor in enumerate(actors[:2]):
-            words: dict[str, Any] = {"root": str(root), "stop": str(stop), "appends": number == 0}
+            words: dict[str, Any] = {"root": str(root), "stop": str(stop), "appends": number == 0, "interval": 0.15}
             actor.play("tests.vault.source_agent:play", agent=f"local-{number}", **words)
         for number, actor in enumerate(actors[2:]):
             actor.play("tests.vault.racing:with_dibs", agent=f"cloud-{number}", items=RACES, seed=seed + number)
-        for id in ids:  # one by one, so that all are there when one comes
+        for id in ids:
             put(root, f"Needs_Action/.{id}.new", f"# {id}\n\nA person wrote this about {id}.\n").rename(
                 root / "Needs_Action" / f"{id}.md"
             )
-            if len(list((root / "Needs_Action").iterdir())) > 8:
-                time.sleep(0.01)
+            time.sleep(PAUSE_SECONDS)
         told = [actor.result() for actor in actors[2:]]
         stop.touch()
         told += [actor.result() for actor in actors[:2]]
         holds: list[Hold] = [tuple(hold) for one in told for hold in one["holds"]]
         print(f"seed {seed}: {len(holds)} holds, {Counter((hold[1], hold[4]) for hold in holds)}")
+        assert {hold[1].partition("-")[0] for hold in holds} == {"local", "cloud"}, "nobody raced"
         assert not overlaps(holds), f"seed {seed}: {overlaps(holds)[:5]}"
         ended = Counter(hold[0] for hold in holds if hold[4] != "released")
         assert ended == Counter(ids), f"seed {seed}: ended {ended - Counter(ids)}, not {Counter(ids) - ended}"
