@@ -222,7 +222,9 @@ class Examination:
         """An item that nobody holds is where it belongs: blocked iff something it needs is not done, and so on."""
         if item.status not in RESTING:
             return
-        missing = sorted(one for one in self._needed(item) if self.items[one].status != DONE)
+        # What a file of a vault names and is not there is waited for; what was pruned is not recorded any more.
+        needed = self.needs.get(item.id, set())
+        missing = sorted(one for one in needed if one not in self.items or self.items[one].status != DONE)
         belongs = rest(item, self.now, blocked=bool(missing))
         if belongs == item.status:
             return
@@ -306,16 +308,30 @@ def _look_at_history(item: Item, events: list[Event], run_tokens: list[int]) -> 
     if told is not None and told != item:
         wrong = ", ".join(name for name in item._fields if getattr(told, name) != getattr(item, name))
         yield _damage(item.id, f"{item.id} is not what its history tells: {wrong}")
-    given = [event.token for event in events if event.kind in GIVING]
+    given, claimed = _tokens(events)
     if given != sorted(given) or item.token != given[-1]:
         yield _damage(item.id, f"the latest token of {item.id} is {given[-1]} by its history, {item.token} by its row")
-    claimed = [event.token for event in events if event.kind == "claimed"]
-    # Runs of before the index of a vault was lost: its files tell of them, its history does not any more.
-    claimed = sorted(claimed + [token for event in events for token in event.data.get("runs", ())])
-    if claimed != sorted(run_tokens):
+    if sorted(claimed) != sorted(run_tokens):
         yield _damage(
             item.id, f"the history of {item.id} tells of {len(claimed)} claims, its runs of {len(run_tokens)}"
         )
+
+
+def _tokens(events: list[Event]) -> tuple[list[int], list[int]]:
+    """Every token that was given, in order, and those of runs; but for what a vault's hub has made void."""
+    given: list[int] = []
+    claimed: list[int] = []
+    for event in events:
+        void_from = event.data.get("void_from")
+        if void_from is not None:
+            given, claimed = [], [token for token in claimed if token < void_from]
+        if event.kind in GIVING:
+            given.append(event.token)
+        if event.kind == "claimed":
+            claimed.append(event.token)
+        # Runs of before the index of a vault was lost: its files tell of them, its history does not any more.
+        claimed += event.data.get("runs", ())
+    return given, claimed
 
 
 def _gap(item: Item) -> str:

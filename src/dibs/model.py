@@ -487,7 +487,8 @@ class Sweep(Value):
 
 class Synced(Value):
     """What came of syncing a vault with its git remote: the commit that both have, whether it was sent from here, the
-    items that were changed elsewhere, texts kept apart, what was left alone and why, claims that ended."""
+    items that were changed elsewhere, texts kept apart, what was left alone and why, claims that ended, and
+    whether this clone's repository was damaged and made whole."""
 
     commit: str | None = None
     pushed: bool = False
@@ -495,6 +496,7 @@ class Synced(Value):
     conflicts: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
     expired: tuple[str, ...] = ()
+    repaired: bool = False
 
 
 class Stats(Value):

@@ -12,6 +12,8 @@ from dibs.errors import DibsError
 from dibs.model import Event, Owner, Reason
 from dibs.store.sqlite.store import SqliteStore
 from dibs.store.vault.store import VaultStore
+from tests.vault.clones import move
+from tests.vault.test_git_store import Pair
 
 TTL_SECONDS = 60
 START = 1_700_000_000_000
@@ -45,6 +47,7 @@ class Led:
             self.events += self.board.events(newest=True, limit=100)
             self.records += self.board.export()
             self.events += self._find(folder / "vault")
+            self.events += self._lose(folder / "clones")
         finally:
             self.board.close()
 
@@ -67,6 +70,18 @@ class Led:
         (root / "Approved" / "y.md").write_text("# Y")
         events = vault.events(limit=100)
         vault.close()
+        return tuple(event for event in events if event.kind == "found")
+
+    def _lose(self, folder: Path) -> tuple[Event, ...]:
+        """What a clone makes of a claim that another one has pushed first."""
+        folder.mkdir()
+        pair = Pair(folder)
+        pair.a.claim("x", session=pair.alice)
+        move(pair.there, "Needs_Action/x.md", "In_Progress/local/x.md")
+        pair.b.sync()
+        events = pair.b.events(limit=100)
+        pair.a.close()
+        pair.b.close()
         return tuple(event for event in events if event.kind == "found")
 
     def _live(self) -> None:

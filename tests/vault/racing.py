@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dibs.board import Board
-from dibs.errors import DibsError, ItemNotClaimed, NotClaimOwner, StoreUnavailable
+from dibs.errors import DibsError, StoreUnavailable
 from dibs.testing.actors import say
 
 #: As the source writes them.
@@ -66,22 +66,13 @@ def with_dibs(board: Board, *, agent: str, items: int, seed: int, gives_back: fl
                 board.progress(item, f"{agent} is at it", session=session)
             until = time.monotonic_ns()
             if gives_up:
-                _give_back(board, item, session)
+                board.release(item, session=session)
             else:
                 board.done(item, session=session)
             holds.append((item, agent, since, until, "released" if gives_up else "done"))
         except DibsError as refusal:
             lost.append(f"{item} under {grants[0].claim.token}: {refusal.code} {refusal.message}")
     return {"holds": holds, "lost": lost}
-
-
-def _give_back(board: Board, item: str, session: str) -> None:
-    """Somebody who renames may take it out of the folder before the release is written down. It is given back then,
-    too."""
-    try:
-        board.release(item, session=session)
-    except (ItemNotClaimed, NotClaimOwner):
-        pass
 
 
 def by_renaming(board: Board, *, root: str, agent: str, seed: int) -> dict[str, Any]:

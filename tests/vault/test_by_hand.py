@@ -12,10 +12,11 @@ from dibs.board import Board
 from dibs.errors import ClaimExpired, DibsError, ItemNotClaimable, StoreUnavailable
 from dibs.store.vault import eyes
 from dibs.store.vault.adopting import Adopting
+from dibs.store.vault.disk import Disk
 from dibs.store.vault.folders import FOLDERS, HELD, MOVES
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
-from tests.vault.conftest import move, places, put
+from tests.vault.conftest import forget_index, move, places, put
 
 CHAIN = 40
 
@@ -485,6 +486,115 @@ def test_a_chain_of_new_files_is_taken_in_one_pass(board: Board, root: Path, mon
 def test_a_circle_of_new_files_is_told_and_what_is_beside_it_is_taken(board: Board, root: Path) -> None:
     for name, needs in (("a", "b"), ("b", "c"), ("c", "a"), ("d", "a"), ("f", "e"), ("e", "")):
         put(root, f"Needs_Action/{name}.md", f"---\ndepends_on: [{needs}]\n---\n# {name}\n")
-    assert {item.id: item.status for item in board.list()} == {"e": "ready", "f": "blocked"}
-    told = " ".join(finding.what for finding in doctor.examine(board))
-    assert all(f"{name}.md" in told for name in "abcd")
+    found = {item.id: item.status for item in board.list()}
+    (closing,) = set("abcdef") - found.keys()
+    assert closing in "abc"
+    assert found == {**dict.fromkeys(set("abcdf") - {closing}, "blocked"), "e": "ready"}
+    (told,) = [finding.what for finding in doctor.examine(board)]
+    assert f"{closing} would depend on itself" in told
+
+
+# What is not there
+
+
+def test_a_file_that_depends_on_what_is_not_there_is_blocked_and_says_by_what(board: Board, root: Path) -> None:
+    put(root, "Needs_Action/b.md", "---\ndepends_on: [a]\n---\n# B\n")
+    detail = board.get("b")
+    assert (detail.item.status, [(one.item, one.status, one.will_move) for one in detail.blockers]) == (
+        "blocked",
+        [("a", "missing", False)],
+    )
+    assert places(root) == ["Blocked/b.md"]
+    with pytest.raises(ItemNotClaimable, match=r"waits for a \(missing\)"):
+        board.claim("b", session=start(board))
+    assert_sound(board)
+    assert not list(doctor.examine(board))
+    forget_index(root)
+    assert board.get("b").item.status == "blocked"
+    board.add("A", id="a")
+    session = start(board)
+    board.claim("a", session=session)
+    board.done("a", session=session)
+    assert places(root) == ["Done/a.md", "Needs_Action/b.md"]
+    assert_sound(board)
+    assert not list(doctor.examine(board))
+
+
+def test_an_edit_in_a_file_may_name_what_is_not_there(board: Board, root: Path) -> None:
+    put(root, "Needs_Action/b.md", "# B\n")
+    assert board.get("b").item.status == "ready"
+    put(root, "Needs_Action/b.md", "---\ndepends_on: [a]\n---\n# B\n")
+    assert board.get("b").item.status == "blocked"
+    put(root, "Blocked/b.md", "---\ndepends_on: [a, c]\n---\n# B\n")
+    assert [one.item for one in board.get("b").blockers] == ["a", "c"]
+    put(root, "Done/a.md", "# A\n")
+    put(root, "Done/c.md", "# C\n")
+    assert board.get("b").item.status == "ready"
+    assert_sound(board)
+    assert not list(doctor.examine(board))
+
+
+def test_what_was_pruned_is_not_waited_for_when_the_index_is_made_anew(board: Board, root: Path) -> None:
+    put(root, "Archive/a.md", "# A\n")
+    put(root, "Needs_Action/b.md", "---\ndepends_on: [a]\n---\n# B\n")
+    assert board.get("b").item.status == "ready"
+    assert_sound(board)
+
+
+# What comes a moment later
+
+
+def test_a_late_save_of_what_has_failed_goes_into_its_file(board: Board, root: Path) -> None:
+    put(root, "Needs_Action/x.md", "# X\n\none\n")
+    session = start(board)
+    board.claim("x", session=session)
+    text = (root / "In_Progress/coder/x.md").read_text()
+    board.fail("x", session=session, reason="red")
+    put(root, "In_Progress/coder/x.md", text.replace("one\n", "one\ntwo\n"))
+    board.get("x")
+    assert places(root) == ["Failed/x.md"]
+    assert "one\ntwo\n" in (root / "Failed/x.md").read_text()
+    move(root, "Failed/x.md", "Needs_Action/x.md")
+    assert board.get("x").item.status == "ready"
+    assert_sound(board)
+
+
+def test_a_stray_of_the_same_name_is_not_taken_for_the_item_that_was_moved(board: Board, root: Path) -> None:
+    put(root, "Needs_Action/x.md", "# X\n")
+    session = start(board)
+    board.claim("x", session=session)
+    text = (root / "In_Progress/coder/x.md").read_text()
+    board.fail("x", session=session, reason="red")
+    put(root, "In_Progress/other/x.md", text)
+    assert board.get("x").item.status == "failed"
+    move(root, "Failed/x.md", "Needs_Action/x.md")
+    item = board.get("x").item
+    assert (item.status, item.token) == ("ready", 1)
+    assert places(root) == ["In_Progress/other/x.md", "Needs_Action/x.md"]
+    assert any("In_Progress/other/x.md" in one.what for one in doctor.examine(board))
+
+
+@pytest.mark.parametrize("moment", ["move", "sync"])
+def test_what_is_released_is_released_though_somebody_takes_it_at_once(
+    board: Board, root: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Right after it lies in Needs_Action, or after its text was written there."""
+    put(root, "Needs_Action/x.md", "# X\n")
+    session = start(board)
+    board.claim("x", session=session)
+    plain = getattr(Disk, moment)
+
+    def taken(self: Disk, *words: str) -> None:
+        plain(self, *words)
+        if (root / "Needs_Action/x.md").exists():
+            monkeypatch.undo()
+            move(root, "Needs_Action/x.md", "In_Progress/local/x.md")
+
+    monkeypatch.setattr(Disk, moment, taken)
+    assert board.release("x", session=session, reason="not mine").run.outcome == "released"
+    detail = board.get("x")
+    assert detail.claim is not None
+    assert (detail.claim.agent, detail.claim.token) == ("local", 2)
+    assert [run.outcome for run in detail.runs] == [None, "released"]
+    assert places(root) == ["In_Progress/local/x.md"]
+    assert_sound(board)

@@ -65,7 +65,7 @@ def test_a_hub_two_clones_and_a_claim(clones: tuple[Path, Path], tmp_path: Path)
     assert "In_Progress/coder/fix-login.md" in on_hub(tmp_path)
     assert "TASK_ALREADY_CLAIMED" in dibs(there, "claim", "fix-login", "--agent", "other", "--json", code=4)
     told = json.loads(dibs(here, "vault", "sync", "--json"))
-    assert set(told) == {"commit", "pushed", "news", "conflicts", "findings", "expired"}
+    assert set(told) == {"commit", "pushed", "news", "conflicts", "findings", "expired", "repaired"}
 
 
 def test_a_hub_is_made_once(tmp_path: Path) -> None:

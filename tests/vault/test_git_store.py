@@ -19,7 +19,8 @@ from dibs.errors import (
     NotClaimOwner,
     StoreUnavailable,
 )
-from dibs.store.vault import adopting, gitindex
+from dibs.store.vault import adopting, beats, gitindex
+from dibs.store.vault.git import Git, GitFailed
 from dibs.store.vault.repository import Repository
 from dibs.store.vault.store import VaultStore
 from tests.vault.clones import files, git, make_clone, make_hub, on_hub, put
@@ -464,5 +465,45 @@ def test_what_a_process_had_accepted_and_died_before_writing_is_given_back(pair:
     assert pair.a.get("x").item.status == "ready"
     pair.a.sync()
     assert "Needs_Action/x.md" in on_hub(pair.folder)
-    assert pair.b.claim("x", session=pair.bob).claim.token == 1
+    assert pair.b.claim("x", session=pair.bob).claim.token == 2, "the hub has given 1, if to nobody who knows"
     assert pair.sound()
+
+
+def test_next_asks_the_hub_before_it_says_that_there_is_nothing(pair: Pair) -> None:
+    assert len(pair.b.next(session=pair.bob, n=2)) == 2
+    pair.a.add("three", id="z")
+    pair.a.sync()
+    assert [grant.item.id for grant in pair.b.next(session=pair.bob)] == ["z"]
+    assert pair.b.next(session=pair.bob) == ()
+    pair.away()
+    with pytest.raises(StoreUnavailable):
+        pair.b.next(session=pair.bob)
+
+
+def test_a_missing_object_is_told_as_damage(pair: Pair) -> None:
+    blob = "0" * 39 + "1"
+    repository = Repository(*_of(pair.here))
+    for ask in (repository.sizes, repository.texts):
+        with pytest.raises(GitFailed, match=blob):
+            ask([blob])
+
+
+def _of(clone: Path) -> tuple[Git, str, str, str, str, str]:
+    return Git(str(clone)), str(clone / ".git"), "main", "origin", "refs/heads/main", "sha1"
+
+
+def test_claims_of_one_session_are_silent_each_for_itself() -> None:
+    """The tokens of two items are often the same. Of two minutes between looks, a claim of one minute counts 20 s."""
+    brief = beats.Held(item="x", token=1, session="s", ttl_seconds=60)
+    long = beats.Held(item="y", token=1, session="s", ttl_seconds=600)
+    now = [0.0]
+    patience = beats.Patience()
+    lost: dict[str, float] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dibs.store.vault.beats.time.clock_gettime", lambda _: now[0])
+        while len(lost) < 2:
+            now[0] += 120
+            for held in patience.lost([(brief, 1), (long, 1)]):
+                lost.setdefault(held.item, now[0])
+    assert 600 <= lost["x"] <= 720
+    assert 900 < lost["y"] <= 1200

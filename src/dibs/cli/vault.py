@@ -114,6 +114,7 @@ def _tell(cli: Cli, synced: Synced, *, quiet: bool) -> None:
     if cli.json:
         return cli.answer(synced)
     told = [
+        ("made this clone's damaged repository whole again", "red", synced.repaired),
         (f"from elsewhere: {', '.join(synced.news)}", "green", bool(synced.news)),
         ("sent off what was done here", "green", synced.pushed),
         (f"ended, their sessions were silent: {', '.join(synced.expired)}", "yellow", bool(synced.expired)),

@@ -49,7 +49,9 @@ def blocked_now(items: Sequence[Item]) -> list[str]:
     found = []
     for item in items:
         open_ones = [one for one in item.depends_on if one in by_id and by_id[one].status != "done"]
-        if item.status in LOOKS and (item.status == "blocked") != bool(open_ones):
+        # A file of a vault may name what is not there yet, and waits for it.
+        may_wait = item.status == "blocked" and any(one not in by_id for one in item.depends_on)
+        if item.status in LOOKS and (item.status == "blocked") != bool(open_ones) and not may_wait:
             found.append(f"{item.id} is {item.status} and waits for {open_ones}")
         if (item.status == "pending_approval") != item.needs_approval and item.status not in (*ENDED, "parked"):
             found.append(f"{item.id} is {item.status}, its need of approval is {item.needs_approval}")

@@ -186,6 +186,9 @@ class Story:
         if event.kind == "found":
             told = ("attempts", "strikes", "failures", "needs_approval", "approved")
             self.fields.update({name: event.data[name] for name in told if name in event.data})
+            # Given by a clone alone, and its hub gave them to another.
+            void_from = event.data.get("void_from", self.fields["token"] + 1)
+            self.runs = {token: run for token, run in self.runs.items() if token < void_from}
             # It was claimed where this history does not reach; of those runs it says no more.
             self.runs.update({token: {} for token in event.data.get("runs", ()) if token not in self.runs})
         self.fields["strikes"] += event.kind in STRIKES
@@ -207,7 +210,9 @@ class Story:
         if event.status not in self._leads_to(event):
             self._odd(f"event {event.number} ({event.kind}) leads to {event.status}")
         if event.kind in ("restored", "found"):
-            if event.token < self.fields["token"] + (event.kind == "restored"):
+            void_from = event.data.get("void_from")
+            least = self.fields["token"] + (event.kind == "restored") if void_from is None else void_from - 1
+            if event.token < least:
                 self._odd(f"event {event.number} takes the token from {self.fields['token']} to {event.token}")
             self.fields["token"] = event.token
         elif event.token != self.fields["token"]:

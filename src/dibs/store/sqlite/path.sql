@@ -88,8 +88,8 @@ SELECT id FROM items INDEXED BY items_offered
 WHERE offer_expires_at <= :now ORDER BY offer_expires_at LIMIT :limit
 
 -- name: blockers
-SELECT dependencies.needs, items.status FROM dependencies JOIN items ON items.id = dependencies.needs
-WHERE dependencies.item = :item AND items.status <> 'done' ORDER BY dependencies.needs
+SELECT dependencies.needs, coalesce(items.status, 'missing') FROM dependencies LEFT JOIN items ON items.id = dependencies.needs
+WHERE dependencies.item = :item AND items.status IS NOT 'done' ORDER BY dependencies.needs
 
 -- name: blocked_by
 SELECT items.id FROM dependencies JOIN items ON items.id = dependencies.item

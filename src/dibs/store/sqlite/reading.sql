@@ -27,9 +27,9 @@ SELECT @ticket FROM tickets INDEXED BY tickets_queue
 WHERE item IN (SELECT value FROM json_each(:items)) AND closed_at IS NULL ORDER BY item, id
 
 -- name: blockers_of_items
-SELECT dependencies.item, dependencies.needs, items.status
-FROM dependencies JOIN items ON items.id = dependencies.needs
-WHERE dependencies.item IN (SELECT value FROM json_each(:items)) AND items.status <> 'done'
+SELECT dependencies.item, dependencies.needs, coalesce(items.status, 'missing')
+FROM dependencies LEFT JOIN items ON items.id = dependencies.needs
+WHERE dependencies.item IN (SELECT value FROM json_each(:items)) AND items.status IS NOT 'done'
 ORDER BY dependencies.item, dependencies.needs
 
 -- name: items_in_order

@@ -26,6 +26,7 @@ def add(t: Transaction, new: Sequence[NewItem], actor: str) -> tuple[Added, ...]
     for item, is_new in added:
         if is_new and item.depends_on:
             _check_dependencies(t, item, item.depends_on)
+            check_circles(t, item)
     return tuple(_answer(t, _free(t, item) if is_new else item, existed=not is_new) for item, is_new in added)
 
 
@@ -46,7 +47,9 @@ def edit(
     revision: int | None = None,
     *,
     relabel: bool = True,
+    missing: bool = False,
 ) -> Edited:
+    """With `missing`, it may depend on what is not there yet, and waits for that."""
     needs = changes.get("depends_on")
     if needs is not None:
         # What it waits for before itself: the order in which a finish goes from an item to those that wait for it.
@@ -55,13 +58,20 @@ def edit(
     if revision is not None:
         as_read(t, item, revision)
     state = t.fresh(item)
-    waits = None if needs is None else open_among(t, needs, before=state.item.depends_on)
+    waited_for = {blocker.item for blocker in state.blockers}
+    gone = [one for one in state.item.depends_on if one not in waited_for]
+    waits = None if needs is None else open_among(t, needs, before=gone)
     step = items.edit(t.now, state, changes, actor=actor, relabel=relabel, blockers=waits)
     if step is None:
         return Edited(**state.item.as_dict(), blockers=_blockers(t, state.item))
     last = t.carry_out(state, step)
     if needs is not None:
-        _check_dependencies(t, step.item, set(needs) - set(state.item.depends_on))
+        if missing:
+            for one in waits or ():
+                t.run("put_dependency", {"item": item, "needs": one.item})
+        else:
+            _check_dependencies(t, step.item, set(needs) - set(state.item.depends_on))
+        check_circles(t, step.item)
     before = items.before(state.item, last.item)
     return Edited(**last.item.as_dict(), before=before, blockers=_blockers(t, last.item))
 
@@ -113,10 +123,13 @@ def open_among(t: Transaction, needs: Iterable[str], before: Sequence[str] = ())
 
 
 def _check_dependencies(t: Transaction, item: Item, named: Iterable[str]) -> None:
-    """Refuse a dependency that nobody knows, and a circle of them."""
+    """Refuse a dependency that nobody knows."""
     for one in named:
         if t.one("item_by_id", id=one) is None:
             raise Invalid(f"{item.id} depends on {one}, which does not exist", field="depends_on", item=item.id)
+
+
+def check_circles(t: Transaction, item: Item) -> None:
     if item.depends_on and t.one("in_a_cycle", item=item.id) is not None:
         raise Invalid(
             f"{item.id} would depend on itself through {', '.join(item.depends_on)}", field="depends_on", item=item.id

@@ -93,7 +93,8 @@ def of_item(t: Transaction, item: str, find_dead: FindDead) -> Projection:
     concerned |= {ticket.session for state in stored.values() for ticket in state.tickets}
     projected = Projection(t, stored, dead_sessions(t, find_dead, among=concerned) if concerned else ())
     state = projected.states[item]
-    blockers = tuple(blocker(one.item, projected.states[one.item].item.status) for one in state.blockers)
+    there = {id: one.item.status for id, one in projected.states.items()}
+    blockers = tuple(blocker(one.item, there.get(one.item, one.status)) for one in state.blockers)
     projected.states[item] = state.replace(blockers=blockers)
     return projected
 

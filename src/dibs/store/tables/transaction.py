@@ -34,8 +34,12 @@ NOTES_MAX = 20
 FREED = frozenset({"claimable", "offered"})
 
 
+#: What stands for the status of a dependency that a file of a vault names and that is no item yet.
+MISSING = "missing"
+
+
 def blocker(item: str, status: str) -> Blocker:
-    return Blocker(item=item, status=status, will_move=status not in ENDED)
+    return Blocker(item=item, status=status, will_move=status not in (*ENDED, MISSING))
 
 
 class Refused(Exception):
@@ -173,7 +177,7 @@ class Transaction(ABC):
         return tuple((id, Owner(**dict(zip(Owner._fields, owner, strict=True)))) for id, *owner in found)
 
     def blockers_of(self, item: str) -> tuple[Blocker, ...]:
-        """The dependencies that are not done. One that is gone was done when it was pruned."""
+        """The dependencies that are not done. One that is gone was done when it was pruned, and is forgotten."""
         return tuple(blocker(needs, status) for needs, status in self.all("blockers", item=item))
 
     def claim_of(self, item: str) -> Claim | None:

@@ -12,7 +12,7 @@ from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, Ne
 from dibs.rules import approving, ending, finding, items, queueing
 from dibs.rules.decision import State
 from dibs.store.tables import adding, rows
-from dibs.store.vault import catalog, folders, naming, taskfile
+from dibs.store.vault import catalog, folders, naming, taskfile, tentative
 from dibs.store.vault.beneath import FILE_BYTES_MAX
 from dibs.store.vault.catalog import Entry
 from dibs.store.vault.disk import Disk, Raced, Unfit
@@ -22,7 +22,7 @@ from dibs.store.vault.runblocks import shows_another_draft
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dibs.rules.decision import Step
     from dibs.store.vault.disk import Stamp
@@ -45,11 +45,17 @@ class Adopting:
         seen: Mapping[str, Stamp],
         known: Mapping[str, Entry],
         unfit: Mapping[str, str],
+        is_on_record: Callable[[Task], bool],
     ) -> None:
+        """`is_on_record`: whether the remote, if there is one, has the same runs of an item as its file."""
         self.t, self.disk, self.seen, self.known, self.unfit = t, disk, seen, known, unfit
+        self._is_on_record = is_on_record
         self._tasks: dict[str, Task] = {}
         self._stamps: dict[str, Stamp] = {}
+        #: Items whose very files lie elsewhere by now, by that path.
+        self._found = naming.found_again(seen, known)
         self._left_alone: set[str] = set()
+        self._put_away: set[str] | None = None
         #: Files that are duplicates of others, with what dibs wrote there.
         self._copies: set[str] = set()
         #: Files that lie where what was approved lies, and what was approved is not what counts.
@@ -90,10 +96,13 @@ class Adopting:
         """Of several files that say they are one item, the one that is known to be; unless another has been further: it
         was claimed elsewhere while this one was named anew."""
         furthest = max(paths, key=self._weight)
-        if entry is None or entry.item is None or entry.path not in paths:
+        if entry is None or entry.item is None:
             return furthest
-        known = max(self._token(entry.item), self._weight(entry.path)[0])
-        return entry.path if self._weight(furthest)[0] <= known else furthest
+        place = entry.path if entry.path in paths else next((one for one in paths if self._found.get(one)), None)
+        if place is None:
+            return furthest
+        known = max(self._token(entry.item), self._weight(place)[0])
+        return place if self._weight(furthest)[0] <= known else furthest
 
     def _weight(self, path: str) -> tuple[int, bool]:
         """How far a file has been, and whether somebody holds it."""
@@ -104,7 +113,7 @@ class Adopting:
     def _read(self) -> dict[str, list[str]]:
         """Every item that has a file, and where: what is as it was known is not read again."""
         places: dict[str, list[str]] = {}
-        found = naming.found_again(self.seen, self.known)
+        found = self._found
         for path, stamp in self.seen.items():
             entry = self.known.get(path)
             if entry is not None and entry.item is not None and entry.stamp == stamp and not _is_open(entry):
@@ -247,6 +256,8 @@ class Adopting:
         task = self._tasks[path]
         before = catalog.entry_of(self.t, task.id)
         refused = []
+        if self._is_overruled(task):
+            tentative.give_way(self.t, task, ACTOR)
         try:
             self.t.attempt(lambda: self._edit(task))
         except DibsError as error:
@@ -258,6 +269,12 @@ class Adopting:
         if before is not None and task.facts is None and naming.name_of(before.path) != task.name:
             # Whoever names a file anew may well make another one of the name it had; that is no late save.
             self.t.files("come_back", path=before.path)
+
+    def _is_overruled(self, task: Task) -> bool:
+        """Whether the hub's record, which came here with this file, is another than what this clone gave by itself."""
+        if self.t.clone is None or not tentative.is_contradicted(self.t, task, self.t.state(task.id)):
+            return False
+        return self._is_on_record(task)
 
     def _without_void_approval(self, path: str) -> Task:
         """What a file says that nobody knew; but an approval of another draft than it shows is none."""
@@ -300,21 +317,24 @@ class Adopting:
 
     def _add(self, task: Task) -> None:
         t, facts = self.t, task.facts
-        if facts is None:
-            adding.add(t, [NewItem(id=task.id, **task.content)], actor=ACTOR)
-            return
-        born = min(facts.created_at, t.now)
-        step = items.add(
-            born,
-            NewItem(id=task.id, **task.content),
-            actor=facts.created_by,
-            token_floor=t.floor(),
-            blockers=adding.open_among(t, task.content["depends_on"]),
-        )
+        born, actor = (t.now, ACTOR) if facts is None else (min(facts.created_at, t.now), facts.created_by)
+        waits = [one for one in adding.open_among(t, task.content["depends_on"]) if one.item not in self._pruned()]
+        new = NewItem(id=task.id, **task.content)
+        step = items.add(born, new, actor=actor, token_floor=t.floor(), blockers=waits)
         t.take(step)
+        for one in set(step.item.depends_on) & self._pruned():
+            t.files("forget_dependency", item=task.id, needs=one)
+        adding.check_circles(t, step.item)
         if step.item.status == READY:
             t.take(queueing.available(born, State(item=step.item), t.settings))
-        self._remember(task, facts)
+        if facts is not None:
+            self._remember(task, facts)
+
+    def _pruned(self) -> set[str]:
+        """Items that were put away, by the names of their files: all that depends on them was free to go."""
+        if self._put_away is None:
+            self._put_away = {taskfile.id_of(name) for name in self.disk.names_in(folders.ARCHIVE)}
+        return self._put_away
 
     def _remember(self, task: Task, facts: Facts) -> None:
         """An item that the index had and lost: what it has behind it. A claim that goes on is yet to be counted."""
@@ -378,7 +398,7 @@ class Adopting:
         item = rows.item(self.t.one("item_by_id", id=task.id) or ())
         changes = {name: task.content[name] for name in EDITABLE if getattr(item, name) != task.content[name]}
         if changes:
-            adding.edit(self.t, task.id, changes, ACTOR)
+            adding.edit(self.t, task.id, changes, ACTOR, missing=True)
 
     def _move(self, path: str, task: Task) -> None:
         """The verbs that bring the item to where its file lies; what then does not lie right is moved there."""
@@ -395,7 +415,8 @@ class Adopting:
         Placing(self.t, task, folder, agent, theirs).place()
         state = self.t.state(task.id)
         holder = None if state.claim is None else state.claim.agent
-        if folders.folder_of(state.item.status, holder) != path.rpartition("/")[0]:
+        is_elsewhere = folders.folder_of(state.item.status, holder) != path.rpartition("/")[0]
+        if is_elsewhere or not _tells(task, state):
             self.t.stale.add(task.id)
 
     def _miss(self, entry: Entry) -> None:
@@ -436,6 +457,15 @@ def _needed_first(tasks: Mapping[str, Task]) -> list[str]:
             if not ahead:
                 found.setdefault(waiting.pop())
     return list(found)
+
+
+def _tells(task: Task, state: State) -> bool:
+    """Whether the file tells of the tokens that were given, and who has the latest."""
+    facts, claim = task.facts, state.claim
+    if facts is None:
+        return state.item.attempts == 0
+    told = None if facts.claim is None else (facts.claim.token, facts.claim.session)
+    return facts.token >= state.item.token and told == (None if claim is None else (claim.token, claim.session))
 
 
 def _is_open(entry: Entry) -> bool:

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 from dibs.store.vault import taskfile
 from dibs.store.vault.disk import Raced, Unfit
-from dibs.store.vault.folders import CONFLICTS, HELD
+from dibs.store.vault.folders import CONFLICTS, HELD, split
 from dibs.store.vault.git import GitFailed
 from dibs.store.vault.merging import changes
 from dibs.store.vault.places import folded, twins
@@ -52,9 +52,9 @@ class Applying:
         for clash in merged.clashes:
             self._settle(clash, tree, kept)
         todo = [*self._without_twins(changes(local, tree), local, tree)]
-        sizes = self._repository.sizes(change.now for change in todo if change.now is not None)
-        fit = {blob: size for blob, size in sizes.items() if size <= BLOB_BYTES_MAX and blob not in self._texts}
         mended = self._texts
+        sizes = self._repository.sizes(now for now in (change.now for change in todo) if now and now not in mended)
+        fit = {blob: size for blob, size in sizes.items() if size <= BLOB_BYTES_MAX}
         for some in _in_batches(todo, fit):
             self._texts = mended | self._repository.texts(change.now for change in some if change.now in fit)
             for change in some:
@@ -147,10 +147,14 @@ class Applying:
         name = clash.here.rpartition("/")[2]
         mended = None if base is None else self._merged(base, local, remote)
         if clash.task:
-            ways = [] if base is None else [mended, put_together(base, local, remote)]
-            fit = [way for way in ways if way is not None and is_remote_still(base or b"", local, remote, way, name)]
-            if fit:
-                self._put(tree, clash.there, fit[0])
+            theirs = None if base is None else _with_text_of(base, local, remote, mended, name)
+            ours = None if base is None or clash.moved else _with_text_of(base, remote, local, mended, name)
+            if theirs is not None:
+                self._put(tree, clash.there, theirs)
+            elif ours is not None:
+                # Nobody took it there or let go of it: who has it here still has.
+                del tree[clash.there]
+                self._put(tree, clash.here, ours)
             elif has_persons_text(base, local, remote, name):
                 self._keep(name, clash.local, local, kept)
         elif mended is not None:
@@ -196,6 +200,13 @@ def _in_batches(todo: Todo, sizes: dict[str, int]) -> Iterator[Todo]:
     yield batch
 
 
+def _with_text_of(base: bytes, edited: bytes, owners: bytes, mended: bytes | None, name: str) -> bytes | None:
+    """The task as one side's dibs tells it, with the text that a person wrote on the other side, if that is all that
+    was changed there."""
+    ways = [way for way in (mended, put_together(base, edited, owners)) if way is not None]
+    return next((way for way in ways if is_owners_still(base, edited, owners, way, name)), None)
+
+
 def put_together(base: bytes, local: bytes, remote: bytes) -> bytes | None:
     """The person's part from here and dibs' part from the remote, if no words are lost by that."""
     try:
@@ -207,9 +218,9 @@ def put_together(base: bytes, local: bytes, remote: bytes) -> bytes | None:
     return None if together is None else together.encode()
 
 
-def is_remote_still(base: bytes, local: bytes, remote: bytes, mended: bytes, name: str) -> bool:
-    """Whether a merged task is the remote's in all that dibs writes, and only its text is a person's from here."""
-    before, here, there, now = (_facts(text, name) for text in (base, local, remote, mended))
+def is_owners_still(base: bytes, edited: bytes, owners: bytes, mended: bytes, name: str) -> bool:
+    """Whether a merged task is `owners` in all that dibs writes, and only its text is a person's from `edited`."""
+    before, here, there, now = (_facts(text, name) for text in (base, edited, owners, mended))
     return None not in (before, here, there) and before == here and there == now
 
 
@@ -221,18 +232,32 @@ def has_persons_text(base: bytes | None, local: bytes, remote: bytes, name: str)
     return all(text is None or _content(text, name) != content for text in (base, remote))
 
 
-def _read(text: bytes, name: str) -> taskfile.Task | None:
+def read_task(text: bytes, name: str) -> taskfile.Task | None:
     try:
         return taskfile.read(text.decode(), name)
     except (UnicodeDecodeError, taskfile.Unreadable):
         return None
 
 
+def with_tokens_of(remote: bytes, local: bytes, path: str) -> bytes | None:
+    """The local text with what the remote's says of tokens, if that is more; and of a claim, if it lies with its
+    holder."""
+    name = path.rpartition("/")[2]
+    there, here = read_task(remote, name), read_task(local, name)
+    if there is None or there.facts is None or here is None:
+        return None
+    if here.facts is not None and here.facts.token >= there.facts.token:
+        return None
+    claim = there.facts.claim
+    is_held = claim is not None and split(path)[:2] == (HELD, claim.agent)
+    return taskfile.with_facts_of(remote.decode(), local.decode(), claimed=is_held).encode()
+
+
 def _facts(text: bytes, name: str) -> tuple[Any, ...] | None:
-    task = _read(text, name)
+    task = read_task(text, name)
     return None if task is None else (task.id, task.facts, task.runs)
 
 
 def _content(text: bytes, name: str) -> dict[str, Any] | None:
-    task = _read(text, name)
+    task = read_task(text, name)
     return None if task is None else task.content

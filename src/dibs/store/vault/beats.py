@@ -79,7 +79,7 @@ class Patience:
 
     def __init__(self) -> None:
         self._looked_at: float | None = None
-        self._silent: dict[tuple[str, int], tuple[int | None, float]] = {}
+        self._silent: dict[tuple[str, int, str], tuple[int | None, float]] = {}
 
     def lost(self, seen: Iterable[tuple[Held, int | None]]) -> list[Held]:
         """After a fetch that succeeded: the claims whose sessions have been silent for too long."""
@@ -90,9 +90,10 @@ class Patience:
         lost = []
         for held, count in seen:
             gap = min(passed, GAP_TTLS_MAX * held.ttl_seconds)
-            known, silent = before.get((held.session, held.token), (count, -gap))
+            claim = (held.item, held.token, held.session)
+            known, silent = before.get(claim, (count, -gap))
             silent = silent + gap if known == count else 0.0
-            self._silent[held.session, held.token] = (count, silent)
+            self._silent[claim] = (count, silent)
             if silent > TTLS * held.ttl_seconds:
                 lost.append(held)
         return lost

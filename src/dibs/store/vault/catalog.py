@@ -70,7 +70,8 @@ def put(t: VaultTransaction, entry: Entry) -> None:
 
 
 def left(t: VaultTransaction) -> dict[str, Entry]:
-    """Where files lay until lately, and where they are now. Of an item that is over, a file there is a new one."""
+    """Where files lay until lately, and where they are now. Of an item that is over, a file there is a new one, unless
+    it lay with its holder."""
     found = {path: entry_of(t, item) for path, item in t.files("left")}
     return {path: entry for path, entry in found.items() if entry is not None}
 

@@ -97,6 +97,10 @@ class Disk:
         scan = Scan(self._beneath, self._folders)
         return scan.found, scan.refused
 
+    def names_in(self, folder: str) -> list[str]:
+        """Of the files in one that is not looked into."""
+        return [path.rpartition("/")[2] for path in Scan(self._beneath, (folder,)).found]
+
     def folders_within(self) -> list[str]:
         """The folders that nobody looks into."""
         return folders_within(self._beneath, self._folders)

@@ -21,6 +21,10 @@ from dibs.model import (
 )
 
 SUFFIX = ".md"
+#: How the session of an agent begins that only moves files.
+BY_MOVE = "files-"
+#: The reason of whatever a move means.
+MOVED = "its file was moved"
 #: The index of this machine, and where it lies with all else that is nobody's business.
 HIDDEN = ".dibs"
 INDEX = "vault.db"
@@ -85,6 +89,15 @@ MOVES: dict[str, dict[str, tuple[str, ...]]] = {
     PARKED: {"Needs_Action": ("unpark",), HELD: ("claim",), "Cancelled": ("cancel",)},
     FAILED: {"Needs_Action": ("retry",)},
 }
+
+
+def session_by_move(agent: str, clone: str | None) -> str:
+    """The session of an agent that takes items by moving their files. Two clones may have an agent of one name."""
+    return f"{BY_MOVE}{agent}" if clone is None else f"{BY_MOVE}{agent}-{clone}"
+
+
+def is_by_move(session: str) -> bool:
+    return session.startswith(BY_MOVE)
 
 
 def folder_of(status: str, agent: str | None) -> str:

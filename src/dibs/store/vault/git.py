@@ -44,6 +44,8 @@ _SAFE = (
     "push.followTags=false",
     "commit.gpgsign=false",
     "gc.auto=0",
+    "core.fsync=all",
+    "core.fsyncMethod=fsync",
     "maintenance.auto=false",
 )
 _SAFE_WORDS = [word for setting in _SAFE for word in ("-c", setting)]

@@ -74,6 +74,7 @@ class GitIndex:
         if self.begun() is not None:
             return False
         try:
+            _unlink(f"{fresh}.lock")  # of a git that was killed: who has the board is alone with this one
             before = _stamp(self._path)
             if before is not None:
                 shutil.copyfile(self._path, fresh)

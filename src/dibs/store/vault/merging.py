@@ -28,7 +28,8 @@ class Change(Value):
 
 
 class Clash(Value):
-    """Changed on both sides: the blob `local` at `here`, `remote` at `there`; `base` is what both began with."""
+    """Changed on both sides: the blob `local` at `here`, `remote` at `there`; `base` is what both began with, and
+    `moved` whether the remote has it in another place than that."""
 
     here: str
     local: str
@@ -36,6 +37,7 @@ class Clash(Value):
     remote: str
     base: str | None
     task: bool
+    moved: bool
 
 
 class Merged(Value):
@@ -140,9 +142,16 @@ def _clashes(key: str, here: Tree, there: Tree, before: Sequence[Tree]) -> list[
         return []
     began = [blob for base in before for blob in base.values()]
     path, remote = max(there.items())
+    moved = len(there) > 1 or any(base.keys() != there.keys() for base in before)
     return [
         Clash(
-            here=at, local=blob, there=path, remote=remote, base=began[0] if began else None, task=key.startswith(_TASK)
+            here=at,
+            local=blob,
+            there=path,
+            remote=remote,
+            base=began[0] if began else None,
+            task=key.startswith(_TASK),
+            moved=moved,
         )
         for at, blob in sorted(here.items())
         if not key.startswith(_TASK) or (blob not in began and blob not in there.values())

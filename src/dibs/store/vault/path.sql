@@ -94,8 +94,29 @@ DELETE FROM vault_left WHERE path = :path
 DELETE FROM vault_left WHERE left_at < :before
 
 -- name: left
+-- What comes to where only a holder's file lies is a late save, also when the item is over by then.
 SELECT path, item FROM vault_left JOIN items ON items.id = item
-WHERE items.status NOT IN ('done', 'failed', 'rejected', 'cancelled')
+WHERE items.status NOT IN ('done', 'failed', 'rejected', 'cancelled') OR path LIKE 'In_Progress/%'
+
+-- name: forget_dependency
+DELETE FROM dependencies WHERE item = :item AND needs = :needs
+
+-- name: runs_from
+SELECT @run
+FROM runs WHERE item = :item AND token >= :token ORDER BY token
+
+-- name: forget_runs_from
+DELETE FROM runs WHERE item = :item AND token >= :token
+
+-- name: claims_by_move
+SELECT claims.item, vault_files.path FROM claims JOIN vault_files ON vault_files.item = claims.item
+WHERE claims.session LIKE 'files-%'
+
+-- name: lost_claims
+-- Of those who took an item by a move, and another clone was first.
+SELECT soft_claims.item, soft_claims.agent, claims.agent, claims.token
+FROM soft_claims LEFT JOIN claims ON claims.item = soft_claims.item
+WHERE soft_claims.session LIKE 'files-%' AND soft_claims.expires_at > :now
 
 -- name: sessions_here
 -- Those that were started on this machine and have not ended, with how many claims each has.

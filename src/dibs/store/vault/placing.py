@@ -11,6 +11,7 @@ from dibs.rules import approving, claiming, ending, finding, items
 from dibs.store.tables import rows
 from dibs.store.vault import folders
 from dibs.store.vault.beats import ELSEWHERE, NEVER
+from dibs.store.vault.folders import MOVED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 #: Who is held to have done what was done to a file.
 ACTOR = "vault"
-MOVED = "its file was moved"
 #: Among these, the board says where an item rests.
 FREE = frozenset({READY, BLOCKED, SCHEDULED})
 
@@ -137,6 +137,7 @@ class Placing:
             t.take(step)
             state = self._state()
         session = self._session(named)
+        t.run("drop_soft_claim", {"item": state.item.id, "session": session.id})
         ttl = claiming.ttl(session.kind, None, t.settings) if named is None else named.ttl_seconds
         step = claiming.grant(t.now, state, session, ttl)
         if named is not None:
@@ -149,7 +150,8 @@ class Placing:
         """Whose claim it is. A folder of an agent whose program is unknown to us is looked after by one session."""
         t, agent = self.t, self.agent
         assert agent is not None, "what is held has an agent's folder"
-        id = f"files-{agent}" if claim is None else claim.session
+        by_move = folders.session_by_move(agent, t.clone)
+        id = by_move if claim is None else claim.session
         row = t.one("session_by_id", id=id)
         known = None if row is None else rows.session(row)
         if known is not None and known.ended_at is None and known.agent == agent:
@@ -157,8 +159,8 @@ class Placing:
         if claim is not None and known is not None:
             return self._session(None)
         t.run("create_agent", rows.encode(Agent(name=agent, created_at=t.now, updated_at=t.now)))
-        kind = PERSON if claim is None else "cli"
-        meta = {ELSEWHERE: True} if t.synced and claim is not None else {}
+        kind = PERSON if folders.is_by_move(id) else "cli"
+        meta = {ELSEWHERE: True} if t.clone is not None and id != by_move else {}
         session = Session(id=id, agent=agent, kind=kind, meta=meta, started_at=t.now, seen_at=t.now)
         t.run("put_session", rows.encode_session(session))
         return session

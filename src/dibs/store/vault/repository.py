@@ -12,10 +12,12 @@ import json
 import os
 import time
 
+from dibs import durable
 from dibs.errors import StoreUnusable
 from dibs.store.vault.beneath import FILE_BYTES_MAX
 from dibs.store.vault.git import REMOTE_SECONDS, Git, GitFailed, fields
 from dibs.store.vault.places import why_unfit
+from dibs.store.vault.repair import is_damage
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -34,6 +36,8 @@ BLOB_BYTES_MAX = FILE_BYTES_MAX
 #: Git's own measure: with more objects than this in files of their own, they are packed.
 LOOSE_MAX = 6700
 PLAIN = "100644"
+#: The names of our own refs, beside the pending ones.
+OWN = ("base", "got", "hub")
 
 
 #: What a remote says when somebody else's push came in between.
@@ -78,15 +82,18 @@ EMPTY = Listing(files={}, modes={}, unfit={})
 class Repository:
     def __init__(self, git: Git, git_dir: str, branch: str, remote: str, ref: str, algorithm: str) -> None:
         self.git, self.git_dir, self.branch, self.algorithm = git, git_dir, branch, algorithm
+        self.common_dir = _common_dir(git_dir)
         self._remote, self._ref = remote, ref
         place = hashlib.sha256(f"{branch}\0{remote}\0{ref}".encode()).hexdigest()[:12]
         self._own = f"refs/dibs/{place}"
         self._skipped = os.path.join(git_dir, f"dibs-skipped-{place}.json")
         self._trailing = os.path.join(git_dir, f"dibs-trailing-{place}")
+        self._checked = os.path.join(git_dir, "dibs-checked")
         self._turns = os.path.join(git_dir, f"dibs-turns-{place}")
         self._listings: dict[str, Listing] = {}
         self._related: dict[tuple[str, str], bool] = {}
         self._ident: str | None = None
+        self._clone: str | None = None
 
     def refs(self) -> Refs:
         """Where everything stands; it is checked that the person is on the branch still."""
@@ -101,6 +108,7 @@ class Repository:
                 raise Elsewhere(self.branch)
         if f"refs/heads/{self.branch}" not in found:
             self._require_unborn()
+        self._require_readable({f"refs/heads/{self.branch}", *(f"{self._own}/{one}" for one in OWN)} - found.keys())
         names = tuple(sorted(name for name in found if name.startswith(f"{self._own}/pending/")))
         return Refs(
             head=found.get(f"refs/heads/{self.branch}"),
@@ -112,8 +120,19 @@ class Repository:
         )
 
     def _require_unborn(self) -> None:
-        if self.git.text("symbolic-ref", "HEAD") != f"refs/heads/{self.branch}":
+        if _checked_out(self.git, self.git_dir) != self.branch:
             raise Elsewhere(self.branch)
+
+    def _require_readable(self, missing: Iterable[str]) -> None:
+        """Git passes over a ref that names nothing, as if there were none."""
+        for name in missing:
+            if os.path.isfile(os.path.join(self.common_dir, name)):
+                raise GitFailed("for-each-ref", None, f"broken ref {name}")
+
+    def forget(self) -> None:
+        """What was read before is not to be relied on."""
+        self._listings.clear()
+        self._related.clear()
 
     # Reading
 
@@ -173,7 +192,10 @@ class Repository:
             return {}
         answer = self.git.run("cat-file", "--batch-check", feed=["\n".join([*asked, ""]).encode()])
         words = [line.split() for line in answer.decode().splitlines()]
-        return {name: int(size) for name, kind, size in (w for w in words if len(w) == 3) if kind == "blob"}
+        for name, kind, *_ in words:
+            if kind == "missing":
+                raise _missing(name)
+        return {name: int(size) for name, kind, size in words if kind == "blob"}
 
     def texts(self, blobs: Iterable[str]) -> dict[str, bytes]:
         """What these blobs hold, their sizes looked at before."""
@@ -184,7 +206,10 @@ class Repository:
         found, at = {}, 0
         for blob in asked:
             end = bytes(answer[at : at + 200]).index(b"\n") + at
-            size = int(bytes(answer[at:end]).split()[2])
+            name, kind, *sizes = bytes(answer[at:end]).decode().split()
+            if kind == "missing":
+                raise _missing(name)
+            size = int(sizes[0])
             found[blob] = bytes(answer[end + 1 : end + 1 + size])
             at = end + 1 + size + 1
         return found
@@ -246,6 +271,9 @@ class Repository:
         moves = "".join(f"update {self._own}/{name} {at}\n" for name, at in to if at)
         return moves + "".join(f"delete {name}\n" for name in drop)
 
+    def put_base(self, commit: str | None) -> None:
+        self.note(f"delete {self._own}/base\n" if commit is None else self.noted(base=commit))
+
     def note(self, moves: str) -> None:
         if moves:
             self.git.run("update-ref", "--stdin", feed=[moves.encode()])
@@ -264,6 +292,8 @@ class Repository:
         if skipped != self.skipped():
             with open(f"{self._skipped}.new", "w", encoding="utf-8") as file:
                 json.dump(sorted(skipped), file)
+                file.flush()
+                durable.sync(file.fileno())
             os.replace(file.name, self._skipped)
 
     def trails(self) -> bool:
@@ -301,6 +331,45 @@ class Repository:
         """A name for one, after those of all before it."""
         return f"{self._own}/pending/{time.time_ns():020d}-{os.urandom(4).hex()}"
 
+    def clone(self) -> str:
+        """A name for this clone that no other has, and none that was copied from it."""
+        if self._clone is None:
+            path = os.path.join(self.git_dir, "dibs-clone")
+            try:
+                with durable.NewFile(path) as new, open(new, "w", encoding="utf-8") as file:
+                    file.write(os.urandom(16).hex())
+            except FileExistsError:
+                pass
+            with open(path, encoding="utf-8") as file:
+                drawn = file.read()
+            here = os.stat(self.git_dir).st_ino
+            self._clone = hashlib.sha256(f"{drawn} {here}".encode()).hexdigest()[:6]
+        return self._clone
+
+    def is_checked(self) -> bool:
+        """Whether somebody looked for damage since this machine was started."""
+        try:
+            with open(self._checked, encoding="utf-8") as file:
+                return file.read() == _boot_id()
+        except FileNotFoundError:
+            return False
+
+    def check(self, whether: bool) -> None:
+        """Remember that it was looked at and is whole, or that it is to be looked at."""
+        if whether:
+            with open(self._checked, "w", encoding="utf-8") as file:
+                file.write(_boot_id())
+        elif os.path.exists(self._checked):
+            os.unlink(self._checked)
+
+    def locks(self) -> list[str]:
+        """Locks on all that is written here, if there are any at this moment."""
+        names = ("HEAD", "packed-refs", f"refs/heads/{self.branch}")
+        paths = [os.path.join(self.common_dir, f"{name}.lock") for name in names]
+        own = os.path.join(self.common_dir, self._own)
+        paths += [os.path.join(place, name) for place, _, names in os.walk(own) for name in names if ".lock" in name]
+        return [path for path in paths if os.path.lexists(path)]
+
     def tidy(self) -> None:
         """Have git put its objects together, if there are many and nobody else's git does; it does so by itself."""
         try:
@@ -310,9 +379,10 @@ class Repository:
 
     # The remote
 
-    def fetch(self) -> None:
-        """Have `hub` say what the remote has."""
+    def fetch(self, *, again: bool = False) -> None:
+        """Have `hub` say what the remote has; with `again`, and have all of it here, whatever is here already."""
         words = (
+            *(["--refetch"] if again else []),
             "--quiet",
             "--no-tags",
             "--no-write-fetch-head",
@@ -329,6 +399,13 @@ class Repository:
                 # It had one: it is about to be moved or restored, or somebody has to push it again.
                 raise Unreachable(f"it has no {self._ref} any more; git push brings it back") from failed
 
+    def reach(self) -> None:
+        """See that the remote is there."""
+        try:
+            self.git.run("ls-remote", "--quiet", "--", self._remote, self._ref, seconds=REMOTE_SECONDS)
+        except GitFailed as failed:
+            raise Unreachable(failed.said) from failed
+
     def push(self, commit: str, base: str | None) -> None:
         """Have the remote take this commit in the place of `base`, and of no other.
 
@@ -340,6 +417,8 @@ class Repository:
         try:
             self.git.run("push", *words, "--", self._remote, f"{commit}:{self._ref}", seconds=REMOTE_SECONDS)
         except GitFailed as failed:
+            if is_damage(failed.said):
+                raise
             line = _verdict(failed.output) if failed.code is not None else None
             if line is None:
                 raise Unreachable(failed.said) from failed
@@ -372,7 +451,7 @@ class Astray(Repository):
     def refs(self) -> Refs:
         raise Elsewhere
 
-    def fetch(self) -> None:
+    def fetch(self, *, again: bool = False) -> None:
         raise Elsewhere
 
 
@@ -404,9 +483,9 @@ def _with_its_remote(git: Git, git_dir: str, algorithm: str) -> Repository | Non
     if settings.get("dibs.sync") == "false":
         return None
     followed = _followed(settings)
-    if not git.agrees("symbolic-ref", "--quiet", "HEAD"):
+    branch = _checked_out(git, git_dir)
+    if branch is None:
         return Astray(git, git_dir, algorithm, "on no branch: check one out") if followed else None
-    branch = git.text("symbolic-ref", "HEAD").removeprefix("refs/heads/")
     if branch in followed:
         return Repository(git, git_dir, branch, *followed[branch], algorithm)
     if not git.text("for-each-ref", "--count=1", "refs/dibs/"):
@@ -414,6 +493,17 @@ def _with_its_remote(git: Git, git_dir: str, algorithm: str) -> Repository | Non
     back = f"check out {' or '.join(sorted(followed))} again, " if followed else ""
     ways = f"{back}have it follow one with git push -u, or go on alone with git config dibs.sync false"
     return Astray(git, git_dir, algorithm, f"on the branch {branch}, which follows none of a remote: {ways}")
+
+
+def _checked_out(git: Git, git_dir: str) -> str | None:
+    """The branch that is checked out, if one is. Git does not say if the branch's own ref cannot be read."""
+    with open(os.path.join(git_dir, "HEAD"), encoding="utf-8", errors="surrogateescape") as file:
+        said = file.read().strip()
+    if said == "ref: refs/heads/.invalid":
+        # Of a repository that keeps its refs in tables.
+        found = git.text("symbolic-ref", "--quiet", "HEAD") if git.agrees("symbolic-ref", "--quiet", "HEAD") else ""
+        said = f"ref: {found}"
+    return said.removeprefix("ref: refs/heads/") if said.startswith("ref: refs/heads/") else None
 
 
 def _followed(settings: dict[str, str]) -> dict[str, tuple[str, str]]:
@@ -452,6 +542,27 @@ def _listed(answer: bytes) -> Listing:
         if mode != PLAIN:
             modes[path] = mode
     return Listing(files=files, modes=modes, unfit=unfit)
+
+
+def _common_dir(git_dir: str) -> str:
+    """Where objects and refs lie: elsewhere, if this is one of several work trees."""
+    try:
+        with open(os.path.join(git_dir, "commondir"), encoding="utf-8") as file:
+            return os.path.realpath(os.path.join(git_dir, file.read().strip()))
+    except OSError:
+        return git_dir
+
+
+def _boot_id() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read()
+    except OSError:
+        return f"process {os.getpid()}"  # it is looked at once by each
+
+
+def _missing(name: str) -> GitFailed:
+    return GitFailed("cat-file", None, f"missing object {name}")
 
 
 def _quoted(path: str) -> str:

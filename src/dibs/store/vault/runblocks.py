@@ -131,6 +131,12 @@ def find(lines: list[str], token: int) -> Block | None:
     return None
 
 
+def foreign(lines: list[str]) -> Block | None:
+    """The last block, if it is one that another program wrote."""
+    last = list(blocks(lines))[-1:]
+    return next((block for block in last if _begun(lines[block.start : block.stop], "") is None), None)
+
+
 def blocks(lines: list[str]) -> Iterator[Block]:
     """The blocks in order. What stands within the fence of a draft is never a heading."""
     fences = _fences(lines)

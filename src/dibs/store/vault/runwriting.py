@@ -6,8 +6,8 @@ A block is found by its token. One that somebody took out is begun again at the 
 from __future__ import annotations
 
 from dibs import when
-from dibs.model import PENDING_APPROVAL, Run
-from dibs.store.vault.folders import FOLDERS
+from dibs.model import PENDING_APPROVAL, READY, Run
+from dibs.store.vault.folders import FOLDERS, MOVED, is_by_move
 from dibs.store.vault.frontmatter import json
 from dibs.store.vault.pattern import Pattern
 from dibs.store.vault.runblocks import (
@@ -23,6 +23,7 @@ from dibs.store.vault.runblocks import (
     Block,
     blocks,
     find,
+    foreign,
     has_marker,
     note_lines,
     read_block,
@@ -37,16 +38,25 @@ if TYPE_CHECKING:
     from dibs.rules.decision import Step
 
 FENCE = "\n```"
+#: How a run ends that a program ends by moving the file on, as it then says itself.
+ENDS_BY_MOVE = frozenset({"done", "submitted", "rejected", "failed"})
 _BACKTICKS = Pattern(r"`+")
 
 
-def write(tail: str, steps: Sequence[Step], next_state: str) -> str:
-    """The blocks with what these steps tell of runs; the last of them led to `next_state`."""
+def write(tail: str, steps: Sequence[Step], next_state: str, human: str) -> str:
+    """The blocks with what these steps tell of runs; the last of them led to `next_state`. What was claimed by a move
+    gets its block when it ends, and none if the program that moved it has written one, which may be in `human`."""
     start = _start(tail, steps)
     lines = tail[start:].split("\n")
+    void = {step.event.number for step in steps if "void_from" in step.event.data}
     for step in steps:
         event = step.event
-        if event.kind == "claimed" and step.run is not None:
+        if step.run is not None and any(event.number < number for number in void):
+            if step.run.outcome is not None:
+                _tell_of_lost(lines, step.run)
+        elif step.run is not None and is_by_move(step.run.session) and _is_told_elsewhere(step.run, lines, human):
+            pass
+        elif event.kind == "claimed" and step.run is not None:
             _block_of(lines, step.run)
         elif event.kind == "progress" and step.claim is not None:
             _add_note(lines, step.claim, event)
@@ -83,7 +93,7 @@ def _start(tail: str, steps: Sequence[Step]) -> int:
     """Where that begins which these steps may change: an item that changed hands a thousand times has as many blocks,
     and nearly always it is about the last one, or a new one behind it."""
     tokens = {(step.run or step.claim or step.event).token for step in steps if tells(step)}
-    if any(step.event.kind in SAID for step in steps) or len(tokens) != 1:
+    if any(step.event.kind in SAID or _is_by_move(step) for step in steps) or len(tokens) != 1:
         return 0
     line = f"\n**Token**: {tokens.pop()}"
     if any(step.event.kind == "claimed" for step in steps) and line not in tail:
@@ -116,6 +126,49 @@ def _block_of(lines: list[str], run: Run | Claim) -> Block:
         HINT,
     )
     return list(blocks(lines))[-1]
+
+
+def _is_by_move(step: Step) -> bool:
+    return step.run is not None and is_by_move(step.run.session)
+
+
+def _is_told_elsewhere(run: Run, lines: list[str], human: str) -> bool:
+    """Whether a run that was claimed by a move needs no block: it has just begun, and whoever moved the file may be
+    writing to it; or that program tells of it by a block of its own, which is completed here only if it does not."""
+    if run.outcome is None:
+        return True
+    block = foreign(lines)
+    above = human.split("\n")
+    if block is None and next(blocks(lines), None) is None:
+        block, told = foreign(above), above
+    else:
+        told = lines
+    if block is None:
+        return False
+    is_completed = any(line.rstrip() == COMPLETION for line in told[block.start :])
+    if not is_completed and (run.reason != MOVED or run.outcome not in ENDS_BY_MOVE):
+        _insert(lines, len(lines), *_completion(run, FOLDERS[READY]))
+    return True
+
+
+def _tell_of_lost(lines: list[str], run: Run) -> None:
+    """A claim that the hub never had: a block without a token, since its token is another's."""
+    assert run.ended_at is not None
+    _insert(
+        lines,
+        len(lines),
+        f"{HEADING}{run.item}",
+        "",
+        f"**Claimed By**: {run.agent}",
+        f"**Claimed At**: {when.iso(run.started_at)}",
+        "**Status**: lost",
+        "",
+        COMPLETION,
+        "",
+        f"**Completed At**: {when.iso(run.ended_at)}",
+        "**Result**: failure",
+        f"**Reason**: {_one_line(run.reason or '')}",
+    )
 
 
 def _add_note(lines: list[str], claim: Claim, event: Event) -> None:
@@ -154,9 +207,16 @@ def _end(lines: list[str], run: Run, next_state: str) -> None:
             lines[at : at + 1] = _as_in(lines, block, [f"**Status**: {run.outcome}"])
             break
     new = []
-    if run.draft is not None and (before is None or before.run.draft != run.draft):
-        new = [DRAFT, "", *_fenced(run.draft), ""]
-    new += [
+    is_told = run.draft or (run.draft is not None and not is_by_move(run.session))
+    if is_told and (before is None or before.run.draft != run.draft):
+        new = [DRAFT, "", *_fenced(run.draft or ""), ""]
+    _insert(lines, block.stop, *new, *_completion(run, next_state), like=block)
+
+
+def _completion(run: Run, next_state: str) -> list[str]:
+    assert run.ended_at is not None
+    assert run.outcome is not None
+    lines = [
         COMPLETION,
         "",
         f"**Completed At**: {when.iso(run.ended_at)}",
@@ -166,9 +226,8 @@ def _end(lines: list[str], run: Run, next_state: str) -> None:
         f"**Outcome**: {run.outcome}",
     ]
     if run.reason is not None:
-        new.append(f"**Reason**: {_one_line(run.reason)}")
-    new += [f"**{name}**: {json(data)}" for name, data in (("Links", run.links), ("Cost", run.cost)) if data]
-    _insert(lines, block.stop, *new, like=block)
+        lines.append(f"**Reason**: {_one_line(run.reason)}")
+    return lines + [f"**{name}**: {json(data)}" for name, data in (("Links", run.links), ("Cost", run.cost)) if data]
 
 
 def _add_word(lines: list[str], event: Event) -> None:

@@ -16,7 +16,7 @@ from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.sqlite.store import SqliteStore, system_clock
 from dibs.store.vault import beats, catalog, ground, taskfile
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
-from dibs.store.vault.folders import ARCHIVE, AT_FIRST, CONFLICTS, FOLDERS, HIDDEN, INDEX, SUFFIX
+from dibs.store.vault.folders import ARCHIVE, AT_FIRST, CONFLICTS, FOLDERS, HIDDEN, INDEX, SUFFIX, is_by_move
 from dibs.store.vault.looking import Looking, differs
 from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
@@ -24,18 +24,20 @@ from dibs.store.vault.writing import SILENT, KeptBack, Writing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, TypeVar
 
     import apsw
 
     from dibs.config import Settings
-    from dibs.model import Prune, Synced
+    from dibs.model import Grant, Holding, Prune, Synced
     from dibs.rules.decision import Step
     from dibs.store.contract import Watch
     from dibs.store.sqlite.group_commit import PendingWrite
     from dibs.store.tables.transaction import Transaction
+    from dibs.store.vault.adopting import Adopting
     from dibs.store.vault.syncing import Sync
+    from dibs.store.vault.taskfile import Task
 
     T = TypeVar("T")
 
@@ -156,20 +158,45 @@ class VaultStore(SqliteStore):
             )
         if self.arbiter is not None:
             found += [
+                (f"this clone's git repository is damaged: {what}", "dibs vault sync makes it whole from the remote")
+                for what in self.arbiter.damage()
+            ]
+            found += [
                 (f"left alone: {what}", "until then git shows changes that others made")
                 for what in self.arbiter.stuck()
             ]
+        for item, agent, holder, token in super().read(lambda t: _of_files(t).files("lost_claims", now=t.now)):
+            who = f", which {holder} holds under token {token}" if holder else ""
+            found.append(
+                (f"{agent} took {item} by a move{who}: another clone's claim was accepted first", "stop that work")
+            )
         seen, unfit = self._disk.glance()
         known = super().read(_known)
-        kept = self._names_in(CONFLICTS)
+        kept = self._disk.names_in(CONFLICTS)
         return (*found, *remarks.of_files(seen, unfit, self._disk.folders_within(), known.values(), kept))
 
-    def _names_in(self, folder: str) -> list[str]:
-        disk = Disk(self.root, folders=(folder,))
+    def next(self, *, done: Mapping[str, int] | None = None, **asked: Any) -> tuple[Grant, ...]:
+        """There is nothing only if the remote has nothing either."""
+        grants = super().next(done=done, **asked)
+        if grants or self.arbiter is None:
+            return grants
         try:
-            return [path.rpartition("/")[2] for path in disk.glance()[0]]
-        finally:
-            disk.close()
+            has_news = bool(self._exclusively(self._refreshed).news)
+        except StoreUnavailable:
+            if not done:
+                raise
+            return ()  # those are ended, and who asked is to know
+        return super().next(**asked) if has_news else ()
+
+    def who(self) -> tuple[Holding, ...]:
+        """A claim by a move is tentative until the remote has it; one that lost to another clone's is said to have."""
+        found = super().who()
+        if self.arbiter is None or not any(map(_is_by_move, found)):
+            return found
+        places = dict(super().read(lambda t: _of_files(t).files("claims_by_move")))
+        known = self.arbiter.lies_so(places.values())
+        unknown = {item for item, path in places.items() if path not in known}
+        return tuple(_marked(line, unknown) if _is_by_move(line) else line for line in found)
 
     def watch(self, *, session: str | None = None) -> Watch:
         from dibs.store.vault.watching import VaultWatch
@@ -258,18 +285,28 @@ class VaultStore(SqliteStore):
             if self.arbiter.mend_reset():
                 seen, unfit = self._disk.scan()
         if differs(t, seen):
-            from dibs.store.vault.adopting import Adopting
-
             known = _known(t)
             if not known:
                 t.run("raise_floor", {"name": "token_floor", "value": self._archived_token()})
             if bring_in_copies(self._disk, seen, catalog.left(t)):
                 raise Raced("a save came to where a file lay before")
-            self._steps, self._stale = Adopting(t, self._disk, seen, known, unfit).adopt(), t.stale
+            self._steps, self._stale = self._adopting(t, seen, known, unfit).adopt(), t.stale
             t.close()
             self._write_down(connection)
             self._bell.ring()
         self._settle(connection)
+
+    def _adopting(
+        self, t: VaultTransaction, seen: dict[str, Stamp], known: dict[str, catalog.Entry], unfit: dict[str, str]
+    ) -> Adopting:
+        from dibs.store.vault.adopting import Adopting
+
+        return Adopting(t, self._disk, seen, known, unfit, self._is_on_record)
+
+    def _is_on_record(self, task: Task) -> bool:
+        """Whether the remote has the same runs of this item as its file, and the same claim."""
+        records = [] if self.arbiter is None else self.arbiter.records(task.name)
+        return any(_owners(record) == _owners(task) for record in records)
 
     def _were_removed(self, paths: list[str]) -> bool:
         return self.arbiter is not None and self.arbiter.were_removed(paths)
@@ -327,8 +364,15 @@ class VaultStore(SqliteStore):
             self._write_down(connection)
             return
         arbiter.confirm(self._planned(connection))
-        self._write_down(connection)
-        arbiter.settle()
+        connection.execute("SAVEPOINT accepted")
+        try:
+            self._write_down(connection)
+        except Raced:
+            connection.execute("ROLLBACK TO accepted")
+            super()._commit(connection)
+            arbiter.stand_by()
+        else:
+            arbiter.settle()
 
     def _planned(self, connection: apsw.Connection) -> dict[str, bytes | None]:
         """What the files are going to be."""
@@ -402,6 +446,13 @@ class VaultStore(SqliteStore):
         synced = self._exclusively(self._synced)
         return synced if not expire else synced.replace(expired=self._end_what_is_silent())
 
+    def _refreshed(self, connection: apsw.Connection) -> Synced:
+        arbiter = self.arbiter
+        assert arbiter is not None
+        refreshed = arbiter.refresh()
+        self._adopted(connection)
+        return refreshed
+
     def _synced(self, connection: apsw.Connection) -> Synced:
         arbiter = self.arbiter
         assert arbiter is not None
@@ -409,20 +460,30 @@ class VaultStore(SqliteStore):
             arbiter.mend()
             self._adopted(connection)
             self._show_who_lives(connection, arbiter)
-            return arbiter.sync()
+            synced = arbiter.sync()
         finally:
-            self._adopted(connection)
+            wrote = self._adopted(connection)
+        if not wrote:
+            return synced
+        from dibs.store.vault.syncing import together
 
-    def _adopted(self, connection: apsw.Connection) -> None:
+        # What was adopted just now was written into files, and others are to know of it.
+        again = arbiter.sync()
+        return together([synced, again], again.commit, synced.pushed or again.pushed)
+
+    def _adopted(self, connection: apsw.Connection) -> bool:
+        """Whether files were written by that."""
+        self._steps, self._stale = [], set()
         for _ in range(RACES_MAX):
             try:
                 self._catch_up(connection)
-                return
+                return bool(self._steps or self._stale)
             except Raced:
                 self._finish(connection)
             except StoreUnavailable:
                 self._finish(connection)
                 raise
+        return False
 
     def _show_who_lives(self, connection: apsw.Connection, arbiter: Sync) -> None:
         t = self._transaction(connection)
@@ -456,7 +517,7 @@ class VaultStore(SqliteStore):
     def _transaction(self, connection: apsw.Connection, *, writable: bool = False) -> VaultTransaction:
         t = VaultTransaction(connection.cursor(), self._clock(), self.settings, writable=writable)
         t.passed_over = frozenset(self._passed_over)
-        t.synced = writable and self.arbiter is not None
+        t.clone = self.arbiter.clone if writable and self.arbiter is not None else None
         self._current = t
         return t
 
@@ -501,6 +562,12 @@ class VaultStore(SqliteStore):
                 os.unlink(self.path + name)
 
 
+def _owners(task: Task) -> dict[int, str]:
+    """By token, whose each run is."""
+    claim = None if task.facts is None else task.facts.claim
+    return {run.token: run.session for run in task.runs} | ({} if claim is None else {claim.token: claim.session})
+
+
 def _git_mark(root: str) -> tuple[tuple[int, int] | None, ...]:
     """What changes when another branch is checked out, or a branch is to follow another; the first: if there is git."""
     head, config = (_stamp(os.path.join(root, ".git", name)) for name in ("HEAD", "config"))
@@ -526,6 +593,17 @@ def _is_at(known: os.stat_result, path: str) -> bool:
 
 def _claims_elsewhere(t: Transaction) -> list[tuple[Any, ...]]:
     return _of_files(t).files("claims_elsewhere")
+
+
+def _is_by_move(line: Holding) -> bool:
+    hold = line.claim or line.soft
+    return hold is not None and is_by_move(hold.session)
+
+
+def _marked(line: Holding, unknown: set[str]) -> Holding:
+    if line.soft is not None:
+        return line.replace(health="lost")
+    return line.replace(health="tentative") if line.item.id in unknown else line
 
 
 def _known(t: Transaction) -> dict[str, catalog.Entry]:

@@ -14,15 +14,17 @@ from functools import cache
 
 from dibs.errors import StoreUnavailable
 from dibs.model import Synced
+from dibs.store.vault import repair
 from dibs.store.vault import repository as repositories
-from dibs.store.vault.applying import Applying
+from dibs.store.vault.applying import Applying, read_task, with_tokens_of
 from dibs.store.vault.disk import Raced
 from dibs.store.vault.files import Files
 from dibs.store.vault.git import GitFailed
 from dibs.store.vault.gitindex import GitIndex
+from dibs.store.vault.locks import in_the_way, remove_dead
 from dibs.store.vault.merging import Merged, merge, put_back
 from dibs.store.vault.places import folders_above, task_name
-from dibs.store.vault.repository import PENDING_MAX, Astray, Elsewhere, Refused, Rejected, Unreachable
+from dibs.store.vault.repository import BLOB_BYTES_MAX, PENDING_MAX, Astray, Elsewhere, Refused, Rejected, Unreachable
 from dibs.store.vault.worktree import WorkTree
 from dibs.value import Value
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from dibs.store.vault.merging import Tree
     from dibs.store.vault.repository import Listing, Refs, Repository
+    from dibs.store.vault.taskfile import Task
 
     T = TypeVar("T")
 
@@ -52,6 +55,12 @@ TURN_SECONDS = 0.1
 #: A remote that says so often in a row that it has moved on, and has not, takes nothing: a lock was left in it, say.
 STILL_MAX = 10
 NAMES_MAX = 10
+#: So many locks of killed gits are taken away in a row.
+LOCKS_MAX = 5
+
+
+class Damaged(StoreUnavailable):
+    """Git cannot read what it has written here."""
 
 
 class _View(Value):
@@ -133,6 +142,31 @@ class Sync:
         except (Elsewhere, GitFailed):
             return False
 
+    @property
+    def clone(self) -> str:
+        return self._repository.clone()
+
+    def lies_so(self, paths: Iterable[str]) -> set[str]:
+        """Those of these paths that the remote has, as far as it is known here."""
+        try:
+            return set(paths) & self._repository.listing(self._repository.refs().base).files.keys()
+        except (Elsewhere, GitFailed):
+            return set()
+
+    def records(self, name: str) -> list[Task]:
+        """The task of that file name as the remote has it: as it was brought here, and as it was last fetched."""
+        repository = self._repository
+        try:
+            refs = repository.refs()
+            trees = [repository.listing(commit).files for commit in dict.fromkeys((refs.base, refs.hub))]
+            blobs = {blob: path for tree in trees for path, blob in tree.items() if task_name(path) == name}
+            sizes = repository.sizes(blobs)
+            texts = repository.texts(blob for blob, size in sizes.items() if size <= BLOB_BYTES_MAX)
+        except (Elsewhere, GitFailed):
+            return []
+        found = (read_task(text, name) for text in texts.values())
+        return [task for task in found if task is not None]
+
     def _require_rest(self) -> None:
         begun = self._index.begun_for_long()
         if begun is not None:
@@ -185,6 +219,19 @@ class Sync:
         except GitFailed:
             pass  # some other time
 
+    def stand_by(self) -> None:
+        """What was confirmed could not be written, since somebody has moved or saved a file meanwhile. It is decided
+        all the same: it is brought here like any change of the remote's, which counts more than what was done here."""
+        assert self._due is not None
+        refs, _, _ = self._due
+        self._due, self._behind = None, True
+        try:
+            self._said(lambda: self._repository.put_base(refs.base))
+            self._said(self._bring)
+            self._behind = False
+        except StoreUnavailable:
+            pass  # before anything else is decided here
+
     def _written(self, due: tuple[Refs, str, frozenset[str]]) -> None:
         self._repository.trail(True)
         self._follow(*due, "")
@@ -204,7 +251,36 @@ class Sync:
         return self._said(self._refresh)
 
     def sync(self) -> Synced:
-        """Bring the remote's changes here, and send off what was changed here."""
+        """Bring the remote's changes here, and send off what was changed here; after a repair, if that is needed."""
+        repaired = not self._repository.is_checked() and self._repair()
+        try:
+            synced = self._synced()
+        except Damaged:
+            if repaired or not self._repair():
+                raise
+            repaired, synced = True, self._synced()
+        return synced.replace(repaired=repaired)
+
+    def _repair(self) -> bool:
+        """Whether that was needed."""
+
+        def work() -> bool:
+            for lock in self._repository.locks():
+                raise GitFailed("fsck", None, f"Unable to create '{lock}': File exists")
+            return repair.repair(self._repository, self._worktree.look({}).tree)
+
+        needed = self._said(work)
+        self._repository.check(True)
+        return needed
+
+    def damage(self) -> list[str]:
+        """What is wrong with the repository itself."""
+        found = repair.findings(self._repository)
+        if found:
+            self._repository.check(False)
+        return found
+
+    def _synced(self) -> Synced:
         told: list[Synced] = []
         reason = ""
         for _ in range(PUSHES_MAX):
@@ -217,7 +293,7 @@ class Sync:
             else:
                 self._repository.tidy()
                 told.append(Synced(findings=tuple(self.stuck())))
-                return _together(told, commit, pushed)
+                return together(told, commit, pushed)
         raise StoreUnavailable(f"the remote does not take what is pushed: {reason}", retry_after_seconds=1)
 
     def stuck(self) -> list[str]:
@@ -248,16 +324,35 @@ class Sync:
         """Do it once the person's git is at rest; what goes wrong, in words."""
         try:
             self._index.mend()
+            self._unlock(self._repository.locks())
             self._require_rest()
-            return _tried(work)
+            return self._unlocked(work)
         except Elsewhere as error:
             raise StoreUnavailable(self._where(), retry_after_seconds=1) from error
         except Refused as error:
             raise _unwanted(error) from error
-        except Unreachable as error:
-            raise StoreUnavailable(f"the vault's git remote is away: {error}", retry_after_seconds=5) from error
-        except GitFailed as error:
+        except (Unreachable, GitFailed) as error:
+            if repair.is_damage(str(error)):
+                raise Damaged(
+                    f"this clone's git repository is damaged: {error}; repair it with: dibs vault sync",
+                    retry_after_seconds=1,
+                ) from error
+            if isinstance(error, Unreachable):
+                raise StoreUnavailable(f"the vault's git remote is away: {error}", retry_after_seconds=5) from error
             raise StoreUnavailable(str(error), retry_after_seconds=1) from error
+
+    def _unlocked(self, work: Callable[[], T]) -> T:
+        """Do it; again, without a lock in its way that a killed git has left."""
+        for _ in range(LOCKS_MAX):
+            try:
+                return _tried(work)
+            except (Unreachable, GitFailed) as error:
+                if not self._unlock(in_the_way(str(error))):
+                    raise
+        return _tried(work)
+
+    def _unlock(self, locks: list[str]) -> bool:
+        return bool(locks and remove_dead(self._repository.common_dir, self.files.root, locks))
 
     def _where(self) -> str:
         repository = self._repository
@@ -369,6 +464,7 @@ class Sync:
         view = self._look(refs, base)
         if self._meant(refs, view.tree) != view.tree:
             raise Rejected("what it has was put back here")
+        self._require_memory(base.files, view)
         if committed:
             view = view.replace(tree=self._joined(refs))
         elif not theirs:
@@ -405,6 +501,22 @@ class Sync:
             repository.note(moves)
             self._due = (refs, commit, view.held)
         return commit, True
+
+    def _require_memory(self, base: Tree, view: _View) -> None:
+        """No task here may tell of fewer tokens than the remote has given: somebody wrote over what dibs had written,
+        or took a file before what was accepted of it could be written. Such a file is told of them first."""
+        before = {task_name(path): blob for path, blob in base.items()}
+        here = {task_name(path): (path, blob) for path, blob in view.tree.items() if path not in view.held}
+        changed = [name for name in before.keys() & here.keys() if name and before[name] != here[name][1]]
+        sizes = self._repository.sizes(before[name] for name in changed)
+        texts = self._repository.texts(blob for blob, size in sizes.items() if size <= BLOB_BYTES_MAX)
+        for name in changed:
+            path, blob = here[name]
+            local = self._worktree.data(path, blob)
+            reminded = with_tokens_of(texts.get(before[name], b""), local, path)
+            if reminded is not None:
+                self.files.exchange(path, reminded, local)
+                raise Raced(path)
 
     def _with_plans(self, tree: Tree) -> Tree:
         tree = {path: blob for path, blob in tree.items() if path not in self._planned}
@@ -563,11 +675,13 @@ def _message(base: Tree, tree: Tree) -> str:
     return f"dibs: {', '.join(names[:NAMES_MAX]) or 'sync'}{more}\n"
 
 
-def _together(told: list[Synced], commit: str | None, pushed: bool) -> Synced:
+def together(told: list[Synced], commit: str | None, pushed: bool) -> Synced:
+    """Several as one: what came of all, and the commit that both sides have by now."""
     return Synced(
         commit=commit,
         news=tuple(sorted({name for one in told for name in one.news})),
         pushed=pushed,
         conflicts=tuple(path for one in told for path in one.conflicts),
         findings=tuple(dict.fromkeys(finding for one in told for finding in one.findings)),
+        repaired=any(one.repaired for one in told),
     )

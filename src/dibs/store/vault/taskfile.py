@@ -84,8 +84,9 @@ def write(
     told = facts.told(item, claim, approval, max(floor, 0 if before is None else before.floor))
     parts.front.set(FACTS, frontmatter.json(told), told)
     if any(map(runwriting.tells, steps)):
-        parts.tail = runwriting.write(parts.tail, steps, next_state)
-        parts.need_marker()
+        parts.tail = runwriting.write(parts.tail, steps, next_state, parts.human)
+        if parts.tail.strip():
+            parts.need_marker()
     if parts.front.by_yaml:
         # An anchor may have stood in what was replaced.
         frontmatter.split(parts.front.render())
@@ -135,6 +136,16 @@ def rebased(saved: str, current: str, was: str | None) -> str | None:
         theirs.front.remove(FACTS)
     theirs.marker, theirs.tail = ours.marker or theirs.marker, tail
     return theirs.render()
+
+
+def with_facts_of(other: str, text: str, *, claimed: bool) -> str:
+    """The text with the facts that another one tells; with its claim, or without."""
+    parts, facts = _Parts(text), _Parts(other).front.get(FACTS)
+    if facts is None:
+        return text
+    told = {key: value for key, value in facts.value.items() if claimed or key != "claim"}
+    parts.front.set(FACTS, frontmatter.json(told), told)
+    return parts.render()
 
 
 def _tail(saved: str, current: str, was: str | None) -> str | None:

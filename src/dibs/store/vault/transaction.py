@@ -27,8 +27,8 @@ STATEMENTS = Statements(os.path.dirname(__file__))
 class VaultTransaction(SqliteTransaction):
     def __init__(self, cursor: apsw.Cursor, now: int, settings: Settings, *, writable: bool = False) -> None:
         super().__init__(cursor, now, settings, writable=writable)
-        #: Whether there are other clones of this vault, with sessions of their own.
-        self.synced = False
+        #: Which clone this is, if there are others of this vault, with sessions of their own.
+        self.clone: str | None = None
         #: In the order in which they were taken.
         self.steps: list[Step] = []
         #: Items whose files are to be written whatever their steps say.

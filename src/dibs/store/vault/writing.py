@@ -63,11 +63,12 @@ class Writing:
             self.disk.sync()
         for entry in self._written:
             stamp = self.disk.stamp(entry.path)
-            if stamp is None:
+            if stamp is None and entry.path.startswith(HELD):
                 raise Raced(entry.path)
             # What was saved over it in this very moment is looked at; and what was not heeded may be by now.
-            is_known = stamp.text == entry.stamp.text and entry.remark is None
-            catalog.put(self.t, entry.replace(stamp=stamp if is_known else UNSEEN))
+            if stamp is None or stamp.text != entry.stamp.text or entry.remark is not None:
+                stamp = UNSEEN
+            catalog.put(self.t, entry.replace(stamp=stamp))
 
     def archive(self) -> None:
         """Put away the files of items that were pruned."""
@@ -137,7 +138,14 @@ class Writing:
             self._move(entry.path, path)
         else:
             self._move(entry.path, path)
-            put = self._exchange(path, new, was) or entry.stamp
+            try:
+                put = self._exchange(path, new, was) or entry.stamp
+            except Raced:
+                if self.disk.stamp(path) is not None:
+                    raise
+                # The move has let go of it, and somebody who only renames has taken it: that is for the next look.
+                catalog.put(self.t, entry.replace(path=path, stamp=UNSEEN))
+                return
         self._written.append(entry.replace(path=path, stamp=put))
 
     def _as_known(self, entry: Entry) -> bytes:
