@@ -30,6 +30,8 @@ CLONES = 6
 ITEMS = {1: rounds(12, 100), 10: rounds(40, 100)}
 #: Of those through outages, each of which takes its time.
 FEW = rounds(8, 16)
+#: How many races there are at most until something that comes by chance has come.
+RACES_MAX = 5
 PATIENCE_SECONDS = 500
 
 
@@ -176,11 +178,12 @@ def pushes_of(parents: set[int]) -> list[int]:
 
 
 def test_pushes_that_are_killed(tmp_path: Path, beside: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
-    fleet = Fleet(tmp_path, FEW, clones=4)
+    """A push is short: on a busy machine a whole race may pass before one is seen, so there may be several."""
+    fleet: Fleet | None = None
     killed: list[int] = []
 
     def kill_one() -> None:
-        for pid in pushes_of({process.pid for process in fleet._processes})[:1]:
+        for pid in pushes_of({process.pid for process in fleet._processes} if fleet else set())[:1]:
             if len(killed) < FEW:
                 try:
                     os.kill(pid, signal.SIGKILL)
@@ -189,9 +192,14 @@ def test_pushes_that_are_killed(tmp_path: Path, beside: Callable[[Callable[[], N
                     pass
 
     beside(kill_one)
-    fleet.race()
+    for number in range(RACES_MAX):
+        (tmp_path / str(number)).mkdir()
+        fleet = Fleet(tmp_path / str(number), FEW, clones=4)
+        fleet.race()
+        fleet.check()
+        if killed:
+            break
     assert killed
-    fleet.check()
 
 
 def test_a_hub_that_comes_and_goes(tmp_path: Path, beside: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
