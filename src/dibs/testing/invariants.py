@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from dibs.model import Claim, Event, Holding, Item, Run
 
 LIMIT = 100_000
-LOOKS = 3
+#: How many looks have to find something, not counting those during which something fell due.
+LOOKS, LOOKS_MAX = 3, 100
 #: How a finding begins that servers of the tests are meant to have: most of them never lose power.
 IN_TESTS = "fsync is off"
 
@@ -30,17 +31,31 @@ IN_TESTS = "fsync is off"
 def violations(board: Board) -> list[str]:
     """What is wrong with this board, one sentence each. Nobody may be writing to it meanwhile.
 
-    What time and dead owners have done is recorded first: reads apply it, and the history has only what is recorded. If
-    something fell due between two reads, they disagree, and another look does not find it; damage is found again.
+    What time and dead owners have done is recorded first: reads apply it, and the history has only what is recorded.
+    Reads disagree if something fell due between two of them, or a ticket ended. Then another look does not find it;
+    damage is found again.
     """
+    _record(board)
     found: list[str] = []
-    for _ in range(LOOKS):
-        while board.sweep().more:
-            pass
+    undisturbed = 0
+    for _ in range(LOOKS_MAX):
         found = _look(board)
         if not found:
             break
+        undisturbed += not _record(board)
+        if undisturbed == LOOKS:
+            break
     return found
+
+
+def _record(board: Board) -> bool:
+    """Record what time and dead owners have done; whether there was anything."""
+    recorded = False
+    while True:
+        swept = board.sweep()
+        recorded = recorded or any((swept.expired, swept.owner_died, swept.due, swept.offers))
+        if not swept.more:
+            return recorded
 
 
 def _look(board: Board) -> list[str]:
