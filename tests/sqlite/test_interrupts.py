@@ -21,6 +21,7 @@ import pytest
 from dibs.board import Board
 from dibs.testing import sizes, sqlite
 from dibs.testing.harness import Harness
+from dibs.testing.history import read_feed
 from dibs.testing.interrupting import evenly, interrupt
 from dibs.testing.invariants import assert_sound
 from tests.conformance.conftest import folder
@@ -96,8 +97,7 @@ def board(harness: Harness) -> Board:
 
 def noted(board: Board) -> Counter[str]:
     """How often each note stands in the history."""
-    events = [event for item in board.list() for event in board.log(item.id)]
-    return Counter(event.data["note"] for event in events if event.kind == "progress")
+    return Counter(event.data["note"] for event in read_feed(board) if event.kind == "progress")
 
 
 def storm(
