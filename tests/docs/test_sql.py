@@ -215,7 +215,7 @@ def small(clock: DatabaseClock, board: Board) -> Board:
     at(2)
     board.claim("search", session=writer)
     at(3)
-    with pytest.raises(Exception, match="is claimed by writer"):
+    with pytest.raises(Exception, match="is already claimed by writer"):
         board.claim("search", session=coder)
     at(6)
     board.done("login", session=coder)
@@ -284,7 +284,7 @@ def _live(board: Board, clock: DatabaseClock, backup: str) -> None:
         board.add("Fix login", id=id)
         board.claim(id, session=me)
         board.progress(id, "half of it", session=me)
-        with pytest.raises(Exception, match="is claimed by coder"):
+        with pytest.raises(Exception, match="is already claimed by coder"):
             board.claim(id, session=other)
         end(id)
     gone = Owner(boot_id="of another day", pid_namespace=1, pid=1, start_time=1)
