@@ -7,7 +7,7 @@ Its policy says so (`dibs agent set cloud --sensitive send`): `done` is refused 
     dibs add "Apologise for the delay" --id sorry --action send
     python examples/cloud.py --once
     dibs show sorry                          # the draft, and its token
-    dibs approve sorry --token 1             # or send-back, or reject
+    dibs approve sorry --revision 4          # or send-back, or reject
     python examples/local.py --once
 """
 

@@ -2,6 +2,9 @@
 
 A secret reads `dibs_ID_RANDOM`: its holder, and whoever finds one in a file, can tell what it is; the id finds its row.
 Not to be mixed up with tokens, which are the fencing numbers of claims.
+
+A browser that signed in has a key of its own, whose secret reads `dibsweb_webID_RANDOM`. It counts in a cookie and
+nowhere else, and nothing else counts in a cookie.
 """
 
 from __future__ import annotations
@@ -18,10 +21,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-VIEWER, AGENT, ADMIN, LOGIN = "viewer", "agent", "admin", "login"
+VIEWER, AGENT, PERSON, ADMIN, LOGIN = "viewer", "agent", "person", "admin", "login"
 #: From the least to the most; each may what those before it may.
-ROLES = (VIEWER, AGENT, ADMIN)
-PREFIX = "dibs"
+ROLES = (VIEWER, AGENT, PERSON, ADMIN)
+PREFIX, BROWSER_PREFIX = "dibs", "dibsweb"
 #: How long a login key is good at most.
 LOGIN_SECONDS = 600.0
 
@@ -30,9 +33,16 @@ def made(role: str, agent: str | None) -> tuple[Key, str]:
     """A new key and its secret, which is told once."""
     if role not in (*ROLES, LOGIN):
         raise no_role(role)
-    id = os.urandom(5).hex()
-    secret = f"{PREFIX}_{id}_{urlsafe_b64encode(os.urandom(32)).rstrip(b'=').decode()}"
-    return Key(id=id, role=role, agent=agent, digest=digest(secret)), secret
+    return _made(PREFIX, os.urandom(5).hex(), role, agent)
+
+
+def made_for_browser(role: str, agent: str | None) -> tuple[Key, str]:
+    """The same for a cookie. The digest is that of the whole secret: under the prefix of other keys, it is none."""
+    return _made(BROWSER_PREFIX, f"web{os.urandom(5).hex()}", role, agent)
+
+
+def is_browsers(secret: str) -> bool:
+    return secret.startswith(f"{BROWSER_PREFIX}_")
 
 
 def told(id: str, role: str, agent: str | None, digest: str) -> Key:
@@ -63,7 +73,7 @@ def id_of(secret: str) -> str | None:
     """Which key a secret says it is; None for what is no secret of ours."""
     prefix, _, rest = secret.partition("_")
     id, _, random = rest.partition("_")
-    return id if prefix == PREFIX and id.isalnum() and id.isascii() and random else None
+    return id if prefix in (PREFIX, BROWSER_PREFIX) and id.isalnum() and id.isascii() and random else None
 
 
 def lasting_seconds(role: str, asked: float | None) -> float | None:
@@ -75,11 +85,17 @@ def without_secrets(text: str) -> str:
     """A text in which every secret is cut down to the id of its key."""
     import re
 
-    return re.sub(rf"\b({PREFIX}_[0-9A-Za-z]+_)[0-9A-Za-z_-]+", r"\1***", text) if f"{PREFIX}_" in text else text
+    pattern = rf"\b((?:{PREFIX}|{BROWSER_PREFIX})_[0-9A-Za-z]+_)[0-9A-Za-z_-]+"
+    return re.sub(pattern, r"\1***", text) if PREFIX in text else text
 
 
 def fits(key: Key, secret: str) -> bool:
     return compare_digest(key.digest, digest(secret))
+
+
+def _made(prefix: str, id: str, role: str, agent: str | None) -> tuple[Key, str]:
+    secret = f"{prefix}_{id}_{urlsafe_b64encode(os.urandom(32)).rstrip(b'=').decode()}"
+    return Key(id=id, role=role, agent=agent, digest=digest(secret)), secret
 
 
 def may(role: str, needed: str) -> bool:

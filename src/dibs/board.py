@@ -147,11 +147,24 @@ class Board:
             limit=check.limit(limit),
         )
 
-    def edit(self, item: str, *, actor: str | None = None, request_id: str | None = None, **changes: Any) -> Edited:
-        """Change the content that is named; a list replaces the whole list. The answer says what was there `before`."""
-        item, actor = check.item_id(item, "item"), self._actor(actor)
-        request, changed = _request(request_id, actor, "edit", item, changes), check.edits(changes)
-        return self._past_dead_owners(lambda: self.store.edit(item, changed, actor=actor, request=request))
+    def edit(
+        self,
+        item: str,
+        *,
+        revision: int | None = None,
+        relabel: bool = True,
+        actor: str | None = None,
+        request_id: str | None = None,
+        **changes: Any,
+    ) -> Edited:
+        """Change the content that is named; a list replaces the whole list. The answer says what was there `before`.
+        With `revision`, only if the item is still at that one; without `relabel`, not its type or action."""
+        item, actor, revision = check.item_id(item, "item"), self._actor(actor), check.revision(revision)
+        request = _request(request_id, actor, "edit", item, changes, revision)
+        changed = check.edits(changes)
+        return self._past_dead_owners(
+            lambda: self.store.edit(item, changed, actor=actor, revision=revision, relabel=relabel, request=request)
+        )
 
     def cancel(
         self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
@@ -188,20 +201,33 @@ class Board:
         comment: str | None = None,
         done: bool = False,
         token: int | None = None,
+        revision: int | None = None,
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Item:
         """Say yes to an item that waits for it: it may be done now, or with `done` it is done with its draft. With the
+        `revision` of the item that was read, to that item with its draft and to nothing that came after; with the
         `token` of the run whose draft was read, to that draft and no other."""
         item, actor, comment = check.item_id(item, "item"), self._actor(actor), check.optional_text(comment, "comment")
-        token = check.token(token)
-        request = _request(request_id, actor, "approve", item, comment, done, token)
-        return self.store.approve(item, actor=actor, comment=comment, done=done, token=token, request=request)
+        token, revision = check.token(token), check.revision(revision)
+        request = _request(request_id, actor, "approve", item, comment, done, token, revision)
+        return self.store.approve(
+            item, actor=actor, comment=comment, done=done, token=token, revision=revision, request=request
+        )
 
-    def send_back(self, item: str, *, comment: str, actor: str | None = None, request_id: str | None = None) -> Item:
+    def send_back(
+        self,
+        item: str,
+        *,
+        comment: str,
+        revision: int | None = None,
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> Item:
         item, actor, comment = check.item_id(item, "item"), self._actor(actor), check.reason(comment, "comment")
-        request = _request(request_id, actor, "send_back", item, comment)
-        return self.store.send_back(item, actor=actor, comment=comment, request=request)
+        revision = check.revision(revision)
+        request = _request(request_id, actor, "send_back", item, comment, revision)
+        return self.store.send_back(item, actor=actor, comment=comment, revision=revision, request=request)
 
     def reject(
         self,
@@ -210,19 +236,25 @@ class Board:
         reason: str,
         session: str | None = None,
         token: int | None = None,
+        revision: int | None = None,
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Item:
-        """Not to be done: said by its holder (with `session`), or by a person of an item that waits for approval."""
+        """Not to be done: said by its holder (with `session` and `token`), or by a person of an item that waits for
+        approval (with the `revision` that was read)."""
         item, actor, reason, token = (
             check.item_id(item, "item"),
             self._actor(actor),
             check.reason(reason),
             check.token(token),
         )
-        session = None if session is None else check.session_id(session)
-        request = _request(request_id, session or actor, "reject", item, token, reason)
-        return self.store.reject(item, reason=reason, session=session, token=token, actor=actor, request=request)
+        session, revision = None if session is None else check.session_id(session), check.revision(revision)
+        if session is not None and revision is not None:
+            raise Invalid("a holder rejects by its token; revision is for who decides about a draft", field="revision")
+        request = _request(request_id, session or actor, "reject", item, token, reason, revision)
+        return self.store.reject(
+            item, reason=reason, session=session, token=token, revision=revision, actor=actor, request=request
+        )
 
     # Agents and sessions
 

@@ -179,6 +179,10 @@ def token(given: object) -> int | None:
     return None if given is None else whole(given, "token", low=1, high=TOKEN_MAX)
 
 
+def revision(given: object) -> int | None:
+    return None if given is None else whole(given, "revision", low=1, high=TOKEN_MAX)
+
+
 def finished(given: object) -> dict[str, int]:
     """Items to be ended as done, each with its token: what is not named by it could be ended twice."""
     if not isinstance(given, Mapping):

@@ -8,6 +8,7 @@
     ├── ItemNotClaimable      TASK_NOT_CLAIMABLE    400  exit 4   status, why
     ├── NotClaimOwner         NOT_CLAIM_OWNER       403  exit 4   holder
     ├── ClaimExpired          CLAIM_EXPIRED         410  exit 4   how, token, taken_over_by
+    ├── ItemChanged           TASK_CHANGED          409  exit 4   revision, changed_by, changed_at, change
     ├── AgentAtCapacity       AGENT_AT_CAPACITY     409  exit 75  agent, held, max_claims
     ├── ResourceBusy          RESOURCE_BUSY         409  exit 75
     ├── RateLimited           RATE_LIMITED          429  exit 75  retry_after_seconds
@@ -86,6 +87,14 @@ class NotClaimOwner(DibsError):
 class ClaimExpired(DibsError):
     code = "CLAIM_EXPIRED"
     http_status = 410
+    exit_code = 4
+
+
+class ItemChanged(DibsError):
+    """The item is not at the revision that the caller has read."""
+
+    code = "TASK_CHANGED"
+    http_status = 409
     exit_code = 4
 
 

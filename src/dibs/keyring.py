@@ -1,7 +1,11 @@
 """Where a key is found that nobody named: `DIBS_KEY`, or a file that a server on this machine left for its own user.
 
 A server on loopback leaves a key beside its board, readable by its user only, and in the user's state folder a note
-where that is, by the server's address. So `DIBS_STORE=http://127.0.0.1:8377 dibs who` works without any set-up.
+where that is, by the server's address. So `DIBS_STORE=http://127.0.0.1:8377 dibs who` works without any set-up. The key
+is for that address alone, to which the names of this machine lead, too.
+
+Beside the key stands the host name of the server's pages. Cookies are sent to every port of a host, so pages under
+127.0.0.1 would share theirs with all other programs on the machine; this name nobody else knows.
 """
 
 from __future__ import annotations
@@ -10,8 +14,11 @@ import os
 
 from dibs.config import ENV_KEY
 from dibs.errors import Invalid
+from dibs.store.http.sending import address
 
 FILE_NAME = "server-key.json"
+#: Browsers take every name under localhost for this machine, without asking anybody.
+PAGES_DOMAIN = ".dibs.localhost"
 
 
 def find(url: str) -> str | None:
@@ -19,19 +26,21 @@ def find(url: str) -> str | None:
     named = os.environ.get(ENV_KEY)
     if named:
         return named
-    note = _read(_note_path(url))
-    if note is None:
-        return None
-    found = note if "key" in note else _read(note.get("file", ""))
-    if found is None or found.get("url") != _address(url):
-        return None
-    return found.get("key")
+    return _left(url).get("key")
+
+
+def pages(url: str) -> str | None:
+    """Where the pages of the server at `url` are, if that runs on this machine."""
+    return _left(url).get("pages")
 
 
 def keep(url: str, secret: str, board_folder: str | None) -> str:
     """Leave a key for whoever may read it, which is its owner; where it is."""
     note = _note_path(url)
     kept = {"url": _address(url), "key": secret}
+    if url.startswith("http:"):
+        # A certificate would be for another name; over TLS, nobody else on this machine can pass for the server.
+        kept["pages"] = f"http://{_own_name(url, board_folder)}:{url.rpartition(':')[2]}"
     if board_folder is None:
         _write(note, kept)
         return note
@@ -43,9 +52,7 @@ def keep(url: str, secret: str, board_folder: str | None) -> str:
 
 def kept(url: str, board_folder: str | None) -> str | None:
     """The key that an earlier server of this board, or at this address, left."""
-    path = _note_path(url) if board_folder is None else os.path.join(board_folder, FILE_NAME)
-    found = _read(path)
-    return None if found is None else found.get("key")
+    return _left_before(url, board_folder).get("key")
 
 
 def served_at(board_folder: str) -> str | None:
@@ -54,8 +61,28 @@ def served_at(board_folder: str) -> str | None:
     return None if found is None else found.get("url")
 
 
+def _left(url: str) -> dict[str, str]:
+    """What the server at this address has left, and no other."""
+    note = _read(_note_path(url)) or {}
+    found = note if "key" in note else _read(note.get("file", "")) or {}
+    return found if found.get("url") == _address(url) else {}
+
+
+def _left_before(url: str, board_folder: str | None) -> dict[str, str]:
+    path = _note_path(url) if board_folder is None else os.path.join(board_folder, FILE_NAME)
+    return _read(path) or {}
+
+
+def _own_name(url: str, board_folder: str | None) -> str:
+    """A host name that nobody can guess: the one from before, so that a browser stays signed in."""
+    before = _left_before(url, board_folder).get("pages", "").removeprefix("http://").partition(":")[0]
+    return before if before.endswith(PAGES_DOMAIN) else os.urandom(8).hex() + PAGES_DOMAIN
+
+
 def _address(url: str) -> str:
-    return url.rstrip("/").replace("//localhost:", "//127.0.0.1:")
+    scheme, _, server = url.rstrip("/").partition("://")
+    host, colon, port = server.rpartition(":")
+    return f"{scheme}://{address(host)}{colon}{port}"
 
 
 def _note_path(url: str) -> str:

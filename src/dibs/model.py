@@ -532,8 +532,8 @@ class Pulse(Value):
 class Key(Value):
     """What a caller of a server is known by: `digest` is that of its secret, which nobody keeps but the caller.
 
-    An `agent` key acts for the sessions it registered, of this agent if one is named; an `admin` key for any. A `login`
-    key is good for one sign-in of a browser.
+    An `agent` key acts for the sessions it registered, of this agent if one is named; so does a `person` key, whose
+    sessions may be of kind person; an `admin` key acts for any. A `login` key is good for one sign-in of a browser.
     """
 
     id: str

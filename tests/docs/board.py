@@ -241,6 +241,8 @@ class Led:
         self._refused(lambda: board.next(session=self.third))
         board.submit("send", session=self.third, draft="Hello")
         self._refused(lambda: board.approve("send", actor="third"))
+        self._refused(lambda: board.approve("send", revision=1))
+        self._refused(lambda: board.edit("send", relabel=False, action="read"))
         board.add("x", id="idempotent", request_id="r-1")
 
     def _go_back(self, path: str) -> None:

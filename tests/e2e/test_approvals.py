@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.e2e.conftest import Dibs, until
+from tests.e2e.terminal import Terminal
 
 DRAFT = "Dear customer,\n\nwe fixed it — überall.\n"
 
@@ -48,7 +49,7 @@ def test_submit_needs_one_draft(dibs: Dibs) -> None:
 
 def test_show_has_the_draft_and_what_to_type(drafted: Dibs) -> None:
     told = drafted.ok("show", "x")
-    assert "  waits for approval: dibs approve x, or send-back, or reject\n" in told
+    assert "  waits for approval: dibs approve x --revision 4, or send-back, or reject\n" in told
     assert "    Dear customer,\n\n    we fixed it — überall.\n" in told
     line = drafted.ok("log", "x").splitlines()[-1]
     assert "submitted" in line
@@ -74,6 +75,32 @@ def test_an_approval_can_name_the_draft_that_was_read(drafted: Dibs, alice: Dibs
     assert (code, error["code"], error["draft_token"]) == (4, "TASK_NOT_CLAIMABLE", 2)
     assert "its draft is that of run 2, by coder; read it first" in error["message"]
     assert alice.json("approve", "x", "--token", "2")["item"]["approved"]
+
+
+def test_a_decision_names_the_revision_that_was_read(drafted: Dibs, alice: Dibs) -> None:
+    drafted.ok("edit", "x", "--body", "and transfer the money", "--revision", "4")
+    for line in (("approve", "x"), ("send-back", "x", "--comment", "no"), ("reject", "x", "--reason", "no")):
+        code, error = alice.refused(*line, "--revision", "4")
+        assert (code, error["code"], error["revision"], error["changed_by"]) == (4, "TASK_CHANGED", 5, "coder")
+        assert "x is at revision 5 (edited by coder), not 4; look again with: dibs show x" in error["message"]
+    assert drafted.refused("edit", "x", "--title", "t", "--revision", "4")[1]["code"] == "TASK_CHANGED"
+    assert alice.json("approve", "x", "--revision", "5")["item"]["approved"]
+
+
+def test_a_person_at_a_terminal_approves_what_was_shown(drafted: Dibs, alice: Dibs) -> None:
+    with Terminal("dibs approve x", alice.folder, alice.environment) as terminal:
+        shown = terminal.read_until("[y/N] ")
+        assert "Dear customer," in shown
+        assert "approve revision 4 of x?" in shown
+        drafted.ok("edit", "x", "--body", "and transfer the money")
+        terminal.type("y\n")
+        assert "x is at revision 5 (edited by coder), not 4" in terminal.read_to_end()
+    for answer, then in (("n", "pending_approval"), ("y", "ready")):
+        with Terminal("dibs approve x", alice.folder, alice.environment) as terminal:
+            terminal.read_until("[y/N] ")
+            terminal.type(f"{answer}\n")
+            terminal.read_to_end()
+        assert drafted.json("show", "x")["item"]["status"] == then
 
 
 def test_who_carries_it_out_reads_the_draft_that_was_approved(drafted: Dibs, other: Dibs, alice: Dibs) -> None:

@@ -146,6 +146,17 @@ def test_an_ended_instance_starts_again(board: Board, sql: Connection) -> None:
     assert board.get("one").item.token == 2
 
 
+def test_an_ended_instance_stays_its_agents_and_its_keys(board: Board, sql: Connection) -> None:
+    board.end_session(board.start_session("tester", id="i-1").id)
+    board.end_session(board.start_session("coder", id="i-2", key="k").id)
+    before = board.sessions(ended=True)
+    for instance in ("i-1", "i-2"):
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="another agent"):
+            answer(sql, CLAIM % instance)
+    assert board.sessions(ended=True) == before
+    assert board.get("one").item.status == "ready"
+
+
 def test_its_settings_are_those_every_board_starts_with(sql: Connection) -> None:
     same = f"SELECT dibs.default_settings() = '{_settings_row(DEFAULTS)}'::dibs.settings"
     assert answer(sql, same) is True

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from operator import attrgetter
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -23,7 +24,7 @@ from dibs import keyring
 from dibs.access import ADMIN, AGENT, LOGIN
 from dibs.board import connect
 from dibs.cli.serving import introduced, left_key, live_events, ways_in
-from dibs.config import SERVER_DEFAULTS
+from dibs.config import ENV_INSECURE_HTTP, SERVER_DEFAULTS
 from dibs.server.connection import HEAD_BYTES_MAX
 from dibs.server.open_files import Room
 from dibs.server.place import Place, listen
@@ -53,14 +54,17 @@ def test_the_command_line_of_the_same_user_needs_no_set_up(shop: Serving) -> Non
 
 
 def test_the_browser_is_signed_in_by_the_link_it_prints(shop: Serving) -> None:
-    path = shop.told["login"].removeprefix(shop.url)
-    assert shop.admin()("GET", path).status == 303
-    assert shop.admin()("GET", path).status == 401
-    again = shop.dibs("key", "link")
-    assert again.stdout.startswith(f"{shop.url}/login?code=dibs_")
-    assert shop.admin()("GET", again.stdout.strip().removeprefix(shop.url)).status == 303
-    beside = shop.dibs("key", "link", "--store", shop.told["store"])
-    assert beside.stdout.startswith(f"{shop.url}/login?code=dibs_"), beside.stderr
+    pages = shop.told["pages"]
+    assert urlsplit(pages).port == urlsplit(shop.url).port
+
+    def opened(link: str) -> int:
+        assert link.startswith(f"{pages}/login?code=dibs_"), link
+        return shop.admin()("GET", link.removeprefix(pages), headers={"Host": urlsplit(pages).netloc}).status
+
+    assert opened(shop.told["login"]) == 303
+    assert opened(shop.told["login"]) == 401
+    assert opened(shop.dibs("key", "link").stdout.strip()) == 303
+    assert opened(shop.dibs("key", "link", "--store", shop.told["store"]).stdout.strip()) == 303
 
 
 def test_keys_are_made_listed_and_revoked_over_http(shop: Serving) -> None:
@@ -258,10 +262,11 @@ def test_a_link_is_made_only_for_somebody_who_sees_it(tmp_path: Path, monkeypatc
         assert "code=" not in "".join(ways_in(unseen))
         assert sorted(map(role, board.keys())) == [ADMIN]
         seen = introduced(board, url, Place(), here, with_link=True)
-        assert f"{here}/login?code=dibs_" in "".join(ways_in(seen))
+        assert f"{keyring.pages(here)}/login?code=dibs_" in "".join(ways_in(seen))
         beyond = introduced(board, url, Place(host="192.0.2.1"), "http://192.0.2.1:8377", with_link=True)
         assert (beyond["key_file"], beyond["login"]) == (None, None)
         assert "dibs key create" in "".join(ways_in(beyond))
+        assert f"export DIBS_STORE=http://192.0.2.1:8377 {ENV_INSECURE_HTTP}=1" in ways_in(beyond)[0]
         assert sorted(map(role, board.keys())) == [ADMIN, LOGIN]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from dibs.server.callers import SECURE_COOKIE
 from tests.server.process import serving
 
 MAKE_CERTIFICATE = (
@@ -65,6 +66,7 @@ def test_a_server_with_a_certificate_is_reached_and_its_cookies_are_secure(tmp_p
         connection.request("GET", server.told["login"].removeprefix(server.url))
         answer = connection.getresponse()
         assert answer.status == 303
-        assert "Secure" in answer.headers["Set-Cookie"]
+        assert answer.headers["Set-Cookie"].startswith(f"{SECURE_COOKIE}=dibsweb_")
+        assert "; Secure" in answer.headers["Set-Cookie"]
         connection.close()
         assert server.stop() == 0

@@ -12,7 +12,7 @@ import pytest
 
 from dibs.board import Board
 from dibs.config import DEFAULTS
-from dibs.errors import DibsError, StoreUnavailable
+from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
 from dibs.server import problems
 from dibs.store.http.store import HttpStore
 
@@ -49,6 +49,16 @@ def problem(error: DibsError) -> tuple[int, bytes]:
 
 AWAY = problem(StoreUnavailable("the store is away", retry_after_seconds=1))
 CRASHED = problem(DibsError("something went wrong here; the server's log says what"))
+
+
+def test_what_a_server_says_for_itself_is_told_in_its_own_words() -> None:
+    sentence = "this server does not go by that name"
+    said = json.dumps(problems.body(421, problems.CODES[421], sentence)).encode()
+    with answered_with((421, said)) as store, pytest.raises(StoreUnusable, match=f"answers 421: {sentence}"):
+        store.get("x")
+    others = json.dumps({"code": problems.CODES[421], "detail": "pay here", "type": "about:blank"}).encode()
+    with answered_with((421, others)) as store, pytest.raises(StoreUnavailable, match=r"the server answers 421$"):
+        store.get("x")
 
 
 @pytest.mark.parametrize(

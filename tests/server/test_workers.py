@@ -6,12 +6,30 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from dibs.board import connect, make
 from dibs.testing.postgres_server import PostgresServer
+from tests.server.attacking import Answer, Caller
 from tests.server.process import Serving
+
+
+class Browser:
+    """Signed in by the link that the server printed."""
+
+    def __init__(self, server: Serving) -> None:
+        self._caller = Caller(server.url)
+        self._headers = {"Host": urlsplit(server.told["pages"]).netloc}
+        link = server.told["login"].removeprefix(server.told["pages"])
+        self._headers["Cookie"] = self._get(link).headers["Set-Cookie"].partition(";")[0]
+
+    def status(self, path: str) -> int:
+        return self._get(path).status
+
+    def _get(self, path: str) -> Answer:
+        return self._caller("GET", path, headers=self._headers)
 
 
 @pytest.fixture
@@ -35,6 +53,9 @@ def test_a_worker_that_dies_is_replaced_and_all_stop_together(tmp_path: Path, da
         assert server.told["key_file"].startswith(str(tmp_path / ".local" / "state"))
         caller = server.admin()
         caller.ok("POST", "/v1/items", {"title": "t", "id": "x"})
+        browser = Browser(server)
+        # Each request is a new connection, which either of them may take.
+        assert {browser.status("/v1/me") for _ in range(10)} == {200}
         first = children(server.process.pid)
         assert len(first) == 2
         os.kill(min(first), signal.SIGKILL)

@@ -21,7 +21,7 @@ EXPECTED = {
     "item_by_id": ["items USING INDEX sqlite_autoindex_items_1 (id=?)"],
     "item_by_seq": ["items USING INTEGER PRIMARY KEY"],
     "seq_of_item": ["items USING COVERING INDEX sqlite_autoindex_items_1 (id=?)"],
-    "first_event": ["events USING INDEX sqlite_autoindex_events_1 (item=? AND number=?)"],
+    "event_of_item": ["events USING INDEX sqlite_autoindex_events_1 (item=? AND number=?)"],
     "claim_of_item": ["claims USING PRIMARY KEY (item=?)"],
     "run_by_token": ["runs USING INDEX sqlite_autoindex_runs_1 (item=? AND token=?)"],
     "latest_run": ["runs USING INDEX sqlite_autoindex_runs_1 (item=?)"],

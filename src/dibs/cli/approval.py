@@ -3,6 +3,9 @@
 A draft is submitted by the holder, as its session. Approving and sending back is recorded under the caller's name, as
 `identity.actor` finds it, so that an agent does not approve as the person from whose terminal it was started. Rejecting
 is both: by the holder of an item in progress, else by whoever decides about one that waits for approval.
+
+A decision is about what was read. `--revision` says what that was; without it, a person at a terminal is shown the item
+and decides about that revision.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ from dibs.cli.work import as_holder, json_object, links_of, tell_end
 from dibs.errors import Invalid
 from dibs.model import IN_PROGRESS, Item
 from dibs.rules.holding import LAPSED
+
+#: The exit code after a question that was answered with no.
+NOT_DONE = 1
 
 
 def submit_options(parser: Parser) -> None:
@@ -58,34 +64,51 @@ def approve_options(parser: Parser) -> None:
     parser.option("--done", help="the draft is all there was to do")
     parser.option("--comment", metavar="TEXT", help="a word to whoever does it")
     parser.number("--token", help="of the draft that was read: to no other")
+    _revision(parser)
+    parser.yes()
     parser.request_id()
     parser.actor()
 
 
-def approve(cli: Cli) -> None:
-    asked = cli.args
+def approve(cli: Cli) -> int:
+    asked, revision = cli.args, cli.args.revision
+    # A session that is named acts for an agent, which nobody at this terminal need be.
+    asks = identity.can_answer(cli) and identity.caller(cli).by_terminal
+    if revision is None and asked.token is None and not asked.yes and asks:
+        revision = _shown(cli)
+        if not identity.agreed(f"approve revision {revision} of {asked.item}"):
+            return NOT_DONE
     item = cli.board.approve(
-        asked.item, comment=asked.comment, done=asked.done, token=asked.token, request_id=asked.request_id
+        asked.item,
+        comment=asked.comment,
+        done=asked.done,
+        token=asked.token,
+        revision=revision,
+        request_id=asked.request_id,
     )
     _tell(cli, "approved", item)
+    return 0
 
 
 def send_back_options(parser: Parser) -> None:
     parser.item()
     parser.option("--comment", metavar="TEXT", help="what to do otherwise", required=True)
+    _revision(parser)
     parser.request_id()
     parser.actor()
 
 
 def send_back(cli: Cli) -> None:
     asked = cli.args
-    _tell(cli, "sent back", cli.board.send_back(asked.item, comment=asked.comment, request_id=asked.request_id))
+    item = cli.board.send_back(asked.item, comment=asked.comment, revision=asked.revision, request_id=asked.request_id)
+    _tell(cli, "sent back", item)
 
 
 def reject_options(parser: Parser) -> None:
     parser.item()
     parser.reason(required=True)
     parser.token()
+    _revision(parser)
     parser.request_id()
     parser.identity()
     parser.option("--actor", metavar="NAME", help="who decides, of a draft (else the agent, else you)")
@@ -93,11 +116,24 @@ def reject_options(parser: Parser) -> None:
 
 def reject(cli: Cli) -> None:
     asked = cli.args
-    if _is_ours(cli):
+    if asked.revision is None and _is_ours(cli):
         item = _reject_as_holder(cli)
     else:
-        item = cli.board.reject(asked.item, reason=asked.reason, request_id=asked.request_id)
+        item = cli.board.reject(asked.item, reason=asked.reason, revision=asked.revision, request_id=asked.request_id)
     _tell(cli, "rejected", item)
+
+
+def _revision(parser: Parser) -> None:
+    parser.number("--revision", help="of the item that was read (dibs show): to no other")
+
+
+def _shown(cli: Cli) -> int:
+    """Show the item as `dibs show` does; which revision that was."""
+    from dibs.cli.showing import in_full
+
+    detail = cli.board.get(cli.args.item)
+    cli.say(*in_full(cli, detail))
+    return detail.item.revision
 
 
 def _is_ours(cli: Cli) -> bool:

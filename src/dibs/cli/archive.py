@@ -133,15 +133,12 @@ def _backup_file(cli: Cli) -> str:
 
 
 def _confirmed(cli: Cli, what: Callable[[], str]) -> bool:
-    """Whether to go on with what cannot be taken back: with `--yes`, or after a person at a terminal agreed. A coding
-    agent is not asked, whatever terminal it has: it would wait for an answer that nobody gives."""
+    """Whether to go on with what cannot be taken back: with `--yes`, or after a person at a terminal agreed."""
     if cli.args.yes:
         return True
-    if cli.json or not (sys.stdin.isatty() and sys.stderr.isatty() and identity.caller(cli).person):
+    if not identity.can_answer(cli):
         raise UsageError("this cannot be taken back: say --yes", field="yes")
-    sys.stderr.write(f"{clean(what())}? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return identity.agreed(what())
 
 
 def _old(cli: Cli, older_than_seconds: float) -> str:

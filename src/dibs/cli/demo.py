@@ -119,7 +119,7 @@ def _play(stage: Stage, board: Board, paint: Paint) -> None:
         stage.hire(name, store, seconds=0)
         stage.tell(order, name)
     drafted = stage.until("submitted", item=id)
-    board.approve(id, token=board.get(id).runs[0].token)
+    board.approve(id, revision=board.get(id).item.revision)
     sent = stage.until("done", item=id)
 
     stage.heading(f"The history of {dans.item}", "every transition, and whose it was")

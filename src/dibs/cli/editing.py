@@ -22,6 +22,7 @@ def edit_options(parser: Parser) -> None:
     content_options(parser)
     parser.option("--no-needs", help="it needs nothing any more")
     parser.option("--no-resources", help="it touches nothing any more")
+    parser.number("--revision", help="of the item that was read (dibs show): no other is edited")
     parser.request_id()
     parser.actor()
 
@@ -35,7 +36,7 @@ def edit(cli: Cli) -> None:
         changes["phase"] = None
     changes |= _emptied("--needs", "depends_on", asked.needs, asked.no_needs)
     changes |= _emptied("--resource", "resources", asked.resource, asked.no_resources)
-    edited = cli.board.edit(asked.item, request_id=asked.request_id, **changes)
+    edited = cli.board.edit(asked.item, revision=asked.revision, request_id=asked.request_id, **changes)
     if cli.json:
         return cli.answer({"item": edited.item, "before": edited.before, "blockers": edited.blockers})
     if not edited.before:

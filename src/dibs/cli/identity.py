@@ -11,6 +11,7 @@ a command that is over in 30 ms owns nothing.
 from __future__ import annotations
 
 import os
+import sys
 
 from dibs import check, config, owner, tokens
 from dibs.cli.parser import UsageError
@@ -78,6 +79,20 @@ class Caller(Value):
     program: str | None
     person: bool
     by_terminal: bool
+
+
+def can_answer(cli: Cli) -> bool:
+    """Whether a question would reach a person: a coding agent is not asked, whatever terminal it has, because it would
+    wait for an answer that nobody gives."""
+    return not cli.json and sys.stdin.isatty() and sys.stderr.isatty() and caller(cli).person
+
+
+def agreed(question: str) -> bool:
+    from dibs.cli.render import clean
+
+    sys.stderr.write(f"{clean(question)}? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def decide(args: Args, environment: Mapping[str, str]) -> Caller:

@@ -76,7 +76,7 @@ def key_link(cli: Cli) -> None:
     url = (cli.args.url or _server_of(cli.args.store or default_url("."))).rstrip("/")
     _reach(url)
     key, code = cli.board.create_key(access.LOGIN, agent=config.user_name(), seconds=access.LOGIN_SECONDS)
-    link = f"{url}/login?code={code}"
+    link = f"{keyring.pages(url) or url}/login?code={code}"
     return cli.answer({"login": link, "expires_at": key.expires_at}) if cli.json else cli.say(link)
 
 

@@ -18,6 +18,7 @@ from dibs.server import open_files, place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from socket import socket
     from typing import Any
 
     from dibs.board import Board
@@ -54,7 +55,16 @@ def serve(cli: Cli) -> None:
     _require_server()
     # Where nobody looks on, what is printed is kept: in a file, in a journal, where a link would outlive its use.
     is_read = cli.json or sys.stdout.isatty()
-    told = introduced(board, url, at, place.url_of(at, listener.getsockname()[1]), with_link=is_read)
+    port = listener.getsockname()[1]
+    with place.other_loopback_held(at, port):
+        told = introduced(board, url, at, place.url_of(at, port), with_link=is_read)
+        if told["pages"] is not None:
+            settings = settings.replace(names=(*settings.names, told["pages"]))
+        _serve(cli, board, url, settings, listener, told)
+
+
+def _serve(cli: Cli, board: Board, url: str, settings: ServerSettings, listener: socket, told: dict[str, Any]) -> None:
+    """Until it is told to stop."""
     room = open_files.allow_most()
     told["streams"] = room.streams_max(settings.subscribers_max)
     live = live_events(told["streams"], room, settings)
@@ -91,12 +101,13 @@ def asked_settings(cli: Cli) -> ServerSettings:
 
 def introduced(board: Board, url: str, where: Place, at: str, *, with_link: bool) -> dict[str, Any]:
     """Where the server is and, on this machine, a key for its user and a way in for a browser."""
-    told: dict[str, Any] = {"url": at, "store": location.shown(url), "key_file": None, "login": None}
+    told: dict[str, Any] = {"url": at, "store": location.shown(url), "key_file": None, "pages": None, "login": None}
     if where.is_local:
         told["key_file"] = left_key(board, at, location.folder(url))
+        told["pages"] = keyring.pages(at)
     if where.is_local and with_link:
         _, code = board.create_key(access.LOGIN, agent=config.user_name(), seconds=access.LOGIN_SECONDS)
-        told["login"] = f"{at}/login?code={code}"
+        told["login"] = f"{told['pages'] or at}/login?code={code}"
     return told
 
 
@@ -132,6 +143,8 @@ def _announce(cli: Cli, told: dict[str, Any], live: str) -> None:
 
 def ways_in(told: dict[str, Any]) -> list[str]:
     lines = [f"  from a shell:  export DIBS_STORE={told['url']}"]
+    if told["key_file"] is None and told["url"].startswith("http:"):
+        lines[0] += f" {config.ENV_INSECURE_HTTP}=1"
     if told["login"] is not None:
         return [*lines, f"  in a browser:  {told['login']}  (good once, for 10 minutes)"]
     if told["key_file"] is not None:

@@ -53,7 +53,10 @@ def _store(cli: Cli) -> dict[str, Any]:
 
 
 def _environment() -> list[dict[str, Any]]:
-    names = (configuration.ENV_SESSION, configuration.ENV_AGENT, configuration.ENV_TOKEN, configuration.ENV_KEY)
+    names = (
+        *(configuration.ENV_SESSION, configuration.ENV_AGENT, configuration.ENV_TOKEN),
+        *(configuration.ENV_KEY, configuration.ENV_INSECURE_HTTP),
+    )
     return [
         _setting(name, location.HIDDEN if name in SECRET else os.environ[name], ENVIRONMENT)
         for name in names

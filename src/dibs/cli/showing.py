@@ -35,7 +35,7 @@ def show_options(parser: Parser) -> None:
 
 def show(cli: Cli) -> None:
     detail = cli.board.get(cli.args.item)
-    return cli.answer(detail) if cli.json else cli.say(*_in_full(cli, detail))
+    return cli.answer(detail) if cli.json else cli.say(*in_full(cli, detail))
 
 
 def why_options(parser: Parser) -> None:
@@ -60,7 +60,7 @@ def why(cli: Cli) -> None:
     return None
 
 
-def _in_full(cli: Cli, detail: Detail) -> list[str]:
+def in_full(cli: Cli, detail: Detail) -> list[str]:
     item, paint = detail.item, cli.paint
     lines = [
         f"{paint(item.id, 'bold')}  {clean(item.title)}",
@@ -103,7 +103,7 @@ def _circumstances(cli: Cli, detail: Detail) -> list[str]:
         decision = latest_decision(cli.board, item)
         lines += [] if decision is None else [decided(decision, paint)]
     if item.status == PENDING_APPROVAL:
-        lines.append(f"waits for approval: dibs approve {item.id}, or send-back, or reject")
+        lines.append(f"waits for approval: dibs approve {item.id} --revision {item.revision}, or send-back, or reject")
     if item.resources:
         lines.append(f"touches {clean(', '.join(item.resources))}")
     if item.failures:

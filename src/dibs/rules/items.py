@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dibs.errors import Invalid
+from dibs.errors import Forbidden, Invalid, ItemChanged
 from dibs.model import EDITABLE, PARKED, Event, Item, NewItem
 from dibs.rules import holding, table
 from dibs.rules.decision import State, Step, step
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 CONTENT = tuple(name for name in NewItem._fields if name != "id")
 #: What an approval is about: editing it asks for approval again.
 APPROVED_CONTENT = frozenset({"title", "body", "payload", "type", "action", "resources"})
+#: What policy goes by: which agents are given the item, and which of them only draft.
+LABELS = ("type", "action")
 #: What a claim was decided on: not to be edited under its holder.
 HELD_CONTENT = frozenset({"project", "type", "action", "resources"})
 
@@ -72,6 +74,22 @@ def taken(new: NewItem, old: Item) -> Invalid:
     )
 
 
+def require_revision(item: Item, revision: int | None, last: Event | None) -> None:
+    """Refuse to decide about another revision than the one that was read; `last` is the event that made the current
+    one. Without a revision, the item is decided about as it is."""
+    if revision is None or revision == item.revision:
+        return
+    change = {} if last is None else {"changed_by": last.actor, "changed_at": last.at, "change": last.kind}
+    latest = "" if last is None else f" ({last.kind.replace('_', ' ')} by {last.actor})"
+    raise ItemChanged(
+        f"{item.id} is at revision {item.revision}{latest}, not {revision}; look again with: dibs show {item.id}",
+        item=item.id,
+        status=item.status,
+        revision=item.revision,
+        **change,
+    )
+
+
 def before(old: Item, new: Item) -> dict[str, Any]:
     """What an edit changed, as it was: content, the approval, and where the item rests."""
     names = (*EDITABLE, "needs_approval", "approved", "status")
@@ -80,12 +98,19 @@ def before(old: Item, new: Item) -> dict[str, Any]:
 
 
 def edit(
-    now: int, state: State, changes: dict[str, Any], *, actor: str, blockers: Sequence[Blocker] | None = None
+    now: int,
+    state: State,
+    changes: dict[str, Any],
+    *,
+    actor: str,
+    relabel: bool = True,
+    blockers: Sequence[Blocker] | None = None,
 ) -> Step | None:
     """The item with other content; None when the changes change nothing.
 
-    `blockers` are the open dependencies that the item has with its new `depends_on`. An item that nobody holds moves to
-    where it rests now. Editing what was approved withdraws the approval.
+    `relabel`: the caller may change what policy goes by. `blockers` are the open dependencies that the item has with
+    its new `depends_on`. An item that nobody holds moves to where it rests now. Editing what was approved withdraws the
+    approval.
     """
     old = state.item
     if "type" in changes and "action" not in changes and old.action == old.type:
@@ -93,6 +118,8 @@ def edit(
     real = {name: value for name, value in changes.items() if getattr(old, name) != value}
     if not real:
         return None
+    if not relabel:
+        _refuse_relabelling(old, real)
     _refuse_under_holder(state, real)
     told = dict(real)
     if old.approved and APPROVED_CONTENT & real.keys():
@@ -131,6 +158,17 @@ def retry(now: int, state: State, *, actor: str, reason: str | None) -> Step:
     changes: dict[str, Any] = {"strikes": 0, "failures": 0, "not_before": None}
     status = rest(state.item.replace(**changes), now, blocked=bool(state.blockers))
     return step(state, kind="retried", at=now, status=status, actor=actor, data={"reason": reason}, **changes)
+
+
+def _refuse_relabelling(item: Item, real: dict[str, Any]) -> None:
+    for name in LABELS:
+        if name in real:
+            raise Forbidden(
+                f"the {name} of {item.id} decides which agents may do it; changing it is for an admin",
+                item=item.id,
+                field=name,
+                action=item.action,
+            )
 
 
 def _refuse_under_holder(state: State, real: dict[str, Any]) -> None:

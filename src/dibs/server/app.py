@@ -44,6 +44,8 @@ class Options(Value):
     origins: Sequence[str]
     #: Those that a browser reaches encrypted: their cookies never travel in the clear.
     secure_hosts: Sequence[str] = ()
+    #: Where its pages are, if they have a host name of their own.
+    pages: str | None = None
     log: TextIO | None = sys.stderr
     log_json: bool = False
 
@@ -75,7 +77,8 @@ def make(service: Service, options: Options) -> App:
     figures = metrics.Figures(service)
     routers = [routes.native(service)]
     routers += [part.routes(service) for part in (keys, whole, watching, streams, health, session_task, story_011)]
-    routers += [figures.routes(), login.routes(service, secure_hosts=frozenset(options.secure_hosts))]
+    routers.append(figures.routes())
+    routers.append(login.routes(service, secure_hosts=frozenset(options.secure_hosts), pages=options.pages))
     for router in routers:
         # Not included: each request would be held against all routes twice.
         app.router.routes.extend(router.routes)

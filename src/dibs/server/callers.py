@@ -11,13 +11,15 @@ import time
 from fastapi import Request
 
 from dibs import access, check
-from dibs.access import ADMIN, AGENT
+from dibs.access import ADMIN
 from dibs.board import Board
 from dibs.errors import Forbidden, Invalid, SessionNotFound, Unauthenticated
-from dibs.model import Key, Session
+from dibs.model import PERSON, Key, Session
 from dibs.value import Value
 
-COOKIE = "dibs_key"
+COOKIE = "dibs_session"
+#: With this prefix, a browser takes a cookie only from this very host, encrypted.
+SECURE_COOKIE = f"__Host-{COOKIE}"
 #: For so long a key that was found good is taken for good: a revoked one is not much longer in use.
 TRUSTED_SECONDS = 1.0
 TRUSTED_MAX = 10_000
@@ -25,15 +27,16 @@ NEEDS_KEY = "this needs a key that is good: as DIBS_KEY, or Authorization: Beare
 
 
 def secret_of(request: Request) -> str:
-    """The secret that came along. A cookie counts only where there is no Authorization header at all: only there the
-    guard has asked where a change comes from."""
+    """The secret that came along, empty if it is none for the place it came in. A cookie counts only where there is no
+    Authorization header at all: only there the guard has asked where a change comes from."""
     said = request.headers.get("authorization")
     if said is None:
-        return request.cookies.get(COOKIE, "").strip()
+        cookie = request.cookies.get(SECURE_COOKIE) or request.cookies.get(COOKIE, "")
+        return cookie if access.is_browsers(cookie) else ""
     kind, _, secret = said.partition(" ")
     if kind.lower() != "bearer":
         raise Unauthenticated("the Authorization header is: Bearer KEY")
-    return secret.strip()
+    return "" if access.is_browsers(secret.strip()) else secret.strip()
 
 
 class Caller(Value):
@@ -73,7 +76,9 @@ class Callers:
             self._board.revoke_key(key.id)
         except Invalid:
             return None  # somebody was faster
-        return self._board.create_key(ADMIN, agent=key.agent, seconds=seconds)[1]
+        own, secret = access.made_for_browser(ADMIN, key.agent)
+        self._board.store.put_key(own, seconds=seconds)
+        return secret
 
     def revoke(self, caller: Caller, key: str, request_id: str | None = None) -> Key:
         """Here it is good no more from now on; on other servers of the board, when they look again."""
@@ -123,8 +128,17 @@ class Callers:
         if caller.role != ADMIN and session.key != caller.key:
             raise Forbidden(f"the session {session.id} was registered by another key", session=session.id)
 
+    def need_kind(self, caller: Caller, kind: str | None) -> None:
+        """Claims of a person last for hours without a sign of life: that is not for any program to say of itself."""
+        if kind == PERSON and not access.may(caller.role, access.PERSON):
+            raise Forbidden(
+                f"a session of kind {PERSON} needs a key of role {access.PERSON} or {ADMIN}, and this one's is"
+                f" {caller.role}; dibs key create --role {access.PERSON} makes one",
+                role=access.PERSON,
+            )
+
     def agent_of(self, caller: Caller, asked: str | None) -> str:
         """The agent that a new session is of."""
-        if caller.role == AGENT and caller.agent is not None and asked not in (None, caller.agent):
+        if caller.role != ADMIN and caller.agent is not None and asked not in (None, caller.agent):
             raise Forbidden(f"this key is {caller.agent}'s and starts no sessions of {asked}", agent=caller.agent)
         return asked or caller.agent or ""

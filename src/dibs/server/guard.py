@@ -103,7 +103,7 @@ class Guard:
         named = [value for name, value in scope["headers"] if name.lower() == b"host"]
         # Of two, somebody before us may have looked at the other one.
         if len(named) != 1 or named[0].decode("latin-1").lower() not in self._hosts:
-            return 421, "WRONG_HOST", "this server does not go by that name"
+            return 421, "WRONG_HOST", "this server does not go by that name; dibs serve --name NAME gives it another"
         if scope["method"] in READS:
             return None
         origins = [value for name, value in scope["headers"] if name.lower() == b"origin"]

@@ -34,6 +34,7 @@ class NewKey(schemas.Shape):
 
 _SHOWN: dict[str, Any] = wire.encode(shown(samples.KEY))
 ShownKey = schemas.small("ShownKey", _SHOWN, **schemas.fields_of("Key", without="digest"))
+FoundKey = schemas.small("FoundKey", {"key": _SHOWN}, key=ShownKey | None)
 MadeKey = schemas.small(
     "MadeKey",
     {**_SHOWN, "secret": f"{access.PREFIX}_{samples.KEY.id}_..."},
@@ -83,6 +84,20 @@ def routes(service: Service) -> APIRouter:
             return {**shown(key), "secret": secret}
 
         return answered(await service.run(create))
+
+    @router.get(
+        "/v1/keys/{key}",
+        summary="A key, if it is good now",
+        operation_id="find_key",
+        responses={200: samples.described(FoundKey), **REFUSALS},
+    )
+    async def find_key(request: Request, key: str) -> Response:
+        def find() -> dict[str, Any]:
+            service.callers.need(service.caller(request), ADMIN)
+            found = service.board.store.find_key(key)
+            return {"key": None if found is None else shown(found)}
+
+        return answered(await service.run(find))
 
     @router.post(
         "/v1/keys/{key}/revoke",

@@ -1,31 +1,50 @@
-"""Signing in with a browser: a link that is good once becomes a cookie, which holds a key of its own."""
+"""Signing in with a browser: a link that is good once becomes a cookie, which is good for this server's pages alone.
+
+The cookie holds the secret of a key that was made for this browser. It is no key for anything but a cookie; `dibs key
+list` shows it, and revoking it signs the browser out. On loopback the pages have a host name of their own (see
+`dibs.keyring`), and a link that leads elsewhere is sent there.
+"""
 
 from __future__ import annotations
 
 from html import escape
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from dibs.errors import Unauthenticated
-from dibs.server.callers import COOKIE
+from dibs.server.callers import COOKIE, SECURE_COOKIE
+from dibs.server.place import LOOPBACK
 from dibs.server.service import Service
 
 COOKIE_SECONDS = 12 * 3600
 
 
-def routes(service: Service, *, secure_hosts: frozenset[str]) -> APIRouter:
+def routes(service: Service, *, secure_hosts: frozenset[str], pages: str | None) -> APIRouter:
+    """`pages` is where the server's pages are, if they have a host name of their own."""
     router = APIRouter(include_in_schema=False)
+
+    def is_secure(request: Request) -> bool:
+        return request.headers["host"].lower() in secure_hosts
 
     @router.get("/login")
     async def login(request: Request, code: str = "") -> Response:
+        if pages is not None and _is_shared(request.headers["host"].lower()):
+            return RedirectResponse(f"{pages}/login?{urlencode({'code': code})}", status_code=303)
         secret = await service.run(lambda: service.callers.signed_in(code, COOKIE_SECONDS))
         if secret is None:
             raise Unauthenticated("this link was used already, or is too old: dibs key link prints another")
         answer = RedirectResponse("/", status_code=303)
-        secure = request.headers["host"].lower() in secure_hosts
+        secure = is_secure(request)
         answer.set_cookie(
-            COOKIE, secret, max_age=COOKIE_SECONDS, httponly=True, samesite="strict", secure=secure, path="/"
+            SECURE_COOKIE if secure else COOKIE,
+            secret,
+            max_age=COOKIE_SECONDS,
+            httponly=True,
+            samesite="strict",
+            secure=secure,
+            path="/",
         )
         return answer
 
@@ -37,7 +56,8 @@ def routes(service: Service, *, secure_hosts: frozenset[str]) -> APIRouter:
 
         await service.run(leave)
         answer = Response(status_code=204)
-        answer.delete_cookie(COOKIE, path="/")
+        secure = is_secure(request)
+        answer.delete_cookie(SECURE_COOKIE if secure else COOKIE, path="/", secure=secure)
         return answer
 
     @router.get("/")
@@ -49,3 +69,9 @@ def routes(service: Service, *, secure_hosts: frozenset[str]) -> APIRouter:
         )
 
     return router
+
+
+def _is_shared(host: str) -> bool:
+    """Whether a cookie for this host would be sent to other programs of the machine, too."""
+    name, _, port = host.rpartition(":")
+    return (name if port.isdigit() else host).strip("[]") in LOOPBACK

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from dibs.config import ServerSettings
 from dibs.errors import Invalid
+from dibs.keyring import PAGES_DOMAIN
 from dibs.value import Value
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 #: Addresses that stand for every one the machine has, and are nobody's name.
 EVERY = ("0.0.0.0", "::")
 BACKLOG = 2048
+REACH_SECONDS = 2.0
 
 
 class Place(Value):
@@ -63,6 +67,34 @@ def listen(place: Place) -> socket.socket:
     return listener
 
 
+@contextmanager
+def other_loopback_held(place: Place, port: int) -> Iterator[None]:
+    """Hold the same port of [::1], so that nobody else listens there: it is where browsers look first for a name under
+    localhost, and where they would send their cookie. What is bound and not listened at refuses connections."""
+    if place.host not in ("127.0.0.1", "localhost") or place.certificate is not None:
+        yield
+        return
+    with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as other:
+        try:
+            other.bind(("::1", port))
+        except OSError:
+            # There may be no IPv6 here, or an old connection at that port.
+            if _is_answered("::1", port):
+                raise Invalid(
+                    f"somebody else listens at [::1]:{port}, where browsers look first; choose another --port",
+                    field="port",
+                ) from None
+        yield
+
+
+def _is_answered(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), REACH_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
 def _check(place: Place) -> None:
     if not place.is_local and not place.certificate and not place.insecure:
         raise Invalid(
@@ -107,6 +139,13 @@ def secure_hosts(place: Place, port: int) -> list[str]:
     if place.certificate is not None:
         return addresses(place, port)[0]
     return [host for scheme, host in _named(place, port) if scheme == "https"]
+
+
+def pages_of(place: Place) -> str | None:
+    """Where its pages are, if they have a host name of their own: the last name, which `dibs serve` adds. An earlier
+    one may come from a dibs.toml, and then others know it."""
+    last = place.names[-1] if place.is_local and place.names else ""
+    return last if PAGES_DOMAIN in last else None
 
 
 def url_of(place: Place, port: int) -> str:

@@ -126,6 +126,9 @@ def call(
     asked = dict(asked)
     if "actor" in takes and not (caller.role == ADMIN and asked.get("actor")):
         asked["actor"] = caller.actor
+    if verb.name == "edit" and caller.role != ADMIN:
+        # An agent that renames an action is under another policy.
+        asked["relabel"] = False
     if verb.name == "start_session":
         asked = _started_by(service, caller, asked)
     elif verb.method != "GET" and asked.get("session") is not None:
@@ -147,6 +150,7 @@ def _takes(verb: str) -> frozenset[str]:
 
 def _started_by(service: Service, caller: Caller, asked: dict[str, Any]) -> dict[str, Any]:
     owner = asked.get("owner")
+    service.callers.need_kind(caller, asked.get("kind"))
     return {
         # Where it runs is the caller's to say: this machine is the server's.
         "host": "",

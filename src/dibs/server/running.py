@@ -18,7 +18,7 @@ from dibs.config import ServerSettings
 from dibs.server import STOP_SECONDS, messages, open_files
 from dibs.server import app as application
 from dibs.server.connection import within
-from dibs.server.place import BACKLOG, addresses, place_of, secure_hosts
+from dibs.server.place import BACKLOG, addresses, pages_of, place_of, secure_hosts
 from dibs.server.service import Service, Streaming
 
 KEEP_ALIVE_SECONDS = 5
@@ -63,7 +63,12 @@ def server_of(
     streaming = Streaming(subscribers_max=room.streams_max(settings.subscribers_max))
     service = Service(board.store, board.settings, streaming=streaming)
     options = application.Options(
-        hosts=hosts, origins=origins, secure_hosts=secure_hosts(place, port), log=log, log_json=settings.log_json
+        hosts=hosts,
+        origins=origins,
+        secure_hosts=secure_hosts(place, port),
+        pages=pages_of(place),
+        log=log,
+        log_json=settings.log_json,
     )
     messages.install(settings.log_json)
     config = uvicorn.Config(

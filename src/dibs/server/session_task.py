@@ -236,6 +236,7 @@ def _registered(service: Service, request: Request, body: shapes.RegisterSession
     service.callers.need(caller, AGENT)
     if body.id is not None and body.sessionId is not None and body.id != body.sessionId:
         raise Invalid("sessionId and id are the same thing: say one of them", field="sessionId")
+    service.callers.need_kind(caller, body.agentType)
     about = {"project": body.project, "contextPercent": body.contextPercent}
     meta = {**body.meta, **{name: value for name, value in about.items() if value is not None}}
     return service.board.start_session(

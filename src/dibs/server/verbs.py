@@ -74,7 +74,7 @@ VERBS: tuple[Verb, ...] = (
     _of_item("unpark", AGENT, "Take up a parked item again"),
     _of_item("cancel", ADMIN, "Say that an item is not to be done", {"reason": "a duplicate"}),
     _of_item("retry", ADMIN, "Try a failed item again", {"reason": "the network is back"}),
-    _of_item("approve", ADMIN, "Say yes to an item that waits for it", {"comment": "go ahead", "token": 1}),
+    _of_item("approve", ADMIN, "Say yes to an item that waits for it", {"comment": "go ahead", "revision": 4}),
     _of_item("send_back", ADMIN, "Ask for another draft", {"comment": "shorter, please"}),
     _of_item("reject", AGENT, "Say that an item is never to be done", {**HELD, "reason": "we do not do that"}),
     _of_item("force_release", ADMIN, "Take an item away from its holder", {"reason": "its machine is gone"}),

@@ -17,6 +17,11 @@ meant. Otherwise nothing changes, and the refusal says how the claim ended and w
 fingerprint it is `INVALID`. Refusals and an empty `next` are not kept. A sweep forgets answers older than
 `request_kept_seconds`, but for the latest 1,000 of them, since the clock may have leapt.
 
+**Revisions.** An item's `revision` is the number of its latest event, and reads answer with it. A verb given a
+`revision` decides about the item as its caller has read it: if the stored one differs, nothing changes, and the refusal
+is `TASK_CHANGED`, with the current revision and who made it. This comes before every other refusal about the item's
+state. What time has done and nobody has recorded makes no difference.
+
 **Reads** answer as a claim at that instant would: expired claims, schedules that have come, lapsed offers (and the
 offer to the next in line), the strike that fails an item, and the claims and tickets of sessions that `find_dead` finds
 dead are applied, counts included. A read writes nothing of it; the feed and the history have what was recorded.
@@ -128,10 +133,21 @@ class Store(ABC):
         """Items that match every given filter (all of `labels`), in the order of `next`."""
 
     @abstractmethod
-    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Edited:
+    def edit(
+        self,
+        item: str,
+        changes: Mapping[str, Any],
+        *,
+        actor: str,
+        revision: int | None = None,
+        relabel: bool = True,
+        request: Request | None = None,
+    ) -> Edited:
         """Change content, in any status; what changes nothing writes nothing. Answers what was there `before`. An item
         that nobody holds moves to where it rests then. Editing what was approved asks for approval again; project and
-        resources of a claimed item, and what was approved of it, are `INVALID`, with the `holder`."""
+        resources of a claimed item, and what was approved of it, are `INVALID`, with the `holder`. With `revision`,
+        only of the item as it was read: see Revisions. Without `relabel`, another type or action is `FORBIDDEN`: they
+        decide whose item it is."""
 
     @abstractmethod
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
@@ -158,15 +174,18 @@ class Store(ABC):
         comment: str | None = None,
         done: bool = False,
         token: int | None = None,
+        revision: int | None = None,
         request: Request | None = None,
     ) -> Item:
         """An item that waits for approval may be done, by agents allowed its action, or with `done` is done with its
         draft. By the agent that drafted it: `FORBIDDEN`. With `token`, only if the draft is that run's: another one
-        is `TASK_NOT_CLAIMABLE`."""
+        is `TASK_NOT_CLAIMABLE`. With `revision`, only if the item, and so the draft, is as it was read."""
 
     @abstractmethod
-    def send_back(self, item: str, *, actor: str, comment: str, request: Request | None = None) -> Item:
-        """An item that waits for approval is to be drafted again."""
+    def send_back(
+        self, item: str, *, actor: str, comment: str, revision: int | None = None, request: Request | None = None
+    ) -> Item:
+        """An item that waits for approval is to be drafted again; with `revision`, only if it is as it was read."""
 
     # Agents and sessions
 
@@ -182,8 +201,9 @@ class Store(ABC):
     def start_session(self, session: Session) -> Session:
         """Start it, or start it again if it has ended; a live one is answered as it is, except that a new owner takes
         it over, and that a meta which says anything replaces the one before. An unknown agent is created, without
-        limits. A live session of another agent under that id is `INVALID`; one that was registered by another key is
-        `FORBIDDEN` to who comes with a key."""
+        limits. A session of another agent under that id, also one that has ended, is `INVALID`. One that was registered
+        by another key, or by none, is `FORBIDDEN` to a caller with a key; an ended one no longer, once the key that
+        registered it is no longer good."""
 
     @abstractmethod
     def end_session(self, session: str, *, reason: str | None = None, request: Request | None = None) -> SessionEnd:
@@ -369,11 +389,12 @@ class Store(ABC):
         reason: str,
         session: str | None = None,
         token: int | None = None,
+        revision: int | None = None,
         actor: str,
         request: Request | None = None,
     ) -> Item:
         """The item is not to be done: fenced, if its holder (`session`) finds so; else `actor` says so of an item
-        that waits for approval."""
+        that waits for approval, and with `revision` only if that is as it was read."""
 
     @abstractmethod
     def force_release(

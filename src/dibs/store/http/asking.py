@@ -11,7 +11,7 @@ import time
 from urllib.parse import urlencode
 
 from dibs import errors, jsontext, wire
-from dibs.errors import DibsError, StoreUnavailable
+from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
 from dibs.store.http.sending import Lost
 
 TYPE_CHECKING = False
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 PATIENCE = 3
 PAUSE_SECONDS_MAX = 0.5
 RETRY_SECONDS = 1.0
+#: Refusals of a server that are none of the board, and that it would repeat: no such route, too large, another host.
+SAID_FOR_GOOD = frozenset({404, 405, 413, 415, 421})
+OWN_PROBLEM = "urn:dibs:problem:"
 
 
 def _refusals() -> dict[str, type[DibsError]]:
@@ -106,14 +109,18 @@ def answer(reply: Reply, *, writes: bool) -> Any:
 
 def refusal(reply: Reply, *, writes: bool = False) -> DibsError:
     """The error that this reply stands for. A write that met a failure which is no refusal may have been done."""
+    kind: type[DibsError] = DibsError
+    found: DibsError = StoreUnavailable(f"the server answers {reply.status}", retry_after_seconds=RETRY_SECONDS)
     try:
         told = jsontext.loads(reply.body.decode())
-        kind = REFUSALS[told["code"]]
-        found = kind(told["detail"], **wire.plain(told["facts"]))
+        detail = str(told["detail"])
+        if told["code"] in REFUSALS:
+            kind = REFUSALS[told["code"]]
+            found = kind(detail, **wire.plain(told["facts"]))
+        elif reply.status in SAID_FOR_GOOD and told["type"] == OWN_PROBLEM + told["code"]:
+            found = StoreUnusable(f"the server answers {reply.status}: {detail}")
     except (ValueError, KeyError, TypeError):
-        # Something between us and the server speaks for it.
-        kind = DibsError
-        found = StoreUnavailable(f"the server answers {reply.status}", retry_after_seconds=RETRY_SECONDS)
+        pass  # something between us and the server speaks for it
     if writes and kind is DibsError and reply.status >= 500:
         return away(found, unknown=True)
     return found

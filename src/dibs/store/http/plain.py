@@ -12,7 +12,7 @@ import time
 from urllib.parse import urlsplit
 
 from dibs.errors import Invalid
-from dibs.store.http.sending import CONNECT_SECONDS, IDLE_MAX, IDLE_SECONDS, Lost, Reply, Sender
+from dibs.store.http.sending import CONNECT_SECONDS, IDLE_MAX, IDLE_SECONDS, Lost, Reply, Sender, address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class NotHttp(OSError):
 class PlainSender(Sender):
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
-        self._host, self._port = parts.hostname or "", parts.port or 80
+        self._host, self._port = address(parts.hostname or ""), parts.port or 80
         self._named = parts.netloc.rpartition("@")[2]
         self._idle: list[tuple[float, Connection]] = []
 

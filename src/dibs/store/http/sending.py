@@ -6,8 +6,10 @@ lives for one verb has no time to load a large one.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 
+from dibs.config import ENV_INSECURE_HTTP
 from dibs.errors import Invalid
 
 TYPE_CHECKING = False
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     Body = bytes | Iterable[bytes] | None
 
+LOOPBACK = "127.0.0.1"
 CONNECT_SECONDS = 5.0
 IDLE_MAX = 16
 #: Of a part of a host's name; a longer one cannot even be looked up.
@@ -47,6 +50,29 @@ def check(url: str) -> None:
     if parts.path or parts.query or parts.fragment:
         right = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
         raise Invalid(f"a server's URL ends with its name and port: {right} is right", field="store")
+
+
+def address(host: str) -> str:
+    """What to connect to for a host without encryption. The names of this machine stand for the address at which a
+    server listens unless told otherwise: looked up, they may lead to [::1] first, where another user may listen."""
+    name = host.rstrip(".")
+    return LOOPBACK if name == "localhost" or name.endswith(".localhost") else host
+
+
+def require_private(url: str) -> None:
+    """Refuse to send a key where others can read it. Not for a folder's dibs.toml to allow: whoever wrote that is not
+    whose key it is."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    host = address(parts.hostname or "")
+    is_loopback = host == "::1" or (host.startswith("127.") and set(host) <= set("0123456789."))
+    if parts.scheme != "https" and not is_loopback and not os.environ.get(ENV_INSECURE_HTTP):
+        raise Invalid(
+            f"{parts.hostname} is another machine, and over http:// everybody on the way can read your key: use https://,"
+            f" or if the network is your own: export {ENV_INSECURE_HTTP}=1",
+            field="store",
+        )
 
 
 class Reply:

@@ -38,7 +38,7 @@ from dibs.model import (
 )
 from dibs.store.contract import Store, Watch
 from dibs.store.http.asking import Asking, away, new_request_id, refusal
-from dibs.store.http.sending import Lost, Reply, sender
+from dibs.store.http.sending import Lost, Reply, require_private, sender
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ class HttpStore(Store):
         self.settings = settings
         self._secret = key
         self._asking = Asking(sender(url.rstrip("/"), lean=lean), key, settings.lock_wait_seconds)
+        if key is not None:
+            require_private(url)
 
     @property
     def reconnects(self) -> int:
@@ -97,9 +99,19 @@ class HttpStore(Store):
             self._read("/v1/items", statuses=statuses, projects=projects, types=types, labels=labels, limit=limit),
         )
 
-    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Edited:
+    def edit(
+        self,
+        item: str,
+        changes: Mapping[str, Any],
+        *,
+        actor: str,
+        revision: int | None = None,
+        relabel: bool = True,
+        request: Request | None = None,
+    ) -> Edited:
+        said = {"actor": actor, "relabel": relabel} | ({} if revision is None else {"revision": revision})
         # None is a value here: it takes a schedule away.
-        body = {"actor": actor, **wire.encode(dict(changes))}
+        body = {**said, **wire.encode(dict(changes))}
         return wire.decode(Edited, self._send("PATCH", f"/v1/items/{item}", body, request))
 
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
@@ -122,12 +134,16 @@ class HttpStore(Store):
         comment: str | None = None,
         done: bool = False,
         token: int | None = None,
+        revision: int | None = None,
         request: Request | None = None,
     ) -> Item:
-        return self._move(item, "approve", request, actor=actor, comment=comment, done=done, token=token)
+        decision = {"comment": comment, "done": done, "token": token, "revision": revision}
+        return self._move(item, "approve", request, actor=actor, **decision)
 
-    def send_back(self, item: str, *, actor: str, comment: str, request: Request | None = None) -> Item:
-        return self._move(item, "send_back", request, actor=actor, comment=comment)
+    def send_back(
+        self, item: str, *, actor: str, comment: str, revision: int | None = None, request: Request | None = None
+    ) -> Item:
+        return self._move(item, "send_back", request, actor=actor, comment=comment, revision=revision)
 
     def reject(
         self,
@@ -136,10 +152,12 @@ class HttpStore(Store):
         reason: str,
         session: str | None = None,
         token: int | None = None,
+        revision: int | None = None,
         actor: str,
         request: Request | None = None,
     ) -> Item:
-        return self._move(item, "reject", request, reason=reason, session=session, token=token, actor=actor)
+        decision = {"reason": reason, "session": session, "token": token, "revision": revision}
+        return self._move(item, "reject", request, actor=actor, **decision)
 
     def force_release(
         self, item: str, *, actor: str, reason: str, token: int | None = None, request: Request | None = None
@@ -185,7 +203,9 @@ class HttpStore(Store):
         return self._key(self._asking.ask("POST", "/v1/keys", body))
 
     def find_key(self, id: str) -> Key | None:
-        return next((key for key in self.keys() if key.id == id and key.revoked_at is None), None)
+        # Whether its time is over is for the store's clock to say.
+        found = self._read(f"/v1/keys/{_quoted(id)}")["key"]
+        return None if found is None else self._key(found)
 
     def keys(self) -> tuple[Key, ...]:
         return tuple(self._key(one) for one in self._read("/v1/keys"))

@@ -25,8 +25,8 @@ SELECT pg_notify('dibs_' || md5(:session), '')
 -- name: item_by_id
 SELECT @item FROM dibs.items WHERE id = :id
 
--- name: first_event
-SELECT @event FROM dibs.events WHERE item = :item AND number = 1
+-- name: event_of_item
+SELECT @event FROM dibs.events WHERE item = :item AND number = :number
 
 -- name: claim_of_item
 SELECT @claim FROM dibs.claims WHERE item = :item

@@ -12,8 +12,8 @@ FROM items WHERE seq = :seq
 -- name: seq_of_item
 SELECT seq FROM items WHERE id = :id
 
--- name: first_event
-SELECT @event FROM events WHERE item = :item AND number = 1
+-- name: event_of_item
+SELECT @event FROM events WHERE item = :item AND number = :number
 
 -- name: claim_of_item
 SELECT @claim

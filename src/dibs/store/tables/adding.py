@@ -29,15 +29,34 @@ def add(t: Transaction, new: Sequence[NewItem], actor: str) -> tuple[Added, ...]
     return tuple(_answer(t, _free(t, item) if is_new else item, existed=not is_new) for item, is_new in added)
 
 
-def edit(t: Transaction, item: str, changes: dict[str, Any], actor: str) -> Edited:
+def as_read(t: Transaction, item: str, revision: int | None) -> State:
+    """The item as it is stored, which a caller that names a revision has read. Reads apply what time has done without
+    counting it, so the revision is compared before that is written down."""
+    state = t.state(item)
+    row = None if revision is None else t.one("event_of_item", item=item, number=state.item.revision)
+    items.require_revision(state.item, revision, None if row is None else rows.event(row))
+    return state
+
+
+def edit(
+    t: Transaction,
+    item: str,
+    changes: dict[str, Any],
+    actor: str,
+    revision: int | None = None,
+    *,
+    relabel: bool = True,
+) -> Edited:
     needs = changes.get("depends_on")
     if needs is not None:
         # What it waits for before itself: the order in which a finish goes from an item to those that wait for it.
         t.lock_dependencies()
         t.lock_items(needs)
+    if revision is not None:
+        as_read(t, item, revision)
     state = t.fresh(item)
     waits = None if needs is None else open_among(t, needs, before=state.item.depends_on)
-    step = items.edit(t.now, state, changes, actor=actor, blockers=waits)
+    step = items.edit(t.now, state, changes, actor=actor, relabel=relabel, blockers=waits)
     if step is None:
         return Edited(**state.item.as_dict(), blockers=_blockers(t, state.item))
     last = t.carry_out(state, step)
@@ -51,7 +70,7 @@ def _insert(t: Transaction, new: NewItem, actor: str, token_floor: int) -> tuple
     """The item's row, and whether it is new: the same item again is no change."""
     row = t.one("item_by_id", id=new.id)
     if row is not None:
-        old, first = rows.item(row), t.one("first_event", item=new.id)
+        old, first = rows.item(row), t.one("event_of_item", item=new.id, number=1)
         assert first is not None, "history begins with the item"
         if not items.same(new, old, rows.event(first)):
             raise items.taken(new, old)

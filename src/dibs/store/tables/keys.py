@@ -44,14 +44,7 @@ class Keys:
         return self.write(put)
 
     def find_key(self, id: str) -> Key | None:
-        def find(t: Transaction) -> Key | None:
-            row = t.one("key_by_id", id=id)
-            found = None if row is None else rows.key(row)
-            if found is None or found.revoked_at is not None:
-                return None
-            return found if found.expires_at is None or found.expires_at > t.now else None
-
-        return self.read(find)
+        return self.read(lambda t: find_good_key(t, id))
 
     def keys(self) -> tuple[Key, ...]:
         return self.read(lambda t: tuple(rows.key(row) for row in t.all("keys")))
@@ -72,6 +65,14 @@ class Keys:
             return None if row is None else rows.session(row)
 
         return self.read(find)
+
+
+def find_good_key(t: Transaction, id: str) -> Key | None:
+    row = t.one("key_by_id", id=id)
+    found = None if row is None else rows.key(row)
+    if found is None or found.revoked_at is not None:
+        return None
+    return found if found.expires_at is None or found.expires_at > t.now else None
 
 
 def _dated(key: Key, created_at: int, seconds: float | None) -> Key:

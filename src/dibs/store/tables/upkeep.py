@@ -8,6 +8,7 @@ from dibs.errors import DibsError, Forbidden, Invalid
 from dibs.model import Added, Agent, Edited, Ended, Item, Session, SessionEnd
 from dibs.rules import approving, ending, holding, items
 from dibs.store.tables import adding, rows
+from dibs.store.tables.keys import find_good_key
 from dibs.store.tables.tickets import leave
 
 TYPE_CHECKING = False
@@ -41,8 +42,20 @@ class Upkeep:
     def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Added, ...]:
         return self.write(lambda t: adding.add(t, items, actor), request, Added)
 
-    def edit(self, item: str, changes: Mapping[str, Any], *, actor: str, request: Request | None = None) -> Edited:
-        return self.write(lambda t: adding.edit(t, item, dict(changes), actor), request, Edited)
+    def edit(
+        self,
+        item: str,
+        changes: Mapping[str, Any],
+        *,
+        actor: str,
+        revision: int | None = None,
+        relabel: bool = True,
+        request: Request | None = None,
+    ) -> Edited:
+        def edit(t: Transaction) -> Edited:
+            return adding.edit(t, item, dict(changes), actor, revision, relabel=relabel)
+
+        return self.write(edit, request, Edited)
 
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
         return self._move(lambda now, state: ending.cancel(now, state, actor=actor, reason=reason), item, request)
@@ -74,21 +87,25 @@ class Upkeep:
         comment: str | None = None,
         done: bool = False,
         token: int | None = None,
+        revision: int | None = None,
         request: Request | None = None,
     ) -> Item:
         def approve(t: Transaction) -> Item:
-            state = t.state(item)
+            state = adding.as_read(t, item, revision)
             draft = t.draft(item)
             step = approving.approve(t.now, state, draft, actor=actor, comment=comment, done=done, token=token)
             return t.carry_out(state, step).item
 
         return self.write(approve, request, Item)
 
-    def send_back(self, item: str, *, actor: str, comment: str, request: Request | None = None) -> Item:
-        def send_back(now: int, state: State) -> Step:
-            return approving.send_back(now, state, actor=actor, comment=comment)
+    def send_back(
+        self, item: str, *, actor: str, comment: str, revision: int | None = None, request: Request | None = None
+    ) -> Item:
+        def send_back(t: Transaction) -> Item:
+            state = adding.as_read(t, item, revision)
+            return t.carry_out(state, approving.send_back(t.now, state, actor=actor, comment=comment)).item
 
-        return self._move(send_back, item, request)
+        return self.write(send_back, request, Item)
 
     def reject(
         self,
@@ -97,12 +114,13 @@ class Upkeep:
         reason: str,
         session: str | None = None,
         token: int | None = None,
+        revision: int | None = None,
         actor: str,
         request: Request | None = None,
     ) -> Item:
         def reject(t: Transaction) -> Item:
             if session is None:
-                state = t.state(item)
+                state = adding.as_read(t, item, revision)
                 return t.carry_out(state, approving.reject(t.now, state, actor=actor, reason=reason)).item
             state, claim = t.fenced(item, session, token)
             t.see(session)
@@ -160,22 +178,34 @@ def _start_session(t: Transaction, session: Session) -> Session:
     t.lock_session(session.id)
     row = t.one("session_by_id", id=session.id)
     known = None if row is None else rows.session(row)
+    if known is not None:
+        _refuse_another_caller(t, known, session)
     if known is not None and known.ended_at is None:
-        if session.key is not None and session.key != known.key:
-            raise Forbidden(f"session {session.id} was registered by another key; take another id", session=session.id)
-        if known.agent == session.agent:
-            return _taken_up(t, known, session)
-        raise Invalid(
-            f"session {session.id} is {known.agent}'s; end it, or take another id for {session.agent}",
-            field="agent",
-            session=session.id,
-            agent=known.agent,
-        )
+        return _taken_up(t, known, session)
     nobody_yet = Agent(name=session.agent, created_at=t.now, updated_at=t.now)
     t.run("create_agent", rows.encode(nobody_yet))
     started = session.replace(started_at=t.now, seen_at=t.now, ended_at=None, end_reason=None)
     t.run("put_session", rows.encode_session(started))
     return started
+
+
+def _refuse_another_caller(t: Transaction, known: Session, again: Session) -> None:
+    """A session stays its agent's and its key's, also when it has ended: whoever started it again would recover its
+    lapsed claims and be given its kept answers. A key that is good no more has nobody left to protect."""
+
+    def is_good() -> bool:
+        return known.key is None or find_good_key(t, known.key) is not None
+
+    if again.key not in (None, known.key) and (known.ended_at is None or is_good()):
+        raise Forbidden(f"session {again.id} was registered by another key; take another id", session=again.id)
+    if known.agent != again.agent:
+        is_its = "is" if known.ended_at is None else "was"
+        raise Invalid(
+            f"session {again.id} {is_its} {known.agent}'s; take another id for {again.agent}",
+            field="agent",
+            session=again.id,
+            agent=known.agent,
+        )
 
 
 def _taken_up(t: Transaction, known: Session, again: Session) -> Session:

@@ -151,6 +151,55 @@ class ApprovesWhateverDraftThereIs(Mistake):
         return self.inner.approve(item, **asked)
 
 
+@caught_by("approvals", "test_a_decision_is_about_the_revision_that_was_read")
+class ApprovesWhatNobodyRead(Mistake):
+    def approve(self, item: str, *, revision: int | None = None, **asked: Any) -> Item:
+        return self.inner.approve(item, **asked)
+
+
+@caught_by("approvals", "test_a_decision_is_about_the_revision_that_was_read")
+class RejectsWhatNobodyRead(Mistake):
+    def reject(self, item: str, *, revision: int | None = None, **asked: Any) -> Item:
+        return self.inner.reject(item, **asked)
+
+
+@caught_by("approvals", "test_a_revision_has_the_draft_in_it")
+class RevisionsOfContentAlone(Mistake):
+    """Takes a revision for the one that was read as long as nobody has edited the item since."""
+
+    def approve(self, item: str, *, revision: int | None = None, **asked: Any) -> Item:
+        edits = [event.number for event in self.inner.events(after=0, item=item, limit=100) if event.kind == "edited"]
+        same = revision is not None and all(number <= revision for number in edits)
+        return self.inner.approve(item, revision=None if same else revision, **asked)
+
+
+@caught_by("items", "test_an_edit_does_not_overwrite_what_came_after_it_was_read")
+class LastEditWins(Mistake):
+    def edit(self, item: str, changes: Any, *, revision: int | None = None, **asked: Any) -> Item:
+        return self.inner.edit(item, changes, **asked)
+
+
+@caught_by("items", "test_who_may_not_relabel_changes_no_type_and_no_action")
+class ActionsFollowTypesUnseen(Mistake):
+    def edit(self, item: str, changes: Any, *, relabel: bool = True, **asked: Any) -> Item:
+        return self.inner.edit(item, changes, relabel=relabel or "action" not in changes, **asked)
+
+
+@caught_by("items", "test_who_may_not_relabel_changes_no_type_and_no_action")
+class RefusesLabelsThatStay(Mistake):
+    def edit(self, item: str, changes: Any, *, relabel: bool = True, **asked: Any) -> Item:
+        if not relabel and {"type", "action"} & changes.keys():
+            raise Forbidden("not for you", item=item, field=next(iter(changes)))
+        return self.inner.edit(item, changes, relabel=relabel, **asked)
+
+
+@caught_by("items", "test_what_time_has_done_is_no_other_revision")
+class CountsWhatTimeHasDone(Mistake):
+    def edit(self, item: str, changes: Any, **asked: Any) -> Item:
+        self.inner.sweep(limit=100)
+        return self.inner.edit(item, changes, **asked)
+
+
 class Doubtful(Mistake):
     """Is not sure about what was approved."""
 

@@ -124,6 +124,17 @@ class TakesOthersSessions(Mistake):
         return self.inner.start_session(session)
 
 
+@caught_by("sessions", "test_an_ended_session_stays_its_agents")
+class TakesOthersEndedSessions(Mistake):
+    def start_session(self, session: Session) -> Session:
+        self.raw(
+            "UPDATE sessions SET agent = :agent WHERE id = :id AND ended_at IS NOT NULL",
+            id=session.id,
+            agent=session.agent,
+        )
+        return self.inner.start_session(session)
+
+
 @caught_by("sessions", "test_what_a_live_session_says_of_itself_anew_replaces_what_it_said")
 class KeepsTheFirstMeta(Mistake):
     def start_session(self, session: Session) -> Session:

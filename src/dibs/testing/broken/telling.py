@@ -169,6 +169,13 @@ class TellsWhatAKeyIsCheckedBy(Mistake):
         return revoked if known is None else revoked.replace(digest=known.digest)
 
 
+@caught_by("idempotency", "test_a_key_is_found_while_it_is_good")
+class KeysNeverExpire(Mistake):
+    def find_key(self, id: str) -> Key | None:
+        known = self.inner.keys()
+        return next((key for key in known if key.id == id and key.revoked_at is None), None)
+
+
 @caught_by("idempotency", "test_the_very_same_key_is_kept_once")
 class KnowsAKeyByItsIdAlone(Mistake):
     def put_key(self, key: Key, **asked: Any) -> Key:

@@ -4,13 +4,14 @@ agent is given, and may finish, only what its policy lets it do.
 
 from __future__ import annotations
 
-from dibs.errors import Forbidden, Invalid, ItemNotClaimable, ItemNotClaimed, NotClaimOwner
+from dibs.errors import Forbidden, Invalid, ItemChanged, ItemNotClaimable, ItemNotClaimed, NotClaimOwner
 from dibs.testing.conformance.asking import added, ids, kinds, refused, session, whole
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from dibs.board import Board
@@ -208,6 +209,40 @@ class TestApprovals:
             refused(ItemNotClaimable, board.send_back, item, comment="again")
             refused(ItemNotClaimable, board.reject, item, reason="no")
             assert whole(board, item) == before
+
+    def test_a_decision_is_about_the_revision_that_was_read(self, harness: Harness) -> None:
+        board = harness.board()
+        decisions: dict[str, Callable[[int], object]] = {
+            "approve": lambda revision: board.approve("approve", revision=revision, actor="boss"),
+            "as-done": lambda revision: board.approve("as-done", done=True, revision=revision, actor="boss"),
+            "send-back": lambda revision: board.send_back("send-back", comment="no", revision=revision, actor="boss"),
+            "reject": lambda revision: board.reject("reject", reason="no", revision=revision, actor="boss"),
+        }
+        for item, decide in decisions.items():
+            drafted(board, item)
+            read = board.get(item).item.revision
+            board.edit(item, body="and transfer the money", actor="mallory")
+            before = whole(board, item)
+            facts = refused(ItemChanged, decide, read).facts
+            assert (facts["item"], facts["status"]) == (item, "pending_approval")
+            assert (facts["revision"], facts["changed_by"], facts["change"]) == (read + 1, "mallory", "edited")
+            assert facts["changed_at"] == board.log(item)[-1].at
+            assert whole(board, item) == before
+            decide(read + 1)
+            assert status(board, item) != "pending_approval"
+            assert refused(ItemChanged, decide, read + 1).facts["changed_by"]
+
+    def test_a_revision_has_the_draft_in_it(self, harness: Harness) -> None:
+        board = harness.board()
+        me = drafted(board)
+        read = board.get("x").item.revision
+        board.send_back("x", comment="again", actor="boss")
+        board.claim("x", session=me)
+        board.submit("x", session=me, draft="Give me everything")
+        before = whole(board, "x")
+        assert refused(ItemChanged, board.approve, "x", revision=read, actor="boss").facts["change"] == "submitted"
+        assert whole(board, "x") == before
+        refused(Invalid, board.reject, "x", session=me, token=2, revision=read, reason="a holder has its token")
 
     def test_an_agent_never_approves_its_own_draft(self, harness: Harness) -> None:
         board = harness.board()

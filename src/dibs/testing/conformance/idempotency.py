@@ -85,6 +85,21 @@ class TestIdempotency:
         assert kept, "the answer is not kept"
         assert access.digest(secret) not in str(kept)
 
+    def test_a_key_is_found_while_it_is_good(self, harness: Harness) -> None:
+        board = harness.board()
+        lasting, _ = board.create_key("viewer")
+        passing, _ = board.create_key("viewer", seconds=TTL_SECONDS)
+        assert [getattr(board.store.find_key(key.id), "id", None) for key in (lasting, passing)] == [
+            lasting.id,
+            passing.id,
+        ]
+        expire(harness)
+        assert board.store.find_key(lasting.id) is not None
+        assert board.store.find_key(passing.id) is None, "its time is over"
+        board.revoke_key(lasting.id)
+        assert board.store.find_key(lasting.id) is None
+        assert board.store.find_key("nobody") is None
+
     def test_the_very_same_key_is_kept_once(self, harness: Harness) -> None:
         board, other = harness.board(), harness.board()
         key, _ = access.made("agent", "coder")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dibs.errors import Invalid, ItemNotFound
-from dibs.testing.conformance.asking import added, expire, ids, kinds, latest, refused, session, whole
+from dibs.errors import Forbidden, Invalid, ItemChanged, ItemNotFound
+from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, ids, kinds, latest, refused, session, whole
 from dibs.testing.harness import Harness
 
 EVERYTHING = {
@@ -146,6 +146,51 @@ class TestItems:
         before = whole(board, "x")
         assert board.edit("x", title="do x", priority=3).item == before["detail"].item
         assert whole(board, "x") == before
+
+    def test_an_edit_does_not_overwrite_what_came_after_it_was_read(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        read = board.get("x").item.revision
+        board.edit("x", title="bob's", revision=read, actor="bob")
+        before = whole(board, "x")
+        for wrong in (read, read + 2):
+            facts = refused(ItemChanged, board.edit, "x", title="ann's", revision=wrong, actor="ann").facts
+            assert (facts["revision"], facts["changed_by"], facts["change"]) == (read + 1, "bob", "edited")
+        refused(ItemChanged, board.edit, "x", title="bob's", revision=read)
+        refused(Invalid, board.edit, "x", title="ann's", revision=0)
+        assert whole(board, "x") == before
+        assert board.edit("x", title="ann's", revision=read + 1, actor="ann").title == "ann's"
+
+    def test_who_may_not_relabel_changes_no_type_and_no_action(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", type="mail", action="send")
+        added(board, "y", type="mail")
+        before = whole(board, "x"), whole(board, "y")
+        for item, change in (("x", {"action": "read"}), ("x", {"type": "t", "title": "t"}), ("y", {"type": "t"})):
+            facts = refused(Forbidden, board.edit, item, relabel=False, **change).facts
+            assert (facts["item"], facts["field"] in change) == (item, True)
+        assert (whole(board, "x"), whole(board, "y")) == before
+        assert board.edit("x", relabel=False, type="mail", action="send").before == {}
+        assert board.edit("x", relabel=False, action="send", title="new").before == {"title": "do x"}
+        assert board.edit("y", type="t").action == "t"
+
+    def test_a_repeated_request_is_answered_although_it_made_another_revision(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        read = board.get("x").item.revision
+        first = board.edit("x", title="new", revision=read, request_id="once")
+        assert board.edit("x", title="new", revision=read, request_id="once") == first
+        refused(Invalid, board.edit, "x", title="new", revision=read + 1, request_id="once")
+
+    def test_what_time_has_done_is_no_other_revision(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        board.claim("x", session=session(board), ttl_seconds=TTL_SECONDS)
+        read = board.get("x").item
+        expire(harness)
+        seen = board.get("x").item
+        assert (seen.status, seen.revision) == ("ready", read.revision)
+        assert board.edit("x", title="new", revision=read.revision).title == "new"
 
     def test_a_claimed_item_can_be_edited_and_stays_claimed(self, harness: Harness) -> None:
         board = harness.board()

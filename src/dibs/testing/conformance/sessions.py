@@ -99,6 +99,20 @@ class TestSessions:
         assert (again.ended_at, again.end_reason) == (None, None)
         assert board.claim("x", session="s")
 
+    def test_an_ended_session_stays_its_agents(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me = board.start_session("coder", id="s").id
+        board.claim("x", session=me, ttl_seconds=TTL_SECONDS)
+        expire(harness)
+        board.end_session(me)
+        before = board.find_session(me)
+        assert refused(Invalid, board.start_session, "mallory", id=me).facts["agent"] == "coder"
+        assert board.find_session(me) == before
+        refused(SessionNotFound, board.recover, "x", session=me)
+        board.start_session("coder", id=me)
+        assert board.recover("x", session=me).claim.token == 2
+
     def test_a_clean_end_releases_every_claim_without_a_strike(self, harness: Harness) -> None:
         board = harness.board()
         added(board, "x", "y", "z")

@@ -2,7 +2,8 @@
 -- settings every board starts with; a session is made for each instance that is named. They run with the rights of the board's
 -- owner, so that a client needs none of its own on any table.
 
--- The session of this instance, begun if it is not going on.
+-- The session of this instance, begun if it is not going on. It stays its agent's; one that a key registered is not for
+-- clients in SQL.
 CREATE OR REPLACE FUNCTION dibs.session_of_instance(p_agent text, p_session text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     at bigint := dibs.clock();
@@ -11,10 +12,10 @@ BEGIN
     VALUES (p_agent, '{}', 1, '{}', '{}', at, at) ON CONFLICT (name) DO NOTHING;
     INSERT INTO dibs.sessions AS s (id, agent, kind, host, meta, started_at, seen_at)
     VALUES (p_session, p_agent, 'sql', '', '{}', at, at)
-    ON CONFLICT (id) DO UPDATE SET agent = excluded.agent, kind = excluded.kind, started_at = excluded.started_at,
-        seen_at = excluded.seen_at, ended_at = NULL, end_reason = NULL, key = NULL, host = excluded.host, meta = excluded.meta,
+    ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, started_at = excluded.started_at,
+        seen_at = excluded.seen_at, ended_at = NULL, end_reason = NULL, host = excluded.host, meta = excluded.meta,
         boot_id = NULL, pid_namespace = NULL, pid = NULL, start_time = NULL
-    WHERE s.ended_at IS NOT NULL;
+    WHERE s.ended_at IS NOT NULL AND s.agent = excluded.agent AND s.key IS NULL;
 END $$;
 
 CREATE OR REPLACE FUNCTION dibs.check_instance(p_agent text, p_session text) RETURNS void LANGUAGE plpgsql AS $$
@@ -28,7 +29,7 @@ END $$;
 -- What is wrong with the call itself is an error, not a "no".
 CREATE OR REPLACE FUNCTION dibs.check_answer(answer json, p_session text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF answer ->> 'no' = 'WRONG_AGENT' THEN
+    IF answer ->> 'no' IN ('WRONG_AGENT', 'SESSION_NOT_FOUND') THEN
         RAISE EXCEPTION 'the instance % is another agent''s', p_session USING ERRCODE = 'invalid_parameter_value';
     ELSIF answer ->> 'no' = 'TTL' THEN
         RAISE EXCEPTION 'p_ttl_seconds is out of bounds; between % and % is right', (dibs.default_settings()).ttl_seconds_min,

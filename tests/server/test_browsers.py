@@ -1,0 +1,175 @@
+"""Browsers that sign in: what is in their cookie opens this server's pages, and nothing else on the machine sees it."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.cookiejar import Cookie, CookieJar
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import Request
+
+import pytest
+
+from dibs import access, keyring
+from dibs.board import connect
+from dibs.errors import Invalid
+from dibs.server.callers import COOKIE
+from dibs.server.place import Place, other_loopback_held, pages_of
+from tests.server.attacking import PATIENCE_SECONDS, Answer, Caller
+from tests.server.process import Serving, serving
+
+
+class Browser:
+    """Keeps cookies by the rules that browsers share, and takes names under localhost for this machine, as they do."""
+
+    def __init__(self) -> None:
+        self.jar = CookieJar()
+
+    def get(self, url: str) -> Answer:
+        parts, request = urlsplit(url), Request(url)
+        self.jar.add_cookie_header(request)
+        connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=PATIENCE_SECONDS)
+        try:
+            headers = {"Host": parts.netloc, **dict(request.header_items())}
+            connection.request("GET", f"{parts.path or '/'}?{parts.query}", headers=headers)
+            answer = connection.getresponse()
+            self.jar.extract_cookies(answer, request)
+            return Answer(answer.status, answer.headers, answer.read())
+        finally:
+            connection.close()
+
+    def follow(self, url: str) -> Answer:
+        answer = self.get(url)
+        for _ in range(5):
+            if answer.status != 303:
+                return answer
+            place = answer.headers["Location"]
+            url = place if "://" in place else "http://" + urlsplit(url).netloc + place
+            answer = self.get(url)
+        raise AssertionError("it leads nowhere")
+
+    @property
+    def cookie(self) -> Cookie:
+        (found,) = self.jar
+        return found
+
+    @property
+    def secret(self) -> str:
+        return self.cookie.value or ""
+
+
+@contextmanager
+def heard(host: str, port: int = 0) -> Iterator[tuple[int, list[bytes]]]:
+    """Another program of this machine, and what it is sent."""
+    found: list[bytes] = []
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, port), family=family) as listener:
+
+        def listen() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    found.append(connection.recv(65536))
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+        threading.Thread(target=listen, daemon=True).start()
+        yield listener.getsockname()[1], found
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with serving(tmp_path_factory.mktemp("browsers")) as found:
+        yield found
+
+
+@pytest.fixture
+def browser(shop: Serving) -> Browser:
+    found = Browser()
+    with connect(shop.told["store"]) as board:
+        _, code = board.create_key(access.LOGIN, agent="ann", seconds=access.LOGIN_SECONDS)
+    assert b"Signed in as ann (admin)" in found.follow(f"{shop.told['pages']}/login?code={code}").body
+    return found
+
+
+def test_a_cookie_is_sent_to_no_other_program_of_the_machine(shop: Serving, browser: Browser) -> None:
+    with heard("127.0.0.1") as (port, found):
+        for host in ("127.0.0.1", "localhost", "dibs.localhost", "other.dibs.localhost"):
+            assert browser.get(f"http://{host}:{port}/").status == 200
+    assert len(found) == 4
+    assert not [request for request in found if b"ookie" in request]
+    cookie = browser.cookie
+    assert (cookie.name, cookie.domain_specified, cookie.path) == (COOKIE, False, "/")
+    name = urlsplit(shop.told["pages"]).hostname or ""
+    assert cookie.domain == name
+    assert len(name.removesuffix(keyring.PAGES_DOMAIN)) == 16, "64 random bits"
+
+
+def test_what_is_in_a_cookie_is_no_key(shop: Serving, browser: Browser) -> None:
+    ours = browser.secret
+    assert browser.get(f"{shop.told['pages']}/v1/me").status == 200
+    as_key = ours.replace(access.BROWSER_PREFIX, access.PREFIX, 1)
+    for secret in (ours, as_key):
+        assert Caller(shop.url, secret)("GET", "/v1/me").code == "UNAUTHENTICATED"
+        assert Caller(shop.url, secret)("POST", "/v1/keys", {"role": "admin"}).code == "UNAUTHENTICATED"
+    nobody = Caller(shop.url)
+    for cookie in (as_key, shop.admin().key):
+        assert nobody("GET", "/v1/me", headers={"Cookie": f"{COOKIE}={cookie}"}).code == "UNAUTHENTICATED"
+    with connect(shop.told["store"]) as board:
+        assert ours not in str(board.keys()), "only its digest is kept"
+    assert access.without_secrets(f"Cookie: {ours}").endswith("_***")
+
+
+def test_a_browser_is_signed_out_by_revoking_its_key(shop: Serving, browser: Browser) -> None:
+    me = browser.get(f"{shop.told['pages']}/v1/me").json["key"]
+    assert me.startswith("web")
+    shop.admin().ok("POST", f"/v1/keys/{me}/revoke")
+    assert browser.get(f"{shop.told['pages']}/v1/me").status == 401
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_link_to_a_host_that_is_shared_leads_to_the_servers_own(shop: Serving, host: str) -> None:
+    browser = Browser()
+    with connect(shop.told["store"]) as board:
+        _, code = board.create_key(access.LOGIN, agent="ann", seconds=access.LOGIN_SECONDS)
+    first = browser.get(f"http://{host}:{urlsplit(shop.url).port}/login?code={code}")
+    assert (first.status, first.headers["Location"]) == (303, f"{shop.told['pages']}/login?code={code}")
+    assert not list(browser.jar)
+    assert browser.follow(first.headers["Location"]).status == 200
+
+
+def test_the_name_stays_and_is_the_boards_own(shop: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    names = []
+    for folder, port in ((tmp_path / "a", 1), (tmp_path / "a", 2), (tmp_path / "b", 1)):
+        folder.mkdir(exist_ok=True)
+        keyring.keep(f"http://127.0.0.1:{port}", "secret", str(folder))
+        names.append(urlsplit(keyring.pages(f"http://127.0.0.1:{port}") or "").hostname)
+    assert names[0] == names[1] != names[2]
+    keyring.keep("https://127.0.0.1:1", "secret", str(tmp_path / "a"))
+    assert keyring.pages("https://127.0.0.1:1") is None
+
+
+def test_a_folder_does_not_choose_the_name() -> None:
+    known, own = f"http://known{keyring.PAGES_DOMAIN}:1", f"http://0123456789abcdef{keyring.PAGES_DOMAIN}:1"
+    assert pages_of(Place(names=(known, own))) == own
+    assert pages_of(Place(host="0.0.0.0", names=(known,))) is None
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6 here")
+def test_nobody_else_listens_where_browsers_look_first(shop: Serving) -> None:
+    port = urlsplit(shop.url).port or 0
+    with pytest.raises(OSError, match="in use"), heard("::1", port):
+        pass
+    with (
+        heard("::1") as (taken, _),
+        pytest.raises(Invalid, match="somebody else listens"),
+        other_loopback_held(Place(), taken),
+    ):
+        pass
