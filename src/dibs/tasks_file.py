@@ -1,5 +1,5 @@
-"""A file of tasks as the session-task design has it: a JSON list, or an object with a list `tasks`; each task has an id, a
-title, a status, and while a session is on it a `claim`.
+"""A file of tasks as the session-task design has it: a JSON list, or an object with a list `tasks`; each task has an id,
+a title, a status, and while a session is on it a `claim`.
 
 `items` are its tasks as items of a board. `Mirror` writes the other way: it keeps `status` and `claim` of each task as
 the board has them. Everything else in the file is other programs', and no write of theirs may be lost. So the file
@@ -212,8 +212,8 @@ class Mirror:
 
 
 def _lease(descriptor: int) -> bool | None:
-    """Take a lease of the file, which holds up whoever opens it to write; False if somebody has it open so already, None
-    where there are no leases."""
+    """Take a lease of the file, which holds up whoever opens it to write; False if somebody has it open so already,
+    None where there are no leases."""
     import fcntl
     import signal
 
