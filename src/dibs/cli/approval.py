@@ -124,7 +124,7 @@ def reject(cli: Cli) -> None:
 
 
 def _revision(parser: Parser) -> None:
-    parser.number("--revision", help="of the item that was read (dibs show): to no other")
+    parser.number("--revision", help="the one that was read (dibs show), and no other")
 
 
 def _shown(cli: Cli) -> int:

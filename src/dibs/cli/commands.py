@@ -91,7 +91,7 @@ COMMANDS = {
         "approval",
         "approval",
         "say yes: it may be done, or its draft is enough",
-        "dibs approve fix-login --revision 5",
+        "dibs approve fix-login --revision 1",
         'dibs approve fix-login --done --comment "sent as it is"',
     ),
     "send-back": _of(

@@ -22,7 +22,7 @@ def edit_options(parser: Parser) -> None:
     content_options(parser)
     parser.option("--no-needs", help="it needs nothing any more")
     parser.option("--no-resources", help="it touches nothing any more")
-    parser.number("--revision", help="of the item that was read (dibs show): no other is edited")
+    parser.number("--revision", help="the one that was read (dibs show), and no other")
     parser.request_id()
     parser.actor()
 
