@@ -1,4 +1,4 @@
-"""A file of tasks as the session-task design has it: a JSON list, or an object with a list `tasks`; each task has an id,
+"""A file of tasks as the session-task design has it: a JSON list, or an object with a list `tasks`. A task has an id,
 a title, a status, and while a session is on it a `claim`.
 
 `items` are its tasks as items of a board. `Mirror` writes the other way: it keeps `status` and `claim` of each task as

@@ -103,7 +103,7 @@ def export(cli: Cli) -> None:
 def import_options(parser: Parser) -> None:
     parser.word("file", "what dibs export wrote (- is stdin)")
     parser.option("--from", metavar="KIND", help="what the file is: export, or tasks (export)", default="export")
-    parser.option("--dry-run", help="with --from tasks: say what would be added, and add nothing")
+    parser.option("--dry-run", help="with --from tasks: add nothing, say what would be")
 
 
 def import_(cli: Cli) -> None:

@@ -180,7 +180,7 @@ COMMANDS = {
         "dibs import export.jsonl",
         "dibs import --from tasks tasks.json --dry-run",
     ),
-    "mirror": _of("admin", "tasks", "keep a file of tasks as the board is", "dibs mirror tasks.json"),
+    "mirror": _of("admin", "tasks", "keep a file of tasks as the board is", "dibs mirror tasks.json --once"),
     "copy": _of("admin", "copying", "copy a board to another place, checked", "dibs copy . copy.db"),
     "demo": _of("admin", "demo", "watch a fleet share a temporary board", "dibs demo"),
     "completion": _of("admin", "completion", "print completions for a shell", "dibs completion bash"),

@@ -93,10 +93,8 @@ def _refuse_unknown_dependencies(new: list[dict[str, Any]], known: set[str]) -> 
     for one in new:
         for needed in one["depends_on"]:
             if needed not in there:
-                raise Invalid(
-                    f"{one['id']} depends on {needed}, which is neither in the file nor on the board; nothing was added",
-                    field="file",
-                )
+                unknown = f"depends on {needed}, which is neither in the file nor on the board"
+                raise Invalid(f"{one['id']} {unknown}; nothing was added", field="file")
 
 
 def _add(cli: Cli, new: list[dict[str, Any]]) -> None:
