@@ -23,7 +23,7 @@ def import_tasks(cli: Cli, path: str, *, dry_run: bool) -> None:
     known = {item.id for item in cli.board.list(limit=check.LIST_MAX)}
     new = [one for one in fields if one["id"] not in known]
     _refuse_unknown_dependencies(new, known)
-    answer = {
+    answer: dict[str, Any] = {
         "added": [one["id"] for one in new],
         "existed": [one["id"] for one in fields if one["id"] in known],
         "over": len(found) - len(fields),
