@@ -32,6 +32,8 @@ RESOURCE_BYTES_MAX = 1000
 RETRIES_MAX = 1000
 TIMEOUT_SECONDS_MAX = 365 * 86400.0
 TOKEN_MAX = 2**53
+#: The highest count that is believed of a file somebody else may have written: there is room to count on from it.
+COUNT_MAX = TOKEN_MAX // 16
 BATCH_MAX = 1000
 #: Beyond what any session holds, and answered before anybody else has waited long.
 HOLDING_MAX = 10_000
@@ -108,14 +110,16 @@ def title(given: object) -> str:
     return found
 
 
-def json_object(given: object, field: str) -> dict[str, Any]:
+def json_object(
+    given: object, field: str, bytes_max: int = JSON_BYTES_MAX, depth_max: int = JSON_DEPTH_MAX
+) -> dict[str, Any]:
     """A JSON object that comes back as it went in: no NaN, no NUL, text keys, within a size."""
     if not isinstance(given, dict):
         raise Invalid(f"{field} must be a JSON object", field=field)
     if not given:
         return {}
-    if _depth(given) > JSON_DEPTH_MAX:
-        raise Invalid(f"{field} is nested more than {JSON_DEPTH_MAX} deep", field=field)
+    if _depth(given, depth_max) > depth_max:
+        raise Invalid(f"{field} is nested more than {depth_max} deep", field=field)
     import json
 
     try:
@@ -125,8 +129,8 @@ def json_object(given: object, field: str) -> dict[str, Any]:
         raise Invalid(f"{field} is not plain JSON: {error}", field=field) from error
     if "\\u0000" in encoded and "\0" in _all_text(given):
         raise Invalid(f"{field} contains a NUL character", field=field)
-    if size > JSON_BYTES_MAX:
-        raise Invalid(f"{field} has {size} bytes; {JSON_BYTES_MAX} is the most", field=field, bytes_max=JSON_BYTES_MAX)
+    if size > bytes_max:
+        raise Invalid(f"{field} has {size} bytes; {bytes_max} is the most", field=field, bytes_max=bytes_max)
     found = json.loads(encoded)
     assert isinstance(found, dict)
     return found
@@ -273,10 +277,10 @@ def made_id(from_title: str, tail: str | None = None) -> str:
     return f"{words or 'item'}-{tail or ''.join(_TAIL[byte % 32] for byte in os.urandom(8))}"
 
 
-def _depth(value: object) -> int:
+def _depth(value: object, depth_max: int) -> int:
     """How deep the data are nested, counted no further than matters."""
     level, depth = [value], 0
-    while level and depth <= JSON_DEPTH_MAX:
+    while level and depth <= depth_max:
         level = [
             inner
             for outer in level

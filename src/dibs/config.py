@@ -80,10 +80,14 @@ def load(folder: str) -> tuple[Settings, dict[str, dict[str, Any]]]:
 
 
 def find_file(folder: str) -> str | None:
-    folder = os.path.abspath(folder)
+    """The nearest `dibs.toml` at or above `folder`, which has to be trusted."""
+    start = folder = os.path.abspath(folder)
     while True:
         path = os.path.join(folder, FILE_NAME)
         if os.path.isfile(path):
+            from dibs import trust
+
+            trust.require_file(path, start)
             return path
         parent = os.path.dirname(folder)
         if parent == folder:
@@ -146,6 +150,12 @@ def server_from_table(table: dict[str, Any], source: str) -> ServerSettings:
     """The same for `[server]`; files are named from the folder in which `source` lies."""
     given = dict(table)
     for name, value in table.items():
+        if name == "insecure":
+            raise Invalid(
+                f"{source}: insecure is no setting of a file, which may come with a clone; say it on the line:"
+                " dibs serve --insecure",
+                field=name,
+            )
         if name not in ServerSettings._fields:
             raise Invalid(f"{source}: [server] has no setting {name!r}", field=name)
         default = getattr(SERVER_DEFAULTS, name)

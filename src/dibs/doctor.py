@@ -36,7 +36,7 @@ GIVING = frozenset({"added", "claimed", "restored", "found"})
 class Finding(Value):
     """Something that is not as it should be, and what to do about it.
 
-    `late` is what only waits for the next one who asks: a sound board has such things at any time.
+    `late` is what only waits for the next one who asks, or is only worth knowing: a sound board may have such things.
     """
 
     item: str | None
@@ -52,6 +52,8 @@ def examine(board: Board) -> Iterator[Finding]:
     damaged = any(finding.advice == RESTORE for finding in found)
     for what, advice in board.store.remarks():
         yield Finding(item=None, what=what, advice=advice)
+    for what, advice in board.store.notes():
+        yield Finding(item=None, what=what, advice=advice, late=True)
     if not damaged:
         # Read before the snapshot: what is overdue by this clock was overdue in it. On SQLite it is the store's own.
         now = int(time.time() * 1000)

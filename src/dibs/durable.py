@@ -6,11 +6,12 @@ import os
 
 #: What SQLite may leave beside a database that it was writing.
 BESIDE = ("", "-journal", "-wal", "-shm")
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class NewFile:
-    """The path of a file to be written, which becomes `path` when the block ends. A file that is there by then is not
-    overwritten: `FileExistsError`. If the block raises, nothing is left."""
+    """The path of an empty file to be written, its owner's alone, which becomes `path` when the block ends. A file that
+    is there by then is not overwritten: `FileExistsError`. If the block raises, nothing is left."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -19,6 +20,7 @@ class NewFile:
     def __enter__(self) -> str:
         if os.path.lexists(self._path):
             raise FileExistsError(self._path)
+        os.close(os.open(self._half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         return self._half
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -34,6 +36,57 @@ class NewFile:
                     os.unlink(self._half + left)
                 except FileNotFoundError:
                     pass
+
+
+class OwnFolder:
+    """A new folder for a few files, which go with it. `inner` are folders that will be in it, the innermost first.
+    Whatever else is found in it stays, and then so does the folder: nothing is removed as a tree."""
+
+    def __init__(self, prefix: str, inner: tuple[str, ...] = ()) -> None:
+        import tempfile
+
+        self.path = os.path.abspath(tempfile.mkdtemp(prefix=prefix))
+        self._inner = inner
+        self._made = os.lstat(self.path)
+
+    def __enter__(self) -> str:
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        try:
+            folder = os.open(self.path, _FOLDER)
+        except OSError:
+            return
+        try:
+            if os.path.samestat(os.fstat(folder), self._made):
+                for name in self._inner:
+                    _remove_inner(name, folder)
+                _unlink_all(folder)
+                os.rmdir(self.path)
+        except OSError:
+            pass  # there is more in it than files, which is not ours
+        finally:
+            os.close(folder)
+
+
+def _remove_inner(name: str, outer: int) -> None:
+    try:
+        folder = os.open(name, _FOLDER, dir_fd=outer)
+    except FileNotFoundError:
+        return
+    try:
+        _unlink_all(folder)
+    finally:
+        os.close(folder)
+    os.rmdir(name, dir_fd=outer)
+
+
+def _unlink_all(folder: int) -> None:
+    for name in os.listdir(folder):
+        os.unlink(name, dir_fd=folder)
 
 
 def _give_name(half: str, path: str) -> None:

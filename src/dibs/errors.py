@@ -14,6 +14,7 @@
     ├── RateLimited           RATE_LIMITED          429  exit 75  retry_after_seconds
     ├── Invalid               INVALID               422  exit 1   field
     ├── Forbidden             FORBIDDEN             403  exit 6
+    ├── NotTrusted            NOT_TRUSTED           403  exit 6   path, trust: the line that makes it trusted
     ├── Unauthenticated       UNAUTHENTICATED       401  exit 6   a server does not know the caller's key
     └── StoreUnavailable      STORE_UNAVAILABLE     503  exit 75  retry_after_seconds
         └── StoreUnusable     STORE_UNAVAILABLE     503  exit 1   waiting will not help: damaged, newer, not writable
@@ -124,6 +125,14 @@ class Invalid(DibsError):
 
 class Forbidden(DibsError):
     code = "FORBIDDEN"
+    http_status = 403
+    exit_code = 6
+
+
+class NotTrusted(DibsError):
+    """A file that a search found is not the caller's own, and nobody said that it is to be believed."""
+
+    code = "NOT_TRUSTED"
     http_status = 403
     exit_code = 6
 

@@ -1,37 +1,116 @@
-"""Where a folder's board is: the vault it lies in, one for all worktrees of a git repository, else the nearest `.dibs`
-above. And how the place of a board is told: never with the password that its URL may hold.
+"""Where a folder's board is: one for all worktrees of a git repository, else the nearest vault or `.dibs` above. And
+how the place of a board is told: never with the password that its URL may hold.
 
 In a repository the board lives in `<git common dir>/dibs/`: shared by every worktree, out of reach of `git clean`,
-never committed. Git's own files say where that is; running git would cost more than the whole claim.
+never committed. Git's own files say where that is; running git would cost more than the whole claim. That board comes
+before whatever lies in the work tree, where a commit could have put it. What a search finds is used only if it is
+trusted: see `trust`.
 """
 
 from __future__ import annotations
 
 import os
+from stat import S_ISLNK, S_IWOTH
 
 from dibs.errors import Invalid
 from dibs.model import READY
 from dibs.store.vault import folders
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dibs.errors import NotTrusted
+
+    #: The top of a work tree, and the git directory that has its index.
+    Tree = tuple[str, str]
+
 BOARD_FILE = "board.db"
 VAULT = "vault:"
 HIDDEN = "***"
+HIDDEN_FOLDER = ".dibs"
 #: What a URL of a database may carry that is nobody else's business.
 SECRETS = frozenset({"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"})
 
 
+class Place:
+    """A board that may be there: `names` lead to it from the folder `base`. `tree` is the work tree around it, if any,
+    and the git directory of it; `pointer` is the `.git` that led to it."""
+
+    def __init__(self, url: str, base: str, names: tuple[str, ...], tree: Tree | None, pointer: str | None = None):
+        self.url = url
+        self.listing = os.path.join(base, names[0])
+        self._path = os.path.join(base, *names)
+        self._tree = tree
+        self._paths = [path for path in (pointer, self.listing, self._path) if path]
+
+    def is_there(self) -> bool:
+        """Also if it lies in a folder that is closed to us, which is not the same as no board."""
+        try:
+            os.stat(self._path)
+        except PermissionError:
+            return os.path.lexists(self.listing)
+        except OSError:
+            return False
+        return True
+
+    def refusal(self, folder: str) -> NotTrusted | None:
+        """Why a caller who stands in `folder` does not use it; None if it is trusted."""
+        try:
+            found = self._problem(folder)
+        except PermissionError:
+            from dibs import trust
+
+            return trust.closed(self._path, self.listing)
+        if found is None:
+            return None
+        from dibs import trust
+
+        return None if trust.is_listed(self.listing) else trust.refusal(*found, self.listing)
+
+    def _problem(self, folder: str) -> tuple[str, str] | None:
+        """What is not to be believed, and why; PermissionError if that is closed to us."""
+        for path in self._paths:
+            try:
+                if _is_own(os.lstat(path)):
+                    continue
+            except FileNotFoundError:
+                continue
+            from dibs import trust
+
+            why = trust.problem(path, folder)
+            if why is not None:
+                return path, why
+            if not os.access(path, os.R_OK):
+                raise PermissionError
+        if self._tree is None:
+            return None
+        from dibs import tracked
+
+        why = tracked.problem(self.listing, *self._tree)
+        return None if why is None else (self.listing, why)
+
+
 def find(folder: str) -> str:
-    """The board's file for `folder`, or its vault; refused with the line to type if there is none."""
-    for candidate in _candidates(folder):
-        if os.path.exists(candidate.removeprefix(VAULT)):
-            return candidate
+    """The board's file for `folder`, or its vault; refused with the line to type if there is none, or if what is there
+    is not trusted."""
+    for place in _places(folder):
+        if place.is_there():
+            refusal = place.refusal(folder)
+            if refusal is not None:
+                raise refusal
+            return place.url
     raise Invalid("no board here or above; make one with: dibs init", field="store")
 
 
 def home(folder: str) -> str:
-    """Where `dibs init` in `folder` puts a new board."""
-    common = _common_dir_above(folder)
-    return os.path.join(*((common, "dibs") if common else (os.path.abspath(folder), ".dibs")), BOARD_FILE)
+    """Where `dibs init` in `folder` puts a new board. What is there already has to be trusted."""
+    place = next((_of_git(above, git) for above in _upwards(folder) if (git := _git_dirs(above))), None)
+    place = place or _of_folder(os.path.abspath(folder), None)
+    refusal = place.refusal(folder) if os.path.lexists(place.listing) else None
+    if refusal is not None:
+        raise refusal
+    return place.url
 
 
 def anywhere(url: str) -> str:
@@ -94,23 +173,46 @@ def _without_secret(setting: str) -> str:
     return f"{name}{equals}{HIDDEN}" if unquote(name) in SECRETS else setting
 
 
-def _candidates(folder: str) -> list[str]:
-    """A vault is known by its index; one that lost it, by the folder that tasks are taken from."""
-    found = []
+def _places(folder: str) -> Iterator[Place]:
+    """In the order in which a board is looked for."""
+    passed: list[str] = []
     for above in _upwards(folder):
-        if os.path.exists(os.path.join(above, folders.HIDDEN, folders.INDEX)):
-            found.append(VAULT + above)
-        found.append(os.path.join(above, ".dibs", BOARD_FILE))
-        common = _common_dir(above)
-        if common:
-            found.append(os.path.join(common, "dibs", BOARD_FILE))
-        if os.path.isdir(os.path.join(above, folders.FOLDERS[READY])):
-            found.append(VAULT + above)
-    return found
+        passed.append(above)
+        git = _git_dirs(above)
+        if git is None:
+            continue
+        place = _of_git(above, git)
+        # Only if it is trusted: a `.git` that somebody puts into a folder for all comes before nobody's own board.
+        if place.is_there() and place.refusal(folder) is None:
+            yield place
+        for inner in passed:
+            yield from _of_work_tree(inner, (above, git[0]))
+        yield place
+        passed.clear()
+    for above in passed:
+        yield from _of_work_tree(above, None)
 
 
-def _common_dir_above(folder: str) -> str | None:
-    return next((common for above in _upwards(folder) if (common := _common_dir(above))), None)
+def _of_git(above: str, git: tuple[str, str]) -> Place:
+    common = git[1]
+    return Place(os.path.join(common, "dibs", BOARD_FILE), common, ("dibs", BOARD_FILE), None, f"{above}/.git")
+
+
+def _of_work_tree(above: str, tree: Tree | None) -> Iterator[Place]:
+    """A vault is known by its index; one that lost it, by the folder that tasks are taken from."""
+    yield Place(VAULT + above, above, (folders.HIDDEN, folders.INDEX), tree)
+    yield _of_folder(above, tree)
+    # Its files are committed by design; what is asked of them is only whose they are.
+    yield Place(VAULT + above, above, (folders.FOLDERS[READY],), None)
+
+
+def _of_folder(above: str, tree: Tree | None) -> Place:
+    return Place(os.path.join(above, HIDDEN_FOLDER, BOARD_FILE), above, (HIDDEN_FOLDER, BOARD_FILE), tree)
+
+
+def _is_own(found: os.stat_result) -> bool:
+    """Whether this is the caller's, no link, and not open to everybody: then nothing else is asked."""
+    return found.st_uid == os.geteuid() and not found.st_mode & S_IWOTH and not S_ISLNK(found.st_mode)
 
 
 def _upwards(folder: str) -> list[str]:
@@ -120,17 +222,17 @@ def _upwards(folder: str) -> list[str]:
     return found
 
 
-def _common_dir(folder: str) -> str | None:
-    """The git directory that all worktrees share, if `folder` is the top of one."""
+def _git_dirs(folder: str) -> tuple[str, str] | None:
+    """The git directory of the work tree whose top `folder` is, and the one that all its worktrees share."""
     git = os.path.join(folder, ".git")
     if os.path.isdir(git):
-        return git if os.path.exists(os.path.join(git, "HEAD")) else None
+        return (git, git) if os.path.exists(os.path.join(git, "HEAD")) else None
     target = _first_line(git)
     if target is None or not target.startswith("gitdir:"):
         return None
     git = os.path.normpath(os.path.join(folder, target.removeprefix("gitdir:").strip()))
     shared = _first_line(os.path.join(git, "commondir"))
-    return git if shared is None else os.path.normpath(os.path.join(git, shared))
+    return git, git if shared is None else os.path.normpath(os.path.join(git, shared))
 
 
 def _first_line(path: str) -> str | None:

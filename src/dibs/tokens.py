@@ -9,12 +9,14 @@ import os
 #: More than anybody writes there.
 BYTES_MAX = 1 << 16
 DIGITS_MAX = 20
+#: The command may have put a link there, or a pipe, and the worker may be allowed more than the command is.
+FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def written(path: str) -> list[int]:
     """In order; none if the file is gone, and with it the worker."""
     try:
-        with open(path, "rb") as file:
+        with open(os.open(path, os.O_RDONLY | FLAGS), "rb") as file:
             words = file.read(BYTES_MAX).split()
     except OSError:
         return []
@@ -24,7 +26,7 @@ def written(path: str) -> list[int]:
 def write_down(path: str, token: int) -> None:
     """Only a help: where it cannot be written, what comes under the old token is refused."""
     try:
-        file = os.open(path, os.O_WRONLY | os.O_APPEND)
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | FLAGS)
     except OSError:
         return
     try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
+import stat
 
 from dibs import check
 from dibs.errors import Invalid
@@ -154,18 +156,34 @@ def _draft(path: str) -> tuple[str, str]:
 
 
 def _read(path: str, size_max: int) -> tuple[bytes, str]:
-    """What is in a file, nothing if it is not there; or a complaint."""
+    """What is in a file, nothing if it is not there; or a complaint.
+
+    Only what the command wrote there: a link would lead to what the worker may read and the command perhaps may not.
+    """
     try:
-        if os.path.isdir(path):
-            return b"", "cannot be read: it is a folder"
-        # Not waiting: what a command left there might be a pipe.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            data = file.read(size_max + 1) or b""
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except FileNotFoundError:
         return b"", ""
     except OSError as error:
-        return b"", f"cannot be read: {error.strerror}"
+        is_link = error.errno == errno.ELOOP
+        return b"", "cannot be read: it is a link" if is_link else f"cannot be read: {error.strerror}"
+    complaint = _unfit(os.fstat(descriptor))
+    if complaint:
+        os.close(descriptor)
+        return b"", f"cannot be read: {complaint}"
+    with open(descriptor, "rb") as file:
+        data = file.read(size_max + 1)
     return (data, "") if len(data) <= size_max else (b"", f"has more than {size_max} bytes")
+
+
+def _unfit(found: os.stat_result) -> str:
+    if not stat.S_ISREG(found.st_mode):
+        return "it is a folder" if stat.S_ISDIR(found.st_mode) else "it is no regular file"
+    if found.st_nlink > 1:
+        return "it has a second name"
+    if found.st_uid != os.geteuid():
+        return f"it belongs to uid {found.st_uid}, and not to the user who runs the worker"
+    return ""
 
 
 def _noted(text: str) -> str:

@@ -288,10 +288,10 @@ def appending(path: str | os.PathLike[str], agent: str) -> Tell:
 
     def tell(word: str, claim: ClaimHandle | None, text: str) -> None:
         at = when.iso(time.time_ns() // 1_000_000)
-        said = "".join(sign if sign.isprintable() else " " for sign in text)
-        words = [at, agent, word, *([] if claim is None else [claim.item.id]), *said.split()]
+        words = " ".join([at, agent, word, *([] if claim is None else [claim.item.id]), text])
+        line = "".join(sign if sign.isprintable() else " " for sign in words)
         with open(path, "a", encoding="utf-8") as file:
-            file.write(" ".join(words) + "\n")
+            file.write(" ".join(line.split()) + "\n")
 
     return tell
 

@@ -17,7 +17,7 @@ from dibs.cli.completion import options
 from dibs.cli.identity import CLIENTS, MARKERS
 from dibs.cli.parser import Parser, build
 from dibs.config import DEFAULTS, ENV_SESSION
-from dibs.errors import DibsError, Invalid, StoreUnusable, Unauthenticated
+from dibs.errors import DibsError, Invalid, NotTrusted, StoreUnusable, Unauthenticated
 from dibs.model import EDITABLE, STATUSES, NewItem
 from dibs.rules.items import APPROVED_CONTENT, HELD_CONTENT
 from dibs.rules.resources import normal, overlap
@@ -80,7 +80,8 @@ def check_facts(text: str, refusals: list[DibsError]) -> None:
     seen: dict[str, set[str]] = {}
     for refusal in refusals:
         seen.setdefault(refusal.code, set()).update(refusal.facts)
-    assert seen.keys() == told.keys() - {Unauthenticated.code}, "which only a server says"
+    elsewhere = {Unauthenticated.code, NotTrusted.code}
+    assert seen.keys() == told.keys() - elsewhere, "but for what only a server says, or a search for a board"
     for name, facts in seen.items():
         assert facts == told[name] or (name == Invalid.code and facts >= told[name]), name
 
@@ -386,6 +387,8 @@ LINES = {
     "key create": ("dibs key create --role viewer", 0),
     "key list": ("dibs key list", 0),
     "key revoke": ("dibs key revoke $(dibs key list | awk 'NR == 2 { print $1 }')", 0),
+    "trust": ("dibs trust .", 0),
+    "trust --list": ("dibs trust --list", 1),
     "config": ("dibs config", 0),
     "completion": ("dibs completion bash", 0),
 }

@@ -33,7 +33,7 @@ HOLD_THE_LOCK = """
 import sys, time
 from dibs.config import Settings
 from dibs.store.sqlite.lock import FairLock
-lock = FairLock(sys.argv[1] + "-lock", 10)
+lock = FairLock(sys.argv[1], 10)
 lock.acquire()
 print("held", flush=True)
 time.sleep(60)

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from dibs import group, guardian, output, verdict
+from dibs import group, guardian, output, tokens, verdict
 from dibs.board import Board, connect
 from dibs.check import NOTE_BYTES_MAX, TEXT_BYTES_MAX
 from dibs.command import Command
@@ -159,7 +159,9 @@ def test_exit_10_submits_the_draft(bench: Bench) -> None:
         (': >"$DIBS_DRAFT_FILE"', "is empty"),
         ('printf " \\n" >"$DIBS_DRAFT_FILE"', "is empty"),
         ('mkdir "$DIBS_DRAFT_FILE"', "cannot be read"),
-        ('mkfifo "$DIBS_DRAFT_FILE"', "is empty"),
+        ('mkfifo "$DIBS_DRAFT_FILE"', "no regular file"),
+        ('ln -s /etc/hostname "$DIBS_DRAFT_FILE"', "it is a link"),
+        ('echo secret >"$DIBS_LINKS_FILE"; ln "$DIBS_LINKS_FILE" "$DIBS_DRAFT_FILE"', "second name"),
         (f'head -c {TEXT_BYTES_MAX + 1} /dev/zero | tr "\\0" x >"$DIBS_DRAFT_FILE"', "has more than"),
     ],
 )
@@ -168,6 +170,32 @@ def test_exit_10_without_a_draft_is_a_failure_that_says_so(bench: Bench, leaves:
     assert (verdict.exit_code, run.outcome) == (10, "failed")
     assert "DIBS_DRAFT_FILE" in (run.reason or "")
     assert complaint in (run.reason or "")
+
+
+@pytest.mark.parametrize("name", ["DIBS_COST_FILE", "DIBS_LINKS_FILE"])
+def test_a_link_that_a_command_leaves_is_not_followed(bench: Bench, name: str, tmp_path: Path) -> None:
+    """The worker may be allowed to read what the command is not."""
+    secret = tmp_path / "secret"
+    secret.write_text('{"password": "hunter2"}')
+    verdict, run = bench.sh(f'ln -s {secret} "${name}"')
+    assert (verdict.exit_code, run.outcome) == (0, "done")
+    assert (run.cost, run.links) == ({}, {})
+    assert "it is a link" in (run.reason or "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
+def test_a_draft_of_another_user_is_not_submitted(bench: Bench) -> None:
+    verdict, run = bench.sh('echo theirs >"$DIBS_DRAFT_FILE"; chown 12666 "$DIBS_DRAFT_FILE"; exit 10')
+    assert (verdict.exit_code, run.outcome) == (10, "failed")
+    assert "belongs to uid 12666" in (run.reason or "")
+
+
+def test_a_token_is_not_written_through_a_link(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("1\n")
+    (tmp_path / "claim").symlink_to(precious)
+    tokens.write_down(str(tmp_path / "claim"), 2)
+    assert (precious.read_text(), tokens.written(str(tmp_path / "claim"))) == ("1\n", [])
 
 
 def test_exit_75_releases_for_later(bench: Bench) -> None:

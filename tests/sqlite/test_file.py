@@ -127,7 +127,7 @@ def test_a_directory_in_its_place_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_migration_killed_half_way_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "_migration", lambda number: "CREATE TABLE half (x); SELECT no_such_function()")
+    monkeypatch.setattr(opening, "migration", lambda number: "CREATE TABLE half (x); SELECT no_such_function()")
     with pytest.raises(StoreUnavailable):
         make(tmp_path / "board.db")
     monkeypatch.undo()
@@ -170,7 +170,7 @@ def test_a_stopped_holder_of_the_lock_delays_others_only_so_long(tmp_path: Path)
         "lock = FairLock(sys.argv[1], 5); lock.acquire();"
         "print('held', flush=True); os.kill(os.getpid(), signal.SIGSTOP)"
     )
-    with subprocess.Popen([sys.executable, "-c", script, f"{path}-lock"], stdout=subprocess.PIPE) as holder:
+    with subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         try:
@@ -258,7 +258,7 @@ def test_a_link_leads_to_the_same_lock_and_bell(tmp_path: Path) -> None:
     store = make(tmp_path / "board.db")
     os.symlink(tmp_path / "board.db", tmp_path / "link.db")
     linked = make(tmp_path / "link.db")
-    assert (linked._lock.path, linked._bell.path) == (store._lock.path, store._bell.path)
+    assert (linked._lock.board, linked._bell.board) == (store._lock.board, store._bell.board)
 
 
 def test_a_forked_child_outlives_its_parents_board(tmp_path: Path) -> None:

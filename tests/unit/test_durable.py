@@ -16,6 +16,7 @@ def test_a_file_is_there_when_the_block_has_ended(tmp_path: Path) -> None:
         Path(half).write_text("all of it")
         assert not path.exists()
     assert path.read_text() == "all of it"
+    assert path.stat().st_mode & 0o777 == 0o600, "a whole board may be in it"
     assert os.listdir(tmp_path) == ["new"]
 
 

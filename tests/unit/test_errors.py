@@ -26,6 +26,7 @@ DESIGN = {
     "RATE_LIMITED": (429, 75),
     "INVALID": (422, 1),
     "FORBIDDEN": (403, 6),
+    "NOT_TRUSTED": (403, 6),
     "UNAUTHENTICATED": (401, 6),
     "STORE_UNAVAILABLE": (503, 75),
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -208,3 +210,36 @@ def test_an_index_that_was_made_elsewhere_is_not_believed(tmp_path: Path) -> Non
     assert not mine.agents()
     assert [item.id for item in mine.list()] == ["x"]
     mine.close()
+
+
+def test_an_index_that_says_nothing_of_where_it_was_made_is_not_believed(tmp_path: Path) -> None:
+    """It came with a clone, and with it somebody's admin key."""
+    for name in ("theirs", "mine"):
+        VaultStore(str(tmp_path / name), DEFAULTS, create=True).close()
+    theirs = VaultStore(str(tmp_path / "theirs"), DEFAULTS)
+    board = Board(theirs, DEFAULTS, actor="they")
+    board.create_key("admin", agent="evil")
+    theirs._connected().execute("DELETE FROM vault_place")
+    theirs._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    board.close()
+    put(tmp_path / "mine", "Needs_Action/x.md", "# X\n")
+    shutil.copy(tmp_path / "theirs" / ".dibs" / "vault.db", tmp_path / "mine" / ".dibs" / "vault.db")
+    for name in ("vault.db-wal", "vault.db-shm"):
+        (tmp_path / "mine" / ".dibs" / name).unlink(missing_ok=True)
+    mine = Board(VaultStore(str(tmp_path / "mine"), DEFAULTS), DEFAULTS, actor="me")
+    assert mine.keys() == ()
+    assert [item.id for item in mine.list()] == ["x"]
+    mine.close()
+
+
+def test_many_processes_may_make_one_index_at_once(tmp_path: Path) -> None:
+    """None of them takes what another has just made for an index of elsewhere."""
+    (tmp_path / "vault" / "Needs_Action").mkdir(parents=True)
+    put(tmp_path / "vault", "Needs_Action/x.md", "# X\n")
+    script = (
+        "import sys; from dibs.config import DEFAULTS; from dibs.store.vault.store import VaultStore;"
+        "sys.stdin.read(1); store = VaultStore(sys.argv[1], DEFAULTS); store.look(); print(len(store.list(limit=9)))"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "vault")]
+    makers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(4)]
+    assert [maker.communicate(b"!", timeout=60)[0] for maker in makers] == [b"1\n"] * 4

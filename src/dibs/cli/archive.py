@@ -91,7 +91,7 @@ def export(cli: Cli) -> None:
         _write(cli, sys.stdout)
         return None
     try:
-        with durable.NewFile(path) as half, open(half, "x", encoding="ascii") as file:
+        with durable.NewFile(path) as half, open(half, "w", encoding="ascii") as file:
             count = _write(cli, file)
     except FileExistsError:
         raise Invalid(f"{path} is there already; an export does not overwrite", field="file") from None

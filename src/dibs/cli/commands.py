@@ -166,6 +166,13 @@ COMMANDS = {
         "print a link that signs a browser in, once",
         "dibs key link --url http://127.0.0.1:8377",
     ),
+    "trust": _of(
+        "admin",
+        "trusting",
+        "believe a board or a dibs.toml that another user owns, or a commit brought",
+        "dibs trust .dibs",
+        "dibs trust --list",
+    ),
     "config": _of("admin", "settings", "show every setting in force, and where it is from", "dibs config"),
     "sweep": _of("admin", "upkeep", "move on what expired, died or fell due", "dibs sweep"),
     "doctor": _of("admin", "upkeep", "check that the board is sound", "dibs doctor"),

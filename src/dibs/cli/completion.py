@@ -21,7 +21,7 @@ def completion(cli: Cli) -> None:
     if cli.args.shell not in SHELLS:
         raise UsageError(f"there are completions for {', '.join(SHELLS)}, not for {cli.args.shell!r}", field="shell")
     text = {"bash": _bash, "zsh": _zsh, "fish": _fish}[cli.args.shell]()
-    return cli.answer({"completion": text}) if cli.json else cli.say(text)
+    return cli.answer({"completion": text}) if cli.json else cli.say(*text.splitlines())
 
 
 def options() -> dict[str, dict[str, str]]:

@@ -56,7 +56,10 @@ class Cli:
         sys.stdout.write(jsontext.line(wire.encode(value)) + "\n")
 
     def say(self, *lines: str) -> None:
-        sys.stdout.writelines(line + "\n" for line in lines)
+        """Print lines for people. What came from a board was cleaned before; whatever was forgotten is cleaned here."""
+        from dibs.cli.render import clean_line
+
+        sys.stdout.writelines(clean_line(line) + "\n" for line in lines)
 
     def remark(self, line: str) -> None:
         """Something worth knowing beside the answer, for people: one line on stderr."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import signal
 import sys
-import tempfile
 
+from dibs import durable
 from dibs.board import connect
 from dibs.cli.context import Cli
 from dibs.cli.demo_stage import Happening, Stage
@@ -56,7 +56,7 @@ def demo_options(parser: Parser) -> None:
 
 def demo(cli: Cli) -> int:
     leave_politely()
-    with tempfile.TemporaryDirectory(prefix="dibs-demo-") as folder:
+    with durable.OwnFolder("dibs-demo-", inner=("dibs/servers", "dibs")) as folder:
         with open(f"{folder}/dibs.toml", "w") as file:
             file.write(f"[board]\nttl_seconds = {TTL_SECONDS}\nttl_seconds_min = 1\n")
         with (

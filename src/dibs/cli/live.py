@@ -40,7 +40,7 @@ class Shown:
     @property
     def line(self) -> str:
         last = clean(self.last.rpartition("\r")[2])
-        return f"  {self.claim.item.id}  {self.age}  {clean(self.claim.item.title)}  {last}"
+        return f"  {clean(self.claim.item.id)}  {self.age}  {clean(self.claim.item.title)}  {last}"
 
 
 class Live:
@@ -68,7 +68,7 @@ class Live:
         if self._cli.json:
             self._writer.put(self._as_json("output", claim, line), waits=True)
         elif not self._redraws:
-            self._writer.put(f"{claim.item.id} | {clean(line)}\n", waits=True)
+            self._writer.put(f"{clean(claim.item.id)} | {clean(line)}\n", waits=True)
         elif (shown := self._shown.get(claim)) is not None:
             shown.last = line
 

@@ -21,6 +21,8 @@ ELLIPSIS = "\u2026"
 #: A column that has to give way keeps at least this much.
 COLUMN_MIN = 8
 GAP = "  "
+#: What `Paint` puts before its codes, and after the text.
+START, END = "\x1b[", "\x1b[0m"
 
 CODES = {
     "bold": "1",
@@ -36,6 +38,7 @@ CODES = {
     "bright magenta": "95",
     "bright cyan": "96",
 }
+KNOWN_CODES = frozenset({"0", *CODES.values()})
 #: Agents are told apart by these.
 AGENT_COLOURS = ("cyan", "magenta", "blue", "yellow", "bright cyan", "bright magenta", "bright blue", "bright yellow")
 STATUS_COLOURS = {
@@ -63,7 +66,7 @@ OUTCOME_COLOURS = {
 
 
 class Paint:
-    """Puts colour around text, or does not."""
+    """Puts colour around clean text, or does not."""
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
@@ -74,8 +77,9 @@ class Paint:
         return cls(wanted and stream.isatty())
 
     def __call__(self, text: str, *styles: str) -> str:
+        text = clean(text)
         codes = ";".join(CODES[style] for style in styles if style)
-        return f"\x1b[{codes}m{text}\x1b[0m" if self.enabled and codes and text else text
+        return f"{START}{codes}m{text}{END}" if self.enabled and codes and text else text
 
     def agent(self, name: str) -> str:
         return self(clean(name), agent_colour(name))
@@ -91,6 +95,21 @@ def agent_colour(name: str) -> str:
 def clean(text: str) -> str:
     """One line of text that a terminal shows and does not obey: what is no visible character is replaced visibly."""
     return text if text.isprintable() else "".join(map(_visible, text))
+
+
+def clean_line(line: str) -> str:
+    """A line that may hold colours of `Paint`: everything else in it is clean."""
+    if line.isprintable():
+        return line
+    first, *painted = line.split(START)
+    return clean(first) + "".join(map(_clean_painted, painted))
+
+
+def _clean_painted(text: str) -> str:
+    codes, end, rest = text.partition("m")
+    if end and all(code in KNOWN_CODES for code in codes.split(";")):
+        return f"{START}{codes}m{clean(rest)}"
+    return clean(START + text)
 
 
 def paragraphs(text: str, indent: str) -> list[str]:

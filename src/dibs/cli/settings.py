@@ -10,7 +10,7 @@ from dibs import location
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import clean, table, terminal_columns
-from dibs.errors import Invalid
+from dibs.errors import Invalid, NotTrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ def _store(cli: Cli) -> dict[str, Any]:
         return _setting("store", location.find("."), "the nearest board")
     except Invalid:
         return _setting("store", None, "no board here or above")
+    except NotTrusted as error:
+        return _setting("store", None, error.message)
 
 
 def _environment() -> list[dict[str, Any]]:

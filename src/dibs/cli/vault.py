@@ -11,7 +11,7 @@ from dibs.board import make, make_hub
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import clean
-from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
+from dibs.errors import Invalid, NotTrusted, StoreUnavailable, StoreUnusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,20 @@ def vault_init(cli: Cli) -> None:
     if not made:
         return cli.say(f"the vault is there already: {place}")
     cli.say(f"{cli.paint('made a vault', 'green')}: {place}")
-    return cli.say(cli.paint("now: put a task into Needs_Action, as a markdown file; then, in there: dibs next", "dim"))
+    cli.say(cli.paint("now: put a task into Needs_Action, as a markdown file; then, in there: dibs next", "dim"))
+    first = _board_before(folder, url)
+    if first is not None:
+        cli.remark(f"{first} comes first there; name the vault with: export DIBS_STORE={url}")
+    return None
+
+
+def _board_before(folder: str, url: str) -> str | None:
+    """The board of the repository around a new vault, which a search finds before the vault."""
+    try:
+        found = location.find(folder)
+    except NotTrusted:
+        return None
+    return None if found == url else found
 
 
 def vault_sync_options(parser: Parser) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from typing import IO, Any
@@ -13,7 +12,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, Response, StreamingResponse
 from starlette.background import BackgroundTask
 
-from dibs import jsontext
+from dibs import durable, jsontext
 from dibs.access import ADMIN
 from dibs.errors import Invalid, StoreUnusable
 from dibs.model import Prune
@@ -97,15 +96,14 @@ def _add_backups(router: APIRouter, service: Service) -> None:
     )
     async def backup(request: Request) -> Response:
         await service.run(lambda: service.callers.need(service.caller(request), ADMIN))
-        folder = tempfile.mkdtemp(prefix="dibs-backup-")
-        path = os.path.join(folder, "backup")
+        folder = durable.OwnFolder("dibs-backup-")
+        path = os.path.join(folder.path, "backup")
         try:
             await service.run(lambda: service.board.backup(path))
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+            folder.remove()
             raise
-        gone = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
-        return FileResponse(path, media_type=BINARY, background=gone)
+        return FileResponse(path, media_type=BINARY, background=BackgroundTask(folder.remove))
 
     @router.post(
         RESTORE,

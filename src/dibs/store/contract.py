@@ -506,7 +506,8 @@ class Store(ABC):
 
     @abstractmethod
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
-        """What `export` gave, into an empty board, all or nothing; how many records. Tokens are kept."""
+        """What `export` gave, into an empty board, all or nothing; how many records. Tokens are kept. A record that no
+        verb could have written is refused by its number: an export is a file that anybody may have written."""
 
     @abstractmethod
     def backup(self, path: str) -> None:
@@ -515,7 +516,8 @@ class Store(ABC):
     @abstractmethod
     def restore(self, path: str, *, actor: str) -> int:
         """Make the board what the backup says. Live claims end, tokens and event numbers move on past everything ever
-        given, so that whoever still holds one is refused; how many items that concerned."""
+        given, so that whoever still holds one is refused; how many items that concerned. A backup is input like any
+        other: nothing in it is run, and its records are checked as by `load`."""
 
     @abstractmethod
     def check(self) -> tuple[str, ...]:
@@ -524,6 +526,10 @@ class Store(ABC):
 
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """What lies beside a sound board and is not on it, though somebody may think so: each with what to do."""
+        return ()
+
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """What is worth knowing about where a sound board lies, and is no fault: each with what to do."""
         return ()
 
     def sync(self, *, expire: bool = False) -> Synced:

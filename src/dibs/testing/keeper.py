@@ -2,7 +2,8 @@
 
 The owner holds a lock on the folder's `owner` file. Beside each process stands a keeper, `python -m
 dibs.testing.keeper`, that waits for that lock: the kernel lets go of it when the owner is gone, killed or not, and then
-the keeper ends its process and removes the folder.
+the keeper ends its process and removes the folder. A folder is removed only if it bears the mark that was written when
+it was made, which names that very folder.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MEMORY = "/dev/shm"
+MARK = "dibs-made-this"
 #: How long a process may take to end when it is told to, before it is killed.
 END_SECONDS_MAX = 10.0
 CLOSE_SECONDS_MAX = 30.0
@@ -41,6 +43,8 @@ class Place:
         """In memory if the machine has such a place, unless what is written must be as on a disk."""
         folder = tempfile.mkdtemp(prefix="dibs-", dir=_reachable_folder(on_disk))
         os.chmod(folder, 0o755)
+        with open(_path(folder, MARK), "x", encoding="utf-8") as file:
+            file.write(_mark(folder))
         owner, kept = (os.open(_path(folder, name), os.O_RDWR | os.O_CREAT, 0o600) for name in ("owner", "kept"))
         fcntl.flock(owner, fcntl.LOCK_EX)
         return cls(folder, (owner, kept))
@@ -79,7 +83,7 @@ class Place:
         os.close(owner)
         _await_keepers(kept)
         os.close(kept)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        _remove(self.folder)
 
 
 def as_server_user() -> dict[str, Any]:
@@ -112,7 +116,7 @@ def main() -> None:
     status = child.wait()
     ended.set()
     if alone.is_set():
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
     sys.exit(status if status >= 0 else 128 - status)
 
 
@@ -147,6 +151,24 @@ def _unprivileged() -> pwd.struct_passwd:
         return pwd.getpwnam("postgres")
     except KeyError:
         return pwd.getpwnam("nobody")
+
+
+def _remove(folder: str) -> None:
+    """Remove a folder with all that is in it, if it was made by `Place.new` and by nobody else."""
+    try:
+        with open(_path(folder, MARK), encoding="utf-8") as file:
+            is_ours = file.read() == _mark(folder) and os.fstat(file.fileno()).st_uid == os.geteuid()
+    except OSError:
+        is_ours = False
+    if is_ours:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _mark(folder: str) -> str:
+    """What only the folder itself can say: a copy of it, or one of another name, is another folder."""
+    assert os.path.isabs(folder)
+    found = os.lstat(folder)
+    return f"made by {__package__}.keeper: {folder} {found.st_dev}:{found.st_ino}\n"
 
 
 def _path(folder: str, name: str) -> str:

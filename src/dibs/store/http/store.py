@@ -437,7 +437,7 @@ class HttpStore(Store):
         from dibs import durable
 
         try:
-            with durable.NewFile(path) as half, open(half, "xb") as file:
+            with durable.NewFile(path) as half, open(half, "wb") as file:
                 file.write(self._whole("GET", "/v1/backup", None).body)
         except FileExistsError:
             raise Invalid(f"{path} is there already; a backup does not overwrite", field="path") from None

@@ -23,7 +23,7 @@ HEADER = {"dibs": "backup", "format": 1}
 
 def write(path: str, records: Iterator[tuple[str, dict[str, Any]]]) -> None:
     try:
-        with durable.NewFile(path) as half, open(half, "xb") as file:
+        with durable.NewFile(path) as half, open(half, "wb") as file:
             _write_records(file, records)
     except FileExistsError:
         raise Invalid(f"{path} is there already; a backup does not overwrite", field="path") from None
@@ -48,9 +48,20 @@ def read(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     with open(path, "rb") as file:
         file.readline()
         for line in file:
-            data = json.loads(line)
+            data = _read_line(line)
             if "record" in data:
                 yield data["record"], data["value"]
+
+
+def _read_line(line: bytes) -> dict[str, Any]:
+    """A digest says that a file is whole. It does not say who wrote it."""
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict) or not ({"record", "value"} <= data.keys() or data.get("dibs") == "end"):
+        raise Invalid('a line of a backup is {"record": KIND, "value": {...}}', field="path")
+    return data
 
 
 def _write_records(file: Any, records: Iterator[tuple[str, dict[str, Any]]]) -> None:

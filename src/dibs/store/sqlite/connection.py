@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from stat import S_ISDIR, S_ISREG
 
 import apsw
 
 from dibs.config import Settings
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
+from dibs.store.sqlite import beside
 from dibs.store.sqlite.lock import FairLock
 
 TYPE_CHECKING = False
@@ -39,32 +41,49 @@ NETWORK_FILESYSTEMS = (
 
 def open_database(path: str, settings: Settings, lock: FairLock, *, create: bool) -> apsw.Connection:
     """A connection to a board of this version's schema, made or migrated if need be."""
-    exists = os.path.exists(path)
-    if not exists and not create:
+    found = _look(path)
+    if found is None and not create:
         raise StoreUnusable(f"there is no board at {path}; make one with: dibs init", path=path)
-    if os.path.isdir(path):
-        raise StoreUnusable(f"{path} is a directory; a board is a file", path=path)
-    if exists and os.stat(path).st_nlink > 1:
-        raise StoreUnusable(
-            f"{path} has another name (a hard link), and whoever uses that would not see our locks; keep one", path=path
-        )
     if not settings.network_filesystem:
         refuse_network_filesystem(path)
-    if not exists:
+    if found is None:
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
+        beside.make_board(path)
+    else:
+        beside.require_fit(path, found)
     try:
-        connection = _configured(path, settings, create)
+        connection = _configured(path, settings)
         # `dibs init` mends the journal mode of a board that is there, too.
-        if _version(connection, path) != SCHEMA_VERSION or (create and connection.pragma("journal_mode") != "wal"):
+        if schema_version(connection, path) != SCHEMA_VERSION or (
+            create and connection.pragma("journal_mode") != "wal"
+        ):
             migrate(connection, path, lock, create)
     except (apsw.Error, UnicodeError) as error:
         raise explain(error, path) from error
     return connection
 
 
-def _configured(path: str, settings: Settings, create: bool) -> apsw.Connection:
-    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-    connection = apsw.Connection(path, flags=flags)
+def _look(path: str) -> os.stat_result | None:
+    """What is known of the board's file; None if there is none. What cannot be one is refused."""
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if S_ISDIR(found.st_mode):
+        raise StoreUnusable(f"{path} is a directory; a board is a file", path=path)
+    if not S_ISREG(found.st_mode):
+        raise StoreUnusable(f"{path} is no regular file; a board is one", path=path)
+    if found.st_nlink > 1:
+        raise StoreUnusable(
+            f"{path} has another name (a hard link), and whoever uses that would not see our locks; keep one", path=path
+        )
+    return found
+
+
+def _configured(path: str, settings: Settings) -> apsw.Connection:
+    # The path was resolved before: a link that is there now was put there since.
+    connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW)
+    harden(connection)
     # Behind the fair lock, for writers that do not take it: a shell, a backup tool.
     connection.set_busy_timeout(round(settings.lock_wait_seconds * 1000))
     # Closing must not cost a checkpoint: most processes live for one verb.
@@ -75,6 +94,14 @@ def _configured(path: str, settings: Settings, create: bool) -> apsw.Connection:
     # Fetched, because a statement that answers with a row holds up those behind it.
     connection.execute(pragmas + ("; PRAGMA fullfsync = ON" if sys.platform == "darwin" else "")).fetchall()
     return connection
+
+
+def harden(connection: apsw.Connection) -> None:
+    """Nothing that stands in the schema of the file runs: no trigger, no view, no function of the program's."""
+    for option in (apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, apsw.SQLITE_DBCONFIG_ENABLE_VIEW):
+        connection.config(option, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
 
 
 def shorten_log(connection: apsw.Connection, path: str) -> None:
@@ -91,7 +118,7 @@ def shorten_log(connection: apsw.Connection, path: str) -> None:
         pass
 
 
-def _version(connection: apsw.Connection, path: str) -> int:
+def schema_version(connection: apsw.Connection, path: str) -> int:
     """The schema's version; 0 for an empty database. What is no board, or a newer one, is refused."""
     application, version = _number(connection, "application_id"), _number(connection, "user_version")
     # Whose it is is read again in the end: another process may have made the board between two looks.
@@ -115,12 +142,12 @@ def migrate(connection: apsw.Connection, path: str, lock: FairLock, create: bool
     """Bring the schema up to this version, one process at a time; whoever waited finds it done."""
     lock.acquire()
     try:
-        version = _version(connection, path)
+        version = schema_version(connection, path)
         if version == 0 and not create:
             raise StoreUnusable(f"{path} is empty; make a board of it with: dibs init", path=path)
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
         for number in range(version + 1, SCHEMA_VERSION + 1):
-            script = _migration(number)
+            script = migration(number)
             stamp = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number}"
             connection.execute(f"BEGIN IMMEDIATE; {script}; {stamp}; COMMIT").fetchall()
         from dibs.durable import sync_folder
@@ -196,7 +223,8 @@ def _number(connection: apsw.Connection, pragma: str) -> int:
     return int(value[0])
 
 
-def _migration(number: int) -> str:
+def migration(number: int) -> str:
+    """The statements that lead to schema `number` from the one before."""
     path = os.path.join(os.path.dirname(__file__), "migrations", f"{number:04d}.sql")
     with open(path, encoding="utf-8") as file:
         return file.read()

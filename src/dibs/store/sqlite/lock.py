@@ -16,6 +16,7 @@ import os
 import struct
 
 from dibs.errors import StoreUnavailable
+from dibs.store.sqlite.beside import LOCK, open_beside
 
 #: Linux: locks of the open file description. Elsewhere `flock`, which is one too.
 _HAS_OFD = hasattr(fcntl, "F_OFD_SETLK") and struct.calcsize("P") == 8
@@ -30,8 +31,8 @@ class FairLock:
     interrupted itself, and is called again then.
     """
 
-    def __init__(self, path: str, wait_seconds: float) -> None:
-        self.path = path
+    def __init__(self, board: str, wait_seconds: float) -> None:
+        self.board = board
         self.wait_seconds = wait_seconds
         self._descriptor: int | None = None
         #: From before the first try to get it until after it was released.
@@ -81,7 +82,7 @@ class FairLock:
 
     def _opened(self) -> int:
         if self._descriptor is None:
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+            self._descriptor = open_beside(self.board, LOCK, os.O_RDWR)
         return self._descriptor
 
     def _wait(self, descriptor: int) -> bool:
@@ -103,7 +104,7 @@ class FairLock:
         return not is_withdrawn
 
     def _holder(self) -> str:
-        with open(self.path, "rb") as file:
+        with open(open_beside(self.board, LOCK, os.O_RDONLY), "rb") as file:
             pid = file.read(20).strip()
         return f"process {int(pid)}" if pid.isdigit() else "a process"
 

@@ -14,8 +14,9 @@ import apsw
 
 from dibs.errors import Invalid, StoreUnavailable
 from dibs.store.contract import Store
+from dibs.store.sqlite import beside
 from dibs.store.sqlite.claim_path import ClaimPath
-from dibs.store.sqlite.connection import explain, explain_commit, open_database, shorten_log
+from dibs.store.sqlite.connection import SCHEMA_VERSION, explain, explain_commit, open_database, shorten_log
 from dibs.store.sqlite.group_commit import Call, CallQueue, PendingWrite, Turn, Turns
 from dibs.store.sqlite.lock import FairLock
 from dibs.store.sqlite.sweeping import Sweeping
@@ -52,6 +53,8 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
     #: Whether callers may use the connection themselves while no other thread does. Else everything is done by the
     #: store's thread: see `group_commit`.
     callers_take_turns = True
+    #: Statements that make tables of a kind of board that others do not have.
+    more_tables: tuple[str, ...] = ()
 
     def __init__(
         self, path: str, settings: Settings, *, create: bool = False, clock: Callable[[], int] = system_clock
@@ -60,8 +63,8 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         self.path = os.path.realpath(path)
         self.settings = settings
         self._clock = clock
-        self._lock = FairLock(self.path + "-lock", settings.lock_wait_seconds)
-        self._bell = Bell(self.path + "-bell")
+        self._lock = FairLock(self.path, settings.lock_wait_seconds)
+        self._bell = Bell(self.path)
         self._pid = os.getpid()
         self._current: SqliteTransaction | None = None
         self._turns, self._calls = Turns(), self._new_queue()
@@ -248,7 +251,7 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
 
         if not os.path.isfile(path):
             raise Invalid(f"there is no backup at {path}", field="path")
-        half = f"{self.path}-restore-{os.getpid()}"
+        half = f"{self.path}-restore-{os.urandom(4).hex()}"
 
         def overwrite(live: apsw.Connection) -> int:
             # All of it while no other writer can: what was given last has to be what is moved on from.
@@ -256,17 +259,20 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             given = archive.highest(t)
             keys = [rows.key(row) for row in t.all("keys")]
             t.close()
-            restored, concerned = backups.moved_on(path, half, self.settings, actor, given, keys, t.now)
-            backups.copy_pages(restored, live)
-            restored.close()
+            concerned = backups.move_on(copy, self.settings, actor, given, keys, t.now)
+            backups.copy_pages(copy, live)
             self._restored(live)
             return concerned
 
         try:
-            return self._exclusively(overwrite)
+            copy = backups.prepared(path, half, self.settings, self.more_tables)
+            try:
+                return self._exclusively(overwrite)
+            finally:
+                copy.close()
         finally:
-            for left in (half, half + "-lock", half + "-wal", half + "-shm"):
-                if os.path.exists(left):
+            for left in (half, *(half + suffix for suffix in beside.SUFFIXES)):
+                if os.path.lexists(left):
                     os.unlink(left)
 
     def _restored(self, connection: apsw.Connection) -> None:
@@ -285,6 +291,8 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         return self._call(exclusively)
 
     def check(self) -> tuple[str, ...]:
+        from dibs.store.sqlite import schema
+
         def check() -> tuple[str, ...]:
             connection = self._connected()
             damage = [str(row[0]) for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
@@ -292,9 +300,21 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             found = [f"the database is damaged: {finding.replace(';', ',')}" for finding in damage]
             if mode != "wal":
                 found.append(f"the journal mode is {mode}, not wal; dibs init sets it again and loses nothing")
+            for what in schema.differences(connection, SCHEMA_VERSION, self.more_tables):
+                what = f"the schema is not the one that dibs makes: it has {what}".replace(";", ",")
+                found.append(f"{what}; dibs runs nothing of it: dibs copy into a new board leaves it behind")
             return tuple(found)
 
         return self._call(check)
+
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        mode = os.stat(self.path).st_mode & 0o007
+        if not mode:
+            return ()
+        from shlex import quote
+
+        what = f"{self.path} can be {'changed' if mode & 0o002 else 'read'} by every user of this machine"
+        return ((what, f"chmod o= {quote(self.path)}*"),)
 
     def watch(self, *, session: str | None = None) -> Watch:
         # One bell for all: whoever it does not concern looks in vain, which is cheap here.
@@ -308,7 +328,7 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
                 except apsw.Error as error:
                     raise explain(error, self.path) from error
 
-            return BellWatch(self._bell.path, data_version=data_version, close=connection.close)
+            return BellWatch(self._bell, data_version=data_version, close=connection.close)
 
         return self._call(watch)
 

@@ -12,7 +12,9 @@ import _thread
 import os
 import time
 
+from dibs.errors import StoreUnusable
 from dibs.store.contract import Watch
+from dibs.store.sqlite.beside import BELL, open_beside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,22 +26,24 @@ POLL_SECONDS_MIN = 0.02
 POLL_SECONDS_MAX = 0.25
 
 IN_MODIFY = 0x2
+IN_DONT_FOLLOW = 0x2000000
 
 
 class Bell:
     """One process's handle of the bell file."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, board: str) -> None:
+        self.board = board
+        self.path = board + BELL
         self._descriptor: int | None = None
 
     def ring(self) -> None:
         """Best effort: what was committed is committed, and a lost ring is found out by looking."""
         try:
             if self._descriptor is None:
-                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o666)
+                self._descriptor = open_beside(self.board, BELL, os.O_WRONLY)
             os.pwrite(self._descriptor, b"!", 0)
-        except OSError:
+        except (OSError, StoreUnusable):
             pass
 
     def close(self) -> None:
@@ -54,11 +58,11 @@ class Bell:
 class BellWatch(Watch):
     _inotify: int | None = None
 
-    def __init__(self, path: str, data_version: Callable[[], int], close: Callable[[], None]) -> None:
+    def __init__(self, bell: Bell, data_version: Callable[[], int], close: Callable[[], None]) -> None:
         self._data_version = data_version
         self._close = close
         self._seen = data_version()
-        self._inotify = _inotify(path)
+        self._inotify = _inotify(bell)
 
     def wait(self, timeout_seconds: float) -> bool:
         end = time.monotonic() + timeout_seconds
@@ -104,8 +108,8 @@ class BellWatch(Watch):
         return True
 
 
-def _inotify(path: str) -> int | None:
-    """A descriptor that becomes readable when the file is written; None where the system has no inotify."""
+def _inotify(bell: Bell) -> int | None:
+    """A descriptor that becomes readable when the bell is rung; None where the system has no inotify."""
     import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)
@@ -115,11 +119,11 @@ def _inotify(path: str) -> int | None:
     if descriptor < 0:
         return None
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))
-    except OSError:
+        os.close(open_beside(bell.board, BELL, os.O_WRONLY))
+    except (OSError, StoreUnusable):
         os.close(descriptor)
         return None
-    if library.inotify_add_watch(descriptor, os.fsencode(path), IN_MODIFY) < 0:
+    if library.inotify_add_watch(descriptor, os.fsencode(bell.path), IN_MODIFY | IN_DONT_FOLLOW) < 0:
         os.close(descriptor)
         return None
     return descriptor

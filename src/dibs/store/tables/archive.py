@@ -7,11 +7,11 @@ million above everything seen, since claims given after the backup are not in it
 
 from __future__ import annotations
 
-from dibs import jsontext, wire
+from dibs import check, jsontext, wire
 from dibs.errors import Invalid
 from dibs.model import Activity, Agent, Claim, Event, Item, Prune, Run, Session, SoftClaim, Ticket
 from dibs.rules import ending
-from dibs.store.tables import rows
+from dibs.store.tables import records, rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from dibs.value import Value
 
 FORMAT = 1
+#: What a record ends in that no board could have written, beside what its database says.
+MISFITS = (Invalid, AttributeError, KeyError, OverflowError, TypeError, ValueError)
 #: Further than any board gets between a backup and its restore.
 RESTORE_STRIDE = 1_000_000
-#: The largest whole number of a record: all programs that read JSON agree on it, and there is room to count on from it.
-NUMBER_MAX = 2**53 - 1
 
 #: What a board is made of, in the order in which it can be put together again.
 KINDS: dict[str, tuple[str, type[Value], Callable[[Any], Value], str]] = {
@@ -59,19 +59,19 @@ def export(transaction: Transaction) -> Iterator[tuple[str, dict[str, Any]]]:
             yield kind, dict(zip(columns, row, strict=True))
 
 
-def load(t: Transaction, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
+def load(t: Transaction, given: Iterable[tuple[str, dict[str, Any]]]) -> int:
     row = t.one("anything")
     if row is None or row[0]:
         # Also when all of it was pruned since: the floors that are left must not be lowered.
         raise Invalid("a board is imported into an empty one; this one has, or had, something on it", field="store")
     count = 0
-    wrong: tuple[type[Exception], ...] = (*t.misfits, AttributeError, KeyError, OverflowError, TypeError, ValueError)
-    for kind, data in records:
+    wrong: tuple[type[Exception], ...] = (*t.misfits, *MISFITS)
+    for kind, data in given:
         count += 1
         try:
             _put(t, kind, data)
         except wrong as error:
-            raise Invalid(f"record {count} ({kind}) does not fit: {error}", field="record") from error
+            raise _misfit(count, kind, error) from error
     t.changed = True
     return count
 
@@ -90,8 +90,8 @@ def move_on(t: Transaction, given: tuple[int, int], actor: str) -> int:
     answer is how many items that concerned.
     """
     found = highest(t)
-    if max(found) > NUMBER_MAX:
-        raise Invalid(f"the backup counts up to {max(found)}; at most {NUMBER_MAX} is right", field="path")
+    if max(found) > check.COUNT_MAX:
+        raise Invalid(f"the backup counts up to {max(found)}; at most {check.COUNT_MAX} is right", field="path")
     token, event = (max(there, here) + RESTORE_STRIDE for there, here in zip(found, given, strict=True))
     t.number_events_past(event)
     t.run("raise_floor", {"name": "token_floor", "value": token})
@@ -129,23 +129,40 @@ def prune(t: Transaction, older_than_seconds: float, limit: int) -> Prune:
     )
 
 
+def check_records(given: Iterable[tuple[str, dict[str, Any]]]) -> None:
+    """That every record is one that a board could have written; a refusal says which is not."""
+    for number, (kind, data) in enumerate(given, start=1):
+        try:
+            _checked(kind, data)
+        except MISFITS as error:
+            raise _misfit(number, kind, error) from error
+
+
+def _misfit(number: int, kind: object, error: Exception) -> Invalid:
+    field = "format" if isinstance(error, Invalid) and error.facts.get("field") == "format" else "record"
+    known = f" ({kind})" if isinstance(kind, str) and (kind in KINDS or kind in records.PLAIN) else ""
+    return Invalid(f"record {number}{known} does not fit: {error}", field=field, record=number)
+
+
+def _checked(kind: str, data: dict[str, Any]) -> Value | dict[str, Any]:
+    if not isinstance(kind, str) or (kind not in KINDS and kind not in records.PLAIN):
+        raise Invalid(f"{kind!r:.60} is no kind of record", field="record")
+    if not isinstance(data, dict):
+        raise Invalid(f"a record is a JSON object, not {data!r:.60}", field="record")
+    if kind in KINDS:
+        return records.value_of(KINDS[kind][1], data)
+    if kind == "board" and data.get("format") != FORMAT:
+        raise Invalid(f"export format {data.get('format')!r:.60} is not known; {FORMAT} is", field="format")
+    return records.plain(kind, data)
+
+
 def _put(t: Transaction, kind: str, data: dict[str, Any]) -> None:
-    for name, value in data.items():
-        if isinstance(value, int) and value > NUMBER_MAX:
-            raise ValueError(f"{name} is {value}; at most {NUMBER_MAX} is right")
-    if kind == "board":
-        if data.get("format") != FORMAT:
-            raise Invalid(f"export format {data.get('format')} is not known; {FORMAT} is", field="format")
-        for name in ("token_floor", "event_floor", "conflicts"):
-            t.run("set_meta", {"name": name, "value": int(data[name])})
-        t.number_events_past(int(data["event_floor"]))
-    elif kind in PLAIN:
-        _, columns, statement = PLAIN[kind]
-        t.run(statement, {name: data[name] for name in columns})
-    elif kind in KINDS:
-        _, value_kind, _, statement = KINDS[kind]
-        value = wire.decode(value_kind, data)
-        parameters = rows.encode_session(value) if isinstance(value, Session) else rows.encode(value)
-        t.run(statement, parameters)
+    found = _checked(kind, data)
+    if isinstance(found, dict) and kind == "board":
+        for name, value in found.items():
+            t.run("set_meta", {"name": name, "value": value})
+        t.number_events_past(found["event_floor"])
+    elif isinstance(found, dict):
+        t.run(PLAIN[kind][2], found)
     else:
-        raise Invalid(f"{kind!r} is no kind of record", field="record")
+        t.run(KINDS[kind][3], rows.encode_session(found) if isinstance(found, Session) else rows.encode(found))

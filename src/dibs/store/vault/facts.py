@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 COUNTS = ("attempts", "strikes", "failures")
 CLAIM = ("token", "session", "agent", "claimed_at", "expires_at", "deadline_at", "ttl_seconds")
 
-#: Far beyond any board, and far from where counting ends: a file must not bring the board there.
-COUNT_MAX = check.TOKEN_MAX // 16
-
 
 class Facts(Value):
     """What dibs itself knows of an item, as its file says it."""
@@ -121,4 +118,4 @@ def _claim(said: Any, item: str) -> Claim | None:
 
 
 def _count(said: dict[str, Any], name: str, otherwise: int | None = 0) -> int:
-    return check.whole(said.get(name, otherwise), name, low=0, high=COUNT_MAX)
+    return check.whole(said.get(name, otherwise), name, low=0, high=check.COUNT_MAX)

@@ -27,7 +27,11 @@ CREATE TABLE IF NOT EXISTS vault_left (
 CREATE TABLE IF NOT EXISTS vault_place (inode INTEGER NOT NULL) STRICT
 
 -- name: put_place
+-- Only into a new index, on which nothing is yet: every other one had its place before.
 INSERT INTO vault_place (inode) SELECT :inode WHERE NOT EXISTS (SELECT 1 FROM vault_place)
+    AND NOT EXISTS (SELECT 1 FROM items) AND NOT EXISTS (SELECT 1 FROM sessions) AND NOT EXISTS (SELECT 1 FROM agents)
+    AND NOT EXISTS (SELECT 1 FROM keys) AND NOT EXISTS (SELECT 1 FROM requests) AND NOT EXISTS (SELECT 1 FROM events)
+    AND NOT EXISTS (SELECT 1 FROM meta WHERE value > 0)
 
 -- name: place
 SELECT inode FROM vault_place

@@ -51,6 +51,7 @@ BEATS_SECONDS = 7 * 86400
 class VaultStore(SqliteStore):
     #: A write changes several files, and an interrupt between them would be a crash that the next look has to repair.
     callers_take_turns = False
+    more_tables = (STATEMENTS["make_files"], STATEMENTS["make_left"], STATEMENTS["make_place"])
 
     def __init__(
         self,
@@ -314,8 +315,10 @@ class VaultStore(SqliteStore):
         except FileNotFoundError:
             recently = False
         if not recently:
-            with open(mark, "w", encoding="utf-8"):
-                os.utime(mark)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open(mark, flags, 0o600)
+            os.utime(descriptor)
+            os.close(descriptor)
             bring_in_late_saves(self._disk)
 
     def _commit(self, connection: apsw.Connection) -> None:
@@ -474,9 +477,8 @@ class VaultStore(SqliteStore):
         self._looking.know_nothing()
         connection = super()._open(create)
         if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_place'").fetchall():
-            connection.execute(STATEMENTS["make_files"])
-            connection.execute(STATEMENTS["make_left"])
-            connection.execute(STATEMENTS["make_place"])  # the last: who finds it finds the others, too
+            for statement in self.more_tables:  # the place is the last: who finds it finds the others, too
+                connection.execute(statement)
         if not self._is_of_here(connection):
             connection.close()
             self._forget_index()
@@ -547,7 +549,9 @@ def _refuse_links(folder: str) -> None:
 def _hide(folder: str) -> None:
     """The index is nobody's but this machine's: never committed."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    ignore = os.path.join(folder, ".gitignore")
-    if not os.path.exists(ignore):
-        with open(ignore, "w", encoding="utf-8") as file:
+    try:
+        # Neither an existing file nor a link is opened by "x".
+        with open(os.path.join(folder, ".gitignore"), "x", encoding="utf-8") as file:
             file.write("*\n")
+    except FileExistsError:
+        pass

@@ -133,7 +133,7 @@ class WorkTree:
             return
         fresh = f"{self._cache}.{os.getpid()}"
         try:
-            with open(fresh, "w", encoding="utf-8") as file:
+            with open(fresh, "x", encoding="utf-8") as file:
                 json.dump({path: [*stamp, blob] for path, (stamp, blob) in self._known.items()}, file)
             os.replace(fresh, self._cache)
         except OSError:

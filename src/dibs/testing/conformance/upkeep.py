@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from typing import Any
 
 from dibs.errors import DibsError, Forbidden, Invalid, ItemNotFound, SessionNotFound
 from dibs.testing import sizes
@@ -17,8 +18,6 @@ from dibs.testing.invariants import assert_sound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from dibs.board import Board
 
 DAY_SECONDS = 86_400.0
@@ -344,6 +343,71 @@ class TestExport:
                 refused(Invalid, copy.load, [*taken[:place], record, *taken[place + 1 :]])
                 assert records(copy) == before, f"something was kept of an import with {record}"
             assert copy.load(taken) == len(taken)
+
+    def test_a_record_that_no_verb_could_have_written_is_refused(self, harness: Harness) -> None:
+        """An export is a file that anybody may have written: ids become words in a shell, file names and lines on a
+        terminal, and a number close to the largest one would be the last that the board can give."""
+        board = harness.board()
+        used(harness, board)
+        taken = records(board)
+        first = dict(reversed(taken))
+        with harness.elsewhere() as other:
+            copy = other.board()
+            before = records(copy)
+            for kind, field, value in STRANGE:
+                record = (kind, {**first[kind], field: value})
+                refusal = refused(Invalid, copy.load, [taken[0], record])
+                assert "record 2" in refusal.message, (kind, field, refusal.message)
+                assert refusal.message.isprintable()
+                assert records(copy) == before, f"something was kept of an import with {record}"
+            assert copy.load(taken) == len(taken)
+
+
+#: Kind, field and value of records that are well formed and that no verb would have let in.
+STRANGE: list[tuple[str, str, Any]] = [
+    *(("item", "id", id) for id in ("../../x", "--help", "a b", "a\x1b[2J", "a\nb", "", "x" * 200, 7)),
+    ("item", "title", "two\nlines"),
+    ("item", "title", "nul \0"),
+    ("item", "payload", [1]),
+    ("item", "priority", 10**9),
+    ("item", "resources", ["src/../src/api"]),
+    ("item", "labels", ["a", "a"]),
+    ("item", "depends_on", ["../x"]),
+    ("item", "timeout_seconds", -1),
+    ("item", "retries", "many"),
+    ("item", "needs_approval", 1),
+    ("item", "status", "stolen"),
+    ("item", "token", -1),
+    ("item", "token", 2**52),
+    ("item", "revision", 2**62),
+    ("item", "offered_to", "\x1b]0;x\x07"),
+    ("item", "created_at", -1),
+    ("agent", "name", "../x"),
+    ("agent", "max_claims", -5),
+    ("session", "id", "--help"),
+    ("session", "agent", "\x1b[2J"),
+    ("session", "meta", "text"),
+    ("session", "owner", {"boot_id": "b", "pid_namespace": 1, "pid": -1, "start_time": 1}),
+    ("claim", "ttl_seconds", -1),
+    ("claim", "item", "../../x"),
+    ("run", "outcome", "\x1b[2J"),
+    ("run", "links", [1]),
+    ("ticket", "session", "a\x07"),
+    ("soft_claim", "agent", ".."),
+    ("event", "item", "--help"),
+    ("event", "kind", "\x1b[2J"),
+    ("event", "status", "open"),
+    ("event", "data", []),
+    ("event", "id", 2**62),
+    ("activity", "code", "a b"),
+    ("dependency", "needs", "../../x"),
+    ("bucket", "name", "/etc"),
+    ("request", "answer", "no JSON"),
+    ("board", "token_floor", 2**62),
+    ("board", "event_floor", 2**52),
+    ("board", "token_floor", -1),
+    ("board", "conflicts", "1"),
+]
 
 
 def _item_of(records: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
