@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         Waiting,
     )
     from dibs.session import LiveSession
-    from dibs.store.contract import Store, Watch
+    from dibs.store.contract import Page, Store, Watch
 
     T = TypeVar("T")
 
@@ -137,14 +137,18 @@ class Board:
         projects: Iterable[str] = (),
         types: Iterable[str] = (),
         labels: Iterable[str] = (),
+        after: str | None = None,
         limit: int = 1000,
-    ) -> tuple[Item, ...]:
+        bytes_max: int | None = None,
+    ) -> Page[Item]:
         return self.store.list(
             statuses=check.statuses(statuses),
             projects=check.names(projects, "projects"),
             types=check.names(types, "types"),
             labels=check.names(labels, "labels"),
+            after=None if after is None else check.item_id(after, "after"),
             limit=check.limit(limit),
+            bytes_max=check.bytes_max(bytes_max),
         )
 
     def edit(
@@ -511,9 +515,16 @@ class Board:
                 # looked for from here, where one is told what is wrong
         return self._wait_for(look, end)
 
-    def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:
+    def heartbeat(
+        self, *, session: str, holding: Mapping[str, int | None] | None = None, known_event: int | None = None
+    ) -> Heartbeat:
+        """Renew all that a session holds, and with `holding` let go of the rest; `known_event` is the `event` of an
+        earlier answer, so that a late heartbeat lets go of nothing that was given since."""
         held = None if holding is None else check.holding(holding)
-        return self.store.heartbeat(session=check.session_id(session), holding=held)
+        known = check.optional_whole(known_event, "known_event", low=0, high=check.TOKEN_MAX)
+        if known is not None and held is None:
+            raise Invalid("known_event goes with holding", field="known_event")
+        return self.store.heartbeat(session=check.session_id(session), holding=held, known_event=known)
 
     def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
         item, session, token = check.item_id(item, "item"), check.session_id(session), check.token(token)
@@ -737,11 +748,18 @@ class Board:
     # Reading
 
     def events(
-        self, *, after: int | None = None, item: str | None = None, newest: bool = False, limit: int = 1000
-    ) -> tuple[Event, ...]:
+        self,
+        *,
+        after: int | None = None,
+        item: str | None = None,
+        newest: bool = False,
+        limit: int = 1000,
+        bytes_max: int | None = None,
+    ) -> Page[Event]:
         item = None if item is None else check.item_id(item, "item")
         after = check.optional_whole(after, "after", low=0, high=check.TOKEN_MAX)
-        return self.store.events(after=after, item=item, newest=newest, limit=check.limit(limit))
+        size = check.bytes_max(bytes_max)
+        return self.store.events(after=after, item=item, newest=newest, limit=check.limit(limit), bytes_max=size)
 
     def log(self, item: str) -> tuple[Event, ...]:
         """The whole history of one item, oldest first."""
@@ -767,13 +785,23 @@ class Board:
             watch.close()
 
     def runs(
-        self, *, item: str | None = None, session: str | None = None, agent: str | None = None, limit: int = 1000
-    ) -> tuple[Run, ...]:
+        self,
+        *,
+        item: str | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+        after: str | None = None,
+        limit: int = 1000,
+        bytes_max: int | None = None,
+    ) -> Page[Run]:
+        """`after` is a run, as `item:token`."""
         return self.store.runs(
             item=None if item is None else check.item_id(item, "item"),
             session=None if session is None else check.session_id(session),
             agent=None if agent is None else check.agent_name(agent),
+            after=None if after is None else check.run(after, "after"),
             limit=check.limit(limit),
+            bytes_max=check.bytes_max(bytes_max),
         )
 
     def activity(self, *, item: str | None = None, agent: str | None = None, limit: int = 1000) -> tuple[Activity, ...]:

@@ -40,6 +40,8 @@ HOLDING_MAX = 10_000
 #: The kernel's own: a larger one is no pid that it could be asked about.
 PID_MAX = 2**31 - 1
 LIST_MAX = 100_000
+#: How much a page of an answer can be asked to hold.
+ANSWER_BYTES_MAX = 10**9
 
 #: An id is also a file name in a vault and a word in a shell.
 _LETTERS_AND_DIGITS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
@@ -243,6 +245,18 @@ def statuses(given: Iterable[object]) -> tuple[str, ...]:
 
 def limit(given: object) -> int:
     return whole(given, "limit", low=1, high=LIST_MAX)
+
+
+def bytes_max(given: object) -> int | None:
+    return optional_whole(given, "bytes_max", low=1, high=ANSWER_BYTES_MAX)
+
+
+def run(given: object, field: str) -> tuple[str, int]:
+    """A run by its item and token, as `item:token`."""
+    item, _, number = text(given, field).rpartition(":")
+    if not (number.isascii() and number.isdigit() and len(number) <= len(str(TOKEN_MAX))):
+        raise Invalid(f"{field} is a run, as in fix-login:3", field=field)
+    return item_id(item, field), whole(int(number), field, low=1, high=TOKEN_MAX)
 
 
 def new_item(given: Mapping[str, object], tail: str | None = None) -> NewItem:

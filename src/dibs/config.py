@@ -65,6 +65,7 @@ class ServerSettings(Value):
     workers: int = 1
     log_json: bool = False
     subscribers_max: int = 2_000
+    subscribers_per_key: int = 500
 
 
 DEFAULTS = Settings()
@@ -182,8 +183,9 @@ def checked_server(settings: ServerSettings, source: str = "") -> ServerSettings
         raise Invalid(f"{source}port must lie between 0 and {PORT_MAX}", field="port")
     if not 1 <= settings.workers <= WORKERS_MAX:
         raise Invalid(f"{source}workers must lie between 1 and {WORKERS_MAX}", field="workers")
-    if settings.subscribers_max < 0:
-        raise Invalid(f"{source}subscribers_max must not be below zero", field="subscribers_max")
+    for name in ("subscribers_max", "subscribers_per_key"):
+        if getattr(settings, name) < 0:
+            raise Invalid(f"{source}{name} must not be below zero", field=name)
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise Invalid(f"{source}tls_cert and tls_key are given together", field="tls_cert")
     return settings

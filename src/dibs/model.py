@@ -326,7 +326,8 @@ class Lost(Value):
 
 
 class Heartbeat(Value):
-    """The answer to a session's heartbeat: what goes on, what was lost, what was let go as forgotten."""
+    """The answer to a session's heartbeat: what goes on, what was lost, what was let go as forgotten. `event` is the
+    latest event by then, to be sent as `known_event` with the next `holding`; None from a server that does not say."""
 
     _nested: ClassVar[dict[str, type[Value]]] = {"renewed": Renewal, "lost": Lost}
 
@@ -335,6 +336,7 @@ class Heartbeat(Value):
     lost: tuple[Lost, ...]
     forgotten: tuple[str, ...]
     heartbeat_seconds: float
+    event: int | None = None
 
 
 class Waiting(Value):

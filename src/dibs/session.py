@@ -29,7 +29,7 @@ from dibs.errors import (
     StoreUnusable,
 )
 from dibs.handle import LOSSES, ClaimHandle
-from dibs.heart import Heart, clock, drawn
+from dibs.heart import RETRY_SECONDS, Heart, clock, drawn
 from dibs.rules.claiming import recoverable
 
 TYPE_CHECKING = False
@@ -81,6 +81,9 @@ class LiveSession:
         self._gate = threading.Condition()
         self._asking = self._queued = 0
         self._telling = self._wants_to_tell = False
+        #: Whether a heartbeat was answered, and which event that answer named.
+        self._beaten = False
+        self._known_event: int | None = None
         self._ended = self._gone = False
         self._pid = os.getpid()
         self._before_sigterm: Any = None
@@ -282,12 +285,16 @@ class LiveSession:
             known = {handle: handle.token for handle in self.claims}
             asked_at = clock()
             try:
-                answer = self.board.heartbeat(session=self.id, holding=holding)
+                # What is let go must be older than what an earlier answer tells of: this one may arrive late.
+                told = holding if self._beaten else None
+                event = None if told is None else self._known_event
+                answer = self.board.heartbeat(session=self.id, holding=told, known_event=event)
             except SessionNotFound as error:
                 self._gone = True
                 for handle in self.claims:
                     handle.lose(error)
                 raise
+        self._beaten, self._known_event = True, answer.event
         renewed = {(renewal.item, renewal.token): renewal for renewal in answer.renewed}
         missing = []
         for handle, token in known.items():
@@ -299,7 +306,9 @@ class LiveSession:
         for handle, token in missing:
             self._regain_or_lose(handle, token)
         self._reap_dead_owners()
-        return answer.heartbeat_seconds
+        is_all_known = renewed.keys() <= {(handle.item.id, token) for handle, token in known.items()}
+        # A claim whose answer was lost is let go by the next heartbeat, since that can say that it was known of.
+        return answer.heartbeat_seconds if is_all_known else min(answer.heartbeat_seconds, RETRY_SECONDS)
 
     def _reap_dead_owners(self) -> None:
         """Who finds enough to do never asks what became of others: so it is looked at now and then."""

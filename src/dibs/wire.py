@@ -34,10 +34,12 @@ def encode(value: object, name: str = "") -> Any:
     return value
 
 
-def decode(kind: type[V], data: dict[str, Any]) -> V:
-    """The value of this kind that `encode` turned into `data`."""
+def decode(kind: type[V], data: dict[str, Any], *, lenient: bool = False) -> V:
+    """The value of this kind that `encode` turned into `data`. `lenient`: fields of a newer version are passed over."""
     nested: dict[str, type[Value]] = kind.__dict__.get("_nested", {})
-    return kind(**{name: _decoded(name, value, nested.get(name)) for name, value in data.items()})
+    if lenient:
+        data = {name: value for name, value in data.items() if name in kind._fields}
+    return kind(**{name: _decoded(name, value, nested.get(name), lenient) for name, value in data.items()})
 
 
 def error(refusal: DibsError) -> dict[str, Any]:
@@ -54,11 +56,11 @@ def is_instant(name: str) -> bool:
     return name.endswith("_at") or name in ("at", "not_before")
 
 
-def _decoded(name: str, value: Any, kind: type[Value] | None) -> Any:
+def _decoded(name: str, value: Any, kind: type[Value] | None, lenient: bool) -> Any:
     if kind is not None:
         if isinstance(value, list):
-            return tuple(decode(kind, one) for one in value)
-        return None if value is None else decode(kind, value)
+            return tuple(decode(kind, one, lenient=lenient) for one in value)
+        return None if value is None else decode(kind, value, lenient=lenient)
     if name in OPAQUE:
         return value
     if isinstance(value, dict):

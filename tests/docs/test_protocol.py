@@ -461,5 +461,5 @@ def _answer(verb: str) -> str | None:
     annotation = str(inspect.signature(getattr(Board, verb)).return_annotation)
     if annotation.startswith("Iterator") or annotation == "None":
         return None
-    many = re.fullmatch(r"tuple\[(\w+), \.\.\.\]", annotation)
+    many = re.fullmatch(r"(?:tuple|Page)\[(\w+)(?:, \.\.\.)?\]", annotation)
     return f"list of {many[1]}" if many else annotation

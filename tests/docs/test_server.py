@@ -19,10 +19,11 @@ from dibs.cli.commands import COMMANDS
 from dibs.cli.parser import build
 from dibs.cli.serving import left_key
 from dibs.server import STOP_SECONDS, guard, workers
+from dibs.server.bodies import VALUES_MAX
 from dibs.server.connection import HEAD_BYTES_MAX, HEAD_SECONDS
 from dibs.server.place import place_of
 from dibs.server.running import KEEP_ALIVE_SECONDS
-from dibs.server.service import WAIT_SECONDS_MAX, WAITING_OF_ONE, WAITING_THREADS
+from dibs.server.service import WAIT_SECONDS_MAX, WAITS
 from tests.docs.markdown import blocks, code, prose, read, section, table
 from tests.docs.shop import CALLED, Shop
 from tests.server.process import Serving
@@ -129,10 +130,10 @@ def test_the_unit_and_the_container_start_what_there_is(tmp_path: Path, monkeypa
 def test_the_figures_are_those_of_the_code() -> None:
     limits = " ".join(cell for _, cell in table(OPERATIONS, "what", "limit"))
     for words in (
-        f"{guard.BODY_BYTES_MAX:,} bytes, within {guard.BODY_SECONDS:.0f} seconds",
+        f"{guard.BODY_BYTES_MAX:,} bytes, within {guard.BODY_SECONDS:.0f} seconds, with {VALUES_MAX:,} values",
         f"{HEAD_BYTES_MAX:,} bytes, within {HEAD_SECONDS:.0f} seconds",
         f"{WAIT_SECONDS_MAX:.0f} seconds",
-        f"{WAITING_THREADS}, and {WAITING_OF_ONE} with one key; the next gets 503",
+        f"{WAITS.limit}, and {WAITS.limit_of_key} with one key; the next gets 503",
         f"closed after {KEEP_ALIVE_SECONDS} seconds",
     ):
         assert words in limits, words

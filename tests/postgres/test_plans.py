@@ -63,6 +63,7 @@ EXPECTED = {
     "UPDATE dibs.claims SET": {"claims_pkey(item)"},
     "DELETE FROM dibs.claims WHERE item =": {"claims_pkey(item)"},
     "FROM dibs.claims WHERE item =": {"claims_pkey(item)"},
+    "FROM dibs.events e WHERE e.item = each AND e.token =": {"events_item_number_key(item)"},
     "FROM dibs.claims x WHERE x.item =": {"claims_pkey(item)"},
     "UPDATE dibs.claims x SET": {"claims_session(session)"},
     "FROM dibs.claims x WHERE x.session =": {"claims_session(session)", "claims sorted"},

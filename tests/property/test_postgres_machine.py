@@ -94,6 +94,7 @@ MISTAKES = {
         "x.session = p_session AND x.expires_at > at RETURNING",
         "x.session = p_session RETURNING",
     ),
+    "a late heartbeat forgets what was given since": ("heartbeat", "> p_known_event", "> p_known_event AND false"),
     "the token is given again": ("claim", "i.token := i.token + 1", "i.token := i.token"),
     "policy does not matter": ("may_take", "NOT p_approved", "true"),
     "force release strikes": ("force_release", "'force_released'", "'expired'"),
@@ -106,6 +107,7 @@ RARE = {
     *("a lapsed offer leaves its ticket", "the last in the queue is served first", "what is not held is no matter"),
     *("an ended item keeps its queue", "sessions are not counted together", "blocked means later"),
     *("strikes are not counted", "force release strikes"),
+    "a late heartbeat forgets what was given since",
 }
 #: More than a mistake needs, so that chance has no say; it ends with the first that finds it.
 SEARCHED = 480

@@ -113,6 +113,10 @@ class Background:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
     def result(self) -> Any:
         self._thread.join(STOP_SECONDS_MAX)
         assert not self._thread.is_alive()

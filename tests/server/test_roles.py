@@ -1,109 +1,20 @@
-"""What a key allows: every route under every role, and nobody passing for somebody else."""
+"""What a key allows beyond its role (`test_matrix`): nobody passes for somebody else."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 
-from dibs.access import ADMIN, AGENT, PERSON, ROLES, VIEWER
-from dibs.server.verbs import VERBS, Verb
+from dibs.access import ADMIN, AGENT, PERSON
 from dibs.testing.http import Host
-from tests.server.attacking import Answer, Caller, Served, served
-
-#: Whose the keys are that act for sessions of their own.
-AGENTS = {AGENT: "coder", PERSON: "pat"}
-#: Routes that are no verbs of the board: what they need, and a body.
-OTHERS: dict[tuple[str, str], tuple[str, Any]] = {
-    ("GET", "/v1/keys"): (ADMIN, None),
-    ("POST", "/v1/keys"): (ADMIN, {"role": "viewer"}),
-    ("GET", "/v1/keys/nobody"): (ADMIN, None),
-    ("POST", "/v1/keys/nobody/revoke"): (ADMIN, None),
-    ("GET", "/v1/me"): (VIEWER, None),
-    ("POST", "/v1/prune"): (ADMIN, {"older_than_seconds": 1e6}),
-    ("GET", "/v1/export"): (ADMIN, None),
-    ("POST", "/v1/import"): (ADMIN, None),
-    ("GET", "/v1/backup"): (ADMIN, None),
-    ("POST", "/v1/restore"): (ADMIN, None),
-    ("GET", "/v1/watch"): (VIEWER, None),
-    ("GET", "/v1/due"): (VIEWER, None),
-    ("GET", "/v1/pulse"): (VIEWER, None),
-    ("GET", "/health"): (VIEWER, None),
-    ("GET", "/api/events"): (VIEWER, None),
-}
+from tests.server.attacking import Served, served
 
 
 @pytest.fixture(scope="module")
 def shop(http_host: Host, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(http_host, tmp_path_factory.mktemp("roles")) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def callers(shop: Served) -> dict[str | None, Caller]:
-    """One of each role; coder's has the session of the examples, pat's one of its own."""
-    found: dict[str | None, Caller] = {None: shop.nobody, ADMIN: shop.admin}
-    found |= {VIEWER: shop.caller(VIEWER), AGENT: shop.caller(AGENT, "coder")}
-    found[PERSON] = shop.caller(PERSON, "pat")
-    for role, name in AGENTS.items():
-        found[role].ok("POST", "/v1/sessions", {"agent": name, "id": f"{name}-1"})
-    shop.board.add("Fix the login", id="fix-login")
-    return found
-
-
-def asked(caller: Caller, verb: Verb, name: str) -> Answer:
-    path = verb.path.replace("{item}", "fix-login").replace("{name}", "coder").replace("{session:path}", f"{name}-1")
-    if verb.method == "GET":
-        query = urlencode(verb.example, doseq=True).replace("False", "false")
-        return caller("GET", f"{path}?{query}")
-    return caller(verb.method, path, json.loads(json.dumps(verb.example or None).replace("coder", name)))
-
-
-@pytest.mark.parametrize("role", [None, *ROLES])
-def test_a_verb_is_for_its_role_and_those_above(
-    shop: Served, callers: dict[str | None, Caller], role: str | None
-) -> None:
-    name = AGENTS.get(role or "", "coder")
-    for verb in VERBS:
-        answer = asked(callers[role], verb, name)
-        told = (verb.name, role, answer.status, answer.body)
-        if role is None:
-            assert (answer.status, answer.code) == (401, "UNAUTHENTICATED"), told
-        elif ROLES.index(role) < ROLES.index(verb.role):
-            assert (answer.status, answer.code, answer.json["facts"]["role"]) == (403, "FORBIDDEN", verb.role), told
-        else:
-            # The claim of the examples may have been another role's by now.
-            assert answer.status in (200, 400, 404, 409, 422) or answer.code == "NOT_CLAIM_OWNER", told
-        if verb.name == "end_session" and answer.status == 200:
-            owner = callers[role if role in AGENTS else AGENT]
-            owner.ok("POST", "/v1/sessions", {"agent": name, "id": f"{name}-1"})
-
-
-@pytest.mark.parametrize("role", [None, *ROLES])
-def test_every_other_route_is_for_its_role_and_those_above(callers: dict[str | None, Caller], role: str | None) -> None:
-    for (method, path), (needed, body) in OTHERS.items():
-        answer = callers[role](method, path, body)
-        told = (method, path, role, answer.status, answer.body)
-        if role is None:
-            assert answer.status == 401, told
-        elif ROLES.index(role) < ROLES.index(needed):
-            assert answer.status == 403, told
-        else:
-            # The board is not empty, and nothing is no backup.
-            assert answer.status in (200, 422, 503), told
-
-
-def test_no_route_is_left_out(shop: Served) -> None:
-    """Whoever adds a route says here who may use it, or in the table of verbs."""
-    known = {(verb.method, verb.path.replace(":path", "")) for verb in VERBS}
-    known |= {(method, path.replace("nobody", "{key}")) for method, path in OTHERS}
-    document = shop.nobody.ok("GET", "/openapi.json")
-    there = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
-    native = {(method, path) for method, path in there if path.startswith("/v1/")}
-    assert native == {one for one in known if one[1].startswith("/v1/")}
 
 
 def test_a_session_is_acted_for_by_the_key_that_registered_it(shop: Served) -> None:
@@ -198,6 +109,29 @@ def test_an_agents_key_starts_no_session_of_another(shop: Served) -> None:
     assert shop.caller(AGENT).ok("POST", "/v1/sessions", {"agent": "any"})["agent"] == "any"
 
 
+def test_a_key_of_no_agent_does_not_use_up_what_an_agent_with_a_key_is_left(shop: Served) -> None:
+    """Not by any of the ways to start a session, and also not once the agent's key is revoked."""
+    own, stranger = shop.caller(AGENT, "limited"), shop.caller(AGENT)
+    key = own.ok("GET", "/v1/me")["key"]
+    shop.admin.ok("PUT", "/v1/agents/limited", {"max_claims_total": 1})
+    shop.board.add("L", id="l")
+    for revoked in (False, True):
+        for path, body in (
+            ("/v1/sessions", {"agent": "limited"}),
+            ("/api/sessions", {"agent": "limited"}),
+            ("/api/sessions", {"agentType": "limited"}),
+            (
+                "/functions/v1/agent-claim",
+                {"workItemId": "l", "agentType": "limited", "agentInstanceId": f"l-{revoked}"},
+            ),
+        ):
+            answer = stranger("POST", path, body)
+            assert (answer.status, b"has a key of its own" in answer.body) == (403, True), (path, answer.body)
+        if not revoked:
+            assert own.ok("POST", "/v1/sessions", {"agent": "limited"})["agent"] == "limited"
+            shop.admin.ok("POST", f"/v1/keys/{key}/revoke")
+
+
 def test_what_a_body_says_of_the_actor_counts_only_for_admins(shop: Served) -> None:
     caller = shop.caller(AGENT, "coder")
     caller.ok("POST", "/v1/items", {"title": "t", "id": "by-coder", "actor": "boss"})
@@ -222,23 +156,3 @@ def test_a_person_rejects_and_an_agent_only_what_it_holds(shop: Served) -> None:
     shop.board.add("R", id="r")
     assert shop.caller(AGENT, "coder")("POST", "/v1/items/r/reject", {"reason": "no"}).status == 403
     assert shop.admin("POST", "/v1/items/r/reject", {"reason": "no"}).status != 403
-
-
-#: What anybody on the machine may know: that the server is there, whether it can serve, what it speaks.
-OPEN = {("GET", "/livez"), ("GET", "/readyz")}
-
-
-def test_without_a_key_nothing_is_told_and_nothing_is_done(shop: Served) -> None:
-    """Every route there is, also those of foreign contracts, whatever body they want."""
-    document = shop.nobody.ok("GET", "/openapi.json")
-    before = shop.board.events(newest=True, limit=1)
-    for path, methods in document["paths"].items():
-        for method in methods:
-            if (method.upper(), path) in OPEN:
-                continue
-            place = path.replace("{", "").replace("}", "")
-            for raw in (None,) if method == "get" else (None, b"{}"):
-                answer = shop.nobody(method.upper(), place, raw=raw)
-                # What does not even have the shape may be found wrong before anybody is asked who they are.
-                assert answer.status in (400, 401, 415, 422), (method, path, answer.status, answer.body)
-    assert shop.board.events(newest=True, limit=1) == before

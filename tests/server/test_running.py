@@ -158,6 +158,7 @@ def test_more_connections_than_it_has_files_are_refused(tmp_path: Path) -> None:
     room = Room(files=256)
     streams = room.streams_max(SERVER_DEFAULTS.subscribers_max)
     room_for(2 * room.files + 100)
+    (tmp_path / "dibs.toml").write_text(f"[server]\nsubscribers_per_key = {SERVER_DEFAULTS.subscribers_max}\n")
     with serving(tmp_path, files=(room.files, room.files)) as shop, ExitStack() as stack:
         caller = shop.admin()
 

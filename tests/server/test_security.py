@@ -321,6 +321,16 @@ def test_no_error_page_repeats_a_secret(shop: Served) -> None:
         shop.admin("POST", "/v1/items", {"title": "t", secret: 1}),
         shop.admin("POST", "/v1/items", {"title": "t", "id": secret + "/"}),
         shop.nobody("GET", "/v1/me", headers={"Authorization": f"Bearer {secret}x"}),
+        shop.admin("POST", f"/api/tasks/{secret}/claim", {"sessionId": secret}),
+        shop.admin("POST", "/api/tasks/t/claim", {"sessionId": secret + "?"}),
+        shop.admin("POST", "/api/sessions", {"agent": secret + "?"}),
+        shop.admin("GET", f"/api/sessions/{secret}/current-task"),
+        shop.admin("GET", f"/api/tasks/in-flight?sessionId={secret}%3F&includeExpired={secret}"),
+        shop.admin(
+            "POST",
+            "/functions/v1/agent-claim",
+            {"workItemId": secret + "?", "agentType": "a", "agentInstanceId": "i"},
+        ),
     ):
         assert answer.status >= 400
         assert secret not in answer.body.decode(), answer.body

@@ -20,6 +20,7 @@ from dibs.errors import StoreUnavailable
 from dibs.model import Event
 from dibs.server import streams
 from dibs.server.guard import Message
+from dibs.server.open_requests import OpenRequest
 from dibs.server.service import Service
 from dibs.server.streams import Stream, Wanted
 from dibs.server.subscribers import Subscriber, Subscribers
@@ -268,6 +269,20 @@ def test_there_is_room_for_so_many_subscribers(board: Board, store: str, key: st
         told(crowd, 1)
 
 
+def test_one_key_does_not_take_all_the_streams(board: Board, store: str, key: str) -> None:
+    greedy, modest = (board.create_key(VIEWER)[1] for _ in range(2))
+    with (
+        serving(store, streaming={"subscribers_max": 4, "subscribers_per_key": 2}) as server,
+        closing(listening(*(Listener(server.port, greedy) for _ in range(2)))) as crowd,
+    ):
+        with closing(listening(Listener(server.port, greedy))) as late:
+            assert late.listeners[0].status == 503
+        with closing(listening(Listener(server.port, modest))) as other:
+            add(board, 0, 1)
+            told(crowd, 1)
+            told(other, 1)
+
+
 def test_a_stream_ends_when_its_key_is_revoked(board: Board, store: str, key: str) -> None:
     viewer, secret = board.create_key(VIEWER)
     with serving(store, streaming={"keep_alive_seconds": 0.2}) as server:
@@ -337,7 +352,9 @@ def test_a_stream_outlives_a_store_that_is_away_for_a_while(served: Served, monk
         service.feed.newest = board.events()[-1].id
         monkeypatch.setattr(service.board, "events", events)
         subscribers = Subscribers(service)
-        stream = Stream(subscribers, Subscriber("a key", lambda: None), 0, Wanted((), (), ()))
+        me = Subscriber()
+        stays = OpenRequest(service.streaming.kind("listening"), "a key", lambda: None, me.refuse)
+        stream = Stream(subscribers, me, stays, 0, Wanted((), (), ()))
         chunks: list[bytes] = []
         everything = asyncio.Event()
 

@@ -14,11 +14,12 @@ import pytest
 from fastapi import Request
 
 from dibs import board as board_module
+from dibs.access import AGENT
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
-from dibs.model import Grant, Waiting
+from dibs.model import Grant, Key, Waiting
 from dibs.server import service as service_module
-from dibs.server.feed import Left
+from dibs.server.feed import Left, Waiter
 from dibs.server.guard import Message
 from dibs.server.service import Service
 from dibs.store.contract import Store
@@ -32,12 +33,13 @@ WAIT_SECONDS = 10 * PATIENCE_SECONDS
 
 
 class Asking:
-    """Somebody with a key who asks, and may leave."""
+    """Somebody who was let in with a key, asks, and may leave."""
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: tuple[Key, str]) -> None:
         self._leaves = asyncio.Event()
-        headers = [(b"authorization", f"Bearer {key}".encode())]
+        headers = [(b"authorization", f"Bearer {key[1]}".encode())]
         self.request = Request({"type": "http", "method": "POST", "headers": headers}, self._receive)
+        self.request.state.caller = key[0].id
 
     def leave(self) -> None:
         self._leaves.set()
@@ -62,7 +64,7 @@ async def within(work: asyncio.Future[Any]) -> Any:
 def test_who_hangs_up_is_given_nothing(service: Service) -> None:
     async def look() -> None:
         service.start()
-        caller, looked = Asking("k"), threading.Event()
+        caller, looked = Asking(service.board.create_key(AGENT)), threading.Event()
 
         def work(board: Board) -> object:
             looked.set()
@@ -87,14 +89,14 @@ def test_who_waits_is_woken_by_the_commit_itself(service: Service, monkeypatch: 
     monkeypatch.setattr(board_module, "OWNER_LOOK_SECONDS", WAIT_SECONDS)
     watched, wait = threading.Event(), service.feed.wait
 
-    def watching(seen: int, left: threading.Event, timeout_seconds: float) -> int:
+    def watching(seen: int, waiter: Waiter, timeout_seconds: float) -> int:
         watched.set()
-        return wait(seen, left, timeout_seconds)
+        return wait(seen, waiter, timeout_seconds)
 
     monkeypatch.setattr(service.feed, "wait", watching)
 
     async def look() -> None:
-        caller = Asking("k")
+        caller = Asking(service.board.create_key(AGENT))
         waiting = asyncio.ensure_future(
             service.wait(caller.request, lambda board: board.next(session="me", wait_seconds=WAIT_SECONDS))
         )
@@ -146,12 +148,12 @@ def test_who_finds_no_room_to_wait_in_watches_for_itself(tmp_path: Path) -> None
 
 
 def test_nobody_takes_all_the_room_and_who_leaves_makes_room(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_module, "WAITING_OF_ONE", 2)
-    monkeypatch.setattr(service_module, "WAITING_THREADS", 3)
+    monkeypatch.setattr(service_module, "WAITS", service_module.WAITS.replace(limit=3, limit_of_key=2))
+    one, other, third = (service.board.create_key(AGENT) for _ in range(3))
 
     async def look() -> None:
         service.start()
-        callers = [Asking(key) for key in ("one", "one", "one", "other", "third")]
+        callers = [Asking(key) for key in (one, one, one, other, third)]
         begun = [
             asyncio.ensure_future(
                 service.wait(caller.request, lambda board: board.next(session="me", wait_seconds=WAIT_SECONDS))
@@ -160,7 +162,7 @@ def test_nobody_takes_all_the_room_and_who_leaves_makes_room(service: Service, m
         ]
         with pytest.raises(StoreUnavailable, match="2 are waiting with this key") as refused:
             await within(begun[2])
-        assert refused.value.facts == {"retry_after_seconds": 1}
+        assert refused.value.facts == {"limit": 2, "retry_after_seconds": 1}
         with pytest.raises(StoreUnavailable, match="3 are waiting here"):
             await within(begun[4])
         callers[0].leave()

@@ -63,6 +63,8 @@ EXPECTED = {
     "insert_claim": [],
     "renew_claim": ["claims USING PRIMARY KEY (item=?)"],
     "renew_session": ["claims USING INDEX claims_session (session=?)"],
+    "first_event_of_claim": ["events USING INDEX sqlite_autoindex_events_1 (item=?)"],
+    "latest_event": ["SEARCH events"],
     "delete_claim": ["claims USING PRIMARY KEY (item=?)"],
     "insert_run": [],
     "end_run": ["runs USING INDEX sqlite_autoindex_runs_1 (item=? AND token=?)"],

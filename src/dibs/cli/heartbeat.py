@@ -44,7 +44,7 @@ def _heartbeat_of_all(cli: Cli) -> int:
     if asked.token is not None or asked.ttl is not None:
         raise UsageError("--token and --ttl need an item; a heartbeat of everything takes neither", field="item")
     holding = None if asked.holding is None else _holding(asked.holding)
-    beat: Heartbeat = identity.holding(cli, lambda session: cli.board.heartbeat(session=session, holding=holding))
+    beat: Heartbeat = identity.holding(cli, lambda session: _beat(cli, session, holding))
     if cli.json:
         cli.answer(beat)
     else:
@@ -52,6 +52,14 @@ def _heartbeat_of_all(cli: Cli) -> int:
 
         cli.say(*telling.heartbeat(beat, cli.paint))
     return ClaimExpired.exit_code if beat.lost else 0
+
+
+def _beat(cli: Cli, session: str, holding: dict[str, int | None] | None) -> Heartbeat:
+    beat = cli.board.heartbeat(session=session)
+    if holding is None:
+        return beat
+    # What is given to the session from here on was not known to whoever wrote down what it holds.
+    return cli.board.heartbeat(session=session, holding=holding, known_event=beat.event)
 
 
 def _holding(text: str) -> dict[str, int | None]:

@@ -143,6 +143,11 @@ def renewal(claim: Claim, now: int, settings: Settings) -> Renewal:
     )
 
 
+def is_known(given_event: int, known_event: int | None) -> bool:
+    """Whether a caller that had learned of one event can know of a claim that was given with another."""
+    return known_event is None or given_event <= known_event
+
+
 def interval_seconds(claim: Claim, settings: Settings) -> float:
     """How often to heartbeat: as configured, and at least three times within the TTL."""
     return min(settings.heartbeat_seconds, claim.ttl_seconds / 3)

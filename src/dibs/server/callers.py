@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from fastapi import Request
 
@@ -55,6 +56,8 @@ class Callers:
         self._board = board
         self._lock = threading.Lock()
         self._trusted: dict[str, tuple[float, Key]] = {}
+        #: Called when a key has been revoked here.
+        self.on_revoked: Callable[[], None] = lambda: None
 
     def known(self, request: Request) -> Caller:
         """Whose request it is. May ask the store: not for the event loop."""
@@ -63,9 +66,16 @@ class Callers:
             raise Unauthenticated(NEEDS_KEY)
         return Caller(key=key.id, role=key.role, agent=key.agent)
 
-    def is_trusted(self, request: Request) -> bool:
-        """Whether its key was found good just now. Asks nobody."""
-        return self._just_trusted(access.digest(secret_of(request))) is not None
+    def known_now(self, request: Request) -> Caller:
+        """The same by the store's word of this instant."""
+        with self._lock:
+            self._trusted.pop(access.digest(secret_of(request)), None)
+        return self.known(request)
+
+    def just_known(self, request: Request) -> Caller | None:
+        """The same if its key was found good just now. Asks nobody."""
+        key = self._just_trusted(access.digest(secret_of(request)))
+        return None if key is None else Caller(key=key.id, role=key.role, agent=key.agent)
 
     def signed_in(self, code: str, seconds: float) -> str | None:
         """A new secret for a browser in exchange for a login code, which is good once."""
@@ -85,6 +95,7 @@ class Callers:
         revoked = self._board.revoke_key(key, actor=caller.actor, request_id=request_id)
         with self._lock:
             self._trusted = {digest: kept for digest, kept in self._trusted.items() if kept[1].id != key}
+        self.on_revoked()
         return revoked
 
     def _good(self, secret: str) -> Key | None:
@@ -137,8 +148,17 @@ class Callers:
                 role=access.PERSON,
             )
 
-    def agent_of(self, caller: Caller, asked: str | None) -> str:
-        """The agent that a new session is of."""
-        if caller.role != ADMIN and caller.agent is not None and asked not in (None, caller.agent):
-            raise Forbidden(f"this key is {caller.agent}'s and starts no sessions of {asked}", agent=caller.agent)
-        return asked or caller.agent or ""
+    def agent_of(self, caller: Caller, asked: str | None, otherwise: str = "") -> str:
+        """The agent that a new session is of: the key's. A key of no agent acts for agents without a key of their own:
+        what an agent is allowed, and what its limits leave, is for those who were given its key."""
+        agent = asked or caller.agent or otherwise
+        if caller.role != ADMIN and caller.agent is not None and agent != caller.agent:
+            raise Forbidden(f"this key is {caller.agent}'s and starts no sessions of {agent}", agent=caller.agent)
+        if caller.role != ADMIN and caller.agent is None and agent in self._agents_with_keys():
+            raise Forbidden(f"{agent} has a key of its own, with which its sessions are started", agent=agent)
+        return agent
+
+    def _agents_with_keys(self) -> set[str | None]:
+        """Also of keys that are good no more: to revoke one must not make its agent anybody's."""
+        known = self._board.keys()
+        return {key.agent for key in known}

@@ -1,4 +1,4 @@
-"""The OpenAPI document, whose examples say null where an answer does.
+"""The OpenAPI document, with the models of bodies, and whose examples say null where an answer does.
 
 FastAPI leaves out of its document whatever is null, also of an example, which then lacks what its schema requires. So
 examples go in with a mark in its place.
@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import FastAPI
+from pydantic.json_schema import models_json_schema
+
+from dibs.server.keyed import BODIES, SCHEMAS
 
 #: What no answer ever says.
 MARK = "\0null"
@@ -17,7 +20,9 @@ MARK = "\0null"
 class Documented(FastAPI):
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            self.openapi_schema = replaced(super().openapi(), MARK, None)
+            document = replaced(super().openapi(), MARK, None)
+            document["components"]["schemas"] = {**_bodies(), **document["components"]["schemas"]}
+            self.openapi_schema = document
         return self.openapi_schema
 
 
@@ -32,3 +37,12 @@ def replaced(data: Any, old: str | None, new: str | None) -> Any:
     if isinstance(data, list):
         return [replaced(value, old, new) for value in data]
     return new if data == old else data
+
+
+def _bodies() -> dict[str, Any]:
+    """FastAPI does not know of bodies that routes read themselves."""
+    _, found = models_json_schema(
+        [(model, "validation") for model in BODIES.values()], ref_template=SCHEMAS + "{model}"
+    )
+    models: dict[str, Any] = found["$defs"]
+    return models

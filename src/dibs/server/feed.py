@@ -30,6 +30,16 @@ class Left(StoreUnavailable):
     http_status = 499
 
 
+class Waiter:
+    """Somebody who waits in a thread."""
+
+    def __init__(self, still_may: Callable[[], object] = lambda: None) -> None:
+        """`still_may` is called before anything is done for them, and raises if nothing may be done any more."""
+        self.still_may = still_may
+        #: Why nothing more is to be done for them, if so.
+        self.over: DibsError | None = None
+
+
 class Feed:
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -72,11 +82,10 @@ class Feed:
     # For threads
 
     def watch(self, session: str | None = None) -> Watch:
-        return SharedWatch(self, threading.Event())
+        return SharedWatch(self, Waiter())
 
-    def watch_until(self, left: threading.Event) -> Callable[[str | None], Watch]:
-        """Watches for somebody who may leave before the time is up."""
-        return lambda session: SharedWatch(self, left)
+    def watch_of(self, waiter: Waiter) -> Callable[[str | None], Watch]:
+        return lambda session: SharedWatch(self, waiter)
 
     def stir(self) -> None:
         """Wake who waits for something that this process has just freed; everybody is told when it is read here."""
@@ -85,17 +94,19 @@ class Feed:
             self._stirred = True
             self._changed.notify_all()
 
-    def leave(self, left: threading.Event) -> None:
+    def send_home(self, waiter: Waiter, why: DibsError) -> None:
         with self._changed:
-            left.set()
+            waiter.over = waiter.over or why
             self._changed.notify_all()
 
-    def wait(self, seen: int, left: threading.Event, timeout_seconds: float) -> int:
+    def wait(self, seen: int, waiter: Waiter, timeout_seconds: float) -> int:
         """The round that is going on, once it is another than `seen` or the time is up."""
         with self._changed:
-            self._changed.wait_for(lambda: self._round != seen or self.stopping or left.is_set(), timeout_seconds)
-            if left.is_set():
-                raise Left("whoever asked has left")
+            self._changed.wait_for(
+                lambda: self._round != seen or self.stopping or waiter.over is not None, timeout_seconds
+            )
+            if waiter.over is not None:
+                raise waiter.over
             if self.stopping:
                 raise Stopping("the server is stopping; ask again", retry_after_seconds=1)
             return self._round
@@ -176,12 +187,13 @@ def _close(watch: Watch | None) -> None:
 class SharedWatch(Watch):
     """Woken by the one thread that watches."""
 
-    def __init__(self, feed: Feed, left: threading.Event) -> None:
-        self._feed, self._left = feed, left
+    def __init__(self, feed: Feed, waiter: Waiter) -> None:
+        self._feed, self._waiter = feed, waiter
         self._seen = feed._round
 
     def wait(self, timeout_seconds: float) -> bool:
-        before, self._seen = self._seen, self._feed.wait(self._seen, self._left, timeout_seconds)
+        before, self._seen = self._seen, self._feed.wait(self._seen, self._waiter, timeout_seconds)
+        self._waiter.still_may()
         return self._seen != before
 
     def close(self) -> None:

@@ -13,11 +13,10 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
-from starlette.exceptions import HTTPException
 
 from dibs import jsontext
 from dibs.access import ADMIN
-from dibs.errors import DibsError, Invalid
+from dibs.errors import DibsError
 from dibs.server import problems
 from dibs.server.callers import Caller
 from dibs.server.keyed import Keyed
@@ -57,10 +56,6 @@ def speaking(by: Service, refused: Callable[[DibsError], Response]) -> type[Keye
                     return refused(error)
                 except RequestValidationError as error:
                     return refused(problems.first_of(error))
-                except HTTPException as error:
-                    if not isinstance(error.__cause__, ValueError | RecursionError):
-                        raise
-                    return refused(Invalid("the body is not JSON", field="body"))
 
             return handler
 
@@ -74,7 +69,7 @@ def told(value: Mapping[str, Any], status: int = 200) -> Response:
 
 def no(error: DibsError, status: int, body: Mapping[str, Any]) -> Response:
     """A refusal in their words, with the headers that belong to it in any."""
-    response = told(body, status)
+    response = Response(problems.text(body), status_code=status, media_type="application/json")
     known = problems.response(status, error.code, error.message, error.facts).headers
     for name in ("retry-after", "www-authenticate"):
         if name in known:

@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict
 
 from dibs.access import VIEWER
 from dibs.errors import StoreUnavailable
-from dibs.model import Pulse, Stats
+from dibs.model import Stats
 from dibs.server import samples, schemas
+from dibs.server.keyed import keyed, needs
 from dibs.server.routes import REFUSALS, answered
 from dibs.server.service import Service
 
@@ -61,7 +62,12 @@ Ready = schemas.small("Ready", {"ready": True}, ready=bool)
 
 def routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["health"])
+    _add_open(router, service)
+    _add_figures(router, service)
+    return router
 
+
+def _add_open(router: APIRouter, service: Service) -> None:
     @router.get(
         "/livez",
         summary="The process answers",
@@ -85,19 +91,20 @@ def routes(service: Service) -> APIRouter:
         await service.run(lambda: service.board.store.due_seconds())
         return answered({"ready": True})
 
+
+def _add_figures(router: APIRouter, service: Service) -> None:
+    router.route_class = keyed(service)
+
     @router.get(
         "/v1/pulse",
         summary="The figures of this instant, to be asked for every few seconds",
         operation_id="pulse",
         response_model=None,
         responses={200: samples.described(schemas.ANSWERS["Pulse"]), **REFUSALS},
+        **needs(VIEWER),
     )
     async def pulse(request: Request) -> Response:
-        def look() -> Pulse:
-            service.callers.need(service.caller(request), VIEWER)
-            return service.board.store.pulse()
-
-        return answered(await service.run(look))
+        return await service.run(lambda: answered(service.board.store.pulse()))
 
     @router.get(
         "/health",
@@ -105,12 +112,7 @@ def routes(service: Service) -> APIRouter:
         operation_id="health",
         response_model=None,
         responses={200: samples.described(Health), **REFUSALS},
+        **needs(VIEWER),
     )
     async def health(request: Request, agent: str | None = None) -> Response:
-        def look() -> dict[str, Any]:
-            service.callers.need(service.caller(request), VIEWER)
-            return {"coordination": told(service.board.stats(agent=agent), agent)}
-
-        return answered(await service.run(look))
-
-    return router
+        return await service.run(lambda: answered({"coordination": told(service.board.stats(agent=agent), agent)}))

@@ -10,8 +10,8 @@ from fastapi.responses import Response
 from dibs import access, wire
 from dibs.access import ADMIN, VIEWER, shown
 from dibs.errors import Invalid
-from dibs.server import samples, schemas
-from dibs.server.keyed import keyed
+from dibs.server import bodies, samples, schemas
+from dibs.server.keyed import keyed, needs, needs_body
 from dibs.server.routes import IDEMPOTENCY_KEY, REFUSALS, answered
 from dibs.server.service import Service
 
@@ -58,73 +58,73 @@ def routes(service: Service) -> APIRouter:
         summary="All keys, without their secrets",
         operation_id="keys",
         responses={200: samples.described(list[ShownKey]), **REFUSALS},  # type: ignore[valid-type]
+        **needs(ADMIN),
     )
     async def keys(request: Request) -> Response:
-        def look() -> list[dict[str, Any]]:
-            service.callers.need(service.caller(request), ADMIN)
-            return list(map(shown, service.board.keys()))
-
-        return answered(await service.run(look))
+        return await service.run(lambda: answered(list(map(shown, service.board.keys()))))
 
     @router.post(
         "/v1/keys",
         summary="Make a key",
         operation_id="create_key",
         responses={200: samples.described(MadeKey), **REFUSALS},
+        **needs_body(ADMIN, NewKey),
     )
-    async def create_key(request: Request, body: NewKey) -> Response:
-        def create() -> dict[str, Any]:
-            service.callers.need(service.caller(request), ADMIN)
+    async def create_key(request: Request) -> Response:
+        body = await bodies.said(request, NewKey)
+
+        def create() -> Response:
             if (body.digest is None) != (body.id is None):
                 missing = "digest" if body.digest is None else "id"
                 raise Invalid("a key that somebody else made has an id and a digest", field=missing)
             if body.digest is not None and body.id is not None:
-                return shown(service.board.keep_key(body.id, body.role, body.agent, body.digest, body.seconds))
+                kept = service.board.keep_key(body.id, body.role, body.agent, body.digest, body.seconds)
+                return answered(shown(kept))
             key, secret = service.board.create_key(body.role, agent=body.agent, seconds=body.seconds)
-            return {**shown(key), "secret": secret}
+            return answered({**shown(key), "secret": secret})
 
-        return answered(await service.run(create))
+        return await service.run(create)
 
     @router.get(
         "/v1/keys/{key}",
         summary="A key, if it is good now",
         operation_id="find_key",
         responses={200: samples.described(FoundKey), **REFUSALS},
+        **needs(ADMIN),
     )
-    async def find_key(request: Request, key: str) -> Response:
-        def find() -> dict[str, Any]:
-            service.callers.need(service.caller(request), ADMIN)
+    async def find_key(key: str) -> Response:
+        def find() -> Response:
             found = service.board.store.find_key(key)
-            return {"key": None if found is None else shown(found)}
+            return answered({"key": None if found is None else shown(found)})
 
-        return answered(await service.run(find))
+        return await service.run(find)
 
     @router.post(
         "/v1/keys/{key}/revoke",
         summary="A key is good no more",
         operation_id="revoke_key",
         responses={200: samples.described(ShownKey), **REFUSALS},
+        **needs(ADMIN),
     )
     async def revoke_key(request: Request, key: str) -> Response:
-        def revoke() -> dict[str, Any]:
-            caller = service.caller(request)
-            service.callers.need(caller, ADMIN)
-            return shown(service.callers.revoke(caller, key, request.headers.get(IDEMPOTENCY_KEY)))
+        def revoke() -> Response:
+            request_id = request.headers.get(IDEMPOTENCY_KEY)
+            return answered(shown(service.callers.revoke(service.caller(request), key, request_id)))
 
-        return answered(await service.run(revoke))
+        return await service.run(revoke)
 
     @router.get(
         "/v1/me",
         summary="Whose key this is",
         operation_id="me",
         responses={200: samples.described(Me), **REFUSALS},
+        **needs(VIEWER),
     )
     async def me(request: Request) -> Response:
-        def look() -> dict[str, Any]:
+        def look() -> Response:
             caller = service.caller(request)
-            service.callers.need(caller, VIEWER)
-            return {"key": caller.key, "role": caller.role, "agent": caller.agent}
+            return answered({"key": caller.key, "role": caller.role, "agent": caller.agent})
 
-        return answered(await service.run(look))
+        return await service.run(look)
 
     return router

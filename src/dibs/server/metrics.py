@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 from dibs.access import VIEWER
 from dibs.errors import DibsError
 from dibs.model import Event, Pulse
+from dibs.server.keyed import keyed, needs
 from dibs.server.routes import REFUSALS
 from dibs.server.service import Service
 
@@ -101,7 +102,7 @@ class Figures:
             self._requests.labels(method if method in METHODS else OTHER, path, str(status)).observe(seconds)
 
     def routes(self) -> APIRouter:
-        router = APIRouter(tags=["health"])
+        router = APIRouter(tags=["health"], route_class=keyed(self._service))
 
         @router.get(
             "/metrics",
@@ -109,13 +110,11 @@ class Figures:
             operation_id="metrics",
             response_class=Response,
             responses={200: {"content": {"text/plain": {}}, "description": "in Prometheus's text format"}, **REFUSALS},
+            **needs(VIEWER),
         )
         async def metrics(request: Request) -> Response:
-            def look() -> bytes:
-                self._service.callers.need(self._service.caller(request), VIEWER)
-                return generate_latest(self._registry)
-
-            return Response(await self._service.run(look), headers={"Content-Type": CONTENT_TYPE_LATEST})
+            told = await self._service.run(lambda: generate_latest(self._registry))
+            return Response(told, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
         return router
 

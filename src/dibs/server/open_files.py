@@ -33,6 +33,10 @@ class Room(Value):
         """As many as are wanted, but fewer than connections: a stream stays, and verbs have to get in beside it."""
         return min(wanted, self.files // 2)
 
+    def streams_per_key(self, wanted: int, of: int) -> int:
+        """The same share of the streams that there may be as was wanted `of` so many, and one at least."""
+        return wanted if self.streams_max(of) == of else min(wanted, max(1, wanted * self.streams_max(of) // of))
+
 
 def allow_most() -> Room:
     """Raise the soft limit of open files to the hard one, which needs nobody's leave."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import Request
@@ -13,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from dibs import access, jsontext, wire
 from dibs.errors import DibsError, Invalid
+from dibs.server import bodies
 
 MEDIA_TYPE = "application/problem+json"
 TITLES = {
@@ -66,9 +68,13 @@ def response(status: int, code: str, detail: str, facts: dict[str, Any] | None =
         headers["Connection"] = "close"
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="dibs"'
-    # What was asked is repeated in it, and somebody may have put a key where it does not belong.
-    content = access.without_secrets(jsontext.line(body(status, code, detail, facts)))
-    return Response(content, status_code=status, headers=headers, media_type=MEDIA_TYPE)
+    return Response(text(body(status, code, detail, facts)), status_code=status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def text(refusal: Mapping[str, Any]) -> str:
+    """A refusal as it is sent, in whatever words. It repeats what was asked, and somebody may have put a key where it
+    does not belong."""
+    return access.without_secrets(jsontext.line(refusal))
 
 
 async def refused(request: Request, error: Exception) -> Response:
@@ -82,13 +88,8 @@ async def invalid(request: Request, error: Exception) -> Response:
 
 
 def first_of(error: RequestValidationError) -> Invalid:
-    """Input that does not even have the shape: the first thing that is wrong, by the name of its field."""
-    first = error.errors()[0]
-    if first["type"] == "json_invalid":
-        return Invalid("the body is not JSON", field="body")
-    place = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
-    field = place[0] if place else "body"
-    return Invalid(f"{'.'.join(place) or 'the body'}: {first['msg']}", field=field)
+    """What does not even have the shape in a path or a query; bodies are refused where they are read."""
+    return bodies.first_of(error.errors()[0])
 
 
 async def crashed(request: Request, error: Exception) -> Response:

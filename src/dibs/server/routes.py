@@ -5,26 +5,31 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
-from fastapi import APIRouter, Body, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
 from dibs import wire
 from dibs.access import ADMIN
 from dibs.board import Board
-from dibs.model import Owner
-from dibs.server import problems, samples, schemas
+from dibs.errors import Invalid, Unauthenticated
+from dibs.model import Grant, Owner
+from dibs.server import bodies, problems, samples, schemas
 from dibs.server.callers import Caller
 from dibs.server.document import marked
-from dibs.server.keyed import keyed
+from dibs.server.keyed import keyed, needs, needs_body
 from dibs.server.service import WAIT_SECONDS_MAX, Service
 from dibs.server.tracing import traced
 from dibs.server.verbs import VERBS, Verb
+from dibs.store.contract import Page
 
 IDEMPOTENCY_KEY = "idempotency-key"
+#: More is not answered at once.
+ANSWER_BYTES_MAX = 16_000_000
+FEWER = "ask for fewer with a limit or a filter, or for pages with bytes_max, where there are any"
 #: What any verb may be answered with beside what it gives. By reference: a model for each of them on each route would
 #: make the server start for half a second.
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -60,26 +65,40 @@ def native(service: Service) -> APIRouter:
     return router
 
 
-def answered(value: Any, status: int = 200) -> Response:
-    content = json.dumps(wire.encode(value), ensure_ascii=False, separators=(",", ":"))
+def answered(value: Any) -> Response:
+    """An answer in bytes; one that is too long for that is refused. Not for the event loop."""
+    status = 206 if isinstance(value, Page) and value.more else 200
+    content = b"[" + b",".join(_pieces(value)) + b"]" if isinstance(value, list | tuple) else _json(value)
     return Response(content, status_code=status, media_type="application/json")
+
+
+def _pieces(values: Sequence[Any]) -> Iterator[bytes]:
+    """One by one, since nobody else is let in while something is put into JSON."""
+    size = 0
+    for value in values:
+        piece = _json(value)
+        size += len(piece)
+        if size > ANSWER_BYTES_MAX and not isinstance(values, Page):
+            raise Invalid(f"the answer has over {ANSWER_BYTES_MAX} bytes; {FEWER}", field="limit")
+        yield piece
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(wire.encode(value), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _add(router: APIRouter, service: Service, verb: Verb) -> None:
     in_path = tuple(part[1:-1].partition(":")[0] for part in verb.path.split("/") if part.startswith("{"))
     parameters = [_needed("request", Request), *(_needed(name, str) for name in in_path)]
+    model = None if verb.method == "GET" else schemas.body_of(verb.name, frozenset(in_path))
+    extra = needs(verb.role)
     if verb.method == "GET":
         parameters += _query(verb, in_path)
-    else:
-        model = schemas.body_of(verb.name, frozenset(in_path))
-        if model is not None:
-            # A verb that can be used without saying anything needs no body.
-            optional = not any(field.is_required() for field in model.model_fields.values())
-            said = Body(None if optional else ..., examples=[verb.example])
-            parameters.append(_parameter("body", model | None if optional else model, said))
+    elif model is not None:
+        extra = needs_body(verb.role, model, required=_says_something(model), example=verb.example)
     if verb.waits:
         parameters.append(_parameter("wait", float | None, Query(None, ge=0, le=WAIT_SECONDS_MAX)))
-    endpoint = _endpoint(service, verb)
+    endpoint = _endpoint(service, verb, model)
     endpoint.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     router.add_api_route(
         verb.path,
@@ -87,41 +106,63 @@ def _add(router: APIRouter, service: Service, verb: Verb) -> None:
         methods=[verb.method],
         summary=verb.summary,
         operation_id=verb.name,
-        responses={200: samples.described(schemas.answer_of(verb.name)), **REFUSALS},
+        responses={**_answers(verb), **REFUSALS},
         response_model=None,
         tags=[verb.path.split("/")[2]],
+        **extra,
     )
 
 
-def _endpoint(service: Service, verb: Verb) -> Callable[..., Awaitable[Response]]:
+def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Callable[..., Awaitable[Response]]:
     async def endpoint(request: Request, **given: Any) -> Response:
-        body: BaseModel | None = given.pop("body", None)
         wait = given.pop("wait", None)
-        asked = {name: value for name, value in given.items() if value is not None}
-        if body is not None:
-            asked |= body.model_dump(exclude_unset=True)
-        if wait is not None:
-            asked["wait_seconds"] = wait
         request_id = request.headers.get(IDEMPOTENCY_KEY)
+        body = None if model is None else await _said(request, model)
 
-        def work(board: Board) -> Any:
+        def work(board: Board) -> Response:
+            asked = {name: value for name, value in given.items() if value is not None}
+            if body is not None:
+                asked |= body.model_dump(exclude_unset=True)
+            if wait is not None:
+                asked["wait_seconds"] = wait
             caller = service.caller(request)
             with traced(verb.name, asked, request.headers):
-                return call(service, board, caller, verb, asked, request_id)
+                found = call(service, board, caller, verb, asked, request_id)
+                if wait:
+                    take_back_unless_known(service, request, found)
+                return answered(found)
 
-        if asked.get("wait_seconds"):
-            return answered(await service.wait(request, work))
-        return answered(await service.run(lambda: work(service.board)))
+        if wait:
+            return await service.wait(request, work)
+        if verb.method == "GET":
+            return await service.read(lambda: work(service.board))
+        return await service.run(lambda: work(service.board))
 
     endpoint.__name__ = verb.name
     return endpoint
+
+
+def _answers(verb: Verb) -> dict[int | str, dict[str, Any]]:
+    answer = samples.described(schemas.answer_of(verb.name))
+    if "bytes_max" not in _takes(verb.name):
+        return {200: answer}
+    more = "as much as `bytes_max` allows: there is more, after the last of these"
+    return {200: answer, 206: {**answer, "description": more}}
+
+
+def _says_something(model: type[BaseModel]) -> bool:
+    """A verb that can be used without saying anything needs no body."""
+    return any(field.is_required() for field in model.model_fields.values())
+
+
+async def _said(request: Request, model: type[BaseModel]) -> BaseModel | None:
+    return await (bodies.said if _says_something(model) else bodies.said_if_any)(request, model)
 
 
 def call(
     service: Service, board: Board, caller: Caller, verb: Verb, asked: dict[str, Any], request_id: str | None
 ) -> Any:
     """Do a verb for a caller, held against what its key allows."""
-    service.callers.need(caller, verb.role)
     takes = _takes(verb.name)
     asked = dict(asked)
     if "actor" in takes and not (caller.role == ADMIN and asked.get("actor")):
@@ -140,7 +181,29 @@ def call(
         asked["request_id"] = request_id
     if asked.get("wait_seconds"):
         asked["wait_seconds"] = min(asked["wait_seconds"], service.wait_seconds_max)
-    return getattr(board, verb.name)(**asked)
+    if "bytes_max" not in takes:
+        return getattr(board, verb.name)(**asked)
+    wants_pages = "bytes_max" in asked
+    asked["bytes_max"] = min(asked.get("bytes_max", ANSWER_BYTES_MAX), ANSWER_BYTES_MAX)
+    found = getattr(board, verb.name)(**asked)
+    if found.more and not wants_pages:
+        # Who does not know of pages would take the first for all there is.
+        raise Invalid(f"the answer has over {ANSWER_BYTES_MAX} bytes; {FEWER}", field="limit", fit=len(found))
+    return found
+
+
+def take_back_unless_known(service: Service, request: Request, found: Any) -> None:
+    """What was given to a key that had been revoked by then is nobody's: the last look at it was before the store's
+    lock was had."""
+    try:
+        service.callers.known_now(request)
+    except Unauthenticated as refusal:
+        for grant in found if isinstance(found, tuple) else (found,):
+            if isinstance(grant, Grant) and not grant.renewed:
+                claim = grant.claim
+                reason = "its key was good no more when it was given"
+                service.board.release(claim.item, session=claim.session, token=claim.token, reason=reason)
+        raise refusal
 
 
 @functools.cache

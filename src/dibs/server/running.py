@@ -60,7 +60,10 @@ def server_of(
     place, port = place_of(settings), listener.getsockname()[1]
     hosts, origins = addresses(place, port)
     room = open_files.allow_most()
-    streaming = Streaming(subscribers_max=room.streams_max(settings.subscribers_max))
+    streaming = Streaming(
+        subscribers_max=room.streams_max(settings.subscribers_max),
+        subscribers_per_key=room.streams_per_key(settings.subscribers_per_key, of=settings.subscribers_max),
+    )
     service = Service(board.store, board.settings, streaming=streaming)
     options = application.Options(
         hosts=hosts,

@@ -27,6 +27,7 @@ NAMES: dict[str, Any] = {
     "Any": Any,
     "Iterable": list,
     "Mapping": dict,
+    "Page": list,
     "Callable": Callable,
 }
 
@@ -125,7 +126,7 @@ def body_of(name: str, without: frozenset[str]) -> type[BaseModel] | None:
     fields = asked_of(name, without=without)
     if not fields:
         return None
-    title = "".join(word.capitalize() for word in name.split("_"))
+    title = "".join(word.capitalize() for word in name.split("_")) + "Request"
     made: type[BaseModel] = create_model(title, __base__=Shape, **fields)  # type: ignore[call-overload]
     return made
 

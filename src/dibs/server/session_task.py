@@ -16,9 +16,10 @@ from dibs.access import AGENT, VIEWER
 from dibs.board import Board
 from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, SessionNotFound
 from dibs.model import Ended, Event, Session
-from dibs.server import foreign, samples
+from dibs.server import bodies, foreign, samples
 from dibs.server import session_task_shapes as shapes
 from dibs.server import session_task_views as views
+from dibs.server.keyed import needs, needs_body
 from dibs.server.routes import IDEMPOTENCY_KEY
 from dibs.server.service import Service
 from dibs.server.tracing import traced
@@ -94,13 +95,19 @@ def routes(service: Service) -> APIRouter:
 def _add_sessions(router: APIRouter, service: Service) -> None:
     board = service.board
 
-    @router.post("/api/sessions", summary="Register a session", **_described("register", shapes.Registered))
-    async def register(request: Request, body: shapes.RegisterSession) -> Response:
+    @router.post(
+        "/api/sessions",
+        summary="Register a session",
+        **_described("register", shapes.Registered, AGENT, shapes.RegisterSession),
+    )
+    async def register(request: Request) -> Response:
+        body = await bodies.said(request, shapes.RegisterSession)
+
         def work() -> dict[str, Any]:
             session = _registered(service, request, body)
             return {"success": True, "sessionId": session.id, "session": views.session(session)}
 
-        return foreign.told(await service.run(work))
+        return await service.run(lambda: foreign.told(work()))
 
     @router.get(
         "/api/sessions/{sessionId:path}/current-task",
@@ -109,11 +116,10 @@ def _add_sessions(router: APIRouter, service: Service) -> None:
     )
     async def current_task(request: Request, session: SessionInPath) -> Response:
         def work() -> dict[str, Any]:
-            service.callers.need(service.caller(request), VIEWER)
             _live(board.find_session(check.name(session, "sessionId")))
             return {"sessionId": session, "currentTask": views.current_task(board, session)}
 
-        return foreign.told(await service.run(work))
+        return await service.run(lambda: foreign.told(work()))
 
     @router.get(
         "/api/sessions/summary",
@@ -122,19 +128,22 @@ def _add_sessions(router: APIRouter, service: Service) -> None:
     )
     async def summary(request: Request) -> Response:
         def work() -> dict[str, Any]:
-            service.callers.need(service.caller(request), VIEWER)
             return views.summary(board)
 
-        return foreign.told(await service.run(work))
+        return await service.run(lambda: foreign.told(work()))
 
 
 def _add_claiming(router: APIRouter, service: Service) -> None:
     board = service.board
 
     @router.post(
-        "/api/tasks/{taskId}/claim", summary="Claim task for session", **_described("claimTask", shapes.Claimed)
+        "/api/tasks/{taskId}/claim",
+        summary="Claim task for session",
+        **_described("claimTask", shapes.Claimed, AGENT, shapes.ClaimTask),
     )
-    async def claim(request: Request, task: Task, body: shapes.ClaimTask) -> Response:
+    async def claim(request: Request, task: Task) -> Response:
+        body = await bodies.said(request, shapes.ClaimTask)
+
         def work() -> dict[str, Any]:
             session = acting_for(service, request, body.sessionId)
             with traced("claim", {"item": task, "session": session}, request.headers):
@@ -143,12 +152,16 @@ def _add_claiming(router: APIRouter, service: Service) -> None:
                 )
             return {"success": True, "claim": {"taskId": task, **views.times(grant.claim)}}
 
-        return foreign.told(await service.run(work))
+        return await service.run(lambda: foreign.told(work()))
 
     @router.post(
-        "/api/tasks/{taskId}/release", summary="Release claimed task", **_described("releaseTask", shapes.Released)
+        "/api/tasks/{taskId}/release",
+        summary="Release claimed task",
+        **_described("releaseTask", shapes.Released, AGENT, shapes.ReleaseTask),
     )
-    async def release(request: Request, task: Task, body: shapes.ReleaseTask) -> Response:
+    async def release(request: Request, task: Task) -> Response:
+        body = await bodies.said(request, shapes.ReleaseTask)
+
         def work() -> dict[str, Any]:
             session = acting_for(service, request, body.sessionId)
             run = _let_go(board, task, session, body.reason, _request_id(request)).run
@@ -158,36 +171,41 @@ def _add_claiming(router: APIRouter, service: Service) -> None:
                 "released": {"taskId": task, "reason": reason, "claimDuration": views.duration(run)},
             }
 
-        return foreign.told(await service.run(work))
+        return await service.run(lambda: foreign.told(work()))
 
 
 def _add_keeping(router: APIRouter, service: Service) -> None:
     board = service.board
 
     @router.post(
-        "/api/tasks/{taskId}/claim/heartbeat", summary="Extend claim TTL", **_described("extendClaim", shapes.Extended)
+        "/api/tasks/{taskId}/claim/heartbeat",
+        summary="Extend claim TTL",
+        **_described("extendClaim", shapes.Extended, AGENT, shapes.ExtendClaim),
     )
-    async def heartbeat(request: Request, task: Task, body: shapes.ExtendClaim) -> Response:
+    async def heartbeat(request: Request, task: Task) -> Response:
+        body = await bodies.said(request, shapes.ExtendClaim)
+
         def work() -> dict[str, Any]:
             session = acting_for(service, request, body.sessionId)
             renewal = board.renew(task, session=session, ttl_seconds=_seconds(body.extendMs))
             claim = {"expiresAt": when.iso(renewal.expires_at), "heartbeatCount": renewal.heartbeat_count}
             return {"success": True, "claim": claim}
 
-        return foreign.told(await service.run(work))
+        return await service.run(lambda: foreign.told(work()))
 
     @router.post(
-        "/api/tasks/claims/cleanup", summary="Clean orphaned claims", **_described("cleanUp", shapes.CleanedUp)
+        "/api/tasks/claims/cleanup",
+        summary="Clean orphaned claims",
+        **_described("cleanUp", shapes.CleanedUp, AGENT),
     )
     async def cleanup(request: Request) -> Response:
         def work() -> dict[str, Any]:
-            service.callers.need(service.caller(request), AGENT)
             swept = board.sweep()
             expired, orphaned = list(swept.expired), list(swept.owner_died)
             cleaned = len(expired) + len(orphaned)
             return {"success": True, "cleaned": cleaned, "expired": expired, "orphaned": orphaned, "more": swept.more}
 
-        return foreign.told(await service.run(work))
+        return await service.run(lambda: foreign.told(work()))
 
 
 def _add_figures(router: APIRouter, service: Service) -> None:
@@ -200,26 +218,23 @@ def _add_figures(router: APIRouter, service: Service) -> None:
         expired: Annotated[bool, Query(alias="includeExpired")] = False,
     ) -> Response:
         def work() -> dict[str, Any]:
-            service.callers.need(service.caller(request), VIEWER)
             return views.in_flight(board, session, expired=expired)
 
-        return foreign.told(await service.run(work))
+        return await service.run(lambda: foreign.told(work()))
 
     @router.get(
         "/api/tasks/claims/stats", summary="Claim statistics", **_described("claimStats", shapes.ClaimStatistics)
     )
     async def stats(request: Request) -> Response:
         def work() -> dict[str, Any]:
-            service.callers.need(service.caller(request), VIEWER)
             return {"stats": views.stats(board)}
 
-        return foreign.told(await service.run(work))
+        return await service.run(lambda: foreign.told(work()))
 
 
 def acting_for(service: Service, request: Request, session: str) -> str:
     """A live session that the caller may act for."""
     caller = service.caller(request)
-    service.callers.need(caller, AGENT)
     found = service.board.find_session(check.name(session, "sessionId"))
     service.callers.need_own(caller, found)
     return _live(found).id
@@ -233,14 +248,13 @@ def _live(session: Session) -> Session:
 
 def _registered(service: Service, request: Request, body: shapes.RegisterSession) -> Session:
     caller = service.caller(request)
-    service.callers.need(caller, AGENT)
     if body.id is not None and body.sessionId is not None and body.id != body.sessionId:
         raise Invalid("sessionId and id are the same thing: say one of them", field="sessionId")
     service.callers.need_kind(caller, body.agentType)
     about = {"project": body.project, "contextPercent": body.contextPercent}
     meta = {**body.meta, **{name: value for name, value in about.items() if value is not None}}
     return service.board.start_session(
-        service.callers.agent_of(caller, body.agent) or body.agentType,
+        service.callers.agent_of(caller, body.agent, otherwise=body.agentType),
         id=body.id if body.sessionId is None else body.sessionId,
         kind=body.agentType,
         host="",
@@ -268,9 +282,12 @@ def _request_id(request: Request) -> str | None:
     return request.headers.get(IDEMPOTENCY_KEY)
 
 
-def _described(name: str, answer: type[foreign.Told]) -> dict[str, Any]:
+def _described(
+    name: str, answer: type[foreign.Told], role: str = VIEWER, body: type[foreign.Said] | None = None
+) -> dict[str, Any]:
     responses = {200: samples.described(answer), **REFUSALS}
     if answer is shapes.Claimed:
         # One route names the model, so that the others can refer to it.
         responses[409] = {**REFUSALS[409], "model": shapes.TaskRefusal}
-    return {"operation_id": name, "responses": responses, "response_model": None}
+    extra = needs(role) if body is None else needs_body(role, body)
+    return {"operation_id": name, "responses": responses, "response_model": None, **extra}

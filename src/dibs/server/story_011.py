@@ -26,9 +26,10 @@ from dibs.errors import (
     StoreUnavailable,
     Unauthenticated,
 )
-from dibs.server import foreign, samples
+from dibs.server import bodies, foreign, samples
 from dibs.server.callers import Caller
 from dibs.server.foreign import Said, Told
+from dibs.server.keyed import needs_body
 from dibs.server.routes import IDEMPOTENCY_KEY
 from dibs.server.service import Service
 from dibs.server.tracing import traced
@@ -109,16 +110,18 @@ def routes(service: Service) -> APIRouter:
             **REFUSALS,
             400: {**REFUSALS[400], "model": WorkItemError},
         },
+        **needs_body(AGENT, ClaimWorkItem),
     )
-    async def agent_claim(request: Request, body: ClaimWorkItem) -> Response:
-        def work() -> dict[str, Any]:
-            caller = service.caller(request)
-            service.callers.need(caller, AGENT)
-            _check(body)
-            _begin(service, caller, body)
-            return {"success": True, "claimed": _claimed(service, body, request.headers.get(IDEMPOTENCY_KEY))}
+    async def agent_claim(request: Request) -> Response:
+        body = await bodies.said(request, ClaimWorkItem)
 
-        return foreign.told(await service.run(work))
+        def work() -> Response:
+            _check(body)
+            _begin(service, service.caller(request), body)
+            claimed = _claimed(service, body, request.headers.get(IDEMPOTENCY_KEY))
+            return foreign.told({"success": True, "claimed": claimed})
+
+        return await service.run(work)
 
     return router
 

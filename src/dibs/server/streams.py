@@ -14,13 +14,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from dibs import jsontext
 from dibs.access import VIEWER
 from dibs.errors import DibsError, Invalid, StoreUnavailable
 from dibs.server import problems
 from dibs.server.connection import cutter
 from dibs.server.feed import AWAY_SECONDS
 from dibs.server.guard import Receive, Scope, Send
+from dibs.server.keyed import keyed, needs
+from dibs.server.open_requests import OpenRequest
 from dibs.server.pages import Page
 from dibs.server.routes import REFUSALS
 from dibs.server.service import Service
@@ -67,10 +68,12 @@ class Stream(Response):
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, subscribers: Subscribers, subscriber: Subscriber, cursor: int, wanted: Wanted) -> None:
+    def __init__(
+        self, subscribers: Subscribers, subscriber: Subscriber, stays: OpenRequest, cursor: int, wanted: Wanted
+    ) -> None:
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._subscribers, self._me = subscribers, subscriber
+        self._subscribers, self._me, self._stays = subscribers, subscriber, stays
         self._cursor, self._wanted = cursor, wanted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,7 +82,7 @@ class Stream(Response):
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         listening = asyncio.ensure_future(self._await_leaving(receive))
         try:
-            with self._subscribers.joined(self._me):
+            with self._subscribers.open_requests.joined(self._stays), self._subscribers.joined(self._me):
                 await self._tell(opening(self._cursor))
                 await self._go_on()
                 await self._end()
@@ -144,8 +147,9 @@ class Stream(Response):
 
 
 def routes(service: Service) -> APIRouter:
-    router = APIRouter()
+    router = APIRouter(route_class=keyed(service))
     subscribers = Subscribers(service)
+    listening = service.streaming.kind("listening")
 
     @router.get(
         "/api/events",
@@ -154,6 +158,7 @@ def routes(service: Service) -> APIRouter:
         tags=["events"],
         response_class=Response,
         responses={200: {"content": {MEDIA_TYPE: {}}, "description": "events as they come"}, **REFUSALS},
+        **needs(VIEWER),
     )
     async def stream(
         request: Request,
@@ -164,21 +169,13 @@ def routes(service: Service) -> APIRouter:
     ) -> Response:
         cursor = cursor_of(request.headers.get("last-event-id"), after)
 
-        def may() -> str:
-            caller = service.caller(request)
-            service.callers.need(caller, VIEWER)
-            return caller.key
-
-        def check() -> str:
-            if cursor is not None:
-                # A cursor from before what was pruned is refused here, while there is somebody to tell.
-                service.board.events(after=cursor, limit=1)
-            return may()
-
-        key = await service.run(check)
-        subscribers.need_room()
+        if cursor is not None:
+            # A cursor from before what was pruned is refused here, while there is somebody to tell.
+            await service.run(lambda: service.board.events(after=cursor, limit=1))
+        me = Subscriber()
+        stays = service.open_request(listening, request, me.refuse)
         start = service.feed.newest if cursor is None else cursor
-        return Stream(subscribers, Subscriber(key, may), start, Wanted(project, item, session))
+        return Stream(subscribers, me, stays, start, Wanted(project, item, session))
 
     return router
 
@@ -209,4 +206,4 @@ def stopping(cursor: int) -> bytes:
 
 def refused(refusal: DibsError) -> bytes:
     told = problems.body(refusal.http_status, refusal.code, refusal.message, refusal.facts)
-    return f"event: refused\ndata: {jsontext.line(told)}\n\n".encode()
+    return f"event: refused\ndata: {problems.text(told)}\n\n".encode()

@@ -1,7 +1,7 @@
 """Everybody who listens to live events: woken together, kept alive, cut off when they do not read.
 
 A subscriber waits for nothing but its own signal, and has no timer: one beat for all of them looks who has heard
-nothing for a while, who takes nothing any more, and whose key is no longer good.
+nothing for a while, and who takes nothing any more.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-from dibs.errors import DibsError, Forbidden, StoreUnavailable, Unauthenticated
+from dibs.errors import DibsError
 from dibs.server.catching_up import CatchingUp
 from dibs.server.pages import Pages
 from dibs.server.projects import Projects
@@ -31,8 +31,7 @@ BEATS = 4
 class Subscriber:
     """One that is told: what the beat needs to know of it, and how it is woken."""
 
-    def __init__(self, key: str, still_may: Callable[[], object]) -> None:
-        self.key, self.still_may = key, still_may
+    def __init__(self) -> None:
         self.woken = asyncio.Event()
         #: It was told nothing for so long that it should hear that somebody is there.
         self.is_quiet = False
@@ -64,16 +63,11 @@ class Subscribers:
         self._beat: asyncio.TimerHandle | None = None
         self._wake: asyncio.TimerHandle | None = None
         self._woken_at = 0.0
-        self._look: asyncio.Future[None] | None = None
-        self.feed = service.feed
+        self.feed, self.open_requests = service.feed, service.open_requests
         self.pages, self.projects = Pages(service.board), Projects(service.board)
         self.feed.heard += [self.pages.hear, self.projects.hear]
         self.feed.news.append(self.wake)
         self.catching_up = CatchingUp(lambda cursor: self._in_thread(lambda: self.pages.read(cursor)))
-
-    def need_room(self) -> None:
-        if len(self._all) >= self._options.subscribers_max:
-            raise StoreUnavailable(f"{len(self._all)} are listening here already", retry_after_seconds=5)
 
     @contextmanager
     def joined(self, one: Subscriber) -> Iterator[None]:
@@ -128,8 +122,6 @@ class Subscribers:
             if one.told_at <= quiet_since and one.stalled_at is None:
                 one.is_quiet = True
                 one.woken.set()
-        if self._look is None or self._look.done():
-            self._look = asyncio.ensure_future(self._refuse_strangers())
         self._beat_later()
 
     def _cut_stalled(self, seconds: float) -> None:
@@ -138,21 +130,3 @@ class Subscribers:
         for one in tuple(self._all):
             if one.stalled_at is not None and one.stalled_at <= since and one.cut is not None:
                 one.cut()
-
-    async def _refuse_strangers(self) -> None:
-        """Whose key was revoked, or ran out, since it came."""
-        asked = {one.key: one.still_may for one in self._all}
-        refused = await self.read(lambda: {key: error for key, ask in asked.items() if (error := _refusal(ask))})
-        for one in tuple(self._all):
-            if one.key in refused:
-                one.refuse(refused[one.key])
-
-
-def _refusal(ask: Callable[[], object]) -> DibsError | None:
-    try:
-        ask()
-    except (Unauthenticated, Forbidden) as refusal:
-        return refusal
-    except StoreUnavailable:
-        return None  # nobody can say
-    return None

@@ -15,9 +15,8 @@ from starlette.background import BackgroundTask
 from dibs import durable, jsontext
 from dibs.access import ADMIN
 from dibs.errors import Invalid, StoreUnusable
-from dibs.model import Prune
-from dibs.server import samples, schemas
-from dibs.server.keyed import keyed
+from dibs.server import bodies, samples, schemas
+from dibs.server.keyed import keyed, needs, needs_body
 from dibs.server.routes import REFUSALS, answered
 from dibs.server.service import Service
 
@@ -50,13 +49,15 @@ def routes(service: Service) -> APIRouter:
         summary="Forget what ended so long ago",
         operation_id="prune",
         responses={200: samples.described(schemas.ANSWERS["Prune"]), **REFUSALS},
+        **needs_body(ADMIN, Pruning),
     )
-    async def prune(request: Request, body: Pruning) -> Response:
-        def prune() -> Prune:
-            service.callers.need(service.caller(request), ADMIN)
-            return service.board.prune(older_than_seconds=body.older_than_seconds, limit=body.limit)
+    async def prune(request: Request) -> Response:
+        body = await bodies.said(request, Pruning)
 
-        return answered(await service.run(prune))
+        def prune() -> Response:
+            return answered(service.board.prune(older_than_seconds=body.older_than_seconds, limit=body.limit))
+
+        return await service.run(prune)
 
     @router.get(
         "/v1/export",
@@ -64,9 +65,9 @@ def routes(service: Service) -> APIRouter:
         operation_id="export",
         response_class=Response,
         responses={200: {"content": {MEDIA_TYPE: {}}, "description": "a record a line"}, **REFUSALS},
+        **needs(ADMIN),
     )
     async def export(request: Request) -> Response:
-        await service.run(lambda: service.callers.need(service.caller(request), ADMIN))
         records = ((jsontext.line([kind, data]) + "\n").encode() for kind, data in service.board.export())
         return StreamingResponse(records, media_type=MEDIA_TYPE)
 
@@ -75,9 +76,9 @@ def routes(service: Service) -> APIRouter:
         summary="Fill an empty board from an export",
         operation_id="load",
         responses={200: samples.described(Loaded), **REFUSALS},
+        **needs(ADMIN),
     )
     async def load(request: Request) -> Response:
-        await service.run(lambda: service.callers.need(service.caller(request), ADMIN))
         with tempfile.TemporaryFile() as file:
             await _received(request, file)
             return answered({"records": await service.run(lambda: service.board.load(_records(file)))})
@@ -93,9 +94,9 @@ def _add_backups(router: APIRouter, service: Service) -> None:
         operation_id="backup",
         response_class=Response,
         responses={200: {"content": {BINARY: {}}, "description": "the file"}, **REFUSALS},
+        **needs(ADMIN),
     )
     async def backup(request: Request) -> Response:
-        await service.run(lambda: service.callers.need(service.caller(request), ADMIN))
         folder = durable.OwnFolder("dibs-backup-")
         path = os.path.join(folder.path, "backup")
         try:
@@ -110,11 +111,10 @@ def _add_backups(router: APIRouter, service: Service) -> None:
         summary="Make the board what a backup says",
         operation_id="restore",
         responses={200: samples.described(Restored), **REFUSALS},
+        **needs(ADMIN),
     )
     async def restore(request: Request, actor: str | None = None) -> Response:
-        caller = await service.run(lambda: service.caller(request))
-        service.callers.need(caller, ADMIN)
-        by = actor or caller.actor
+        by = actor or (await service.run(lambda: service.caller(request))).actor
         with tempfile.NamedTemporaryFile(prefix="dibs-restore-") as file:
             await _received(request, file)
             try:

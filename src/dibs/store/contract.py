@@ -36,7 +36,7 @@ from dibs.errors import Invalid
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
 
     from dibs.model import (
         Activity,
@@ -70,6 +70,8 @@ if TYPE_CHECKING:
         Waiting,
     )
 
+    V = TypeVar("V")
+
     #: Given a way to look up sessions with owner processes in a namespace (boot id, pid namespace), those of them whose
     #: owner is proven dead from here.
     FindDead = Callable[[Callable[[str, int], Iterable[tuple[str, Owner]]]], Sequence[tuple[str, Owner]]]
@@ -99,6 +101,26 @@ class Watch(ABC):
     def close(self) -> None: ...
 
 
+if TYPE_CHECKING:
+
+    class Page(tuple[V, ...]):
+        more: bool
+
+else:
+
+    class Page(tuple):
+        """What was asked for, from its beginning. `more`: `bytes_max` cut it short, and asking `after` the last of it
+        goes on."""
+
+        more = False
+
+
+def page(found: Iterable[V], *, more: bool = False) -> Page[V]:
+    made = Page(found)
+    made.more = more
+    return made
+
+
 class Store(ABC):
     #: Called after a commit of this object by which something can be had, by the thread that did it: who waits in the
     #: same process need not hear of it from outside.
@@ -107,6 +129,9 @@ class Store(ABC):
     find_dead: FindDead = staticmethod(judge_nobody)
     #: Whether waiting can be left to the store: a server hears of a change sooner than whoever it tells.
     waits = False
+
+    def separate_readers(self) -> None:  # noqa: B027 - a store may have nothing to separate
+        """From now on no read holds up a write: for a process in which many threads share this store."""
 
     # Items
 
@@ -128,9 +153,15 @@ class Store(ABC):
         projects: Sequence[str] = (),
         types: Sequence[str] = (),
         labels: Sequence[str] = (),
+        after: str | None = None,
         limit: int,
-    ) -> tuple[Item, ...]:
-        """Items that match every given filter (all of `labels`), in the order of `next`."""
+        bytes_max: int | None = None,
+    ) -> Page[Item]:
+        """Items that match every given filter (all of `labels`), in the order of `next`; with `after`, those that come
+        after that item, wherever it stands now (unknown: `INVALID`).
+
+        `bytes_max`: no more once the texts of what was found have that many characters. So at least one item, if there
+        is any; the page says whether there is `more`. Each page is of its own instant."""
 
     @abstractmethod
     def edit(
@@ -295,11 +326,19 @@ class Store(ABC):
         limits refuse."""
 
     @abstractmethod
-    def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:
+    def heartbeat(
+        self, *, session: str, holding: Mapping[str, int | None] | None = None, known_event: int | None = None
+    ) -> Heartbeat:
         """Renew every live claim of the session, soft ones too, and never one that has expired. `holding` maps each
         item the caller believes to hold to its token (None: not known): live claims not in it are released as
         forgotten, and those in it that are not held are answered as lost. Without it, expired claims not yet swept
-        are answered as lost."""
+        are answered as lost.
+
+        A heartbeat may arrive late, when the session has been given more than the caller knew of. `known_event` is an
+        event that the caller had learned of before it listed `holding`, such as the `event` of an earlier answer: a
+        claim that was given after that event is renewed, and not forgotten. Without it, every claim is taken for known
+        to the caller. The answer's `event` comes after every claim that the session has been given, and before any
+        that it will be given."""
 
     @abstractmethod
     def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
@@ -443,17 +482,31 @@ class Store(ABC):
 
     @abstractmethod
     def events(
-        self, *, after: int | None = None, item: str | None = None, newest: bool = False, limit: int
-    ) -> tuple[Event, ...]:
+        self,
+        *,
+        after: int | None = None,
+        item: str | None = None,
+        newest: bool = False,
+        limit: int,
+        bytes_max: int | None = None,
+    ) -> Page[Event]:
         """The feed after a cursor, or with `newest` only the end of it, in feed order: per item in the order of its
         numbers, and nothing is ever skipped. None is the beginning of what is remembered; a cursor from before what
-        was pruned is `INVALID`."""
+        was pruned is `INVALID`. `bytes_max` is as in `list`; with `newest` it is the end of the feed that remains."""
 
     @abstractmethod
     def runs(
-        self, *, item: str | None = None, session: str | None = None, agent: str | None = None, limit: int
-    ) -> tuple[Run, ...]:
-        """Newest first."""
+        self,
+        *,
+        item: str | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+        after: tuple[str, int] | None = None,
+        limit: int,
+        bytes_max: int | None = None,
+    ) -> Page[Run]:
+        """Newest first; with `after`, those that began before the run of this item and token (unknown: `INVALID`).
+        `bytes_max` is as in `list`."""
 
     @abstractmethod
     def activity(self, *, item: str | None = None, agent: str | None = None, limit: int) -> tuple[Activity, ...]:

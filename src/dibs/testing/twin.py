@@ -57,6 +57,17 @@ class TwinStore:
             self._cursors[answers[0][-1].id] = answers[1][-1].id if answers[1] else None
         return _agreed("events", answers)
 
+    def heartbeat(self, *, known_event: int | None = None, **asked: Any) -> Any:
+        known = (known_event, self._cursors.get(known_event, known_event))
+        answers = [
+            _answer(store.heartbeat, (), {**asked, "known_event": event})
+            for store, event in zip(self.stores, known, strict=True)
+        ]
+        if not any(isinstance(answer, DibsError) for answer in answers):
+            self._cursors[answers[0].event] = answers[1].event
+            answers[1] = answers[1].replace(event=answers[0].event)
+        return _agreed(f"heartbeat{asked}", answers)
+
     def _is_due(self, look: str) -> bool:
         self._looks[look] += 1
         return self._looks[look] % LOOK_EVERY == 0

@@ -28,6 +28,8 @@ RETRY_SECONDS = 1.0
 #: Refusals of a server that are none of the board, and that it would repeat: no such route, too large, another host.
 SAID_FOR_GOOD = frozenset({404, 405, 413, 415, 421})
 OWN_PROBLEM = "urn:dibs:problem:"
+#: The status of an answer that goes on.
+PARTIAL = 206
 
 
 def _refusals() -> dict[str, type[DibsError]]:
@@ -52,7 +54,17 @@ class Asking:
         #: How often something was asked again.
         self.repeated = 0
 
-    def ask(
+    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        """What is answered; `options` are those of `_replied`."""
+        reply = self._replied(method, path, body, **options)
+        return jsontext.loads(reply.body.decode()) if reply.body else None
+
+    def ask_page(self, path: str, query: Mapping[str, Any]) -> tuple[list[Any], bool]:
+        """A page of a long answer, and whether there is more."""
+        reply = self._replied("GET", path, query=query)
+        return jsontext.loads(reply.body.decode()), reply.status == PARTIAL
+
+    def _replied(
         self,
         method: str,
         path: str,
@@ -63,7 +75,7 @@ class Asking:
         repeatable: bool = True,
         wait_seconds: float = 0.0,
         keeps_none: bool = False,
-    ) -> Any:
+    ) -> Reply:
         """`keeps_none`: None is something to say; else it is what is not said."""
         if self._pid != os.getpid():
             # What is open is the parent's.
@@ -84,7 +96,9 @@ class Asking:
         while True:
             try:
                 reply = self.sender.send(method, path, headers, data, self._answer_seconds + wait_seconds)
-                return answer(reply, writes=writes)
+                if reply.status >= 300:
+                    raise refusal(reply, writes=writes)
+                return reply
             except Lost as lost:
                 heard = heard or lost.sent
                 end = began + self._answer_seconds * (PATIENCE if heard else 1)
@@ -98,13 +112,6 @@ class Asking:
             tries += 1
             self.repeated += 1
             pause(tries)
-
-
-def answer(reply: Reply, *, writes: bool) -> Any:
-    """What was answered, or the refusal as an error."""
-    if reply.status < 300:
-        return jsontext.loads(reply.body.decode()) if reply.body else None
-    raise refusal(reply, writes=writes)
 
 
 def refusal(reply: Reply, *, writes: bool = False) -> DibsError:

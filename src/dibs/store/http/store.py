@@ -6,6 +6,7 @@ Who acts is known there by the key; what is sent along as an actor counts only i
 from __future__ import annotations
 
 import os
+import time
 
 from dibs import jsontext, wire
 from dibs.errors import Invalid, StoreUnavailable
@@ -36,17 +37,18 @@ from dibs.model import (
     Sweep,
     Waiting,
 )
-from dibs.store.contract import Store, Watch
+from dibs.store.contract import Store, Watch, page
 from dibs.store.http.asking import Asking, away, new_request_id, refusal
 from dibs.store.http.sending import Lost, Reply, require_private, sender
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeVar
 
     from dibs.config import Settings
     from dibs.model import NewItem, Owner, Request
+    from dibs.store.contract import Page
     from dibs.value import Value
 
     V = TypeVar("V", bound=Value)
@@ -57,6 +59,8 @@ WATCH_SECONDS = 25.0
 #: or its network is gone: so not for long.
 NEXT_SECONDS = 10.0
 WHOLE_SECONDS = 600.0
+#: How much of a long answer is asked for at a time.
+PAGE_BYTES = 8_000_000
 
 
 class HttpStore(Store):
@@ -83,7 +87,7 @@ class HttpStore(Store):
         return self._all(Added, self._write("/v1/add_many", {"items": new, "actor": actor}, request))
 
     def get(self, item: str) -> Detail:
-        return wire.decode(Detail, self._read(f"/v1/items/{item}"))
+        return _decoded(Detail, self._read(f"/v1/items/{item}"))
 
     def list(
         self,
@@ -92,12 +96,12 @@ class HttpStore(Store):
         projects: Sequence[str] = (),
         types: Sequence[str] = (),
         labels: Sequence[str] = (),
+        after: str | None = None,
         limit: int,
-    ) -> tuple[Item, ...]:
-        return self._all(
-            Item,
-            self._read("/v1/items", statuses=statuses, projects=projects, types=types, labels=labels, limit=limit),
-        )
+        bytes_max: int | None = None,
+    ) -> Page[Item]:
+        asked = {"statuses": statuses, "projects": projects, "types": types, "labels": labels}
+        return self._pages(Item, "/v1/items", asked, after, limit, bytes_max, lambda item: item.id)
 
     def edit(
         self,
@@ -112,7 +116,7 @@ class HttpStore(Store):
         said = {"actor": actor, "relabel": relabel} | ({} if revision is None else {"revision": revision})
         # None is a value here: it takes a schedule away.
         body = {**said, **wire.encode(dict(changes))}
-        return wire.decode(Edited, self._send("PATCH", f"/v1/items/{item}", body, request))
+        return _decoded(Edited, self._send("PATCH", f"/v1/items/{item}", body, request))
 
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
         return self._move(item, "cancel", request, actor=actor, reason=reason)
@@ -168,7 +172,7 @@ class HttpStore(Store):
 
     def set_agent(self, agent: Agent) -> Agent:
         body = {name: value for name, value in wire.encode(agent).items() if name not in ("name", *_KEPT)}
-        return wire.decode(Agent, self._asking.ask("PUT", f"/v1/agents/{agent.name}", body))
+        return _decoded(Agent, self._asking.ask("PUT", f"/v1/agents/{agent.name}", body))
 
     def agents(self) -> tuple[Agent, ...]:
         return self._all(Agent, self._read("/v1/agents"))
@@ -176,17 +180,17 @@ class HttpStore(Store):
     def start_session(self, session: Session) -> Session:
         told = wire.encode(session)
         body = {name: told[name] for name in ("agent", "id", "kind", "host", "owner", "meta")}
-        return wire.decode(Session, self._asking.ask("POST", "/v1/sessions", body))
+        return _decoded(Session, self._asking.ask("POST", "/v1/sessions", body))
 
     def end_session(self, session: str, *, reason: str | None = None, request: Request | None = None) -> SessionEnd:
         path = f"/v1/sessions/{_quoted(session)}/end"
-        return wire.decode(SessionEnd, self._write(path, {"reason": reason}, request))
+        return _decoded(SessionEnd, self._write(path, {"reason": reason}, request))
 
     def find_session(self, id: str) -> Session | None:
         from dibs.errors import SessionNotFound
 
         try:
-            return wire.decode(Session, self._read(f"/v1/sessions/{_quoted(id)}"))
+            return _decoded(Session, self._read(f"/v1/sessions/{_quoted(id)}"))
         except SessionNotFound:
             return None
 
@@ -263,13 +267,16 @@ class HttpStore(Store):
         }
         return self._all(Grant, self._write("/v1/next", body, request))
 
-    def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:
-        body = {"session": session, "holding": None if holding is None else dict(holding)}
-        return wire.decode(Heartbeat, self._asking.ask("POST", "/v1/heartbeat", body))
+    def heartbeat(
+        self, *, session: str, holding: Mapping[str, int | None] | None = None, known_event: int | None = None
+    ) -> Heartbeat:
+        held = None if holding is None else dict(holding)
+        body = {"session": session, "holding": held, "known_event": known_event}
+        return _decoded(Heartbeat, self._asking.ask("POST", "/v1/heartbeat", body))
 
     def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
         body = {"session": session, "token": token, "ttl_seconds": ttl_seconds}
-        return wire.decode(Renewal, self._asking.ask("POST", f"/v1/items/{item}/renew", body))
+        return _decoded(Renewal, self._asking.ask("POST", f"/v1/items/{item}/renew", body))
 
     def progress(
         self,
@@ -311,7 +318,7 @@ class HttpStore(Store):
 
     def done_many(self, holding: Mapping[str, int | None], *, session: str, request: Request | None = None) -> Finished:
         body = {"holding": dict(holding), "session": session}
-        return wire.decode(Finished, self._write("/v1/done_many", body, request))
+        return _decoded(Finished, self._write("/v1/done_many", body, request))
 
     def fail(
         self,
@@ -343,23 +350,23 @@ class HttpStore(Store):
         return self._of(Ended, item, "submit", request, draft=draft, **asked)
 
     def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
-        return wire.decode(Sweep, self._asking.ask("POST", "/v1/sweep", {"limit": limit}))
+        return _decoded(Sweep, self._asking.ask("POST", "/v1/sweep", {"limit": limit}))
 
     # Waiting for one item
 
     def wait(self, item: str, *, session: str, ttl_seconds: float | None = None) -> Waiting:
         body = {"session": session, "ttl_seconds": ttl_seconds}
-        return wire.decode(Waiting, self._asking.ask("POST", f"/v1/items/{item}/wait", body))
+        return _decoded(Waiting, self._asking.ask("POST", f"/v1/items/{item}/wait", body))
 
     def leave(self, item: str, *, session: str, request: Request | None = None) -> Waiting:
         return self._of(Waiting, item, "leave", request, session=session)
 
     def ticket(self, item: str, *, session: str) -> Waiting:
-        return wire.decode(Waiting, self._read(f"/v1/items/{item}/ticket", session=session))
+        return _decoded(Waiting, self._read(f"/v1/items/{item}/ticket", session=session))
 
     def soft_claim(self, item: str, *, session: str, ttl_seconds: float | None = None) -> SoftClaim:
         body = {"session": session, "ttl_seconds": ttl_seconds}
-        return wire.decode(SoftClaim, self._asking.ask("POST", f"/v1/items/{item}/soft_claim", body))
+        return _decoded(SoftClaim, self._asking.ask("POST", f"/v1/items/{item}/soft_claim", body))
 
     def soft_release(self, item: str, *, session: str, request: Request | None = None) -> SoftClaim:
         return self._of(SoftClaim, item, "soft_release", request, session=session)
@@ -370,15 +377,33 @@ class HttpStore(Store):
     # Reading
 
     def events(
-        self, *, after: int | None = None, item: str | None = None, newest: bool = False, limit: int
-    ) -> tuple[Event, ...]:
-        asked = {"after": after, "item": item, "newest": str(newest).lower(), "limit": limit}
-        return self._all(Event, self._read("/v1/events", **asked))
+        self,
+        *,
+        after: int | None = None,
+        item: str | None = None,
+        newest: bool = False,
+        limit: int,
+        bytes_max: int | None = None,
+    ) -> Page[Event]:
+        if newest and bytes_max is None:
+            # The end of the feed has no further pages: if it is too large, that is refused.
+            return page(self._all(Event, self._read("/v1/events", after=after, item=item, newest="true", limit=limit)))
+        asked = {"item": item, "newest": str(newest).lower()}
+        return self._pages(Event, "/v1/events", asked, after, limit, bytes_max, lambda event: event.id)
 
     def runs(
-        self, *, item: str | None = None, session: str | None = None, agent: str | None = None, limit: int
-    ) -> tuple[Run, ...]:
-        return self._all(Run, self._read("/v1/runs", item=item, session=session, agent=agent, limit=limit))
+        self,
+        *,
+        item: str | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+        after: tuple[str, int] | None = None,
+        limit: int,
+        bytes_max: int | None = None,
+    ) -> Page[Run]:
+        asked = {"item": item, "session": session, "agent": agent}
+        begin = None if after is None else f"{after[0]}:{after[1]}"
+        return self._pages(Run, "/v1/runs", asked, begin, limit, bytes_max, lambda run: f"{run.item}:{run.token}")
 
     def activity(self, *, item: str | None = None, agent: str | None = None, limit: int) -> tuple[Activity, ...]:
         return self._all(Activity, self._read("/v1/activity", item=item, agent=agent, limit=limit))
@@ -387,10 +412,10 @@ class HttpStore(Store):
         return self._all(Holding, self._read("/v1/who"))
 
     def stats(self, *, agent: str | None = None) -> Stats:
-        return wire.decode(Stats, self._read("/v1/stats", agent=agent))
+        return _decoded(Stats, self._read("/v1/stats", agent=agent))
 
     def pulse(self) -> Pulse:
-        return wire.decode(Pulse, self._read("/v1/pulse"))
+        return _decoded(Pulse, self._read("/v1/pulse"))
 
     # Waiting
 
@@ -403,7 +428,7 @@ class HttpStore(Store):
     def wait_in_time(self, wait_seconds: float, item: str, **asked: Any) -> Waiting:
         path, seconds = f"/v1/items/{item}/wait", min(wait_seconds, WATCH_SECONDS)
         found = self._asking.ask("POST", path, asked, query={"wait": seconds}, wait_seconds=seconds)
-        return wire.decode(Waiting, found)
+        return _decoded(Waiting, found)
 
     def due_seconds(self, item: str | None = None) -> float | None:
         found: float | None = self._read("/v1/due", item=item)["due_seconds"]
@@ -414,7 +439,7 @@ class HttpStore(Store):
     def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
         body = {"older_than_seconds": older_than_seconds, "limit": limit}
         # Asked again, it would answer for what was left by then.
-        return wire.decode(Prune, self._asking.ask("POST", "/v1/prune", body, repeatable=False))
+        return _decoded(Prune, self._asking.ask("POST", "/v1/prune", body, repeatable=False))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
         lines = self._asking.sender.stream("/v1/export", self._asking.headers, WHOLE_SECONDS)
@@ -471,6 +496,28 @@ class HttpStore(Store):
     def _read(self, path: str, **query: Any) -> Any:
         return self._asking.ask("GET", path, query=query)
 
+    def _pages(
+        self,
+        kind: type[V],
+        path: str,
+        asked: Mapping[str, Any],
+        after: object,
+        limit: int,
+        bytes_max: int | None,
+        name: Callable[[V], object],
+    ) -> Page[V]:
+        """One page of `bytes_max`; without that all of them, one after the other."""
+        found: list[V] = []
+        more = True
+        while more and len(found) < limit and (bytes_max is None or not found):
+            size = PAGE_BYTES if bytes_max is None else bytes_max
+            query = {**asked, "after": after, "limit": limit - len(found), "bytes_max": size}
+            answer, more = self._asking.ask_page(path, query)
+            found += self._all(kind, answer)
+            more = more and bool(answer)
+            after = name(found[-1]) if found else after
+        return page(found, more=more and len(found) < limit)
+
     def _write(
         self, path: str, body: Mapping[str, Any], request: Request | None, wait_seconds: float | None = None
     ) -> Any:
@@ -483,17 +530,17 @@ class HttpStore(Store):
         return self._asking.ask(method, path, body, request_id=_id_of(request), keeps_none=True)
 
     def _of(self, kind: type[V], item: str, verb: str, request: Request | None, **asked: Any) -> V:
-        return wire.decode(kind, self._write(f"/v1/items/{item}/{verb}", asked, request))
+        return _decoded(kind, self._write(f"/v1/items/{item}/{verb}", asked, request))
 
     def _move(self, item: str, verb: str, request: Request | None, **asked: Any) -> Item:
         return self._of(Item, item, verb, request, **asked)
 
     def _all(self, kind: type[V], answer: Sequence[dict[str, Any]]) -> tuple[V, ...]:
-        return tuple(wire.decode(kind, one) for one in answer)
+        return tuple(_decoded(kind, one) for one in answer)
 
     def _key(self, told: dict[str, Any]) -> Key:
         """A key as it is shown: without what it is checked by."""
-        return wire.decode(Key, {"digest": "", **told})
+        return _decoded(Key, {"digest": "", **told})
 
 
 class HttpWatch(Watch):
@@ -508,7 +555,10 @@ class HttpWatch(Watch):
         query = {"after": self._at, "wait": wait}
         try:
             found = self._asking.ask("GET", "/v1/watch", query=query, wait_seconds=wait)
-        except StoreUnavailable:
+        except StoreUnavailable as error:
+            if "limit" in error.facts:
+                # There is no room for more who watch: then it is looked now and then.
+                time.sleep(min(wait, error.facts.get("retry_after_seconds", 0)))
             return True  # nobody knows what was missed; whoever looks is told what is wrong
         before, self._at = self._at, found["event"]
         return bool(self._at != before)
@@ -519,6 +569,11 @@ class HttpWatch(Watch):
 
 #: What the store says of an agent, and nobody tells it.
 _KEPT = ("created_at", "updated_at")
+
+
+def _decoded(kind: type[V], told: dict[str, Any]) -> V:
+    """A value as a server tells it, which may be newer than this client."""
+    return wire.decode(kind, told, lenient=True)
 
 
 def _id_of(request: Request | None) -> str:

@@ -158,6 +158,7 @@ def heartbeat(answer: Answer, session: str, settings: Settings) -> Heartbeat:
         lost=tuple(sorted((_lost(one, session) for one in answer["lost"]), key=lambda lost: lost.item)),
         forgotten=tuple(answer["forgotten"]),
         heartbeat_seconds=min([settings.heartbeat_seconds, *(holding.interval_seconds(one, settings) for one in kept)]),
+        event=answer["event"],
     )
 
 

@@ -27,7 +27,7 @@ NEXT = (
     "SELECT dibs.next(%s::text, %s::text, %s::text[], %s::text[], %s::bigint, %s::double precision,"
     " %s::integer[], %s::bigint[], %s::boolean, %s::dibs.settings, %s::text[], %s::text[], %s::bigint[])"
 )
-HEARTBEAT = "SELECT dibs.heartbeat(%s::text, %s::text[], %s::bigint[], %s::dibs.settings)"
+HEARTBEAT = "SELECT dibs.heartbeat(%s::text, %s::text[], %s::bigint[], %s::dibs.settings, %s::bigint)"
 RENEW = "SELECT dibs.renew(%s::text, %s::text, %s::bigint, %s::double precision, %s::dibs.settings)"
 PROGRESS = "SELECT dibs.progress(%s::text, %s::text, %s::bigint, %s::text, %s::text, %s::dibs.settings, %s::text[])"
 FINISH = (
@@ -170,10 +170,12 @@ class ClaimPath:
         self._lanes.learn(answer, returns)
         return answers.grants(answer)
 
-    def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:
+    def heartbeat(
+        self, *, session: str, holding: Mapping[str, int | None] | None = None, known_event: int | None = None
+    ) -> Heartbeat:
         items = None if holding is None else list(holding)
         tokens = None if holding is None else list(holding.values())
-        answer = self.call(HEARTBEAT, session, items, tokens, self._settings_row, repeatable=True)
+        answer = self.call(HEARTBEAT, session, items, tokens, self._settings_row, known_event, repeatable=True)
         self._refuse(answer, None, session=session)
         if answer["forgotten"]:
             self._lanes.forget()

@@ -41,7 +41,11 @@ WHERE status = ANY (ARRAY(SELECT json_array_elements_text(:statuses::json)))
   AND (:projects::text = '[]' OR project = ANY (ARRAY(SELECT json_array_elements_text(:projects::json))))
   AND (:types::text = '[]' OR type = ANY (ARRAY(SELECT json_array_elements_text(:types::json))))
   AND labels @> ARRAY(SELECT json_array_elements_text(:labels::json))
+  AND (-priority, seq) > (-(:priority::double precision), :seq::double precision)
 ORDER BY priority DESC, seq LIMIT :limit
+
+-- name: seq_of_run
+SELECT seq FROM dibs.runs WHERE item = :item AND token = :token
 
 -- name: runs_of_item
 SELECT @run FROM dibs.runs WHERE item = :item ORDER BY token DESC LIMIT :limit
@@ -49,7 +53,7 @@ SELECT @run FROM dibs.runs WHERE item = :item ORDER BY token DESC LIMIT :limit
 -- name: list_runs
 SELECT @run FROM dibs.runs
 WHERE (:item::text IS NULL OR item = :item) AND (:session::text IS NULL OR session = :session)
-  AND (:agent::text IS NULL OR agent = :agent)
+  AND (:agent::text IS NULL OR agent = :agent) AND (:before::bigint IS NULL OR seq < :before)
 ORDER BY seq DESC LIMIT :limit
 
 -- name: runs_of_session

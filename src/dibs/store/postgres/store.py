@@ -8,6 +8,7 @@ connections, trying again, and telling those who wait.
 from __future__ import annotations
 
 import os
+import threading
 import time
 
 import psycopg
@@ -15,7 +16,7 @@ import psycopg
 from dibs.errors import DibsError, Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.contract import Store
 from dibs.store.postgres.claim_path import ClaimPath
-from dibs.store.postgres.connecting import AGAIN, RETRY_SECONDS, Pool, explain, is_away, pause
+from dibs.store.postgres.connecting import AGAIN, CONNECTIONS_MAX, RETRY_SECONDS, Pool, explain, is_away, pause
 from dibs.store.postgres.lanes import Lanes
 from dibs.store.postgres.migrating import migrate
 from dibs.store.postgres.queries import STATEMENTS
@@ -47,6 +48,8 @@ DURABLE = {
     "synchronous_commit": "turn it on for the database or the role: ALTER ... SET synchronous_commit = on",
     "fsync": "turn it on in postgresql.conf, and reload the server",
 }
+#: So many of the connections are used by reads at once, where readers are separated: the others are for writes.
+READERS_MAX = CONNECTIONS_MAX // 2
 #: What fails this often does not fail by coincidence.
 AGAIN_MAX = 50
 #: How long the records of a board that is being loaded may keep it waiting.
@@ -70,6 +73,7 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
         self._teller = Teller(self._pool)
         self._lanes = Lanes(look_seconds)
         self._settings_row = _settings_row(settings)
+        self._readers: threading.BoundedSemaphore | None = None
         try:
             self._hello()
         except StoreUnusable as error:
@@ -143,9 +147,23 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
             raise refusal
         return answer
 
+    def separate_readers(self) -> None:
+        self._readers = threading.BoundedSemaphore(READERS_MAX)
+
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Do `work` on one snapshot, without any lock."""
+        if self._readers is None:
+            return self._read(work)
+        seconds = self.settings.lock_wait_seconds
+        if not self._readers.acquire(timeout=seconds):
+            text = f"{READERS_MAX} others have been reading the board for over {seconds:g}s"
+            raise StoreUnavailable(text, retry_after_seconds=RETRY_SECONDS)
+        try:
+            return self._read(work)
+        finally:
+            self._readers.release()
 
+    def _read(self, work: Callable[[Transaction], T]) -> T:
         def look(connection: Connection, attempt: Attempt) -> T:
             try:
                 answer = work(PostgresTransaction(connection, self.settings, writable=False))

@@ -93,8 +93,10 @@ class ClaimPath:
 
         return self.write(next, request, Grant)
 
-    def heartbeat(self, *, session: str, holding: Mapping[str, int | None] | None = None) -> Heartbeat:
-        return self.write(lambda t: _heartbeat(t, session, holding))
+    def heartbeat(
+        self, *, session: str, holding: Mapping[str, int | None] | None = None, known_event: int | None = None
+    ) -> Heartbeat:
+        return self.write(lambda t: _heartbeat(t, session, holding, known_event))
 
     def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
         def renew(t: Transaction) -> Renewal:
@@ -305,13 +307,15 @@ def _granted(t: Transaction, item: Item, claim: Claim | None, before: Run | None
     return Grant(item=item, claim=claim, previous=t.previous(before), approval=t.approval(item))
 
 
-def _heartbeat(t: Transaction, session: str, believed: Mapping[str, int | None] | None) -> Heartbeat:
+def _heartbeat(
+    t: Transaction, session: str, believed: Mapping[str, int | None] | None, known_event: int | None
+) -> Heartbeat:
     t.session(session)
     forgotten = []
     if believed is not None:
         for row in t.all("live_claims_of_session", session=session, now=t.now):
             claim = rows.claim(row)
-            if claim.item not in believed:
+            if claim.item not in believed and holding.is_known(_given_event(t, claim), known_event):
                 state = t.state(claim.item)
                 t.carry_out(state, ending.forget(t.now, state, claim))
                 forgotten.append(claim.item)
@@ -327,7 +331,12 @@ def _heartbeat(t: Transaction, session: str, believed: Mapping[str, int | None] 
         heartbeat_seconds=min(
             [t.settings.heartbeat_seconds, *(holding.interval_seconds(claim, t.settings) for claim in kept)]
         ),
+        event=int(t.figure("latest_event") or 0),
     )
+
+
+def _given_event(t: Transaction, claim: Claim) -> int:
+    return int(t.figure("first_event_of_claim", item=claim.item, token=claim.token) or 0)
 
 
 def _lapsed(t: Transaction, session: str) -> list[Lost]:

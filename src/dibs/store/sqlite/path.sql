@@ -176,6 +176,12 @@ UPDATE claims SET renewed_at = :now, expires_at = min(:now + CAST(round(ttl_seco
 WHERE session = :session AND expires_at > :now
 RETURNING @claim
 
+-- name: first_event_of_claim
+SELECT id FROM events WHERE item = :item AND token = :token ORDER BY number LIMIT 1
+
+-- name: latest_event
+SELECT max(id) FROM events
+
 -- name: delete_claim
 DELETE FROM claims WHERE item = :item AND token = :token
 

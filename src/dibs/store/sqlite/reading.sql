@@ -43,8 +43,12 @@ WHERE status IN (SELECT value FROM json_each(:statuses))
   AND (:types = '[]' OR type IN (SELECT value FROM json_each(:types)))
   AND NOT EXISTS (SELECT value FROM json_each(:labels)
                   EXCEPT SELECT value FROM json_each(items.labels))
+  AND (-priority, seq) > (-:priority, :seq)
 ORDER BY priority DESC, seq
 LIMIT :limit
+
+-- name: seq_of_run
+SELECT seq FROM runs WHERE item = :item AND token = :token
 
 -- name: runs_of_item
 SELECT @run
@@ -54,6 +58,7 @@ FROM runs WHERE item = :item ORDER BY token DESC LIMIT :limit
 SELECT @run
 FROM runs
 WHERE (:item IS NULL OR item = :item) AND (:session IS NULL OR session = :session) AND (:agent IS NULL OR agent = :agent)
+  AND (:before IS NULL OR seq < :before)
 ORDER BY seq DESC LIMIT :limit
 
 -- name: runs_of_session

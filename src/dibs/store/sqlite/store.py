@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dibs.config import Settings
     from dibs.model import Prune, Request
     from dibs.store.contract import Watch
+    from dibs.store.sqlite.readers import Readers
     from dibs.store.tables.transaction import Transaction
     from dibs.value import Value
 
@@ -71,6 +72,7 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         #: How many transactions there were; with many threads, less than there was work.
         self.commits = 0
         self._connection: apsw.Connection | None = None
+        self._readers: Readers | None = None
         _stores.append(ref(self, _stores.remove))
         self._connection = self._call(lambda: self._open(create))
 
@@ -88,6 +90,8 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Do `work` on one snapshot, without any lock."""
+        if self._readers is not None:
+            return self._readers.read(work)
 
         def read() -> T:
             connection = self._connected()
@@ -95,6 +99,12 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             return work(self._transaction(connection))
 
         return self._call(read)
+
+    def separate_readers(self) -> None:
+        from dibs.store.sqlite.readers import Readers
+
+        if self._readers is None:
+            self._readers = Readers(self.path, self.settings, self._clock, lambda: self._open(create=False))
 
     # One thread at a time uses the connection, the lock and the bell: see `group_commit`.
 
@@ -342,6 +352,8 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             self._bell.close()
 
         self._lock.stop_waiting()
+        if self._readers is not None:
+            self._readers.close()
         self._call(close)
 
     def _transact(self, connection: apsw.Connection, writes: list[PendingWrite]) -> None:
@@ -452,6 +464,9 @@ def _after_fork_in_child() -> None:
         store._turns, store._calls = Turns(), store._new_queue()
         store._lock.forget()
         store._bell.close()
+        if store._readers is not None:
+            store._readers.close()
+            store._readers = None
 
 
 _held_for_fork: list[tuple[Turns, Turn]] = []

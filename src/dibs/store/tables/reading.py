@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from dibs.errors import Invalid
+from dibs.store.contract import page
 from dibs.store.tables import rows
 
 TYPE_CHECKING = False
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
         Stats,
         Waiting,
     )
-    from dibs.store.contract import FindDead
+    from dibs.store.contract import FindDead, Page
     from dibs.store.tables.transaction import Transaction
 
     T = TypeVar("T")
@@ -60,37 +61,54 @@ class Reading:
         projects: Sequence[str] = (),
         types: Sequence[str] = (),
         labels: Sequence[str] = (),
+        after: str | None = None,
         limit: int,
-    ) -> tuple[Item, ...]:
+        bytes_max: int | None = None,
+    ) -> Page[Item]:
         from dibs.store.tables import views
 
-        def look(t: Transaction) -> tuple[Item, ...]:
-            return views.list_items(
-                t, self.find_dead, statuses=statuses, projects=projects, types=types, labels=labels, limit=limit
-            )
-
-        return self.read(look)
+        asked = {"statuses": statuses, "projects": projects, "types": types, "labels": labels}
+        return self.read(
+            lambda t: views.list_items(t, self.find_dead, **asked, after=after, limit=limit, bytes_max=bytes_max)
+        )
 
     def events(
-        self, *, after: int | None = None, item: str | None = None, newest: bool = False, limit: int
-    ) -> tuple[Event, ...]:
+        self,
+        *,
+        after: int | None = None,
+        item: str | None = None,
+        newest: bool = False,
+        limit: int,
+        bytes_max: int | None = None,
+    ) -> Page[Event]:
         until = self.feed_end() if item is None else EVER
 
-        def events(t: Transaction) -> tuple[Event, ...]:
+        def events(t: Transaction) -> Page[Event]:
             cursor = _cursor(t, after)
             name = ("feed" if item is None else "feed_of_item") + ("_newest" if newest else "")
             parameters = {} if item is None else {"item": item}
-            found = [rows.event(row) for row in t.all(name, **parameters, after=cursor, until=until, limit=limit)]
-            return tuple(reversed(found) if newest else found)
+            found, more = rows.up_to(bytes_max, t, name, **parameters, after=cursor, until=until, limit=limit)
+            events = map(rows.event, found)
+            return page(reversed([*events]) if newest else events, more=more)
 
         return self.read(events)
 
     def runs(
-        self, *, item: str | None = None, session: str | None = None, agent: str | None = None, limit: int
-    ) -> tuple[Run, ...]:
+        self,
+        *,
+        item: str | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+        after: tuple[str, int] | None = None,
+        limit: int,
+        bytes_max: int | None = None,
+    ) -> Page[Run]:
         from dibs.store.tables import views
 
-        return self.read(lambda t: views.runs(t, self.find_dead, item=item, session=session, agent=agent, limit=limit))
+        asked = {"item": item, "session": session, "agent": agent}
+        return self.read(
+            lambda t: views.runs(t, self.find_dead, **asked, after=after, limit=limit, bytes_max=bytes_max)
+        )
 
     def activity(self, *, item: str | None = None, agent: str | None = None, limit: int) -> tuple[Activity, ...]:
         return self._many(rows.activity, "list_activity", item=item, agent=agent, limit=limit)

@@ -8,7 +8,10 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Container
     from typing import Any
+
+    from dibs.store.tables.transaction import Transaction
 
     Row = tuple[Any, ...]
 
@@ -97,6 +100,25 @@ def encode_session(value: Session) -> dict[str, Any]:
 
 def key(row: Row) -> Key:
     return Key(**dict(zip(Key._fields, row, strict=True)))
+
+
+def up_to(
+    size_max: int | None, t: Transaction, statement: str, /, *, passed_over: Container[str] = (), **parameters: Any
+) -> tuple[list[Row], bool]:
+    """What a statement answers until its texts have this many characters, and whether that left anything out; without
+    rows that begin with one of `passed_over`."""
+    if size_max is None:
+        return [row for row in t.all(statement, **parameters) if row[0] not in passed_over], False
+    found: list[Row] = []
+    size = 0
+    for row in t.each(statement, **parameters):
+        if row[0] in passed_over:
+            continue
+        if size >= size_max:
+            return found, True
+        found.append(row)
+        size += sum(len(value) for value in row if isinstance(value, str))
+    return found, False
 
 
 def _column(field: Any) -> Any:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dibs import jsontext
+from dibs.errors import Invalid
 from dibs.model import IN_PROGRESS, READY, STATUSES, Agent, Detail, Holding, Session, SessionView
 from dibs.rules import holding, limits, queueing
 from dibs.rules.claiming import Asker
 from dibs.rules.resources import conflict
+from dibs.store.contract import page
 from dibs.store.tables import projection, rows
 from dibs.store.tables.tickets import latest_ticket
 from dibs.store.tables.upkeep import DIED
@@ -17,10 +19,12 @@ if TYPE_CHECKING:
 
     from dibs.model import Claim, Item, Reason, Run, SoftClaim, Waiting
     from dibs.rules.decision import State
-    from dibs.store.contract import FindDead
+    from dibs.store.contract import FindDead, Page
     from dibs.store.tables.transaction import Transaction
 
 RUNS_IN_DETAIL = 20
+#: Places in the order of items, before all and after all of them.
+BEGINNING, THE_END = (-(2.0**53), -1.0), (2.0**53, 2.0**53)
 RECENT_RUNS = 10
 #: How far `why` counts what `next` would choose first.
 AHEAD_MAX = 1000
@@ -48,18 +52,27 @@ def list_items(
     projects: Sequence[str],
     types: Sequence[str],
     labels: Sequence[str],
+    after: str | None,
     limit: int,
-) -> tuple[Item, ...]:
+    bytes_max: int | None,
+) -> Page[Item]:
     wanted, moved = statuses or STATUSES, projection.of_board(t, find_dead).states
-    rows_found = t.all(
+    begin = BEGINNING if after is None else _place_of(t, after)
+    rows_found, more = rows.up_to(
+        bytes_max,
+        t,
         "list_items",
+        passed_over=moved,
         statuses=jsontext.dumps(list(wanted)),
         projects=jsontext.dumps(list(projects)),
         types=jsontext.dumps(list(types)),
         labels=jsontext.dumps(list(labels)),
+        priority=-begin[0],
+        seq=begin[1],
         limit=limit + len(moved),
     )
-    found = {item.id: item for item in map(rows.item, rows_found) if item.id not in moved}
+    end = _place(t, rows.item(rows_found[-1])) if more else THE_END
+    found = {item.id: item for item in map(rows.item, rows_found)}
     joined = {
         id: state.item
         for id, state in moved.items()
@@ -67,20 +80,43 @@ def list_items(
         and (not projects or state.item.project in projects)
         and (not types or state.item.type in types)
         and set(labels) <= set(state.item.labels)
+        and begin < _place(t, state.item) <= end
     }
-    if not joined:
-        return tuple(found.values())[:limit]
-    found |= joined
-    order = t.all("items_in_order", items=jsontext.dumps(list(found)), limit=limit)
-    return tuple(found[id] for (id,) in order)
+    if joined:
+        found |= joined
+        order = t.all("items_in_order", items=jsontext.dumps(list(found)), limit=limit)
+        found = {id: found[id] for (id,) in order}
+    fitting = _fitting([*found.values()][:limit], bytes_max)
+    return page(fitting, more=len(fitting) < limit and (more or len(fitting) < len(found)))
+
+
+def _fitting(items: Sequence[Item], size_max: int | None) -> Sequence[Item]:
+    """As `rows.up_to`, of what comes from several places."""
+    size = 0
+    for number, item in enumerate(items if size_max is not None else ()):
+        if size_max is not None and size >= size_max:
+            return items[:number]
+        size += len(item.title) + len(item.body) + len(jsontext.dumps(item.payload))
+    return items
 
 
 def runs(
-    t: Transaction, find_dead: FindDead, *, item: str | None, session: str | None, agent: str | None, limit: int
-) -> tuple[Run, ...]:
+    t: Transaction,
+    find_dead: FindDead,
+    *,
+    item: str | None,
+    session: str | None,
+    agent: str | None,
+    after: tuple[str, int] | None,
+    limit: int,
+    bytes_max: int | None,
+) -> Page[Run]:
     projected = projection.of_board(t, find_dead)
-    found = t.all("list_runs", item=item, session=session, agent=agent, limit=limit)
-    return tuple(projected.run(rows.run(row)) for row in found)
+    before = None if after is None else _seq(t, *after)
+    found, more = rows.up_to(
+        bytes_max, t, "list_runs", item=item, session=session, agent=agent, before=before, limit=limit
+    )
+    return page((projected.run(rows.run(row)) for row in found), more=more)
 
 
 def sessions(t: Transaction, find_dead: FindDead, *, ended: bool, limit: int) -> tuple[SessionView, ...]:
@@ -157,6 +193,20 @@ def _freed_ahead_of(t: Transaction, asker: Asker, item: Item, projected: project
     ]
     place = _place(t, item)
     return sum(_place(t, one) < place for one in free)
+
+
+def _place_of(t: Transaction, id: str) -> tuple[float, float]:
+    row = t.one("item_by_id", id=id)
+    if row is None:
+        raise Invalid(f"there is no item {id} to go on after; begin anew", field="after", item=id)
+    return _place(t, rows.item(row))
+
+
+def _seq(t: Transaction, item: str, token: int) -> int:
+    seq = t.figure("seq_of_run", item=item, token=token)
+    if seq is None:
+        raise Invalid(f"there is no run {item}:{token} to go on after; begin anew", field="after", item=item)
+    return int(seq)
 
 
 def _place(t: Transaction, item: Item) -> tuple[float, float]:

@@ -240,8 +240,8 @@ class SweepsWithoutBound(Mistake):
 class HeartbeatRevives(Mistake):
     """A heartbeat brings back what had expired."""
 
-    def heartbeat(self, *, session: str, holding: Any = None) -> Heartbeat:
-        beat = self.inner.heartbeat(session=session, holding=holding)
+    def heartbeat(self, *, session: str, **asked: Any) -> Heartbeat:
+        beat = self.inner.heartbeat(session=session, **asked)
         revived = [
             self._revive(lost.item, session)
             for lost in beat.lost
@@ -259,16 +259,24 @@ class HeartbeatRevives(Mistake):
 class ForgetsNothing(Mistake):
     """Ignores what the session says it holds."""
 
-    def heartbeat(self, *, session: str, holding: Any = None) -> Heartbeat:
+    def heartbeat(self, *, session: str, **asked: Any) -> Heartbeat:
         return self.inner.heartbeat(session=session)
+
+
+@caught_by("heartbeats")
+class ForgetsWhatNobodyKnew(Mistake):
+    """A late heartbeat ends what was given since, too."""
+
+    def heartbeat(self, *, session: str, known_event: int | None = None, **asked: Any) -> Heartbeat:
+        return self.inner.heartbeat(session=session, **asked)
 
 
 @caught_by("heartbeats")
 class RenewsEverybody(Mistake):
     """One session's heartbeat keeps the claims of all."""
 
-    def heartbeat(self, *, session: str, holding: Any = None) -> Heartbeat:
+    def heartbeat(self, *, session: str, **asked: Any) -> Heartbeat:
         for line in self.inner.who():
             if line.claim is not None and line.claim.session != session:
                 self.inner.heartbeat(session=line.claim.session)
-        return self.inner.heartbeat(session=session, holding=holding)
+        return self.inner.heartbeat(session=session, **asked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dibs.errors import DibsError, Invalid, ItemNotClaimed, NotClaimOwner, StoreUnavailable
 from dibs.model import Ended
+from dibs.store.contract import page
 from dibs.testing.broken.mistake import Mistake, caught_by
 
 TYPE_CHECKING = False
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         Stats,
         Waiting,
     )
+    from dibs.store.contract import Page
 
 ENDS = "test_what_ends_without_a_token_gives_the_same_answer_and_does_nothing_again"
 
@@ -241,6 +243,21 @@ class AnyLabelWillDo(Mistake):
     def list(self, *, labels: Any = (), **asked: Any) -> tuple[Item, ...]:
         found = self.inner.list(**asked)
         return tuple(item for item in found if not labels or set(labels) & set(item.labels))
+
+
+@caught_by("pages")
+class SaysNothingOfMore(Mistake):
+    """A page that was cut short looks like all there is."""
+
+    def list(self, **asked: Any) -> Page[Item]:
+        return page(self.inner.list(**asked))
+
+
+@caught_by("pages")
+class SkipsBetweenPages(Mistake):
+    def runs(self, *, after: Any = None, **asked: Any) -> Page[Run]:
+        found = self.inner.runs(after=after, **asked)
+        return page(found if after is None else found[1:], more=found.more)
 
 
 @caught_by("reading")

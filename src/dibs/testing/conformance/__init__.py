@@ -29,6 +29,7 @@ GROUPS = (
     "lost_answers",
     "offers",
     "ordering",
+    "pages",
     "parking",
     "pulses",
     "queues",
@@ -69,6 +70,7 @@ from dibs.testing.conformance.limits import TestLimits  # noqa: E402
 from dibs.testing.conformance.lost_answers import TestLostAnswers  # noqa: E402
 from dibs.testing.conformance.offers import TestOffers  # noqa: E402
 from dibs.testing.conformance.ordering import TestOrdering  # noqa: E402
+from dibs.testing.conformance.pages import TestPages  # noqa: E402
 from dibs.testing.conformance.parking import TestParking  # noqa: E402
 from dibs.testing.conformance.pulses import TestPulses  # noqa: E402
 from dibs.testing.conformance.queues import TestPatience, TestQueues, TestTurns  # noqa: E402
@@ -117,6 +119,7 @@ __all__ = [
     "TestOffers",
     "TestOrdering",
     "TestOwners",
+    "TestPages",
     "TestParking",
     "TestPatience",
     "TestPolicy",

@@ -4,6 +4,9 @@ answered one by one, and what the session no longer lists is let go.
 
 from __future__ import annotations
 
+import pytest
+
+from dibs.errors import Invalid
 from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, latest, session
 from dibs.testing.harness import Harness
 
@@ -73,6 +76,39 @@ class TestHeartbeats:
         assert (item.status, item.strikes) == ("ready", 0)
         assert board.get("y").runs[0].outcome == "forgotten"
         assert latest(board, "y").agent == "ann"
+
+    def test_a_late_heartbeat_forgets_nothing_that_was_given_since(self, harness: Harness) -> None:
+        """It was sent before the session was given something through another connection, and arrives after that."""
+        board, other = harness.board(), harness.board()
+        added(board, "known", "dropped", "since", "again")
+        me = session(board)
+        for id in ("known", "dropped", "again"):
+            board.claim(id, session=me)
+        known = board.heartbeat(session=me).event
+        other.claim("since", session=me)
+        other.release("again", session=me)
+        other.claim("again", session=me)
+        late = board.heartbeat(session=me, holding={"known": 1}, known_event=known)
+        assert late.forgotten == ("dropped",)
+        assert [(one.item, one.token) for one in late.renewed] == [("again", 2), ("known", 1), ("since", 1)]
+        assert {id: board.get(id).item.status for id in ("since", "dropped")} == {
+            "since": "in_progress",
+            "dropped": "ready",
+        }
+        # What it does not list the next time either is forgotten then.
+        beat = board.heartbeat(session=me, holding={"known": 1}, known_event=late.event)
+        assert beat.forgotten == ("again", "since")
+
+    def test_what_is_known_is_said_with_what_is_held_and_is_an_event(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me = session(board)
+        board.claim("x", session=me)
+        for wrong in ({"known_event": 1}, {"holding": {}, "known_event": -1}, {"holding": {}, "known_event": "1"}):
+            with pytest.raises(Invalid) as refused:
+                board.heartbeat(session=me, **wrong)
+            assert refused.value.facts["field"] == "known_event"
+        assert board.get("x").claim is not None
 
     def test_an_unknown_item_in_holding_is_lost_and_harms_nothing(self, harness: Harness) -> None:
         board = harness.board()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from dibs.testing.reference.moving import Moving, No
 
 TYPE_CHECKING = False
@@ -68,10 +70,14 @@ class Holding(Moving):
             self._give(item, session, None)
         return given
 
-    def heartbeat(self, session: str, holding: Mapping[str, int | None] | None) -> dict[str, Any]:
+    def heartbeat(
+        self, session: str, holding: Mapping[str, int | None] | None, known: float = math.inf
+    ) -> dict[str, Any]:
+        """`known`: how many claims had been given when the caller listed what it holds."""
         self.session(session)
         held = self.held(session)
-        forgotten = set() if holding is None else held - set(holding)
+        missing = set() if holding is None else held - set(holding)
+        forgotten = {item for item in missing if self.claims[item]["number"] <= known}
         for item in forgotten:
             self.end(item, "forgotten", self.rest(item))
         for item in held - forgotten:
@@ -230,7 +236,9 @@ class Holding(Moving):
             "token": token,
             "deadline_at": self.now + round(self.items[item]["timeout"] * 1000),
             "beats": -1,
+            "number": self.given + 1,
         }
+        self.given += 1
         self._renew(item, ttl_seconds or DEFAULT_TTL_SECONDS)
         self.drop_ticket(item, session)
         self.move(item, "in_progress")

@@ -31,6 +31,10 @@ class Moving:
         self.now = now
         self.items: dict[str, dict[str, Any]] = {}
         self.claims: dict[str, dict[str, Any]] = {}
+        #: How many claims were given.
+        self.given = 0
+        #: By session, the event that the answer to its latest heartbeat named, and how many claims were given by then.
+        self.known_events: dict[str, tuple[int | None, int]] = {}
         self.runs: dict[tuple[str, int], dict[str, Any]] = {}
         self.tickets: dict[str, list[dict[str, Any]]] = {}
         self.soft: dict[tuple[str, str], dict[str, Any]] = {}

@@ -211,8 +211,9 @@ END $$;
 
 -- Renew every live claim of the session. `p_items` (NULL: not said) is what it believes to hold: live claims not among them are
 -- let go as forgotten, and what is among them and not held is answered as lost.
-CREATE OR REPLACE FUNCTION dibs.heartbeat(p_session text, p_items text[], p_tokens bigint[], s dibs.settings) RETURNS json
-LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION dibs.heartbeat(
+    p_session text, p_items text[], p_tokens bigint[], s dibs.settings, p_known_event bigint DEFAULT NULL
+) RETURNS json LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -241,7 +242,9 @@ BEGIN
             SELECT * INTO i FROM dibs.items WHERE id = each FOR NO KEY UPDATE;
             SELECT * INTO c FROM dibs.claims WHERE item = each FOR UPDATE;
             at := dibs.clock();
-            CONTINUE WHEN c.session IS DISTINCT FROM p_session OR c.expires_at <= at;
+            CONTINUE WHEN c.session IS DISTINCT FROM p_session OR c.expires_at <= at
+                OR (SELECT e.id FROM dibs.events e WHERE e.item = each AND e.token = c.token ORDER BY e.number LIMIT 1)
+                   > p_known_event;
             i := dibs.end_run(i, c, 'forgotten', dibs.rest(i, at), at, NULL, 'not among what the session says it holds');
             i := dibs.follow(i, at, s);
             PERFORM dibs.save(i);
@@ -272,7 +275,8 @@ BEGIN
                                           'facts', dibs.facts('FENCED', at, p_items[k], p_session, p_tokens[k]));
     END LOOP;
     RETURN json_build_object('now', at, 'renewed', coalesce(renewed, '[]'), 'lost', to_json(lost),
-                             'forgotten', to_json(forgotten));
+                             'forgotten', to_json(forgotten),
+                             'event', (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM dibs.events_id_seq));
 END $$;
 
 CREATE OR REPLACE FUNCTION dibs.force_release(

@@ -1,0 +1,85 @@
+"""Long answers: they hold up nobody who works, and none of them is larger than it may be."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from dibs.access import AGENT, VIEWER
+from dibs.server.routes import ANSWER_BYTES_MAX
+from dibs.store.http.store import PAGE_BYTES
+from dibs.testing import sizes
+from tests.server.attacking import Caller
+from tests.server.process import Background, Serving, board_of, serving
+
+BODY, ID = "b" * 64_000, b'"id":"item-'
+#: What the readers read, each of them: more than an answer may have, and in a soak a great deal.
+BYTES = 180_000_000 if sizes.FACTOR > 1 else 20_000_000
+READERS = 3
+HEARTBEAT_SECONDS_MAX = 1.0
+#: On a busy machine one look says little.
+ROUNDS = 4
+
+
+def fill(board: Any) -> int:
+    count = BYTES // len(BODY)
+    for start in range(0, count, 100):
+        numbers = range(start, min(count, start + 100))
+        board.add_many([{"id": f"item-{number:05}", "title": "T", "body": BODY} for number in numbers])
+    return count
+
+
+def slowest_heartbeat(caller: Caller, readers: list[Background]) -> float:
+    """While somebody reads."""
+    longest, beats = 0.0, 0
+    while any(reader.is_running for reader in readers) or beats < 3:
+        began = time.perf_counter()
+        assert caller.ok("POST", "/v1/heartbeat", {"session": "me"})["renewed"]
+        longest, beats = max(longest, time.perf_counter() - began), beats + 1
+    return longest
+
+
+def test_heartbeats_go_on_beside_those_who_read_everything(tmp_path: Path) -> None:
+    with serving(tmp_path, "--quiet") as server, board_of(server) as board:
+        count = fill(board)
+        agent = Caller(server.url, board.create_key(AGENT, agent="coder")[1])
+        viewer = board.create_key(VIEWER)[1]
+        agent.ok("POST", "/v1/sessions", {"agent": "coder", "id": "me"})
+        agent.ok("POST", "/v1/items/item-00000/claim", {"session": "me"})
+        whole_is_refused(server, viewer)
+        longest = []
+        for _ in range(ROUNDS):
+            readers = [Background(lambda: read_all(server, viewer)) for _ in range(READERS)]
+            longest.append(slowest_heartbeat(agent, readers))
+            assert [reader.result() for reader in readers] == [count] * READERS
+            if longest[-1] < HEARTBEAT_SECONDS_MAX:
+                break
+        assert min(longest) < HEARTBEAT_SECONDS_MAX, longest
+
+
+def read_all(server: Serving, key: str) -> int:
+    """Page by page, as our own client does it, but without looking at them: that would hold up the heartbeats here."""
+    caller, count, after = Caller(server.url, key), 0, ""
+    while True:
+        answer = caller("GET", f"/v1/items?limit=100000&bytes_max={PAGE_BYTES}{after}")
+        count += answer.body.count(ID)
+        if answer.status == 200:
+            return count
+        assert answer.status == 206
+        at = answer.body.rindex(ID) + len(ID)
+        after = f"&after=item-{answer.body[at : at + 5].decode()}"
+
+
+def whole_is_refused(server: Serving, key: str) -> None:
+    """Whoever does not ask for pages does not take the first for all there is."""
+    caller = Caller(server.url, key)
+    answer = caller("GET", "/v1/items?limit=100000")
+    assert (answer.status, answer.code, answer.json["facts"]["field"]) == (422, "INVALID", "limit")
+    fit = answer.json["facts"]["fit"]
+    assert caller("GET", f"/v1/items?limit={fit}").status == 200
+    page = caller("GET", "/v1/items?limit=100000&bytes_max=1000000000")
+    assert page.status == 206
+    assert ANSWER_BYTES_MAX <= len(page.body) < ANSWER_BYTES_MAX + 2 * len(BODY)
+    last = page.json[-1]["id"]
+    assert caller.ok("GET", f"/v1/items?limit=1&after={last}")[0]["id"] > last

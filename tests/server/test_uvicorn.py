@@ -1,0 +1,44 @@
+"""`Connection` is made of a class of uvicorn that is none of its interface: so one version of uvicorn is asked for, and
+what is taken for granted of it is looked at here. Raising the version means: run this, and `test_security`."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from dibs.server.connection import Connection
+
+ROOT = Path(__file__).resolve().parents[2]
+#: What it has of its own, which is called by nobody else.
+OWN = {"room", "cut", "_need_room", "_count", "_expect_head", "_stop_timer", "_close"}
+STATE = {"_timer", "_in_head", "_head_bytes", "_told_bytes"}
+
+
+def test_the_one_version_that_is_known_is_asked_for_and_there() -> None:
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["server"]
+    assert f"uvicorn=={version('uvicorn')}" in needed
+
+
+def test_everything_that_is_overridden_is_there_with_the_same_parameters() -> None:
+    overridden = {name for name in vars(Connection) if not name.startswith("__")} - OWN - STATE
+    assert {"data_received", "on_headers_complete", "on_response_complete", "send_400_response"} <= overridden
+    for name in overridden:
+        ours, theirs = getattr(Connection, name), getattr(HttpToolsProtocol, name)
+        assert list(inspect.signature(ours).parameters) == list(inspect.signature(theirs).parameters), name
+
+
+def test_nothing_that_is_its_own_is_one_of_uvicorns_too() -> None:
+    source = inspect.getsource(HttpToolsProtocol)
+    for name in OWN | STATE:
+        assert not hasattr(HttpToolsProtocol, name), name
+        assert f"self.{name} " not in source, name
+
+
+def test_what_it_reads_of_uvicorns_state_is_there() -> None:
+    made = inspect.getsource(HttpToolsProtocol.__init__)
+    for name in ("connections", "scope", "transport", "loop", "app"):
+        assert f"self.{name}" in made, name
