@@ -20,7 +20,7 @@ from tests.docs.markdown import blocks, code, prose, read, section, table
 from tests.docs.production import Connection, Production, production, statements
 
 SQL = read("docs/operations/sql.md")
-VIEWS = ("work_items", "agent_claimed_items", "agent_activity")
+VIEWS = ("work_items", "agent_claimed_items", "agent_activity", "task_claims")
 #: How many queries, with the result of each, stand in the document.
 QUERIES = 11
 

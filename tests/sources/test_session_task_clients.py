@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -132,3 +134,18 @@ def test_event_source_on_message_hears_type_and_data(server: Serving, caller: Ca
             ]
         finally:
             listener.kill()
+
+
+def test_the_table_of_claims_can_be_read_from_the_file(server: Serving, caller: Caller) -> None:
+    """With the SQLite of another program, which runs views."""
+    caller.ok("POST", "/api/sessions", {"sessionId": "shown", "agentType": "cli", "agent": "coder"})
+    caller.ok("POST", "/api/tasks/phase4/claim", {"sessionId": "shown"})
+    path = str(server.told["store"]).removeprefix("sqlite:")
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        connection.row_factory = sqlite3.Row
+        (row,) = connection.execute("SELECT * FROM task_claims WHERE expires_at > 0").fetchall()
+    assert (row["task_id"], row["session_id"], row["agent_type"]) == ("phase4", "shown", "cli")
+    assert row["expires_at"] - row["claimed_at"] == 1_800_000
+    assert row["last_heartbeat"] >= row["claimed_at"]
+    assert json.loads(row["metadata"])["agent"] == "coder"
+    caller.ok("POST", "/api/tasks/phase4/release", {"sessionId": "shown"})

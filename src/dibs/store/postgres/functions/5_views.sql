@@ -18,6 +18,14 @@ SELECT i.id AS work_item_id, i.title, i.type, i.project, i.priority, i.status,
 FROM dibs.claims c JOIN dibs.items i ON i.id = c.item
 WHERE c.expires_at > dibs.clock();
 
+-- Live claims under the names of the session-task design's table, in its units.
+CREATE OR REPLACE VIEW dibs.task_claims AS
+SELECT c.item AS task_id, c.session AS session_id, c.claimed_at, c.expires_at, c.renewed_at AS last_heartbeat,
+       s.kind AS agent_type,
+       json_build_object('agent', c.agent, 'token', c.token, 'heartbeatCount', c.heartbeat_count)::text AS metadata
+FROM dibs.claims c JOIN dibs.sessions s ON s.id = c.session
+WHERE c.expires_at > dibs.clock();
+
 -- Items in the words of clients that know a table of this name. The status is what a claim finds at this instant, recorded or
 -- not. Each part of the union is one constant status, or statuses with an index, so that a query for one reads little else.
 CREATE OR REPLACE VIEW dibs.work_items AS
