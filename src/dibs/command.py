@@ -46,6 +46,8 @@ LOOK_SECONDS = 0.25
 #: earlier by this share of the time, and by no more than this, so that it can still be told why.
 MARGIN_SHARE = 0.2
 MARGIN_SECONDS_MAX = 15.0
+#: What may become of a claim whose command took too long.
+ON_TIMEOUT = ("fail", "release")
 #: How only its holder ends a claim, and what a script is told if the command did so and exited with 0.
 OWN_ENDS = {"done": DONE, "submitted": SUBMIT, "released": RELEASE, "failed": 1}
 _WORDS = re.compile(r"\{(id|title)\}")
@@ -57,15 +59,20 @@ class Command:
         arguments: Sequence[str],
         *,
         timeout_seconds: float | None = None,
+        on_timeout: str = "fail",
         environment: Mapping[str, str] | None = None,
         show: Show | None = None,
     ) -> None:
         """`{id}` and `{title}` in the arguments are the item's. `timeout_seconds`: so long it may take, or as long as
-        the item says, whichever is less. `environment` is added to this process's own. `show` hears each line."""
+        the item says, whichever is less; `on_timeout`: fail or release it then. `environment` is added to this
+        process's own. `show` hears each line."""
         if not arguments or not all(isinstance(one, str) and "\0" not in one for one in arguments):
             raise Invalid("a command is one or more words", field="command")
+        if on_timeout not in ON_TIMEOUT:
+            raise Invalid(f"unknown on_timeout {on_timeout!r}; choose {' or '.join(ON_TIMEOUT)}", field="on_timeout")
         self.arguments = tuple(arguments)
         self.timeout_seconds = timeout_seconds
+        self.on_timeout = on_timeout
         self._environment = dict(environment or {})
         self.show = show
         self._guard = Guard()
@@ -184,7 +191,8 @@ class Command:
                     raise lost_by
                 return None, released("the claim was lost for a while")  # and recovered since
             if clock() > began + allowed:
-                return None, failed(f"timed out after {allowed:g}s", TIMED_OUT)
+                late = f"timed out after {allowed:g}s"
+                return None, failed(late, TIMED_OUT) if self.on_timeout == "fail" else released(late, TIMED_OUT)
 
     def _allowed_seconds(self, of_item: float) -> float:
         by_item = of_item - min(MARGIN_SECONDS_MAX, MARGIN_SHARE * of_item)

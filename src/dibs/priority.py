@@ -17,6 +17,12 @@ NAMES = {
     "documentation": 3,
     "low": 1,
     "refactoring": 1,
+    # As beads counts them: P0 is the highest, P4 the backlog.
+    "p0": 10,
+    "p1": 8,
+    "p2": 5,
+    "p3": 1,
+    "p4": 0,
 }
 #: One name for each number, for the way back.
 _BY_NUMBER = ((10, "critical"), (9, "security"), (8, "high"), (5, "medium"), (3, "docs"), (1, "low"))

@@ -83,8 +83,8 @@ def failed(reason: str, exit_code: int) -> Verdict:
     return Verdict(verb="fail", exit_code=exit_code, text=_noted(reason))
 
 
-def released(reason: str) -> Verdict:
-    return Verdict(verb="release", exit_code=RELEASE, text=_noted(reason))
+def released(reason: str, exit_code: int = RELEASE) -> Verdict:
+    return Verdict(verb="release", exit_code=exit_code, text=_noted(reason))
 
 
 def judge(exit_code: int, output: Output, files: Files) -> Verdict:

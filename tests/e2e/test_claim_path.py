@@ -67,7 +67,7 @@ def test_a_loser_exits_4_and_names_the_holder(dibs: Dibs, other: Dibs, item: str
     assert 0 < error["remaining_seconds"] <= 1800
     plain = other("claim", item)
     assert (plain.returncode, plain.stdout) == (4, "")
-    assert plain.stderr.startswith("dibs: fix-login is claimed by coder (session s1)")
+    assert plain.stderr.startswith("dibs: fix-login is already claimed by coder (session s1)")
     assert plain.stderr.count("\n") == 1
 
 

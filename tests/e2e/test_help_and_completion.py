@@ -78,6 +78,7 @@ def test_help_of_a_family_shows_its_commands(bare: Dibs, family: str) -> None:
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in SLOW | NOT_ALONE])
 def test_every_example_works(dibs: Dibs, name: str) -> None:
     (dibs.folder / "items.jsonl").write_text('{"title": "From a file"}\n')
+    (dibs.folder / "tasks.json").write_text('[{"id": "fix-login", "title": "Fix login", "status": "pending"}]')
     dibs.ok("export", "export.jsonl")
     for number, example in enumerate(COMMANDS[name].examples):
         board = str(dibs.folder / f"board-{number}.db")

@@ -15,6 +15,7 @@ import pytest
 
 from dibs.board import connect
 from dibs.testing.processes import alive, left_after
+from dibs.verdict import TIMED_OUT
 from tests.e2e.conftest import SECONDS_MAX, Dibs, until
 from tests.e2e.terminal import Terminal
 
@@ -401,6 +402,17 @@ def test_exec_that_takes_too_long_exits_124(dibs: Dibs) -> None:
     assert done.returncode == 124
     assert "timed out after 0.5s" in done.stdout
     assert not alive(pids(dibs.folder))
+
+
+def test_a_command_that_takes_too_long_may_leave_the_item_to_another(dibs: Dibs) -> None:
+    add(dibs, "a")
+    done = dibs("exec", "a", "--timeout", "0.5s", "--on-timeout", "release", "--", "sleep", "60")
+    assert done.returncode == TIMED_OUT
+    assert dibs.json("show", "a")["item"]["status"] == "ready"
+    assert outcomes(dibs, "a") == ["released"]
+    wrong = dibs("exec", "a", "--on-timeout", "retry", "--", "true")
+    assert (wrong.returncode, outcomes(dibs, "a")) == (1, ["released"])
+    assert "choose fail or release" in wrong.stderr
 
 
 def test_who_does_not_get_the_item_runs_nothing_and_never_exits_0(dibs: Dibs, other: Dibs) -> None:

@@ -102,9 +102,20 @@ def export(cli: Cli) -> None:
 
 def import_options(parser: Parser) -> None:
     parser.word("file", "what dibs export wrote (- is stdin)")
+    parser.option("--from", metavar="KIND", help="what the file is: export, or tasks (export)", default="export")
+    parser.option("--dry-run", help="with --from tasks: add nothing, say what would be")
 
 
 def import_(cli: Cli) -> None:
+    kind = getattr(cli.args, "from")
+    if kind == "tasks":
+        from dibs.cli import tasks
+
+        return tasks.import_tasks(cli, cli.args.file, dry_run=cli.args.dry_run)
+    if kind != "export":
+        raise UsageError(f"unknown kind of file {kind!r}; choose export or tasks", field="from")
+    if cli.args.dry_run:
+        raise UsageError("--dry-run is for --from tasks", field="dry_run")
     from dibs.cli.intake import opened
 
     with opened(cli.args.file) as file:

@@ -12,7 +12,7 @@ from dibs.cli.render import GAP, STATUS_COLOURS, ago, number_of, table, terminal
 from dibs.cli.telling import and_now, kind_of, will_not_move
 from dibs.cli.work import json_object
 from dibs.errors import Invalid
-from dibs.model import BLOCKED, ENDED, PENDING_APPROVAL, READY, SCHEDULED, STATUSES, Item
+from dibs.model import BLOCKED, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, SCHEDULED, STATUSES, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def content_options(parser: Parser) -> None:
     """The options that `add` and `edit` share."""
     parser.option("--body", metavar="TEXT", help="the text, in markdown (- is stdin)")
     parser.option("--type", metavar="T", help="what kind of work it is: bug, docs, ... (task)")
-    parser.option("--priority", metavar="P", help="critical, security, high, medium, docs, low, or N")
+    parser.option("--priority", metavar="P", help="critical, security, high, ..., low; P0 to P4; or N")
     parser.option("--label", metavar="L", help="may be repeated", repeated=True)
     parser.option("--payload", metavar="JSON", help="data for whoever does it, as a JSON object")
     parser.option("--project", metavar="P", help="the project it belongs to (default)")
@@ -62,6 +62,8 @@ def content(cli: Cli) -> dict[str, Any]:
     fields["depends_on"] = asked.needs or None
     fields["resources"] = asked.resource or None
     fields["body"] = stdin_text() if asked.body == "-" else asked.body
+    if asked.priority == "0":
+        cli.remark("priority 0 is below low (1), since the highest number comes first; if beads' P0 is meant, write P0")
     said = {field: value for field, value in fields.items() if value is not None}
     return said if asked.not_before is None else {**said, "not_before": _instant(cli, asked.not_before)}
 
@@ -115,13 +117,23 @@ def list(cli: Cli) -> None:
         limit=min(limit + 1, check.LIST_MAX),
     )
     if cli.json:
-        cli.answer({"items": items[:limit]})
+        cli.answer({"items": _with_assignees(cli, items[:limit])})
     elif items:
         cli.say(*_rows(cli, items[:limit]))
     else:
         cli.remark("no items" + ("" if asked.all or asked.status else " to be done; with ended ones: dibs list --all"))
     if len(items) > limit:
         cli.remark(f"there are more than {number_of(limit, 'item')}; see more with --limit")
+
+
+def _with_assignees(cli: Cli, items: tuple[Item, ...]) -> builtins.list[dict[str, Any]]:
+    """Each item with the agent that holds it, or null."""
+    from dibs import wire
+
+    agents = {}
+    if any(item.status == IN_PROGRESS for item in items):
+        agents = {line.item.id: line.claim.agent for line in cli.board.who() if line.claim is not None}
+    return [{**wire.encode(item), "assignee": agents.get(item.id)} for item in items]
 
 
 def hint(item: Item) -> str:

@@ -124,7 +124,7 @@ def progress(cli: Cli) -> None:
 def release_options(parser: Parser) -> None:
     parser.item()
     parser.reason()
-    parser.option("--park", help="set it aside, where next does not take it up")
+    parser.option("--keep-status", "--park", help="set it aside, where next does not take it up")
     parser.option("--soft", help="of a soft claim")
     parser.token()
     parser.request_id()

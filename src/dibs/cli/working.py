@@ -25,6 +25,7 @@ def work_options(parser: Parser) -> None:
     parser.option("--once", help="take what is there, then stop; exit 3 if nothing was")
     parser.duration("--interval", "interval_seconds", "look so often, instead of being woken")
     parser.duration("--timeout", "timeout_seconds", "so long a command may take, at most")
+    _on_timeout(parser)
     parser.duration("--drain", "drain_seconds", "when stopped, let commands finish so long (30s)")
     parser.ttl()
     parser.option("--log", metavar="FILE", help="a line for each thing that happens, at the end of it")
@@ -68,6 +69,7 @@ def exec_options(parser: Parser) -> None:
     parser.item()
     parser.duration("--wait", "wait_seconds", "if somebody has it, queue for it so long")
     parser.duration("--timeout", "timeout_seconds", "so long the command may take, at most")
+    _on_timeout(parser)
     parser.ttl()
     parser.option("--agent", metavar="NAME", help="who does it (else DIBS_AGENT, else you)")
     parser.command_line()
@@ -101,6 +103,10 @@ def exec(cli: Cli) -> int:
         board.close()
 
 
+def _on_timeout(parser: Parser) -> None:
+    parser.option("--on-timeout", metavar="HOW", help="what becomes of it then: fail, release (fail)", default="fail")
+
+
 def _board(cli: Cli, agent: str) -> Board:
     """For a process that stays, with many threads."""
     from dibs.board import connect
@@ -115,7 +121,12 @@ def _shown(cli: Cli) -> tuple[Live, Command]:
 
     # The command may go to another folder.
     store = location.anywhere(cli.args.store or default_url("."))
-    command = Command(cli.args.command, timeout_seconds=cli.args.timeout, environment={config.ENV_STORE: store})
+    command = Command(
+        cli.args.command,
+        timeout_seconds=cli.args.timeout,
+        on_timeout=cli.args.on_timeout,
+        environment={config.ENV_STORE: store},
+    )
     if not command.is_here:
         right = "name one on the PATH, or by its path"
         raise UsageError(f"there is no command {command.arguments[0]!r} that can be run here: {right}", field="command")

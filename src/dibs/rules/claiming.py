@@ -204,7 +204,7 @@ def ttl(kind: str, asked: float | None, settings: Settings) -> float:
 def already_claimed(now: int, claim: Claim) -> ItemAlreadyClaimed:
     left = holding.remaining_seconds(claim, now)
     return ItemAlreadyClaimed(
-        f"{claim.item} is claimed by {claim.agent} (session {claim.session}) {when.for_more(left)}",
+        f"{claim.item} is already claimed by {claim.agent} (session {claim.session}) {when.for_more(left)}",
         item=claim.item,
         holder=holding.holder(claim),
         claimed_at=claim.claimed_at,

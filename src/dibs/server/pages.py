@@ -29,11 +29,11 @@ PAGES_KEPT = 64
 class Told:
     """An event in bytes, with what it can be chosen by."""
 
-    __slots__ = ("id", "item", "lines", "session")
+    __slots__ = ("id", "item", "lines", "message", "session")
 
     def __init__(self, event: Event) -> None:
         self.id, self.item, self.session = event.id, event.item, event.session
-        self.lines = lines(event)
+        self.lines, self.message = lines(event), message(event)
 
 
 class Page:
@@ -131,6 +131,13 @@ def lines(event: Event) -> bytes:
     if foreign is None:
         return native.encode()
     return f"event: {foreign['type']}\ndata: {json.dumps(foreign)}\n\n{native}".encode()
+
+
+def message(event: Event) -> bytes:
+    """An event as a client hears it that takes no event by name: only in the session-task contract's words, if it has
+    any."""
+    foreign = session_task.told(event)
+    return b"" if foreign is None else f"id: {event.id}\ndata: {json.dumps(foreign)}\n\n".encode()
 
 
 def _fitting(told: Sequence[Told]) -> Sequence[Told]:

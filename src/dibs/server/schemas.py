@@ -87,7 +87,7 @@ class Problem(BaseModel):
     type: str = Field(examples=["urn:dibs:problem:TASK_ALREADY_CLAIMED"])
     title: str
     status: int
-    detail: str = Field(examples=["fix-login is claimed by coder (session coder-1)"])
+    detail: str = Field(examples=["fix-login is already claimed by coder (session coder-1)"])
     code: str = Field(examples=["TASK_ALREADY_CLAIMED"])
     facts: dict[str, Any]
 

@@ -15,8 +15,8 @@ from dibs import check, when
 from dibs.access import AGENT, VIEWER
 from dibs.board import Board
 from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, SessionNotFound
-from dibs.model import Ended, Event, Session
-from dibs.server import bodies, foreign, samples
+from dibs.model import Ended, Event, Owner, Session
+from dibs.server import bodies, foreign, peer, samples
 from dibs.server import session_task_shapes as shapes
 from dibs.server import session_task_views as views
 from dibs.server.keyed import needs, needs_body
@@ -104,8 +104,12 @@ def _add_sessions(router: APIRouter, service: Service) -> None:
         body = await bodies.said(request, shapes.RegisterSession)
 
         def work() -> dict[str, Any]:
-            session = _registered(service, request, body)
-            return {"success": True, "sessionId": session.id, "session": views.session(session)}
+            owner, ignored = _owner(request, body.pid)
+            session = _registered(service, request, body, owner)
+            answer = {"success": True, "sessionId": session.id, "session": views.session(session)}
+            if body.pid is None:
+                return answer
+            return {**answer, "pidIgnored": ignored} if owner is None else {**answer, "pid": body.pid}
 
         return await service.run(lambda: foreign.told(work()))
 
@@ -246,7 +250,13 @@ def _live(session: Session) -> Session:
     return session
 
 
-def _registered(service: Service, request: Request, body: shapes.RegisterSession) -> Session:
+def _owner(request: Request, pid: int | None) -> tuple[Owner | None, str]:
+    if pid is None:
+        return None, ""
+    return peer.owner_at(pid, request.scope.get("client"), request.scope.get("server"))
+
+
+def _registered(service: Service, request: Request, body: shapes.RegisterSession, owner: Owner | None) -> Session:
     caller = service.caller(request)
     if body.id is not None and body.sessionId is not None and body.id != body.sessionId:
         raise Invalid("sessionId and id are the same thing: say one of them", field="sessionId")
@@ -258,6 +268,7 @@ def _registered(service: Service, request: Request, body: shapes.RegisterSession
         id=body.id if body.sessionId is None else body.sessionId,
         kind=body.agentType,
         host="",
+        owner=owner,
         meta=meta,
         key=foreign.registered_by(caller),
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
+from dibs import check
 from dibs.server import samples
 from dibs.server import session_task_views as views
 from dibs.server.foreign import Said, Told
@@ -24,7 +25,7 @@ def _like(*examples: dict[str, Any]) -> ConfigDict:
 class RegisterSession(Said):
     """`agentType` is what kind of session it is (`autonomous`, `cli`, `person`), `agent` whose it is: by default the
     key's agent, and if that has none, called as its type. Without an id it gets one. `project` and `contextPercent`
-    become part of `meta`."""
+    become part of `meta`. `pid` is the process that owns it, if that process holds this very connection."""
 
     sessionId: str | None = None
     id: str | None = None
@@ -32,6 +33,7 @@ class RegisterSession(Said):
     agentType: str = "autonomous"
     project: str | None = None
     contextPercent: int | float | None = Field(None, ge=0, le=100)
+    pid: int | None = Field(None, ge=1, le=check.PID_MAX)
     meta: dict[str, Any] = {}
 
     model_config = _like({"sessionId": SESSION, "agent": "coder", "agentType": "autonomous"})
@@ -76,6 +78,8 @@ class Registered(Told):
     success: bool
     sessionId: str
     session: SessionState
+    pid: int | None = Field(None, description="the process that owns it; only if one was named and is believed")
+    pidIgnored: str | None = Field(None, description="why the process that was named does not own it")
 
     model_config = _like(
         {"success": True, "sessionId": samples.SESSION.id, "session": views.session(samples.SESSION)},

@@ -39,11 +39,14 @@ Names = Annotated[tuple[str, ...], Query(max_length=FILTERS_MAX)]
 
 
 class Wanted:
-    """Which events a subscriber asked for."""
+    """Which events a subscriber asked for, and whether as messages without a name."""
 
-    def __init__(self, projects: Sequence[str], items: Sequence[str], sessions: Sequence[str]) -> None:
+    def __init__(
+        self, projects: Sequence[str], items: Sequence[str], sessions: Sequence[str], messages: bool = False
+    ) -> None:
         self._projects, self._items, self._sessions = frozenset(projects), frozenset(items), frozenset(sessions)
-        self._is_everything = not (projects or items or sessions)
+        self._messages = messages
+        self._is_everything = not (projects or items or sessions or messages)
 
     async def of(self, page: Page, subscribers: Subscribers) -> bytes:
         """What of a page is to be told."""
@@ -60,7 +63,7 @@ class Wanted:
             if projects is None:
                 projects = await subscribers.read(lambda: subscribers.projects.look_up(items))
             told = [one for one in told if projects[one.item] in self._projects]
-        return b"".join(one.lines for one in told)
+        return b"".join(one.message if self._messages else one.lines for one in told)
 
 
 class Stream(Response):
@@ -166,6 +169,7 @@ def routes(service: Service) -> APIRouter:
         item: Names = (),
         session: Names = (),
         after: Annotated[int | None, Query(ge=0)] = None,
+        messages: bool = False,
     ) -> Response:
         cursor = cursor_of(request.headers.get("last-event-id"), after)
 
@@ -175,7 +179,7 @@ def routes(service: Service) -> APIRouter:
         me = Subscriber()
         stays = service.open_request(listening, request, me.refuse)
         start = service.feed.newest if cursor is None else cursor
-        return Stream(subscribers, me, stays, start, Wanted(project, item, session))
+        return Stream(subscribers, me, stays, start, Wanted(project, item, session, messages))
 
     return router
 

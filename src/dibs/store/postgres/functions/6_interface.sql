@@ -1,0 +1,203 @@
+-- For clients in any language: a claim is a function that answers true or false. Thin over the functions of the verbs, under the
+-- settings every board starts with; a session is made for each instance that is named. They run with the rights of the board's
+-- owner, so that a client needs none of its own on any table.
+
+-- The session of this instance, begun if it is not going on. It stays its agent's; one that a key registered is not for
+-- clients in SQL.
+CREATE OR REPLACE FUNCTION dibs.session_of_instance(p_agent text, p_session text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    at bigint := dibs.clock();
+BEGIN
+    INSERT INTO dibs.agents (name, types, claims_burst, allowed_actions, sensitive_actions, created_at, updated_at)
+    VALUES (p_agent, '{}', 1, '{}', '{}', at, at) ON CONFLICT (name) DO NOTHING;
+    INSERT INTO dibs.sessions AS s (id, agent, kind, host, meta, started_at, seen_at)
+    VALUES (p_session, p_agent, 'sql', '', '{}', at, at)
+    ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, started_at = excluded.started_at,
+        seen_at = excluded.seen_at, ended_at = NULL, end_reason = NULL, host = excluded.host, meta = excluded.meta,
+        boot_id = NULL, pid_namespace = NULL, pid = NULL, start_time = NULL
+    WHERE s.ended_at IS NOT NULL AND s.agent = excluded.agent AND s.key IS NULL;
+END $$;
+
+CREATE OR REPLACE FUNCTION dibs.check_instance(p_agent text, p_session text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT (p_agent ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$' AND p_session ~ '^[A-Za-z0-9][A-Za-z0-9._:/@#+-]{0,127}$') IS TRUE THEN
+        RAISE EXCEPTION 'an agent type and an agent instance are names: letters, digits, ".", "_" and "-", 128 at most'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END $$;
+
+-- What is wrong with the call itself is an error, not a "no".
+CREATE OR REPLACE FUNCTION dibs.check_answer(answer json, p_session text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF answer ->> 'no' IN ('WRONG_AGENT', 'SESSION_NOT_FOUND') THEN
+        RAISE EXCEPTION 'the instance % is another agent''s', p_session USING ERRCODE = 'invalid_parameter_value';
+    ELSIF answer ->> 'no' = 'TTL' THEN
+        RAISE EXCEPTION 'p_ttl_seconds is out of bounds; between % and % is right', (dibs.default_settings()).ttl_seconds_min,
+            (dibs.default_settings()).ttl_seconds_max USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END $$;
+
+-- A refusal that the verb itself does not record, with the code of the protocol. What the caller names need not exist.
+CREATE OR REPLACE FUNCTION dibs.record_refusal(p_action text, p_item text, p_session text, answer json) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO dibs.activity (at, item, session, agent, action, code, details)
+    VALUES (dibs.clock(), coalesce(left(p_item, 128), ''), coalesce(left(p_session, 128), ''),
+            coalesce((SELECT agent FROM dibs.sessions WHERE id = p_session), ''), p_action,
+            CASE
+                WHEN answer ->> 'no' = 'MUST_SUBMIT' THEN 'FORBIDDEN'
+                WHEN answer ->> 'no' <> 'FENCED' THEN answer ->> 'no'
+                WHEN answer #>> '{asked,session}' = p_session
+                     AND coalesce(answer #>> '{asked,outcome}', 'expired') IN ('expired', 'owner_died') THEN 'CLAIM_EXPIRED'
+                WHEN (answer #>> '{claim,expires_at}')::bigint > (answer ->> 'now')::bigint THEN 'NOT_CLAIM_OWNER'
+                WHEN answer ->> 'session' IS NULL THEN 'SESSION_NOT_FOUND'
+                ELSE 'TASK_NOT_CLAIMED'
+            END,
+            json_build_object(
+                'status', (SELECT status FROM dibs.items WHERE id = p_item),
+                'holder', (SELECT json_build_object('session', session, 'agent', agent, 'token', token)
+                           FROM dibs.claims WHERE item = p_item)))
+$$;
+
+-- Version 3 of the schema had no p_ttl_seconds. A function of one name with and without it would be ambiguous, so the older one
+-- goes, and whoever might call it may call the new one.
+SELECT set_config('dibs.callers', (SELECT proacl::text FROM pg_proc
+    WHERE oid = to_regprocedure('dibs.claim_work_item(text, text, text)')), true);
+DROP FUNCTION IF EXISTS dibs.claim_work_item(text, text, text);
+
+CREATE OR REPLACE FUNCTION dibs.claim_work_item(
+    p_work_item_id text, p_agent_type text, p_agent_instance_id text, p_ttl_seconds double precision DEFAULT NULL
+) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    answer json;
+BEGIN
+    PERFORM dibs.check_instance(p_agent_type, p_agent_instance_id);
+    PERFORM dibs.session_of_instance(p_agent_type, p_agent_instance_id);
+    answer := dibs.claim(p_work_item_id, p_agent_instance_id, p_agent_type, p_ttl_seconds, false, NULL, dibs.default_settings());
+    PERFORM dibs.check_answer(answer, p_agent_instance_id);
+    IF answer ->> 'no' IS NULL THEN
+        PERFORM pg_notify('dibs', '');
+    ELSIF answer ->> 'no' = 'TASK_NOT_FOUND' THEN
+        PERFORM dibs.record_refusal('claim_failed', p_work_item_id, p_agent_instance_id, answer);
+    END IF;
+    RETURN answer ->> 'no' IS NULL;
+END $$;
+
+DO $$
+DECLARE
+    caller record;
+BEGIN
+    FOR caller IN
+        SELECT DISTINCT r.rolname FROM aclexplode(nullif(current_setting('dibs.callers', true), '')::aclitem[]) a
+        JOIN pg_roles r ON r.oid = a.grantee WHERE a.privilege_type = 'EXECUTE'
+    LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION dibs.claim_work_item TO %I', caller.rolname);
+    END LOOP;
+END $$;
+
+-- The best ready item for this agent, claimed; no row if there is none, or none within the agent's limits.
+CREATE OR REPLACE FUNCTION dibs.claim_next_work_item(
+    p_agent_type text, p_agent_instance_id text, p_types text[] DEFAULT NULL, p_ttl_seconds double precision DEFAULT NULL
+) RETURNS SETOF dibs.work_items LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    answer json;
+BEGIN
+    PERFORM dibs.check_instance(p_agent_type, p_agent_instance_id);
+    PERFORM dibs.session_of_instance(p_agent_type, p_agent_instance_id);
+    answer := dibs.next(p_agent_instance_id, p_agent_type, coalesce(p_types, '{}'), '{}', 1, p_ttl_seconds, '{}', '{}', true,
+                        dibs.default_settings());
+    PERFORM dibs.check_answer(answer, p_agent_instance_id);
+    PERFORM pg_notify('dibs', '');
+    RETURN QUERY SELECT * FROM dibs.work_items WHERE id = answer #>> '{grants,0,item,id}';
+END $$;
+
+CREATE OR REPLACE FUNCTION dibs.release_work_item(
+    p_work_item_id text, p_agent_instance_id text, p_reason text DEFAULT 'released'
+) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    answer json;
+BEGIN
+    answer := dibs.finish('release', p_work_item_id, p_agent_instance_id, NULL, p_reason, false, NULL, NULL, NULL, 0,
+                          dibs.default_settings());
+    IF answer ->> 'no' IS NOT NULL THEN
+        PERFORM dibs.record_refusal('release_failed', p_work_item_id, p_agent_instance_id, answer);
+        RETURN false;
+    END IF;
+    PERFORM pg_notify('dibs', '');
+    RETURN true;
+END $$;
+
+CREATE OR REPLACE FUNCTION dibs.complete_work_item(
+    p_work_item_id text, p_agent_instance_id text, p_outcome text DEFAULT 'success', p_reason text DEFAULT NULL
+) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    answer json;
+BEGIN
+    IF p_outcome = 'success' THEN
+        answer := dibs.done(ARRAY[p_work_item_id], ARRAY[NULL]::bigint[], p_agent_instance_id, p_reason, NULL, NULL, false,
+                            dibs.default_settings());
+        answer := answer #> '{each,0,answer}';
+        IF answer #>> '{asked,session}' = p_agent_instance_id AND answer #>> '{asked,outcome}' = 'done' THEN
+            RETURN true;
+        END IF;
+    ELSIF p_outcome = 'failure' THEN
+        answer := dibs.finish('fail', p_work_item_id, p_agent_instance_id, NULL, p_reason, false, NULL, NULL, NULL, random(),
+                              dibs.default_settings());
+    ELSE
+        RAISE EXCEPTION 'unknown outcome %; choose success or failure', quote_nullable(p_outcome)
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF answer ->> 'no' IS NOT NULL THEN
+        PERFORM dibs.record_refusal('complete_failed', p_work_item_id, p_agent_instance_id, answer);
+        RETURN false;
+    END IF;
+    PERFORM pg_notify('dibs', '');
+    RETURN true;
+END $$;
+
+-- How many claims past their time were given back.
+CREATE OR REPLACE FUNCTION dibs.release_stale_claims() RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    swept json;
+BEGIN
+    swept := dibs.sweep('[]', 10000, dibs.default_settings());
+    IF json_array_length(swept -> 'expired') > 0 THEN
+        PERFORM pg_notify('dibs', '');
+    END IF;
+    RETURN json_array_length(swept -> 'expired');
+END $$;
+
+CREATE OR REPLACE FUNCTION dibs.force_release_work_item(
+    p_work_item_id text, p_admin text DEFAULT session_user, p_reason text DEFAULT 'force released'
+) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    answer json;
+BEGIN
+    p_admin := coalesce(p_admin, session_user);
+    IF p_admin !~ '^[A-Za-z0-9][A-Za-z0-9._:/@#+-]{0,127}$' THEN
+        RAISE EXCEPTION 'who force-releases is a name: letters, digits, ".", "_" and "-", 128 at most'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    answer := dibs.force_release(p_work_item_id, p_admin, coalesce(p_reason, 'force released'), NULL, dibs.default_settings());
+    IF answer ->> 'no' IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    PERFORM pg_notify('dibs', '');
+    RETURN true;
+END $$;
+
+-- Nobody may do anything here who was not told so.
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA dibs FROM PUBLIC;
+-- The time and the default settings are no secrets, and whoever reads a view calls its functions as themselves.
+GRANT EXECUTE ON FUNCTION dibs.clock(), dibs.instant(bigint), dibs.default_settings() TO PUBLIC;
+
+-- Where the database's owner has not chosen a search path, these names are found without the schema's.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_db_role_setting r JOIN pg_database d ON d.oid = r.setdatabase
+                   WHERE d.datname = current_database() AND r.setrole = 0 AND r.setconfig::text LIKE '%search_path%') THEN
+        EXECUTE format('ALTER DATABASE %I SET search_path = "$user", public, dibs', current_database());
+    END IF;
+EXCEPTION WHEN insufficient_privilege THEN
+    NULL;
+END $$;
