@@ -92,7 +92,7 @@ class VaultStore(SqliteStore):
     def look(self) -> None:
         """Adopt what was done to the files, if anything was. Reading goes on even where that cannot be written down."""
         try:
-            if not self._has_looked() and super().read(lambda t: self._looking.may_differ(_of_files(t))):
+            if not self._has_looked() and self._read_in_turn(lambda t: self._looking.may_differ(_of_files(t))):
                 self.write(lambda t: None)
         except StoreUnavailable:
             pass
@@ -160,7 +160,7 @@ class VaultStore(SqliteStore):
                 for what in self.arbiter.stuck()
             ]
         seen, unfit = self._disk.glance()
-        known = super().read(_known)
+        known = self._read_in_turn(_known)
         kept = self._names_in(CONFLICTS)
         return (*found, *remarks.of_files(seen, unfit, self._disk.folders_within(), known.values(), kept))
 
@@ -434,7 +434,7 @@ class VaultStore(SqliteStore):
     def _end_what_is_silent(self) -> tuple[str, ...]:
         arbiter = self.arbiter
         assert arbiter is not None
-        rows = super().read(_claims_elsewhere)
+        rows = self._read_in_turn(_claims_elsewhere)
         held = [
             beats.Held(item=item, token=token, session=session, ttl_seconds=ttl) for item, token, session, ttl in rows
         ]
@@ -471,7 +471,13 @@ class VaultStore(SqliteStore):
             _refuse_links(os.path.dirname(self.path))
             _hide(os.path.dirname(self.path))
             self._connection = self._open(create=True)
+            if self._readers is not None:
+                self._readers.open_anew()
         return super()._connected()
+
+    def _open_reader(self) -> apsw.Connection:
+        """Of the index as it is: a read has looked before, and whether the index is believed was asked then."""
+        return SqliteStore._open(self, create=False)
 
     def _open(self, create: bool) -> apsw.Connection:
         self._looking.know_nothing()
