@@ -319,7 +319,7 @@ class Board:
                 kind=check.name(kind, "kind"),
                 host=os.uname().nodename[:255] if host is None else check.text(host, "host", 255),
                 owner=None if owner is None else check.owner(owner),
-                meta=check.json_object(dict(meta or {}), "meta"),
+                meta=check.json_object(dict(meta or {}), "meta", check.META_BYTES_MAX),
                 key=key,
             )
         )

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dibs.access import AGENT, VIEWER
+from dibs.config import DEFAULTS
+from dibs.errors import Invalid
+from dibs.server import foreign
 from dibs.server.routes import ANSWER_BYTES_MAX
+from dibs.server.service import Service
 from dibs.store.http.store import PAGE_BYTES
-from dibs.testing import sizes
+from dibs.testing import sizes, sqlite
 from tests.server.attacking import Caller
 from tests.server.process import Background, Serving, board_of, serving
 
@@ -106,3 +114,17 @@ def test_a_history_and_texts_that_grow_in_json_are_bounded_like_everything(tmp_p
         newest = caller("GET", "/v1/events?newest=true&bytes_max=100000000")
         assert (newest.status, len(newest.body) <= ANSWER_BYTES_MAX + len(b"[]")) == (206, True)
         assert newest.json[-1]["id"] == board.events(newest=True, limit=1)[0].id
+
+
+def test_long_answers_of_the_other_contracts_are_read_beside_the_verbs_and_bounded(tmp_path: Path) -> None:
+    with sqlite.harness(tmp_path) as harness:
+        service = Service(harness.board().store, DEFAULTS)
+        threads = []
+
+        def long() -> dict[str, Any]:
+            threads.append(threading.current_thread().name)
+            return {"a": "b" * ANSWER_BYTES_MAX}
+
+        with pytest.raises(Invalid):
+            asyncio.run(foreign.read(service, long))
+        assert threads[0].startswith("read")
