@@ -319,7 +319,7 @@ class Board:
                 kind=check.name(kind, "kind"),
                 host=os.uname().nodename[:255] if host is None else check.text(host, "host", 255),
                 owner=None if owner is None else check.owner(owner),
-                meta=check.json_object(dict(meta or {}), "meta"),
+                meta=check.json_object(dict(meta or {}), "meta", check.META_BYTES_MAX),
                 key=key,
             )
         )
@@ -761,10 +761,10 @@ class Board:
         size = check.bytes_max(bytes_max)
         return self.store.events(after=after, item=item, newest=newest, limit=check.limit(limit), bytes_max=size)
 
-    def log(self, item: str) -> tuple[Event, ...]:
+    def log(self, item: str, *, after: int | None = None, bytes_max: int | None = None) -> Page[Event]:
         """The whole history of one item, oldest first."""
         self.get(item)
-        return self.store.events(item=item, limit=check.LIST_MAX)
+        return self.events(after=after, item=item, limit=check.LIST_MAX, bytes_max=bytes_max)
 
     def follow(self, *, after: int | None = None, wait_seconds: float | None = None) -> Iterator[Event]:
         """The feed after a cursor, event by event as they come; ends after `wait_seconds` without one, else never. What

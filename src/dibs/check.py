@@ -27,6 +27,8 @@ TEXT_BYTES_MAX = 1_000_000
 NOTE_BYTES_MAX = 64_000
 JSON_BYTES_MAX = 1_000_000
 JSON_DEPTH_MAX = 100
+#: Of a session: a list shows it of a thousand of them at once.
+META_BYTES_MAX = 16_000
 LABELS_MAX = 64
 RESOURCE_BYTES_MAX = 1000
 RETRIES_MAX = 1000
@@ -120,8 +122,12 @@ def json_object(
         raise Invalid(f"{field} must be a JSON object", field=field)
     if not given:
         return {}
-    if _depth(given, depth_max) > depth_max:
+    depth, least = _measured(given, depth_max)
+    if depth > depth_max:
         raise Invalid(f"{field} is nested more than {depth_max} deep", field=field)
+    if least > bytes_max:
+        # Told before it is put into text: for long numbers that takes seconds, in which no other thread runs.
+        raise Invalid(f"{field} has over {least} bytes; {bytes_max} is the most", field=field, bytes_max=bytes_max)
     import json
 
     try:
@@ -291,10 +297,16 @@ def made_id(from_title: str, tail: str | None = None) -> str:
     return f"{words or 'item'}-{tail or ''.join(_TAIL[byte % 32] for byte in os.urandom(8))}"
 
 
-def _depth(value: object, depth_max: int) -> int:
-    """How deep the data are nested, counted no further than matters."""
-    level, depth = [value], 0
+def _measured(value: object, depth_max: int) -> tuple[int, int]:
+    """How deep the data are nested, counted no further than matters, and how long their texts and whole numbers are at
+    least."""
+    level, depth, least = [value], 0, 0
     while level and depth <= depth_max:
+        for one in level:
+            if isinstance(one, str):
+                least += len(one)
+            elif isinstance(one, int):
+                least += one.bit_length() * 3 // 10
         level = [
             inner
             for outer in level
@@ -303,7 +315,7 @@ def _depth(value: object, depth_max: int) -> int:
             )
         ]
         depth += 1
-    return depth
+    return depth, least
 
 
 def _all_text(value: object) -> str:

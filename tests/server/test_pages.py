@@ -11,9 +11,9 @@ import pytest
 from dibs.board import Board
 from dibs.errors import Invalid
 from dibs.model import Event
-from dibs.server import pages
+from dibs.server import feed, pages
 from dibs.server.feed import Feed
-from dibs.server.pages import PAGE_BYTES, PAGE_EVENTS, RING_BYTES, RING_EVENTS, Page, Pages
+from dibs.server.pages import KEPT_BYTES, PAGE_BYTES, PAGE_EVENTS, RING_BYTES, RING_EVENTS, Page, Pages
 from dibs.server.projects import Projects
 from dibs.testing import sqlite
 
@@ -132,21 +132,55 @@ def test_what_the_ring_does_not_hold_is_read_from_the_store(ring: Pages, board: 
     assert ring.read(page.end) is None
 
 
+def test_large_events_are_read_as_they_are_sent_and_few_of_them_are_kept(
+    ring: Pages, board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that listens from the beginning must not cost what the whole feed has."""
+    made = []
+    lines = pages.lines
+    monkeypatch.setattr(pages, "lines", lambda event: made.append(event.id) or lines(event))  # type: ignore[func-returns-value]
+    board.add("An item", id="one")
+    for number in range(12):
+        board.edit("one", body=f"{number}" + "\x01" * (KEPT_BYTES // 24))
+    cursor = 0
+    while (page := ring.read(cursor)) is not None:
+        cursor = page.end
+    assert cursor == board.events(newest=True, limit=1)[0].id
+    assert len(made) <= len(set(made)) + 1, "put into bytes and thrown away"
+    kept = sum(len(page.lines) for page in ring._kept.values())
+    assert ring._kept_bytes == kept <= KEPT_BYTES
+    ring.wanted = 0
+    ring.hear(cursor, [])
+    assert (ring._kept_bytes, len(ring._kept)) == (0, 0)
+
+
+def test_large_events_are_heard_a_few_at_a_time(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "READ_BYTES", 5_000)
+    followed, heard = Feed(board), []
+    followed.heard.append(lambda after, events: heard.append([event.id for event in events]))
+    board.add("An item", id="one")
+    for number in range(6):
+        board.edit("one", body=f"{number}" * 2_000)
+    followed._take_in()
+    assert [id for ids in heard for id in ids] == [event.id for event in board.events()]
+    assert len(heard) > 1
+
+
 def test_the_feed_goes_on_after_what_was_pruned_before_it_was_heard(board: Board) -> None:
     def add(*ids: str) -> None:
         board.add_many([{"id": id, "title": "An item", "needs_approval": True} for id in ids])
 
-    feed, ring = Feed(board), Pages(board)
+    followed, ring = Feed(board), Pages(board)
     ring.wanted = 1
     heard: list[int] = []
-    feed.heard += [ring.hear, lambda after, events: heard.extend(event.id for event in events)]
+    followed.heard += [ring.hear, lambda after, events: heard.extend(event.id for event in events)]
     add("one")
-    feed._take_in()
+    followed._take_in()
     add("two")
     board.cancel("two")
     floor = forgotten(board)
     add("three")
-    feed._take_in()
+    followed._take_in()
     assert heard == [1, floor + 1]
     # A stream that had heard the first would miss something, and is told so.
     assert ring.at(1) is None

@@ -13,6 +13,8 @@ from dibs.model import Event
 from dibs.store.contract import Watch
 
 READ_EVENTS = 500
+#: And so many characters, since a few events can be as large.
+READ_BYTES = 1_000_000
 #: A board that nobody touches is looked at this often: what its clock does rings no bell.
 LOOK_SECONDS = 5.0
 AWAY_SECONDS = 0.5
@@ -146,7 +148,7 @@ class Feed:
         while not self.stopping:
             after = self.newest
             try:
-                events = self._board.events(after=after, limit=READ_EVENTS)
+                events = self._board.events(after=after, limit=READ_EVENTS, bytes_max=READ_BYTES)
             except Invalid as pruned:
                 # What came meanwhile was pruned before it was read: nothing of it can be had any more.
                 self.newest = max(after + 1, int(pruned.facts.get("event_floor", 0)))
@@ -160,7 +162,7 @@ class Feed:
                 self._round += 1
                 self._changed.notify_all()
             self._tell()
-            if len(events) < READ_EVENTS:
+            if len(events) < READ_EVENTS and not events.more:
                 return
 
     def _tell(self) -> None:

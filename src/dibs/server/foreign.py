@@ -16,11 +16,11 @@ from pydantic import BaseModel, ConfigDict
 
 from dibs import jsontext
 from dibs.access import ADMIN
-from dibs.errors import DibsError
+from dibs.errors import DibsError, Invalid
 from dibs.server import problems
 from dibs.server.callers import Caller
 from dibs.server.keyed import Keyed
-from dibs.server.routes import REFUSALS
+from dibs.server.routes import ANSWER_BYTES_MAX, REFUSALS
 from dibs.server.service import Service
 
 #: What never gets to a route is a problem in every format: turned away by the guard, or with a name in its path that no
@@ -65,6 +65,18 @@ def speaking(by: Service, refused: Callable[[DibsError], Response]) -> type[Keye
 def told(value: Mapping[str, Any], status: int = 200) -> Response:
     """An answer as it is. Keys may be names that people chose, so none of them means anything here."""
     return Response(jsontext.line(value), status_code=status, media_type="application/json")
+
+
+async def read(service: Service, work: Callable[[], Mapping[str, Any]]) -> Response:
+    """An answer of what is only read, and may be long: one that is too long is refused."""
+
+    def answer() -> Response:
+        found = told(work())
+        if len(found.body) > ANSWER_BYTES_MAX:
+            raise Invalid(f"the answer has over {ANSWER_BYTES_MAX} bytes; GET /v1/items and /v1/runs have pages")
+        return found
+
+    return await service.read(answer)
 
 
 def no(error: DibsError, status: int, body: Mapping[str, Any]) -> Response:

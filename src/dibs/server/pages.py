@@ -10,7 +10,7 @@ import json
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dibs import wire
 from dibs.board import Board
@@ -24,6 +24,8 @@ RING_BYTES = 8_000_000
 PAGE_BYTES = 16_384
 PAGE_EVENTS = 100
 PAGES_KEPT = 64
+#: Four times what so many pages have, unless they are of single events that are larger than a page.
+KEPT_BYTES = 4 * PAGES_KEPT * PAGE_BYTES
 
 
 class Told:
@@ -57,6 +59,7 @@ class Pages:
         self._ring: list[Told] = []
         self._bytes = 0
         self._kept: OrderedDict[int, Page] = OrderedDict()
+        self._kept_bytes = 0
         #: How many want pages: for nobody, nothing is put into bytes.
         self.wanted = 0
 
@@ -95,18 +98,19 @@ class Pages:
             page = self._kept.get(cursor)
         if page is not None:
             return page
-        events = self._board.events(after=cursor, limit=PAGE_EVENTS)
+        events = self._board.events(after=cursor, limit=PAGE_EVENTS, bytes_max=PAGE_BYTES)
         if not events:
             return None
-        page = Page(_fitting([Told(event) for event in events]))
+        page = Page(_fitting(map(Told, events)))
         with self._lock:
             return self._keep(cursor, page)
 
     def _keep(self, cursor: int, page: Page) -> Page:
+        before = self._kept.pop(cursor, None)
         self._kept[cursor] = page
-        self._kept.move_to_end(cursor)
-        if len(self._kept) > PAGES_KEPT:
-            self._kept.popitem(last=False)
+        self._kept_bytes += len(page.lines) - (0 if before is None else len(before.lines))
+        while len(self._kept) > PAGES_KEPT or (self._kept_bytes > KEPT_BYTES and len(self._kept) > 1):
+            self._kept_bytes -= len(self._kept.popitem(last=False)[1].lines)
         return page
 
     def _empty(self, before: int | None) -> None:
@@ -114,6 +118,7 @@ class Pages:
         self._ids, self._ring = [], []
         if before is None:
             self._kept.clear()
+            self._kept_bytes = 0
 
     def _trim(self) -> None:
         """Let go of the oldest, a page at a time."""
@@ -140,14 +145,16 @@ def message(event: Event) -> bytes:
     return b"" if foreign is None else f"id: {event.id}\ndata: {json.dumps(foreign)}\n\n".encode()
 
 
-def _fitting(told: Sequence[Told]) -> Sequence[Told]:
-    """As many of these as fit on a page, and at least one."""
+def _fitting(told: Iterable[Told]) -> list[Told]:
+    """As many of these as fit on a page, and at least one; no more is made than one too many."""
+    found: list[Told] = []
     size = 0
-    for number, one in enumerate(told):
+    for one in told:
         size += len(one.lines)
-        if size > PAGE_BYTES and number:
-            return told[:number]
-    return told
+        if size > PAGE_BYTES and found:
+            break
+        found.append(one)
+    return found
 
 
 def _is_full(page: Page) -> bool:

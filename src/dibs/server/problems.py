@@ -108,5 +108,10 @@ async def no_such_route(request: Request, error: Exception) -> Response:
 
 def _allowed(request: Request) -> list[str]:
     """What can be done at this path, by all of its routes together."""
-    template = re.sub(r":\w+}", "}", getattr(request.scope.get("route"), "path", ""))
-    return sorted(method.upper() for method in request.app.openapi()["paths"].get(template, {}))
+    path = _template(request.scope.get("route"))
+    routes = [route for route in request.app.routes if _template(route) == path]
+    return sorted({method for route in routes for method in getattr(route, "methods", None) or ()})
+
+
+def _template(route: object) -> str:
+    return re.sub(r":\w+}", "}", getattr(route, "path", ""))

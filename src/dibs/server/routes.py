@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from fastapi import APIRouter, Query, Request
@@ -65,22 +65,32 @@ def native(service: Service) -> APIRouter:
     return router
 
 
-def answered(value: Any) -> Response:
-    """An answer in bytes; one that is too long for that is refused. Not for the event loop."""
-    status = 206 if isinstance(value, Page) and value.more else 200
-    content = b"[" + b",".join(_pieces(value)) + b"]" if isinstance(value, list | tuple) else _json(value)
-    return Response(content, status_code=status, media_type="application/json")
+def answered(value: Any, *, in_pages: bool = False, newest: bool = False) -> Response:
+    """An answer in bytes; one that is too long for that is refused, unless it was asked for in pages. Not for the event
+    loop."""
+    if not isinstance(value, list | tuple):
+        return Response(_json(value), media_type="application/json")
+    pieces = _fitting(reversed(value))[::-1] if newest else _fitting(value)
+    more = len(pieces) < len(value) or (isinstance(value, Page) and value.more)
+    if more and not in_pages:
+        # Who does not know of pages would take the first for all there is.
+        raise Invalid(f"the answer has over {ANSWER_BYTES_MAX} bytes; {FEWER}", field="limit", fit=len(pieces))
+    content = b"[" + b",".join(pieces) + b"]"
+    return Response(content, status_code=206 if more else 200, media_type="application/json")
 
 
-def _pieces(values: Sequence[Any]) -> Iterator[bytes]:
-    """One by one, since nobody else is let in while something is put into JSON."""
+def _fitting(values: Iterable[Any]) -> list[bytes]:
+    """As many as fit into an answer, and at least one; what the store counts are characters, of which one can be six
+    bytes here. One by one, since nobody else is let in while something is put into JSON."""
+    pieces: list[bytes] = []
     size = 0
     for value in values:
         piece = _json(value)
-        size += len(piece)
-        if size > ANSWER_BYTES_MAX and not isinstance(values, Page):
-            raise Invalid(f"the answer has over {ANSWER_BYTES_MAX} bytes; {FEWER}", field="limit")
-        yield piece
+        size += len(piece) + 1
+        if size > ANSWER_BYTES_MAX and pieces:
+            break
+        pieces.append(piece)
+    return pieces
 
 
 def _json(value: Any) -> bytes:
@@ -130,7 +140,7 @@ def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Ca
                 found = call(service, board, caller, verb, asked, request_id)
                 if wait:
                     take_back_unless_known(service, request, found)
-                return answered(found)
+                return answered(found, in_pages="bytes_max" in asked, newest=bool(asked.get("newest")))
 
         if wait:
             return await service.wait(request, work)
@@ -181,15 +191,9 @@ def call(
         asked["request_id"] = request_id
     if asked.get("wait_seconds"):
         asked["wait_seconds"] = min(asked["wait_seconds"], service.wait_seconds_max)
-    if "bytes_max" not in takes:
-        return getattr(board, verb.name)(**asked)
-    wants_pages = "bytes_max" in asked
-    asked["bytes_max"] = min(asked.get("bytes_max", ANSWER_BYTES_MAX), ANSWER_BYTES_MAX)
-    found = getattr(board, verb.name)(**asked)
-    if found.more and not wants_pages:
-        # Who does not know of pages would take the first for all there is.
-        raise Invalid(f"the answer has over {ANSWER_BYTES_MAX} bytes; {FEWER}", field="limit", fit=len(found))
-    return found
+    if "bytes_max" in takes:
+        asked["bytes_max"] = min(asked.get("bytes_max", ANSWER_BYTES_MAX), ANSWER_BYTES_MAX)
+    return getattr(board, verb.name)(**asked)
 
 
 def take_back_unless_known(service: Service, request: Request, found: Any) -> None:

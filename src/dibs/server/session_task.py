@@ -123,7 +123,7 @@ def _add_sessions(router: APIRouter, service: Service) -> None:
             _live(board.find_session(check.name(session, "sessionId")))
             return {"sessionId": session, "currentTask": views.current_task(board, session)}
 
-        return await service.run(lambda: foreign.told(work()))
+        return await foreign.read(service, work)
 
     @router.get(
         "/api/sessions/summary",
@@ -131,10 +131,7 @@ def _add_sessions(router: APIRouter, service: Service) -> None:
         **_described("sessionsSummary", shapes.SessionsSummary),
     )
     async def summary(request: Request) -> Response:
-        def work() -> dict[str, Any]:
-            return views.summary(board)
-
-        return await service.run(lambda: foreign.told(work()))
+        return await foreign.read(service, lambda: views.summary(board))
 
 
 def _add_claiming(router: APIRouter, service: Service) -> None:
@@ -221,19 +218,13 @@ def _add_figures(router: APIRouter, service: Service) -> None:
         session: Annotated[str | None, Query(alias="sessionId")] = None,
         expired: Annotated[bool, Query(alias="includeExpired")] = False,
     ) -> Response:
-        def work() -> dict[str, Any]:
-            return views.in_flight(board, session, expired=expired)
-
-        return await service.run(lambda: foreign.told(work()))
+        return await foreign.read(service, lambda: views.in_flight(board, session, expired=expired))
 
     @router.get(
         "/api/tasks/claims/stats", summary="Claim statistics", **_described("claimStats", shapes.ClaimStatistics)
     )
     async def stats(request: Request) -> Response:
-        def work() -> dict[str, Any]:
-            return {"stats": views.stats(board)}
-
-        return await service.run(lambda: foreign.told(work()))
+        return await foreign.read(service, lambda: {"stats": views.stats(board)})
 
 
 def acting_for(service: Service, request: Request, session: str) -> str:

@@ -31,6 +31,7 @@ class Readers:
     ) -> None:
         self._path, self._settings, self._clock, self._connect = path, settings, clock, connect
         self._places = threading.BoundedSemaphore(READERS_MAX)
+        #: Replaced when these lead to the board no more: one that comes back to a list of before is closed.
         self._idle: list[apsw.Connection] = []
         self._closed = False
 
@@ -52,12 +53,17 @@ class Readers:
     def close(self) -> None:
         """Those that are in use are closed by who uses them."""
         self._closed = True
-        while self._idle:
-            self._idle.pop().close(True)
+        self.open_anew()
+
+    def open_anew(self) -> None:
+        """The board is another file now."""
+        idle, self._idle = self._idle, []
+        while (connection := _taken(idle)) is not None:
+            connection.close(True)
 
     def _read(self, work: Callable[[SqliteTransaction], T]) -> T:
-        connection = self._idle.pop() if self._idle else self._opened()
-        transaction = None
+        idle, transaction = self._idle, None
+        connection = _taken(idle) or self._opened()
         try:
             connection.execute("BEGIN")
             transaction = SqliteTransaction(connection.cursor(), self._clock(), self._settings)
@@ -67,12 +73,19 @@ class Readers:
                 transaction.close()
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            if self._closed:
+            if self._closed or idle is not self._idle:
                 connection.close(True)
             else:
-                self._idle.append(connection)
+                idle.append(connection)
 
     def _opened(self) -> apsw.Connection:
         connection = self._connect()
         connection.execute("PRAGMA query_only = ON").fetchall()
         return connection
+
+
+def _taken(idle: list[apsw.Connection]) -> apsw.Connection | None:
+    try:
+        return idle.pop()
+    except IndexError:  # looked at first, it might be another thread's by then
+        return None

@@ -90,8 +90,10 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Do `work` on one snapshot, without any lock."""
-        if self._readers is not None:
-            return self._readers.read(work)
+        return self._read_in_turn(work) if self._readers is None else self._readers.read(work)
+
+    def _read_in_turn(self, work: Callable[[Transaction], T]) -> T:
+        """The same on the connection that writes."""
 
         def read() -> T:
             connection = self._connected()
@@ -104,7 +106,7 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         from dibs.store.sqlite.readers import Readers
 
         if self._readers is None:
-            self._readers = Readers(self.path, self.settings, self._clock, lambda: self._open(create=False))
+            self._readers = Readers(self.path, self.settings, self._clock, self._open_reader)
 
     # One thread at a time uses the connection, the lock and the bell: see `group_commit`.
 
@@ -426,6 +428,9 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             self._connection.close(True)
             self._connection, self._pid = self._open(create=False), os.getpid()
         return self._connection
+
+    def _open_reader(self) -> apsw.Connection:
+        return self._open(create=False)
 
     def _open(self, create: bool) -> apsw.Connection:
         try:

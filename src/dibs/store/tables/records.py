@@ -135,7 +135,7 @@ FIELDS: dict[type[Value], dict[str, Check]] = {
         "kind": check.name,
         "host": _NOTE,
         "owner": _optional(_owner),
-        "meta": check.json_object,
+        "meta": lambda given, field: check.json_object(given, field, check.META_BYTES_MAX),
         "started_at": _INSTANT,
         "seen_at": _INSTANT,
         "ended_at": _optional(_INSTANT),

@@ -94,7 +94,7 @@ class VaultStore(SqliteStore):
     def look(self) -> None:
         """Adopt what was done to the files, if anything was. Reading goes on even where that cannot be written down."""
         try:
-            if not self._has_looked() and super().read(lambda t: self._looking.may_differ(_of_files(t))):
+            if not self._has_looked() and self._read_in_turn(lambda t: self._looking.may_differ(_of_files(t))):
                 self.write(lambda t: None)
         except StoreUnavailable:
             pass
@@ -165,13 +165,13 @@ class VaultStore(SqliteStore):
                 (f"left alone: {what}", "until then git shows changes that others made")
                 for what in self.arbiter.stuck()
             ]
-        for item, agent, holder, token in super().read(lambda t: _of_files(t).files("lost_claims", now=t.now)):
+        for item, agent, holder, token in self._read_in_turn(lambda t: _of_files(t).files("lost_claims", now=t.now)):
             who = f", which {holder} holds under token {token}" if holder else ""
             found.append(
                 (f"{agent} took {item} by a move{who}: another clone's claim was accepted first", "stop that work")
             )
         seen, unfit = self._disk.glance()
-        known = super().read(_known)
+        known = self._read_in_turn(_known)
         kept = self._disk.names_in(CONFLICTS)
         return (*found, *remarks.of_files(seen, unfit, self._disk.folders_within(), known.values(), kept))
 
@@ -193,7 +193,7 @@ class VaultStore(SqliteStore):
         found = super().who()
         if self.arbiter is None or not any(map(_is_by_move, found)):
             return found
-        places = dict(super().read(lambda t: _of_files(t).files("claims_by_move")))
+        places = dict(self._read_in_turn(lambda t: _of_files(t).files("claims_by_move")))
         known = self.arbiter.lies_so(places.values())
         unknown = {item for item, path in places.items() if path not in known}
         return tuple(_marked(line, unknown) if _is_by_move(line) else line for line in found)
@@ -495,7 +495,7 @@ class VaultStore(SqliteStore):
     def _end_what_is_silent(self) -> tuple[str, ...]:
         arbiter = self.arbiter
         assert arbiter is not None
-        rows = super().read(_claims_elsewhere)
+        rows = self._read_in_turn(_claims_elsewhere)
         held = [
             beats.Held(item=item, token=token, session=session, ttl_seconds=ttl) for item, token, session, ttl in rows
         ]
@@ -532,7 +532,13 @@ class VaultStore(SqliteStore):
             _refuse_links(os.path.dirname(self.path))
             _hide(os.path.dirname(self.path))
             self._connection = self._open(create=True)
+            if self._readers is not None:
+                self._readers.open_anew()
         return super()._connected()
+
+    def _open_reader(self) -> apsw.Connection:
+        """Of the index as it is: a read has looked before, and whether the index is believed was asked then."""
+        return SqliteStore._open(self, create=False)
 
     def _open(self, create: bool) -> apsw.Connection:
         self._looking.know_nothing()

@@ -67,6 +67,12 @@ class TestPages:
         events = read(board.events, lambda event: event.id)
         assert [event for page in events for event in page] == [*board.events()]
         assert len(events) > 2
+        for _ in range(8):
+            board.claim("item-0", session=me)
+            board.release("item-0", session=me, reason=TEXT)
+        log = read(lambda **asked: board.log("item-0", **asked), lambda event: event.id)
+        assert [event for page in log for event in page] == [*board.log("item-0")]
+        assert len(log) > 2
         newest = board.events(newest=True, bytes_max=ROOM)
         assert [*newest] == [*board.events()][-len(newest) :]
         assert newest.more

@@ -6,6 +6,7 @@ import os
 import subprocess
 
 from dibs import owner
+from dibs.check import META_BYTES_MAX
 from dibs.errors import Invalid, ItemAlreadyClaimed, SessionNotFound
 from dibs.model import Owner, Session
 from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, ids, kinds, latest, refused, session
@@ -39,6 +40,12 @@ class TestSessions:
         assert (mine.meta, mine.started_at, mine.seen_at) == ({"context_percent": 40}, now, now)
         assert (mine.ended_at, mine.end_reason) == (None, None)
         assert [view.session for view in harness.board().sessions()] == [mine]
+
+    def test_what_is_said_of_a_session_is_bounded(self, harness: Harness) -> None:
+        board = harness.board()
+        error = refused(Invalid, board.start_session, "coder", id="s", meta={"a": "x" * META_BYTES_MAX})
+        assert (error.facts["field"], error.facts["bytes_max"]) == ("meta", META_BYTES_MAX)
+        assert board.sessions() == ()
 
     def test_sessions_without_an_id_get_different_ones(self, harness: Harness) -> None:
         board = harness.board()
