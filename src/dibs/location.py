@@ -44,7 +44,7 @@ class Place:
         self.url = url
         self.listing = os.path.join(base, names[0])
         self._path = os.path.join(base, *names)
-        self._way = way
+        self._way = tuple(dict.fromkeys(way))
         self._tree = tree
         #: What dibs keeps there: in a vault that lost its index, this is not what it was known by.
         self._own = self.listing if way else os.path.join(base, HIDDEN_FOLDER)
@@ -96,8 +96,6 @@ class Place:
                 continue
             if why is not None:
                 yield path, why, self._own if path == self._own else self.listing
-            elif not os.access(path, os.R_OK):
-                raise PermissionError
         if self._tree is None:
             return
         from dibs import tracked
@@ -245,13 +243,17 @@ def _of_folder(above: str, tree: Tree | None) -> Place:
 
 
 def _problem(path: str, folder: str, *, link: bool) -> str | None:
-    """As `trust` says, which is not asked about what is the caller's, no link, and not open to everybody."""
+    """As `trust` says, which is not asked about what is the caller's, no link, and not open to everybody.
+    PermissionError if it is believed and closed to us."""
     found = os.lstat(path)
     if found.st_uid == os.geteuid() and not found.st_mode & S_IWOTH and not S_ISLNK(found.st_mode):
         return None
     from dibs import trust
 
-    return trust.problem(path, folder, link=link)
+    why = trust.problem(path, folder, link=link)
+    if why is None and not os.access(path, os.R_OK):
+        raise PermissionError
+    return why
 
 
 def _upwards(folder: str) -> list[str]:

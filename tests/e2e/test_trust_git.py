@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,21 +31,19 @@ def trapped(folder: Path, marker: Path) -> None:
     git(folder, "init")
     git(folder, "add", ".")
     git(folder, "commit", "--message", "all")
-    tree = next(
-        line.split()[2]
-        for line in os.popen(f"git -C '{folder}' ls-tree HEAD").read().splitlines()
-        if line.endswith("\tbig")
-    )
+    tree = subprocess.check_output(["git", "rev-parse", "HEAD:big"], cwd=folder, text=True).strip()
     git(folder, "sparse-checkout", "set", "--cone", "--sparse-index", "in")
     for name, value in {
         "core.repositoryformatversion": "1",
         "extensions.partialClone": "origin",
         "remote.origin.url": str(folder),
         "remote.origin.promisor": "true",
+        "remote.origin.partialclonefilter": "blob:none",
         "remote.origin.uploadpack": f"touch '{marker}'; git-upload-pack",
     }.items():
         git(folder, "config", name, value)
     (folder / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    (folder / ".git" / "objects").chmod(0o777)
 
 
 def folder_with_board(machine: Machine, user: User, name: str = "work") -> Path:
@@ -59,13 +58,13 @@ def test_a_repository_of_another_user_runs_nothing(machine: Machine) -> None:
     marker = machine.folder / "ran"
     trapped(machine.folder, marker)
     mallory.owns(machine.folder / ".git")
-    checkout = machine.folder_of(mallory, "checkout")
+    checkout = machine.folder_of(root, "checkout")
     trapped(checkout, marker)
     put_board(checkout)
     mallory.owns(checkout)
     marker.unlink(missing_ok=True)
     assert alice.items(folder_with_board(machine, alice)) == []
-    root(checkout, "list")
+    assert root.items(checkout) == ["evil"], "as in a container: root stands in a checkout that is all Mallory's"
     assert not marker.exists()
 
 

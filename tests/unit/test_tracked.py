@@ -46,7 +46,8 @@ def test_a_path_is_tracked_if_the_index_names_it_or_something_below(tmp_path: Pa
         assert (top / ".git" / "index").read_bytes()[7] == 3
     if form == "split":
         git(top, "update-index", "--split-index")
-        assert b".dibs" not in (top / ".git" / "index").read_bytes()
+        assert b"x.dibs" not in (top / ".git" / "index").read_bytes()
+    assert is_tracked(top, "x.dibs")
     for folder in ("src", "other", "é", LONG):
         assert is_tracked(top, f"{folder}/.dibs"), folder
     assert not is_tracked(top, ".dibs")
