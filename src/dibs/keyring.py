@@ -19,6 +19,7 @@ from dibs.store.http.sending import address
 FILE_NAME = "server-key.json"
 #: Browsers take every name under localhost for this machine, without asking anybody.
 PAGES_DOMAIN = ".dibs.localhost"
+NAME_BYTES = 8
 
 
 def find(url: str) -> str | None:
@@ -75,8 +76,11 @@ def _left_before(url: str, board_folder: str | None) -> dict[str, str]:
 
 def _own_name(url: str, board_folder: str | None) -> str:
     """A host name that nobody can guess: the one from before, so that a browser stays signed in."""
-    before = _left_before(url, board_folder).get("pages", "").removeprefix("http://").partition(":")[0]
-    return before if before.endswith(PAGES_DOMAIN) else os.urandom(8).hex() + PAGES_DOMAIN
+    before = str(_left_before(url, board_folder).get("pages")).removeprefix("http://").partition(":")[0]
+    own = before.removesuffix(PAGES_DOMAIN)
+    # Nothing but what was made here: the file may have come with a clone, and a browser goes where this leads.
+    is_ours = before != own and len(own) == 2 * NAME_BYTES and set(own) <= set("0123456789abcdef")
+    return before if is_ours else os.urandom(NAME_BYTES).hex() + PAGES_DOMAIN
 
 
 def _address(url: str) -> str:

@@ -4,13 +4,14 @@ how the place of a board is told: never with the password that its URL may hold.
 In a repository the board lives in `<git common dir>/dibs/`: shared by every worktree, out of reach of `git clean`,
 never committed. Git's own files say where that is; running git would cost more than the whole claim. That board comes
 before whatever lies in the work tree, where a commit could have put it. What a search finds is used only if it is
-trusted: see `trust`.
+trusted: see `trust`. A `.git` that is not trusted is no repository, and its files are read with care: another user can
+put anything there.
 """
 
 from __future__ import annotations
 
 import os
-from stat import S_ISLNK, S_IWOTH
+from stat import S_ISDIR, S_ISLNK, S_ISREG, S_IWOTH
 
 from dibs.errors import Invalid
 from dibs.model import READY
@@ -29,20 +30,24 @@ BOARD_FILE = "board.db"
 VAULT = "vault:"
 HIDDEN = "***"
 HIDDEN_FOLDER = ".dibs"
+#: Longer than any path that a file of git's holds.
+LINE_MAX = 8192
 #: What a URL of a database may carry that is nobody else's business.
 SECRETS = frozenset({"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"})
 
 
 class Place:
     """A board that may be there: `names` lead to it from the folder `base`. `tree` is the work tree around it, if any,
-    and the git directory of it; `pointer` is the `.git` that led to it."""
+    and the git directory of it; `way` are the paths in git's files that led to it."""
 
-    def __init__(self, url: str, base: str, names: tuple[str, ...], tree: Tree | None, pointer: str | None = None):
+    def __init__(self, url: str, base: str, names: tuple[str, ...], tree: Tree | None, way: tuple[str, ...] = ()):
         self.url = url
         self.listing = os.path.join(base, names[0])
         self._path = os.path.join(base, *names)
+        self._way = tuple(dict.fromkeys(way))
         self._tree = tree
-        self._paths = [path for path in (pointer, self.listing, self._path) if path]
+        #: What dibs keeps there: in a vault that lost its index, this is not what it was known by.
+        self._own = self.listing if way else os.path.join(base, HIDDEN_FOLDER)
 
     def is_there(self) -> bool:
         """Also if it lies in a folder that is closed to us, which is not the same as no board."""
@@ -54,41 +59,50 @@ class Place:
             return False
         return True
 
+    def is_on_trusted_way(self, folder: str) -> bool:
+        """Whether git's files that led to it are believed by a caller who stands in `folder`."""
+        for path in self._way:
+            try:
+                why = _problem(path, folder, link=True)
+            except OSError:
+                return False
+            if why is not None:
+                from dibs import trust
+
+                return trust.is_listed(self.listing)
+        return True
+
     def refusal(self, folder: str) -> NotTrusted | None:
         """Why a caller who stands in `folder` does not use it; None if it is trusted."""
         try:
-            found = self._problem(folder)
+            for path, why, listing in self._problems(folder):
+                from dibs import trust
+
+                if not trust.is_listed(listing):
+                    return trust.refusal(path, why, listing)
         except PermissionError:
             from dibs import trust
 
             return trust.closed(self._path, self.listing)
-        if found is None:
-            return None
-        from dibs import trust
+        return None
 
-        return None if trust.is_listed(self.listing) else trust.refusal(*found, self.listing)
-
-    def _problem(self, folder: str) -> tuple[str, str] | None:
-        """What is not to be believed, and why; PermissionError if that is closed to us."""
-        for path in self._paths:
+    def _problems(self, folder: str) -> Iterator[tuple[str, str, str]]:
+        """What is not to be believed, why, and what to list if it is all the same; PermissionError if it is closed to
+        us."""
+        for path in dict.fromkeys((*self._way, self.listing, self._path, self._own)):
             try:
-                if _is_own(os.lstat(path)):
-                    continue
+                why = _problem(path, folder, link=path in self._way)
             except FileNotFoundError:
                 continue
-            from dibs import trust
-
-            why = trust.problem(path, folder)
             if why is not None:
-                return path, why
-            if not os.access(path, os.R_OK):
-                raise PermissionError
+                yield path, why, self._own if path == self._own else self.listing
         if self._tree is None:
-            return None
+            return
         from dibs import tracked
 
-        why = tracked.problem(self.listing, *self._tree)
-        return None if why is None else (self.listing, why)
+        why = tracked.problem(self._own, *self._tree)
+        if why is not None:
+            yield self._own, why, self._own
 
 
 def find(folder: str) -> str:
@@ -105,12 +119,24 @@ def find(folder: str) -> str:
 
 def home(folder: str) -> str:
     """Where `dibs init` in `folder` puts a new board. What is there already has to be trusted."""
-    place = next((_of_git(above, git) for above in _upwards(folder) if (git := _git_dirs(above))), None)
+    repositories = (_of_git(above, git) for above in _upwards(folder) if (git := _git_dirs(above)))
+    place = next((place for place in repositories if place.is_on_trusted_way(folder)), None)
     place = place or _of_folder(os.path.abspath(folder), None)
     refusal = place.refusal(folder) if os.path.lexists(place.listing) else None
     if refusal is not None:
         raise refusal
     return place.url
+
+
+def committed(path: str, folder: str) -> str | None:
+    """Why a file is not believed by a caller who stands in `folder`: a commit brought it, or may have."""
+    for above in _upwards(os.path.dirname(path)):
+        git = _git_dirs(above)
+        if git is not None and _of_git(above, git).is_on_trusted_way(folder):
+            from dibs import tracked
+
+            return tracked.problem(path, above, git[0])
+    return None
 
 
 def anywhere(url: str) -> str:
@@ -176,13 +202,17 @@ def _without_secret(setting: str) -> str:
 def _places(folder: str) -> Iterator[Place]:
     """In the order in which a board is looked for."""
     passed: list[str] = []
+    strange: list[Place] = []
     for above in _upwards(folder):
         passed.append(above)
         git = _git_dirs(above)
         if git is None:
             continue
         place = _of_git(above, git)
-        # Only if it is trusted: a `.git` that somebody puts into a folder for all comes before nobody's own board.
+        if not place.is_on_trusted_way(folder):
+            strange.append(place)
+            continue
+        # Only if it is trusted: what cannot be used comes before nobody's own board.
         if place.is_there() and place.refusal(folder) is None:
             yield place
         for inner in passed:
@@ -191,28 +221,39 @@ def _places(folder: str) -> Iterator[Place]:
         passed.clear()
     for above in passed:
         yield from _of_work_tree(above, None)
+    # Last, for the refusal that says how to trust them.
+    yield from strange
 
 
 def _of_git(above: str, git: tuple[str, str]) -> Place:
     common = git[1]
-    return Place(os.path.join(common, "dibs", BOARD_FILE), common, ("dibs", BOARD_FILE), None, f"{above}/.git")
+    return Place(os.path.join(common, "dibs", BOARD_FILE), common, ("dibs", BOARD_FILE), None, (f"{above}/.git", *git))
 
 
 def _of_work_tree(above: str, tree: Tree | None) -> Iterator[Place]:
-    """A vault is known by its index; one that lost it, by the folder that tasks are taken from."""
+    """A vault is known by its index; one that lost it, by the folder that tasks are taken from. The tasks are committed
+    by design, what dibs keeps beside them is not."""
     yield Place(VAULT + above, above, (folders.HIDDEN, folders.INDEX), tree)
     yield _of_folder(above, tree)
-    # Its files are committed by design; what is asked of them is only whose they are.
-    yield Place(VAULT + above, above, (folders.FOLDERS[READY],), None)
+    yield Place(VAULT + above, above, (folders.FOLDERS[READY],), tree)
 
 
 def _of_folder(above: str, tree: Tree | None) -> Place:
     return Place(os.path.join(above, HIDDEN_FOLDER, BOARD_FILE), above, (HIDDEN_FOLDER, BOARD_FILE), tree)
 
 
-def _is_own(found: os.stat_result) -> bool:
-    """Whether this is the caller's, no link, and not open to everybody: then nothing else is asked."""
-    return found.st_uid == os.geteuid() and not found.st_mode & S_IWOTH and not S_ISLNK(found.st_mode)
+def _problem(path: str, folder: str, *, link: bool) -> str | None:
+    """As `trust` says, which is not asked about what is the caller's, no link, and not open to everybody.
+    PermissionError if it is believed and closed to us."""
+    found = os.lstat(path)
+    if found.st_uid == os.geteuid() and not found.st_mode & S_IWOTH and not S_ISLNK(found.st_mode):
+        return None
+    from dibs import trust
+
+    why = trust.problem(path, folder, link=link)
+    if why is None and not os.access(path, os.R_OK):
+        raise PermissionError
+    return why
 
 
 def _upwards(folder: str) -> list[str]:
@@ -225,7 +266,11 @@ def _upwards(folder: str) -> list[str]:
 def _git_dirs(folder: str) -> tuple[str, str] | None:
     """The git directory of the work tree whose top `folder` is, and the one that all its worktrees share."""
     git = os.path.join(folder, ".git")
-    if os.path.isdir(git):
+    try:
+        found = os.stat(git)
+    except OSError:
+        return None
+    if S_ISDIR(found.st_mode):
         return (git, git) if os.path.exists(os.path.join(git, "HEAD")) else None
     target = _first_line(git)
     if target is None or not target.startswith("gitdir:"):
@@ -236,8 +281,17 @@ def _git_dirs(folder: str) -> tuple[str, str] | None:
 
 
 def _first_line(path: str) -> str | None:
+    """None if it is no regular file: whatever else lies there could keep us waiting, or never end."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.readline().strip()
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
         return None
+    try:
+        if not S_ISREG(os.fstat(file).st_mode):
+            return None
+        line = os.read(file, LINE_MAX).partition(b"\n")[0]
+        return None if b"\0" in line else os.fsdecode(line).strip()
+    except OSError:
+        return None
+    finally:
+        os.close(file)

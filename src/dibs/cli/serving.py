@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from dibs import access, config, keyring, location
+from dibs import access, config, keyring, location, trust
 from dibs.board import connect, default_url
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
@@ -96,7 +96,19 @@ def asked_settings(cli: Cli) -> ServerSettings:
         "log_json": asked.log_json or None,
     }
     given = {name: value for name, value in said.items() if value is not None}
-    return config.checked_server(config.load_server(".").replace(**given))
+    settings = config.load_server(".")
+    _require_own_words({name: value for name, value in settings.as_dict().items() if name not in given})
+    return config.checked_server(settings.replace(**given))
+
+
+def _require_own_words(settings: dict[str, Any]) -> None:
+    """That no commit says where others reach the server: a `dibs.toml` may, if it is untracked or trusted."""
+    harmless = {"host": place.LOOPBACK, "names": ((),), "tls_cert": (None,), "tls_key": (None,)}
+    public = [name for name in harmless if name in settings and settings[name] not in harmless[name]]
+    path = config.find_file(".") if public else None
+    why = None if path is None else location.committed(path, ".")
+    if path is not None and why is not None and not trust.is_listed(path):
+        raise trust.refusal(path, f"sets {', '.join(public)} of the server and {why}", path)
 
 
 def introduced(board: Board, url: str, where: Place, at: str, *, with_link: bool) -> dict[str, Any]:
