@@ -1,4 +1,4 @@
-"""Files that are whole and on the disk, or not there at all."""
+"""Files that are whole and on the disk, or not there at all; and whether somebody else is writing one."""
 
 from __future__ import annotations
 
@@ -121,3 +121,21 @@ def sync_folder(folder: str) -> None:
         sync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def lease(descriptor: int) -> bool | None:
+    """Take a lease of a file that is open to read, until it is closed: it holds up whoever opens the file to write.
+    False if somebody has it open so already, None where there are no leases."""
+    import errno
+    import fcntl
+    import signal
+
+    if not hasattr(fcntl, "F_SETLEASE"):
+        return None
+    try:
+        # Whoever opens the file sends a signal, which by default would end this process.
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError as error:
+        return False if error.errno == errno.EAGAIN else None
+    return True

@@ -9,13 +9,12 @@ wrote in between, and they change places again.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import stat
 
 from dibs import check, priority, when
-from dibs.durable import sync
+from dibs.durable import lease, sync
 from dibs.errors import Invalid, StoreUnavailable
 from dibs.model import BLOCKED, CANCELLED, DONE, FAILED, IN_PROGRESS, REJECTED
 from dibs.store.vault.renaming import Renaming
@@ -198,7 +197,7 @@ class Mirror:
                 file.flush()
                 sync(file.fileno())
             with open(os.open(self._path, os.O_RDONLY | os.O_CLOEXEC), "rb") as old:
-                leased = _lease(old.fileno())
+                leased = lease(old.fileno())
                 if leased is False or old.read() != text:
                     return False
                 self._renaming.swap(ours, file_name, spare)
@@ -209,23 +208,6 @@ class Mirror:
                 return False
         finally:
             os.unlink(new, dir_fd=self._folder)
-
-
-def _lease(descriptor: int) -> bool | None:
-    """Take a lease of the file, which holds up whoever opens it to write; False if somebody has it open so already,
-    None where there are no leases."""
-    import fcntl
-    import signal
-
-    if not hasattr(fcntl, "F_SETLEASE"):
-        return None
-    try:
-        # Whoever opens the file sends a signal, which by default would end this process.
-        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-    except OSError as error:
-        return False if error.errno == errno.EAGAIN else None
-    return True
 
 
 def _is_left(descriptor: int) -> bool:

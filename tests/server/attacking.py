@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from dibs.testing.http import Host
 from dibs.testing.sqlite import SqliteHarness
 
 PATIENCE_SECONDS = 20
+NOTHING = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 class Answer:
@@ -110,3 +112,24 @@ def served(host: Host, folder: Path) -> Iterator[Served]:
             yield Served(harness, url, key)
         finally:
             host.stop(url)
+
+
+@contextmanager
+def heard(host: str, port: int = 0, *, answer: bytes = NOTHING) -> Iterator[tuple[int, list[bytes]]]:
+    """Another program of this machine, what it answers, and what it is sent."""
+    found: list[bytes] = []
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, port), family=family) as listener:
+
+        def listen() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    found.append(connection.recv(65536))
+                    connection.sendall(answer)
+
+        threading.Thread(target=listen, daemon=True).start()
+        yield listener.getsockname()[1], found

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from http.cookiejar import Cookie, CookieJar
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,7 +17,7 @@ from dibs.board import connect
 from dibs.errors import Invalid
 from dibs.server.callers import COOKIE
 from dibs.server.place import Place, other_loopback_held, pages_of
-from tests.server.attacking import PATIENCE_SECONDS, Answer, Caller
+from tests.server.attacking import PATIENCE_SECONDS, Answer, Caller, heard
 from tests.server.process import Serving, serving
 
 
@@ -60,27 +58,6 @@ class Browser:
     @property
     def secret(self) -> str:
         return self.cookie.value or ""
-
-
-@contextmanager
-def heard(host: str, port: int = 0) -> Iterator[tuple[int, list[bytes]]]:
-    """Another program of this machine, and what it is sent."""
-    found: list[bytes] = []
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server((host, port), family=family) as listener:
-
-        def listen() -> None:
-            while True:
-                try:
-                    connection, _ = listener.accept()
-                except OSError:
-                    return
-                with connection:
-                    found.append(connection.recv(65536))
-                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-
-        threading.Thread(target=listen, daemon=True).start()
-        yield listener.getsockname()[1], found
 
 
 @pytest.fixture(scope="module")

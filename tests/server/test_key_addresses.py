@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,28 +15,10 @@ from dibs.board import connect
 from dibs.config import DEFAULTS, ENV_INSECURE_HTTP
 from dibs.errors import Invalid, StoreUnavailable
 from dibs.store.http.store import HttpStore
+from tests.server.attacking import heard
 from tests.server.process import Serving, serving
 
 KEY = "dibs_0123456789_secret"
-
-
-@contextmanager
-def hearing(host: str) -> Iterator[tuple[int, list[bytes]]]:
-    """Somebody who listens, and what is sent there; nothing is answered."""
-    found: list[bytes] = []
-    with socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
-
-        def listen() -> None:
-            while True:
-                try:
-                    connection, _ = listener.accept()
-                except OSError:
-                    return
-                with connection:
-                    found.append(connection.recv(65536))
-
-        threading.Thread(target=listen, daemon=True).start()
-        yield listener.getsockname()[1], found
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +41,7 @@ def ipv6_first(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6 here")
 @pytest.mark.parametrize("name", ["localhost", "LOCALHOST", "x.dibs.localhost"])
 def test_a_key_does_not_go_to_who_listens_at_another_address_of_that_name(ipv6_first: None, name: str) -> None:
-    with hearing("::1") as (port, found):
+    with heard("::1", answer=b"") as (port, found):
         store = HttpStore(f"http://{name}:{port}", DEFAULTS.replace(lock_wait_seconds=0.1), KEY, lean=True)
         with pytest.raises(StoreUnavailable):
             store.get("x")

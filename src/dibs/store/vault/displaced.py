@@ -7,10 +7,10 @@ wrote since. A text that differs is a late save: somebody's work that is not in 
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 
+from dibs.durable import lease
 from dibs.store.vault.beneath import FILE_BYTES_MAX, TEMPORARY, TICK_NS, Beneath, Folder, Raced, Unfit
 from dibs.store.vault.folders import HIDDEN
 
@@ -176,20 +176,10 @@ def _record(folder: Folder, id: str) -> Record | None:
 
 
 def _is_open_to_write(folder: Folder, name: str) -> bool | None:
-    """Does anybody have it open to write? Linux tells by refusing a lease; None where that cannot be told."""
-    import fcntl
-    import signal
-
-    if not hasattr(fcntl, "F_SETLEASE"):
-        return None
+    """Does anybody have it open to write? None where that cannot be told."""
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder.descriptor)
     try:
-        # Whoever opens it while the lease is held sends a signal, which by default would end this process.
-        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    except OSError as error:
-        return True if error.errno == errno.EAGAIN else None
+        leased = lease(descriptor)
+        return None if leased is None else not leased
     finally:
         os.close(descriptor)
-    return False
