@@ -13,7 +13,7 @@ import tempfile
 import time
 
 import dibs
-from dibs.store.vault import hub
+from dibs.store.vault.git import hub
 
 SECONDS = 4.0
 ROUNDS = 21

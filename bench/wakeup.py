@@ -18,8 +18,8 @@ import dibs
 from bench import boards
 from bench.serving import served
 from dibs.board import Board
-from dibs.handle import ClaimHandle
-from dibs.session import LiveSession
+from dibs.sdk.claim_handle import ClaimHandle
+from dibs.sdk.session import LiveSession
 from dibs.testing.http import open_board
 
 ROUNDS = 200

@@ -16,8 +16,8 @@ from __future__ import annotations
 import sys
 
 import dibs
-from dibs.handle import ClaimHandle
-from dibs.worker import Draft, Worker
+from dibs.sdk.claim_handle import ClaimHandle
+from dibs.worker.worker import Draft, Worker
 
 
 def main() -> None:

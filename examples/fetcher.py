@@ -11,8 +11,8 @@ import asyncio
 import sys
 
 import dibs
-from dibs.asession import AsyncClaim
-from dibs.worker import Worker
+from dibs.sdk.async_session import AsyncClaim
+from dibs.worker.worker import Worker
 
 
 def main() -> None:

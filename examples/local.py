@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 
 import dibs
-from dibs.handle import ClaimHandle
-from dibs.worker import Worker
+from dibs.sdk.claim_handle import ClaimHandle
+from dibs.worker.worker import Worker
 
 OUTBOX = "outbox.txt"
 

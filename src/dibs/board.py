@@ -10,7 +10,6 @@ import os
 import time
 
 from dibs import check, config
-from dibs import owner as owners
 from dibs.errors import (
     AgentAtCapacity,
     ClaimExpired,
@@ -24,6 +23,7 @@ from dibs.errors import (
 )
 from dibs.model import ENDED, Agent, Request, Session
 from dibs.rules.claiming import recoverable
+from dibs.sdk import owner as owners
 from dibs.store.open import is_remote, is_there, migrate_store, open_store
 from dibs.store.open import make_hub as make_store_hub
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, Self, TypeVar
 
-    from dibs.asession import AsyncSession
     from dibs.config import Settings
     from dibs.model import (
         Activity,
@@ -60,7 +59,8 @@ if TYPE_CHECKING:
         Synced,
         Waiting,
     )
-    from dibs.session import LiveSession
+    from dibs.sdk.async_session import AsyncSession
+    from dibs.sdk.session import LiveSession
     from dibs.store.contract import Page, Store, Watch
 
     T = TypeVar("T")
@@ -340,7 +340,7 @@ class Board:
         recover: bool = True,
     ) -> LiveSession:
         """A session of this process, kept alive in the background: `with board.session(agent="coder") as me:`."""
-        from dibs.session import LiveSession
+        from dibs.sdk.session import LiveSession
 
         return LiveSession(self, agent, id=id, kind=kind, meta=meta, ttl_seconds=ttl_seconds, recover=recover)
 
@@ -355,7 +355,7 @@ class Board:
         recover: bool = True,
     ) -> AsyncSession:
         """The same for programs that await: `async with board.asession(agent="coder") as me:`."""
-        from dibs.asession import AsyncSession
+        from dibs.sdk.async_session import AsyncSession
 
         return AsyncSession(
             lambda: self.session(agent, id=id, kind=kind, meta=meta, ttl_seconds=ttl_seconds, recover=recover)
@@ -374,17 +374,17 @@ class Board:
 
     def create_key(self, role: str, *, agent: str | None = None, seconds: float | None = None) -> tuple[Key, str]:
         """A key for a caller of a server, and its secret, which nobody can tell again."""
-        from dibs import access
+        from dibs import api_keys
 
-        key, secret = access.made(role, None if agent is None else check.agent_name(agent))
+        key, secret = api_keys.made(role, None if agent is None else check.agent_name(agent))
         return self.store.put_key(key, seconds=_lasting(role, seconds)), secret
 
     def keep_key(self, id: str, role: str, agent: str | None, digest: str, seconds: float | None) -> Key:
         """Keep a key whose secret somebody else made, and does not tell."""
-        from dibs import access
+        from dibs import api_keys
 
         agent = None if agent is None else check.agent_name(agent)
-        return self.store.put_key(access.told(id, role, agent, digest), seconds=_lasting(role, seconds))
+        return self.store.put_key(api_keys.told(id, role, agent, digest), seconds=_lasting(role, seconds))
 
     def keys(self) -> tuple[Key, ...]:
         return self.store.keys()
@@ -427,15 +427,15 @@ class Board:
         except (ItemAlreadyClaimed, ItemNotClaimable) as error:
             if not wait_seconds or error.facts.get("status") in ENDED:
                 raise
-        from dibs import queue
+        from dibs.sdk import waiting
 
         def stands(seconds: float) -> Waiting:
-            return self.wait(item, session=session, ttl_seconds=queue.TICKET_SECONDS, wait_seconds=seconds)
+            return self.wait(item, session=session, ttl_seconds=waiting.TICKET_SECONDS, wait_seconds=seconds)
 
         if self.store.waits:
-            return queue.claim_when_told(self.store, item, session, claim, stands, wait_seconds, on_wait)
+            return waiting.claim_when_told(self.store, item, session, claim, stands, wait_seconds, on_wait)
         accept_seconds = self.settings.accept_seconds
-        return queue.claim_in_turn(
+        return waiting.claim_in_turn(
             self.store,
             self._watch(session),
             item,
@@ -689,12 +689,12 @@ class Board:
                 return self.store.wait_in_time(wait_seconds, item, session=session, ttl_seconds=ttl_seconds)
             except StoreUnavailable:
                 pass  # watched from here, where one is told what is wrong
-        from dibs import queue
+        from dibs.sdk import waiting
 
         def ticket() -> Waiting:
             return self._ticket(item, session, ttl_seconds)
 
-        return queue.stand(self.store, self.watch(), ticket, wait_seconds, self.reap_dead_owners)
+        return waiting.stand(self.store, self.watch(), ticket, wait_seconds, self.reap_dead_owners)
 
     def leave(self, item: str, *, session: str, request_id: str | None = None) -> Waiting:
         item, session = check.item_id(item, "item"), check.session_id(session)
@@ -826,7 +826,7 @@ class Board:
         watch = self._watch(None)
         if not sweeps or self.store.waits:
             return watch
-        from dibs.sweeper import Sweeper, SweepingWatch
+        from dibs.sdk.sweeper import Sweeper, SweepingWatch
 
         return SweepingWatch(watch, Sweeper(self.store, self.sweep, self.reap_dead_owners))
 
@@ -965,11 +965,11 @@ def _is_caused_by_a_claim(refusal: DibsError) -> bool:
 
 
 def _lasting(role: str, seconds: float | None) -> float | None:
-    from dibs import access
+    from dibs import api_keys
 
     if seconds is not None:
         seconds = check.number(seconds, "seconds", low=1, high=1e9)
-    return access.lasting_seconds(role, seconds)
+    return api_keys.lasting_seconds(role, seconds)
 
 
 def _until(end: float, look: Callable[[float], tuple[Grant, ...]]) -> tuple[Grant, ...]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from _collections_abc import Iterable, Mapping  # what `os` has imported already; `collections` takes a millisecond
 
-from dibs import priority, when
 from dibs.errors import Invalid
 from dibs.model import DEFAULT_TYPE, EDITABLE, STATUSES, NewItem, Owner
 from dibs.rules.resources import normal
+from dibs.text import priorities, times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def optional_whole(given: object, field: str, *, low: int, high: int) -> int | N
 def instant(given: object, field: str) -> int | None:
     """Milliseconds since the epoch, or an ISO 8601 time."""
     return optional_whole(
-        when.parse_instant(given, field) if isinstance(given, str) else given, field, low=0, high=10**14
+        times.parse_instant(given, field) if isinstance(given, str) else given, field, low=0, high=10**14
     )
 
 
@@ -350,7 +350,7 @@ _CONTENT: dict[str, Callable[[Any], Any]] = {
     "body": lambda given: text(given, "body"),
     "payload": lambda given: json_object(given, "payload"),
     "labels": lambda given: names(given, "labels"),
-    "priority": priority.parse,
+    "priority": priorities.parse,
     "phase": lambda given: None if given is None else name(given, "phase"),
     "project": lambda given: name(given, "project"),
     "type": lambda given: name(given, "type"),

@@ -86,7 +86,7 @@ def find_file(folder: str) -> str | None:
     while True:
         path = os.path.join(folder, FILE_NAME)
         if os.path.isfile(path):
-            from dibs import trust
+            from dibs.files import trust
 
             trust.require_file(path, start)
             return path

@@ -15,7 +15,7 @@ from stat import S_ISDIR, S_ISLNK, S_ISREG, S_IWOTH
 
 from dibs.errors import Invalid
 from dibs.model import READY
-from dibs.store.vault import folders
+from dibs.store.vault import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Place:
             except OSError:
                 return False
             if why is not None:
-                from dibs import trust
+                from dibs.files import trust
 
                 return trust.is_listed(self.listing)
         return True
@@ -76,12 +76,12 @@ class Place:
         """Why a caller who stands in `folder` does not use it; None if it is trusted."""
         try:
             for path, why, listing in self._problems(folder):
-                from dibs import trust
+                from dibs.files import trust
 
                 if not trust.is_listed(listing):
                     return trust.refusal(path, why, listing)
         except PermissionError:
-            from dibs import trust
+            from dibs.files import trust
 
             return trust.closed(self._path, self.listing)
         return None
@@ -98,9 +98,9 @@ class Place:
                 yield path, why, self._own if path == self._own else self.listing
         if self._tree is None:
             return
-        from dibs import tracked
+        from dibs.files import git_index
 
-        why = tracked.problem(self._own, *self._tree)
+        why = git_index.problem(self._own, *self._tree)
         if why is not None:
             yield self._own, why, self._own
 
@@ -133,9 +133,9 @@ def committed(path: str, folder: str) -> str | None:
     for above in _upwards(os.path.dirname(path)):
         git = _git_dirs(above)
         if git is not None and _of_git(above, git).is_on_trusted_way(folder):
-            from dibs import tracked
+            from dibs.files import git_index
 
-            return tracked.problem(path, above, git[0])
+            return git_index.problem(path, above, git[0])
     return None
 
 
@@ -155,7 +155,7 @@ def folder(url: str) -> str | None:
         return None
     place = anywhere(url)
     if place.startswith(VAULT):
-        place = os.path.join(place.removeprefix(VAULT), folders.HIDDEN, folders.INDEX)
+        place = os.path.join(place.removeprefix(VAULT), layout.HIDDEN, layout.INDEX)
     return os.path.dirname(place)
 
 
@@ -233,9 +233,9 @@ def _of_git(above: str, git: tuple[str, str]) -> Place:
 def _of_work_tree(above: str, tree: Tree | None) -> Iterator[Place]:
     """A vault is known by its index; one that lost it, by the folder that tasks are taken from. The tasks are committed
     by design, what dibs keeps beside them is not."""
-    yield Place(VAULT + above, above, (folders.HIDDEN, folders.INDEX), tree)
+    yield Place(VAULT + above, above, (layout.HIDDEN, layout.INDEX), tree)
     yield _of_folder(above, tree)
-    yield Place(VAULT + above, above, (folders.FOLDERS[READY],), tree)
+    yield Place(VAULT + above, above, (layout.FOLDERS[READY],), tree)
 
 
 def _of_folder(above: str, tree: Tree | None) -> Place:
@@ -248,7 +248,7 @@ def _problem(path: str, folder: str, *, link: bool) -> str | None:
     found = os.lstat(path)
     if found.st_uid == os.geteuid() and not found.st_mode & S_IWOTH and not S_ISLNK(found.st_mode):
         return None
-    from dibs import trust
+    from dibs.files import trust
 
     why = trust.problem(path, folder, link=link)
     if why is None and not os.access(path, os.R_OK):

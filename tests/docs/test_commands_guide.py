@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dibs import command, config, group, verdict
+from dibs import config
+from dibs.worker import command, process_group, verdict
 from tests.docs.markdown import blocks, code, read, section, table
 from tests.docs.shop import Shop
 
@@ -39,4 +40,4 @@ def test_the_exit_codes_are_those_that_are_judged_by() -> None:
     exits = section(GUIDE, "## What its exit means")
     for number in (verdict.TIMED_OUT, verdict.NOT_FOUND, verdict.BY_SIGNAL):
         assert str(number) in exits
-    assert group.GRACE_SECONDS == 3
+    assert process_group.GRACE_SECONDS == 3

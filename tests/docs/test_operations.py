@@ -17,12 +17,12 @@ import pytest
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError, StoreUnusable
-from dibs.store.postgres import connecting, migrating, wakeup
+from dibs.store.postgres import connections, migrating, notify
 from dibs.store.postgres.claim_path import ClaimPath
-from dibs.store.postgres.connecting import CONNECTIONS_MAX
-from dibs.store.postgres.lanes import Lanes
+from dibs.store.postgres.connections import CONNECTIONS_MAX
+from dibs.store.postgres.lane_hints import Lanes
 from dibs.store.postgres.store import AGAIN_MAX, PostgresStore
-from dibs.store.tables.archive import RESTORE_STRIDE
+from dibs.store.sql.archive import RESTORE_STRIDE
 from dibs.testing.invariants import IN_TESTS, assert_sound
 from dibs.testing.postgres_server import PostgresServer
 from tests.docs.markdown import ROOT, blocks, code, prose, read, section, table
@@ -332,7 +332,7 @@ def test_who_holds_up_the_feed_and_who_holds_a_snapshot_are_found(fresh: Product
 def test_a_pooler_is_noticed_by_itself(
     postgres_server: PostgresServer, pgbouncer: PostgresServer, fresh: Production
 ) -> None:
-    for way, watch in ((postgres_server, wakeup.ListeningWatch), (pgbouncer, wakeup.PollingWatch)):
+    for way, watch in ((postgres_server, notify.ListeningWatch), (pgbouncer, notify.PollingWatch)):
         store = PostgresStore(way.url(fresh.database), DEFAULTS)
         with closing(store), closing(store.watch()) as watching:
             assert type(watching) is watch
@@ -351,9 +351,9 @@ def check_url(text: str) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(psycopg, "connect", take)
-        connecting.connect("postgresql://a/work")
+        connections.connect("postgresql://a/work")
         alone = set(given)
-        connecting.connect("postgresql://a,b/work")
+        connections.connect("postgresql://a,b/work")
     assert set(given) - alone == {"target_session_attrs"}
     assert told == {name: str(value) for name, value in given.items() if name not in OF_THE_DRIVER}
 
@@ -379,10 +379,10 @@ def check_locks(text: str) -> None:
 
 def check_channels(text: str) -> None:
     one, other = (code(channel)[0] for channel, _ in table(text, "channel", "tells"))
-    assert one == wakeup.CHANNEL
-    assert wakeup.channel_of("s") == f"{other}03c7c0ace395d80182db07ae2c30f034"
+    assert one == notify.CHANNEL
+    assert notify.channel_of("s") == f"{other}03c7c0ace395d80182db07ae2c30f034"
     assert "ten times a second" in text
-    assert wakeup.TOGETHER_SECONDS == 0.1
+    assert notify.TOGETHER_SECONDS == 0.1
 
 
 def check_figures(text: str) -> None:
@@ -391,8 +391,8 @@ def check_figures(text: str) -> None:
     for words in (
         f"up to **{CONNECTIONS_MAX}**",
         f"up to {AGAIN_MAX} times",
-        f"after {wakeup.POLL_SECONDS_MIN * 1000:.0f} to {wakeup.POLL_SECONDS_MAX * 1000:.0f} milliseconds",
-        f"costs up to {connecting.CONNECT_SECONDS} seconds each time",
+        f"after {notify.POLL_SECONDS_MIN * 1000:.0f} to {notify.POLL_SECONDS_MAX * 1000:.0f} milliseconds",
+        f"costs up to {connections.CONNECT_SECONDS} seconds each time",
     ):
         assert words in said, words
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dibs import check, model, priority, when
+from dibs import check, model
 from dibs.board import NEXT_MAX, Board
 from dibs.cli.commands import COMMANDS
 from dibs.cli.completion import options
@@ -22,9 +22,10 @@ from dibs.model import EDITABLE, STATUSES, NewItem
 from dibs.rules.items import APPROVED_CONTENT, HELD_CONTENT
 from dibs.rules.resources import normal, overlap
 from dibs.rules.table import RESTING, TRANSITIONS
-from dibs.server.verbs import VERBS
 from dibs.store.contract import Store
+from dibs.text import priorities, times
 from dibs.value import Value
+from dibs.verbs import VERBS
 from tests.docs.board import Led
 from tests.docs.markdown import blocks, code, prose, read, section, table
 from tests.docs.shop import Shop
@@ -176,7 +177,7 @@ def check_times(text: str) -> None:
     of_item = {"timeout_seconds": float(model.DEFAULT_TIMEOUT_SECONDS)}
     known: dict[str, float] = {**DEFAULTS.as_dict(), **of_item}
     for _, defaults, settings in table(text, "what", "default", "setting"):
-        said = [when.parse_duration(words) for words in code(defaults)]
+        said = [times.parse_duration(words) for words in code(defaults)]
         assert said[0] == known[code(settings)[0]], settings
         if "timeout_seconds" in settings:
             assert said[1:] == [1, check.TIMEOUT_SECONDS_MAX]
@@ -211,7 +212,7 @@ def check_priorities(text: str) -> None:
     _, _, named = section(text, "## Input").partition("By name:")
     for names, number in re.findall(r"((?:`\w+`(?:\s+or\s+)?)+)\s+(\d+)", named):
         told.update(dict.fromkeys(code(names), int(number)))
-    assert told == priority.NAMES
+    assert told == priorities.NAMES
 
 
 def check_resources(text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from dibs import handle, heart, session
+from dibs.sdk import claim_handle, heartbeat, session
 from tests.docs.markdown import blocks, prose, read, section
 from tests.docs.shop import Shop
 
@@ -56,8 +56,11 @@ def test_the_figures_are_those_of_the_code() -> None:
     for words, true in (
         ("at least three times in the TTL", session.BEATS_A_CLAIM == 3),
         ("ten seconds, or `patience_seconds=`", session.PATIENCE_SECONDS == 10),
-        ("a tenth of the TTL, ten seconds at most", (handle.MARGIN_SHARE, handle.MARGIN_SECONDS_MAX) == (0.1, 10)),
-        ("for which three seconds are given", heart.GRACE_SECONDS == 3),
+        (
+            "a tenth of the TTL, ten seconds at most",
+            (claim_handle.MARGIN_SHARE, claim_handle.MARGIN_SECONDS_MAX) == (0.1, 10),
+        ),
+        ("for which three seconds are given", heartbeat.GRACE_SECONDS == 3),
         ("for up to twenty seconds", session.WAIT_SECONDS == 20),
     ):
         assert words in said, words

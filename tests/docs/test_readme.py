@@ -10,9 +10,9 @@ from pathlib import Path
 
 from dibs import config
 from dibs.board import Board
+from dibs.cli.claim_commands import NOTHING
 from dibs.cli.main import INTERRUPTED
 from dibs.cli.parser import UsageError
-from dibs.cli.work import NOTHING
 from dibs.errors import DibsError
 from tests.docs.markdown import ROOT, blocks, code, prose, read, table
 from tests.docs.shop import Shop, steps

@@ -13,16 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from dibs import access, config, keyring, location
+from dibs import api_keys, config, location
 from dibs.board import connect, make
 from dibs.cli.commands import COMMANDS
 from dibs.cli.parser import build
-from dibs.cli.serving import left_key
-from dibs.server import STOP_SECONDS, guard, workers
-from dibs.server.bodies import VALUES_MAX
-from dibs.server.connection import HEAD_BYTES_MAX, HEAD_SECONDS
-from dibs.server.place import place_of
-from dibs.server.running import KEEP_ALIVE_SECONDS
+from dibs.cli.serve import left_key
+from dibs.files import keyring
+from dibs.server import STOP_SECONDS
+from dibs.server.api.bodies import VALUES_MAX
+from dibs.server.auth import guard
+from dibs.server.ops import processes
+from dibs.server.ops.address import place_of
+from dibs.server.ops.connection import HEAD_BYTES_MAX, HEAD_SECONDS
+from dibs.server.ops.run import KEEP_ALIVE_SECONDS
 from dibs.server.service import WAIT_SECONDS_MAX, WAITS
 from tests.docs.markdown import blocks, code, prose, read, section, table
 from tests.docs.shop import CALLED, Shop
@@ -72,7 +75,7 @@ def test_every_line_that_serves_can_be_typed() -> None:
 
 
 def test_the_roles_are_those_there_are() -> None:
-    assert [code(role)[0] for role, _ in table(GUIDE, "role", "may")] == list(access.ROLES)
+    assert [code(role)[0] for role, _ in table(GUIDE, "role", "may")] == list(api_keys.ROLES)
 
 
 def test_every_setting_of_the_server_is_in_the_table_with_its_default() -> None:
@@ -139,5 +142,5 @@ def test_the_figures_are_those_of_the_code() -> None:
         assert words in limits, words
     said = " ".join(prose(OPERATIONS).split())
     assert f"still going on after {STOP_SECONDS} seconds" in said
-    assert f"up to {workers.PAUSE_SECONDS_MAX:.0f} seconds if it keeps dying" in said
-    assert f"good once, for {access.LOGIN_SECONDS / 60:.0f} minutes" in GUIDE
+    assert f"up to {processes.PAUSE_SECONDS_MAX:.0f} seconds if it keeps dying" in said
+    assert f"good once, for {api_keys.LOGIN_SECONDS / 60:.0f} minutes" in GUIDE

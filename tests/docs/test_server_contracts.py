@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from dibs.errors import DibsError, ItemChanged, NotTrusted
-from dibs.server.session_task import EVENTS
-from dibs.server.session_task_shapes import RegisterSession
+from dibs.server.compat.session_task import EVENTS
+from dibs.server.compat.session_task_shapes import RegisterSession
 from dibs.testing.http import Host
-from dibs.when import parse_instant
+from dibs.text.times import parse_instant
 from tests.docs.markdown import blocks, code, read, section, table
 from tests.docs.test_readme import kinds
 from tests.server.calling import Reused, Served, reused_server

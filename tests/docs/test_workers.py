@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dibs.board import connect, make
-from dibs.handle import ClaimHandle
-from dibs.worker import Worker
+from dibs.sdk.claim_handle import ClaimHandle
+from dibs.worker.worker import Worker
 from tests.docs.markdown import blocks, code, read, section
 from tests.docs.shop import Shop
 

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from dibs.board import Board
-from dibs.heart import GAP_SECONDS
+from dibs.sdk.heartbeat import GAP_SECONDS
 from dibs.testing.conformance.asking import kinds
 from dibs.testing.invariants import assert_sound
 from dibs.testing.processes import alive, with_variable

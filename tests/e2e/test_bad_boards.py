@@ -23,7 +23,8 @@ COMMANDS = (("list",), ("claim", "x"), ("add", "t"), ("who",), ("doctor",))
 #: Root may write everywhere, so it becomes nobody first, with everything imported that nobody could not read.
 AS_NOBODY = """
 import os, sys
-import dibs.cli.identity, dibs.cli.items, dibs.cli.main, dibs.cli.upkeep, dibs.cli.work, dibs.store.sqlite.store
+import dibs.cli.claim_commands, dibs.cli.identity, dibs.cli.items, dibs.cli.main, dibs.cli.upkeep
+import dibs.store.sqlite.store
 if os.geteuid() == 0:
     os.setgroups([]), os.setgid(65534), os.setuid(65534)
 sys.exit(dibs.cli.main.main(sys.argv[1:]))

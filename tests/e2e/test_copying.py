@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from dibs.board import connect
-from dibs.store.sqlite.connection import SCHEMA_VERSION
+from dibs.store.sqlite.database import SCHEMA_VERSION
 from dibs.testing.invariants import assert_sound
 from tests.e2e.conftest import Dibs, exported
 

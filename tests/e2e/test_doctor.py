@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 from dibs.board import connect
-from dibs.doctor import Examination
+from dibs.maintenance.doctor import Examination
 from tests.e2e.conftest import Dibs
 
 PAGE_BYTES = 4096

@@ -15,7 +15,7 @@ import pytest
 
 from dibs.board import connect
 from dibs.testing.processes import alive, left_after
-from dibs.verdict import TIMED_OUT
+from dibs.worker.verdict import TIMED_OUT
 from tests.e2e.conftest import SECONDS_MAX, Dibs, until
 from tests.e2e.terminal import Terminal
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from dibs.config import DEFAULTS
-from dibs.store.postgres.connecting import connect
+from dibs.store.postgres.connections import connect
 from dibs.store.postgres.store import PostgresStore
 from dibs.testing.postgres_server import PostgresServer
 

@@ -17,7 +17,7 @@ from dibs.config import DEFAULTS
 from dibs.errors import DibsError
 from dibs.model import Request
 from dibs.store.postgres.store import PostgresStore
-from dibs.store.tables.transaction import Transaction
+from dibs.store.sql.transaction import Transaction
 from dibs.testing.postgres_server import PostgresServer
 from dibs.value import Value
 

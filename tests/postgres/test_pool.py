@@ -16,7 +16,7 @@ import pytest
 from dibs.board import Board
 from dibs.errors import ItemNotClaimed, StoreUnavailable
 from dibs.store.postgres import store
-from dibs.store.postgres.connecting import CONNECTIONS_MAX
+from dibs.store.postgres.connections import CONNECTIONS_MAX
 from dibs.store.postgres.store import PostgresStore
 from dibs.testing import postgres
 from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, kinds, refused, session

@@ -13,7 +13,7 @@ import psycopg
 
 from dibs.errors import DibsError
 from dibs.model import Agent, Grant, NewItem, Owner, Request, Session
-from dibs.store.postgres.lanes import Lanes
+from dibs.store.postgres.lane_hints import Lanes
 from tests.postgres.explaining import ExplainedStore
 
 #: After five runs a plan that fits all parameters may be chosen for good.

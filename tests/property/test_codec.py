@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dibs import jsontext, model, priority, when, wire
+from dibs import model
 from dibs.errors import Invalid
+from dibs.text import json_text, priorities, times, wire
 from dibs.value import Value
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
@@ -95,7 +96,7 @@ def test_instants_within_an_event_come_back_as_they_were(data: dict[str, Any], a
 
 @given(instants)
 def test_an_instant_survives_its_iso_form(at: int) -> None:
-    assert when.parse_instant(when.iso(at)) == at
+    assert times.parse_instant(times.iso(at)) == at
 
 
 @given(objects)
@@ -105,42 +106,42 @@ def test_a_callers_own_json_is_left_alone(payload: dict[str, Any]) -> None:
     assert wire.encode(item)["payload"] == mine
 
 
-@given(st.integers(0, 99), st.sampled_from(sorted(when.UNITS)))
+@given(st.integers(0, 99), st.sampled_from(sorted(times.UNITS)))
 def test_a_number_and_a_unit_is_a_duration(number: int, unit: str) -> None:
-    assert when.parse_duration(f"{number}{unit}") == pytest.approx(number * when.UNITS[unit])
+    assert times.parse_duration(f"{number}{unit}") == pytest.approx(number * times.UNITS[unit])
 
 
 @given(st.floats(0, 1e8))
 def test_a_bare_number_is_seconds(seconds: float) -> None:
-    assert when.parse_duration(str(seconds)) == seconds
+    assert times.parse_duration(str(seconds)) == seconds
 
 
 @given(st.integers(0, 10_000_000))
 def test_a_span_reads_back_as_nearly_the_same(seconds: int) -> None:
-    said = when.span(seconds)
-    back = when.parse_duration(said.replace(" ", ""))
+    said = times.span(seconds)
+    back = times.parse_duration(said.replace(" ", ""))
     assert abs(seconds - back) <= 0.06 * seconds, f"{seconds} was said as {said}"
     assert said not in ("60s", "60m", "24h"), f"{seconds} was said as {said}, which is one of the next unit"
 
 
 @given(st.text(max_size=10))
 def test_what_is_no_duration_is_refused_by_name(text: str) -> None:
-    found = parsed(lambda: when.parse_duration(text, field="ttl"))
+    found = parsed(lambda: times.parse_duration(text, field="ttl"))
     assert found == "ttl" or 0 <= float(found) < 1e9
 
 
-@given(st.integers(-priority.LIMIT, priority.LIMIT))
+@given(st.integers(-priorities.LIMIT, priorities.LIMIT))
 def test_a_priority_is_the_same_as_number_and_as_text(number: int) -> None:
-    assert priority.parse(number) == priority.parse(str(number)) == number
-    name = priority.name(number)
-    assert priority.parse(name) <= max(number, 1)
-    assert priority.name(priority.parse(name)) == name
+    assert priorities.parse(number) == priorities.parse(str(number)) == number
+    name = priorities.name(number)
+    assert priorities.parse(name) <= max(number, 1)
+    assert priorities.name(priorities.parse(name)) == name
 
 
 @given(st.text(max_size=8))
 def test_any_text_is_a_priority_or_refused(text: str) -> None:
-    found = parsed(lambda: priority.parse(text))
-    assert found == "priority" or abs(int(found)) <= priority.LIMIT
+    found = parsed(lambda: priorities.parse(text))
+    assert found == "priority" or abs(int(found)) <= priorities.LIMIT
 
 
 anything = st.text(st.characters(), max_size=20)
@@ -152,13 +153,13 @@ any_json = st.recursive(
 
 @given(any_json)
 def test_our_json_says_what_the_librarys_does(data: Any) -> None:
-    assert json.loads(jsontext.dumps(data)) == json.loads(json.dumps(data))
-    assert jsontext.loads(jsontext.dumps(data)) == json.loads(json.dumps(data))
+    assert json.loads(json_text.dumps(data)) == json.loads(json.dumps(data))
+    assert json_text.loads(json_text.dumps(data)) == json.loads(json.dumps(data))
 
 
 @given(any_json)
 def test_a_line_of_json_is_one_printable_line_of_ascii(data: Any) -> None:
-    line = jsontext.line(data)
+    line = json_text.line(data)
     assert line.isascii()
     assert line.isprintable()
     assert json.loads(line) == json.loads(json.dumps(data))
@@ -167,4 +168,4 @@ def test_a_line_of_json_is_one_printable_line_of_ascii(data: Any) -> None:
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf"), {1: "x"}, {"x": object()}, b"bytes"])
 def test_what_is_no_json_is_refused(wrong: object) -> None:
     with pytest.raises((TypeError, ValueError)):
-        jsontext.dumps(wrong)
+        json_text.dumps(wrong)

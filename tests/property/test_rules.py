@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError, Invalid
 from dibs.model import STATUSES, Agent, Blocker, Event, NewItem, Session, Ticket
-from dibs.rules import approving, claiming, ending, holding, items, limits, queueing
+from dibs.rules import approving, claiming, ending, fencing, items, limits, queueing
 from dibs.rules.backoff import ceiling_seconds, delay_seconds
 from dibs.rules.decision import State, Step
-from dibs.rules.fold import fold
-from dibs.rules.freshening import freshen
 from dibs.rules.limits import Load
+from dibs.rules.overdue import freshen
+from dibs.rules.replay import fold
 from dibs.rules.table import TRANSITIONS, allowed
 from dibs.testing.refold import Story
 from dibs.testing.sizes import times
@@ -63,7 +63,7 @@ def held(rule: Callable[..., Step], **asked: Any) -> Callable[[int, State], list
     """A rule of a holder, done by whoever holds the item, if anybody does."""
 
     def step(now: int, state: State) -> list[Step]:
-        if state.claim is None or not holding.live(state.claim, now):
+        if state.claim is None or not fencing.live(state.claim, now):
             return []
         return [rule(now, state, state.claim, **asked)]
 
@@ -94,7 +94,7 @@ def approved(**asked: Any) -> Callable[[int, State], list[Step]]:
 VERBS: dict[str, Callable[[int, State], list[Step]]] = {
     "claim by ann": claimed_by(ANN),
     "claim by bob": claimed_by(BOB),
-    "progress": held(holding.progress, note="n", meta={}),
+    "progress": held(fencing.progress, note="n", meta={}),
     "release": held(ending.release, reason=None),
     "release and park": held(ending.release, reason=None, park=True),
     "forget": held(ending.forget),
@@ -219,7 +219,7 @@ def test_no_renewal_passes_the_deadline(ttl_seconds: int, timeout_seconds: int, 
     assert claim.deadline_at == now + timeout_seconds * 1000
     for number, pause in enumerate(pauses, start=1):
         now += pause
-        claim = holding.renew(claim, now)
+        claim = fencing.renew(claim, now)
         assert claim.expires_at == min(now + ttl_seconds * 1000, claim.deadline_at)
         assert claim.heartbeat_count == number
 

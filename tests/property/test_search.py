@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dibs.model import FAILED, Claim
-from dibs.rules import claiming, ending, freshening, holding, queueing, table
+from dibs.rules import claiming, ending, fencing, overdue, queueing, table
 from dibs.rules.decision import State, Step
 from dibs.testing import search
 from dibs.testing.search import Search, Violation
@@ -115,19 +115,19 @@ def keeps_the_queue(now: int, state: State, move: Step, settings: Any) -> tuple[
 
 
 claiming_grant, claiming_reasons = claiming.grant, claiming.reasons
-holding_fence = holding.fence
-freshening_overdue, queueing_follow = freshening._overdue, queueing.follow
+holding_fence = fencing.fence
+freshening_overdue, queueing_follow = overdue._overdue, queueing.follow
 
 MISTAKES: dict[str, tuple[Any, str, Any, str]] = {
     "a held item is given again": (claiming, "reasons", gives_what_is_held, "S1|S4|S6"),
     "a late holder takes it back": (claiming, "reasons", ignores_a_takeover, "S5"),
     "an offer is ignored": (claiming, "reasons", ignores_offers, "L3"),
     "a token is given twice": (claiming, "grant", reuses_the_token, "S2|S8"),
-    "any token will do": (holding, "fence", ignores_tokens, "S3"),
-    "any session will do": (holding, "fence", ignores_sessions, "S3"),
-    "a zombie may finish": (holding, "fence", ignores_expiry, "S3"),
-    "a heartbeat revives": (holding, "live", lambda claim, now: True, "S5"),
-    "a live claim is swept": (freshening, "_overdue", expires_early, "S5"),
+    "any token will do": (fencing, "fence", ignores_tokens, "S3"),
+    "any session will do": (fencing, "fence", ignores_sessions, "S3"),
+    "a zombie may finish": (fencing, "fence", ignores_expiry, "S3"),
+    "a heartbeat revives": (fencing, "live", lambda claim, now: True, "S5"),
+    "a live claim is swept": (overdue, "_overdue", expires_early, "S5"),
     "a release keeps the claim": (ending, "release", keeps_the_claim(ending.release), "S6"),
     "an expiry keeps the claim": (ending, "expire", keeps_the_claim(ending.expire), "S6"),
     "a death keeps the claim": (ending, "owner_died", keeps_the_claim(ending.owner_died), "S6"),

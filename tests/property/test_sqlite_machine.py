@@ -15,8 +15,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from dibs.errors import DibsError
 from dibs.rules import approving, claiming, ending, limits, queueing, resting
 from dibs.rules.decision import State, Step
+from dibs.store.sql.transaction import Transaction
 from dibs.store.sqlite import claim_path
-from dibs.store.tables.transaction import Transaction
 from dibs.testing import sizes, sqlite
 from dibs.testing.harness import Harness
 from dibs.testing.machine import ANSWERS, HOT, BoardMachine, machine_over

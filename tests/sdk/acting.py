@@ -15,8 +15,8 @@ from typing import Any
 
 from dibs.board import Board
 from dibs.errors import DibsError
-from dibs.handle import ClaimHandle
-from dibs.session import LiveSession
+from dibs.sdk.claim_handle import ClaimHandle
+from dibs.sdk.session import LiveSession
 from dibs.testing.actors import say
 
 PATIENCE_SECONDS = 60.0

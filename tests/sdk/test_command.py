@@ -20,19 +20,20 @@ from typing import Any
 
 import pytest
 
-from dibs import group, guardian, output, tokens, verdict
 from dibs.board import Board, connect
 from dibs.check import NOTE_BYTES_MAX, TEXT_BYTES_MAX
-from dibs.command import Command
 from dibs.errors import ClaimExpired, DibsError, Invalid
-from dibs.guardian import GRACE_SECONDS
-from dibs.handle import ClaimHandle
-from dibs.lane import CannotBegin
+from dibs.files import token_file
 from dibs.model import Run
-from dibs.session import LiveSession
+from dibs.sdk.claim_handle import ClaimHandle
+from dibs.sdk.session import LiveSession
 from dibs.testing.processes import alive, left_after
-from dibs.verdict import Verdict
-from dibs.worker import Worker
+from dibs.worker import guardian, output, process_group, verdict
+from dibs.worker.command import Command
+from dibs.worker.guardian import GRACE_SECONDS
+from dibs.worker.handler_loop import CannotBegin
+from dibs.worker.verdict import Verdict
+from dibs.worker.worker import Worker
 from tests.sdk.workers import Heard, Ran
 
 SECONDS_MAX = 20.0
@@ -194,8 +195,8 @@ def test_a_token_is_not_written_through_a_link(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("1\n")
     (tmp_path / "claim").symlink_to(precious)
-    tokens.write_down(str(tmp_path / "claim"), 2)
-    assert (precious.read_text(), tokens.written(str(tmp_path / "claim"))) == ("1\n", [])
+    token_file.write_down(str(tmp_path / "claim"), 2)
+    assert (precious.read_text(), token_file.written(str(tmp_path / "claim"))) == ("1\n", [])
 
 
 def test_exit_75_releases_for_later(bench: Bench) -> None:
@@ -265,7 +266,7 @@ def no_room_in_files(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     def write(path: str, text: str) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("dibs.command._write", write)
+    monkeypatch.setattr("dibs.worker.command._write", write)
 
 
 def no_process(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -284,7 +285,7 @@ def no_thread(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     def start(*_: object, **__: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("dibs.command.Output", start)
+    monkeypatch.setattr("dibs.worker.command.Output", start)
 
 
 @pytest.mark.parametrize("trouble", [no_room_for_files, no_room_in_files, no_process, no_guardian, no_thread])
@@ -609,7 +610,7 @@ def test_who_ignores_sigterm_is_killed(bench: Bench, tmp_path: Path) -> None:
     assert run.outcome == "failed"
     assert len(written(pids)) == 2
     assert not left_after(2, written(pids))
-    assert group.GRACE_SECONDS <= time.monotonic() - began < SECONDS_MAX
+    assert process_group.GRACE_SECONDS <= time.monotonic() - began < SECONDS_MAX
 
 
 def test_a_claim_that_is_lost_ends_the_command_and_refuses_its_result(bench: Bench, tmp_path: Path) -> None:
@@ -674,7 +675,7 @@ def test_a_worker_that_lets_go_ends_the_command_first(
 #: A worker that tells when its command runs, and then does nothing more.
 WORKER = """
 import sys, threading
-from dibs.group import Group, Guard
+from dibs.worker.process_group import Group, Guard
 guard = Guard()
 group = Group(["sh", "-c", sys.argv[1]], {"PATH": "/usr/bin:/bin"}, "/dev/null", guard)
 print(group.process.pid, guard._process.pid, flush=True)
@@ -700,7 +701,7 @@ def test_a_command_whose_worker_was_killed_before_the_guardian_knew_does_not_beg
     """Its stub waits for a line that never comes."""
     reached = tmp_path / "reached"
     stub = subprocess.Popen(
-        ["/bin/sh", "-c", group.STUB, "dibs", "/dev/null", "touch", str(reached)],
+        ["/bin/sh", "-c", process_group.STUB, "dibs", "/dev/null", "touch", str(reached)],
         stdin=subprocess.PIPE,
         start_new_session=True,
     )
@@ -711,14 +712,14 @@ def test_a_command_whose_worker_was_killed_before_the_guardian_knew_does_not_beg
 
 
 def test_a_guardian_that_was_killed_is_replaced_and_knows_what_the_last_one_knew(tmp_path: Path) -> None:
-    guard = group.Guard()
+    guard = process_group.Guard()
     environment = dict(os.environ)
-    first = group.Group(["sleep", "600"], environment, "/dev/null", guard)
+    first = process_group.Group(["sleep", "600"], environment, "/dev/null", guard)
     try:
         assert guard._process is not None
         guard._process.kill()
         guard._process.wait()
-        second = group.Group(["sleep", "600"], environment, "/dev/null", guard)
+        second = process_group.Group(["sleep", "600"], environment, "/dev/null", guard)
         begun = [first.process.pid, second.process.pid]
         assert len(alive(begun)) == 2
     finally:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dibs import tokens
 from dibs.errors import ClaimExpired
-from dibs.handle import MARGIN_SHARE
-from dibs.heart import clock
+from dibs.files import token_file
+from dibs.sdk.claim_handle import MARGIN_SHARE
+from dibs.sdk.heartbeat import clock
 from dibs.testing.actors import Actor
 from dibs.testing.clock import StoppingClock
 from dibs.testing.conformance.asking import added, kinds, refused, session, until
@@ -287,7 +287,7 @@ def test_what_a_process_that_works_for_it_has_recovered_is_its_own(
         claim.token_file = str(tmp_path / "tokens")
         stage.harness.clock.advance(7200)
         if is_written:
-            tokens.write_down(claim.token_file, 2)
+            token_file.write_down(claim.token_file, 2)
         assert stage.board.recover("x", session=me.id, token=1).claim.token == 2
         until(stage.board, lambda: claim.token == 2 or claim.lost.is_set(), "the heart hears of it")
         assert claim.lost.is_set() != is_written

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from dibs import session as sessions
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
 from dibs.model import Heartbeat
+from dibs.sdk import session as sessions
 from dibs.testing.conformance.asking import added, kinds, refused
 from dibs.testing.invariants import assert_sound
 from tests.sdk.conftest import Stage, told

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from dibs import lane as lanes
-from dibs.asession import AsyncClaim
 from dibs.board import Board
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
-from dibs.handle import ClaimHandle
-from dibs.store.sqlite.wakeup import BellWatch
+from dibs.sdk.async_session import AsyncClaim
+from dibs.sdk.claim_handle import ClaimHandle
+from dibs.store.sqlite.bell import BellWatch
 from dibs.testing import sqlite
 from dibs.testing.harness import Harness
-from dibs.worker import CannotBegin, Draft, Worker
+from dibs.worker import handler_loop as lanes
+from dibs.worker.worker import CannotBegin, Draft, Worker
 from tests.conformance.conftest import folder
 from tests.sdk.workers import PATIENCE_SECONDS, Heard, Ran, running, until
 
@@ -492,7 +492,7 @@ class TestWaiting:
         )
 
     def test_once_is_over_when_there_is_nothing_more(self, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("dibs.worker.TICK_SECONDS", 10 * PATIENCE_SECONDS)
+        monkeypatch.setattr("dibs.worker.worker.TICK_SECONDS", 10 * PATIENCE_SECONDS)
         added(board, "a")
         worker = Worker(board, "coder")
         worker.handles()(lambda claim: None)
@@ -521,9 +521,9 @@ class TestWaiting:
 
     def test_nobody_asks_any_more_when_it_has_stopped(self, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
         """The end of its session wakes a lane that waits: the lane does not have to find out by looking."""
-        monkeypatch.setattr("dibs.store.sqlite.wakeup.LOST_RING_SECONDS", 10 * PATIENCE_SECONDS)
+        monkeypatch.setattr("dibs.store.sqlite.bell.LOST_RING_SECONDS", 10 * PATIENCE_SECONDS)
         monkeypatch.setattr("dibs.board.OWNER_LOOK_SECONDS", 10 * PATIENCE_SECONDS)
-        monkeypatch.setattr("dibs.worker.LAST_ASKING_SECONDS", PATIENCE_SECONDS / 2)
+        monkeypatch.setattr("dibs.worker.worker.LAST_ASKING_SECONDS", PATIENCE_SECONDS / 2)
         waits, wait = threading.Event(), BellWatch.wait
 
         def noted(watch: BellWatch, timeout_seconds: float) -> bool:
@@ -618,7 +618,7 @@ class TestStoreAway:
     def test_once_says_that_it_could_not_look(
         self, board: Board, flaky: Flaky, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("dibs.session.PATIENCE_SECONDS", 0.3)
+        monkeypatch.setattr("dibs.sdk.session.PATIENCE_SECONDS", 0.3)
         worker = Worker(board, "coder")
         worker.handles()(lambda claim: None)
         flaky.away = True
@@ -635,7 +635,7 @@ class TestStoreAway:
     def test_what_was_done_and_could_not_be_said_has_not_failed(
         self, harness: Harness, board: Board, flaky: Flaky, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("dibs.session.PATIENCE_SECONDS", 0.3)
+        monkeypatch.setattr("dibs.sdk.session.PATIENCE_SECONDS", 0.3)
         others = harness.board()
         added(board, "x")
         worker = Worker(board, "coder", ttl_seconds=0.5, tell=(heard := Heard()))

@@ -10,13 +10,13 @@ import psycopg
 import pytest
 
 from dibs.board import Board
-from dibs.handle import ClaimHandle
+from dibs.sdk.claim_handle import ClaimHandle
 from dibs.testing import postgres, sqlite
 from dibs.testing.harness import open_recipe
 from dibs.testing.http import Host
 from dibs.testing.postgres_server import PostgresServer
 from dibs.testing.proxy import CuttingProxy
-from dibs.worker import Draft, Worker
+from dibs.worker.worker import Draft, Worker
 from tests.conformance.conftest import folder
 from tests.sdk.workers import Heard, running
 

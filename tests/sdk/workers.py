@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from dibs.board import Board
-from dibs.handle import ClaimHandle
+from dibs.sdk.claim_handle import ClaimHandle
 from dibs.testing.actors import say
-from dibs.worker import Worker
+from dibs.worker.worker import Worker
 
 PATIENCE_SECONDS = 30.0
 

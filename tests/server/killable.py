@@ -20,9 +20,9 @@ import uvicorn
 
 from dibs.config import DEFAULTS
 from dibs.server import app
-from dibs.server.connection import Connection
-from dibs.server.place import Place, addresses, listen
-from dibs.server.running import Server
+from dibs.server.ops.address import Place, addresses, listen
+from dibs.server.ops.connection import Connection
+from dibs.server.ops.run import Server
 from dibs.server.service import Service, Streaming
 from dibs.store.open import open_store
 

@@ -12,11 +12,12 @@ from urllib.request import Request
 
 import pytest
 
-from dibs import access, keyring
+from dibs import api_keys
 from dibs.board import connect
 from dibs.errors import Invalid
-from dibs.server.callers import COOKIE
-from dibs.server.place import Place, other_loopback_held, pages_of
+from dibs.files import keyring
+from dibs.server.auth.callers import COOKIE
+from dibs.server.ops.address import Place, other_loopback_held, pages_of
 from tests.server.attacking import PATIENCE_SECONDS, Answer, Caller, heard
 from tests.server.process import Serving, serving
 
@@ -70,7 +71,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 def browser(shop: Serving) -> Browser:
     found = Browser()
     with connect(shop.told["store"]) as board:
-        _, code = board.create_key(access.LOGIN, agent="ann", seconds=access.LOGIN_SECONDS)
+        _, code = board.create_key(api_keys.LOGIN, agent="ann", seconds=api_keys.LOGIN_SECONDS)
     assert b"Signed in as ann (admin)" in found.follow(f"{shop.told['pages']}/login?code={code}").body
     return found
 
@@ -91,7 +92,7 @@ def test_a_cookie_is_sent_to_no_other_program_of_the_machine(shop: Serving, brow
 def test_what_is_in_a_cookie_is_no_key(shop: Serving, browser: Browser) -> None:
     ours = browser.secret
     assert browser.get(f"{shop.told['pages']}/v1/me").status == 200
-    as_key = ours.replace(access.BROWSER_PREFIX, access.PREFIX, 1)
+    as_key = ours.replace(api_keys.BROWSER_PREFIX, api_keys.PREFIX, 1)
     for secret in (ours, as_key):
         assert Caller(shop.url, secret)("GET", "/v1/me").code == "UNAUTHENTICATED"
         assert Caller(shop.url, secret)("POST", "/v1/keys", {"role": "admin"}).code == "UNAUTHENTICATED"
@@ -100,7 +101,7 @@ def test_what_is_in_a_cookie_is_no_key(shop: Serving, browser: Browser) -> None:
         assert nobody("GET", "/v1/me", headers={"Cookie": f"{COOKIE}={cookie}"}).code == "UNAUTHENTICATED"
     with connect(shop.told["store"]) as board:
         assert ours not in str(board.keys()), "only its digest is kept"
-    assert access.without_secrets(f"Cookie: {ours}").endswith("_***")
+    assert api_keys.without_secrets(f"Cookie: {ours}").endswith("_***")
 
 
 def test_a_browser_is_signed_out_by_revoking_its_key(shop: Serving, browser: Browser) -> None:
@@ -114,7 +115,7 @@ def test_a_browser_is_signed_out_by_revoking_its_key(shop: Serving, browser: Bro
 def test_a_link_to_a_host_that_is_shared_leads_to_the_servers_own(shop: Serving, host: str) -> None:
     browser = Browser()
     with connect(shop.told["store"]) as board:
-        _, code = board.create_key(access.LOGIN, agent="ann", seconds=access.LOGIN_SECONDS)
+        _, code = board.create_key(api_keys.LOGIN, agent="ann", seconds=api_keys.LOGIN_SECONDS)
     first = browser.get(f"http://{host}:{urlsplit(shop.url).port}/login?code={code}")
     assert (first.status, first.headers["Location"]) == (303, f"{shop.told['pages']}/login?code={code}")
     assert not list(browser.jar)
@@ -160,6 +161,6 @@ def test_the_name_of_the_pages_is_told_to_nobody_without_a_link(tmp_path: Path) 
             answer = stranger("GET", f"/login?code={code}")
             assert (answer.status, answer.headers["Location"]) == (401, None)
             assert b".dibs.localhost" not in answer.body
-        code = board.create_key(access.LOGIN)[1]
+        code = board.create_key(api_keys.LOGIN)[1]
         for _ in range(2):
             assert stranger("GET", f"/login?code={code}").status == 303, "to be sent there does not use it up"

@@ -10,8 +10,8 @@ import pytest
 
 from dibs.errors import StoreUnavailable
 from dibs.model import Event
-from dibs.server.catching_up import CatchingUp
-from dibs.server.pages import Page, Told
+from dibs.server.streams.backlog import CatchingUp
+from dibs.server.streams.event_ring import Page, Told
 
 
 class Reads:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dibs import when
 from dibs.testing import postgres
 from dibs.testing.http import Host
 from dibs.testing.postgres_server import PostgresServer
+from dibs.text import times
 from tests.server.calling import Reply, Served, serving
 
 CLAIMERS = 10
@@ -45,7 +45,7 @@ def test_ten_sessions_claim_one_task_by_two_servers_and_one_has_it(servers: tupl
         replies = list(pool.map(claim, range(CLAIMERS)))
     assert sorted(reply.status for reply in replies) == [200] + [409] * (CLAIMERS - 1)
     (won,) = [reply.body["claim"] for reply in replies if reply.status == 200]
-    lost = {"sessionId": won["sessionId"], "claimedAt": when.iso(first.clock.now()), "remainingMs": 60000}
+    lost = {"sessionId": won["sessionId"], "claimedAt": times.iso(first.clock.now()), "remainingMs": 60000}
     assert [reply.body["claim"] for reply in replies if reply.status == 409] == [lost] * (CLAIMERS - 1)
     assert second.admin.get("/health?agent=coder").body["coordination"] == {
         "agent_name": "coder",

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from dibs.access import VIEWER
+from dibs.api_keys import VIEWER
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import Forbidden
+from dibs.sdk.sweeper import SweepingWatch
 from dibs.store.http.store import HttpStore
 from dibs.store.open import open_store
-from dibs.sweeper import SweepingWatch
 from tests.server.killable import serving
 from tests.server.listening import Listener, listening
 

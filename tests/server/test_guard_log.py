@@ -9,8 +9,8 @@ import logging
 
 import pytest
 
-from dibs.server.guard import Guard, Message, Receive, Scope, Send
-from dibs.server.messages import OneLine
+from dibs.server.auth.guard import Guard, Message, Receive, Scope, Send
+from dibs.server.ops.log_lines import OneLine
 
 SECRET = "dibs_0123456789_" + "x" * 43
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from dibs.errors import ItemAlreadyClaimed
-from dibs.server.health import Health
+from dibs.server.ops.health import Health
 from dibs.testing.http import Host
 from tests.server.calling import Reused, Served, reused_server
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from dibs.access import AGENT, VIEWER
+from dibs.api_keys import AGENT, VIEWER
 from dibs.config import DEFAULTS
 from dibs.errors import Invalid
-from dibs.server import foreign
-from dibs.server.routes import ANSWER_BYTES_MAX
+from dibs.server.api.routes import ANSWER_BYTES_MAX
+from dibs.server.compat import contract_routes
 from dibs.server.service import Service
 from dibs.store.http.store import PAGE_BYTES
 from dibs.testing import sizes, sqlite
@@ -126,5 +126,5 @@ def test_long_answers_of_the_other_contracts_are_read_beside_the_verbs_and_bound
             return {"a": "b" * ANSWER_BYTES_MAX}
 
         with pytest.raises(Invalid):
-            asyncio.run(foreign.read(service, long))
+            asyncio.run(contract_routes.read(service, long))
         assert threads[0].startswith("read")

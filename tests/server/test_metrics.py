@@ -13,9 +13,9 @@ import pytest
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
 from dibs.model import Pulse
-from dibs.server import metrics
+from dibs.server.ops import metrics
 from dibs.server.service import Service
-from dibs.store.http.sending import Reply, sender
+from dibs.store.http.transport import Reply, sender
 from dibs.testing import sqlite
 from dibs.testing.harness import Harness
 from dibs.testing.http import Host

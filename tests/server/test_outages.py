@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dibs import access
+from dibs import api_keys
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
 from dibs.store.http.store import HttpStore
@@ -95,13 +95,13 @@ def test_an_end_whose_answer_was_lost_is_asked_for_again(harness: Harness, http_
     assert answers["revoke_key"].revoked_at is not None
     key, secret = answers["create_key"]
     there = board.keys()
-    assert [one.digest for one in there if one.id == key.id] == [access.digest(secret)]
+    assert [one.digest for one in there if one.id == key.id] == [api_keys.digest(secret)]
 
 
 def test_who_revokes_the_own_key_cannot_ask_what_became_of_it(harness: Harness, http_host: Host) -> None:
     board = harness.board()
     with through_chaos(harness, http_host, False) as (proxy, remote, key):
-        own = access.id_of(key)
+        own = api_keys.id_of(key)
         assert own is not None
         with pytest.raises(StoreUnavailable) as refusal:
             lost(proxy, remote, lambda: remote.revoke_key(own))

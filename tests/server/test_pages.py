@@ -11,10 +11,10 @@ import pytest
 from dibs.board import Board
 from dibs.errors import Invalid
 from dibs.model import Event
-from dibs.server import feed, pages
-from dibs.server.feed import Feed
-from dibs.server.pages import KEPT_BYTES, PAGE_BYTES, PAGE_EVENTS, RING_BYTES, RING_EVENTS, Page, Pages
-from dibs.server.projects import Projects
+from dibs.server.streams import event_ring, feed
+from dibs.server.streams.event_ring import KEPT_BYTES, PAGE_BYTES, PAGE_EVENTS, RING_BYTES, RING_EVENTS, Page, Pages
+from dibs.server.streams.feed import Feed
+from dibs.server.streams.projects import Projects
 from dibs.testing import sqlite
 
 PATIENCE_SECONDS = 5.0
@@ -64,8 +64,8 @@ def test_streams_at_the_same_cursor_share_a_page_and_an_event_is_put_into_bytes_
     ring: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []
-    lines = pages.lines
-    monkeypatch.setattr(pages, "lines", lambda event: made.append(event.id) or lines(event))  # type: ignore[func-returns-value]
+    lines = event_ring.lines
+    monkeypatch.setattr(event_ring, "lines", lambda event: made.append(event.id) or lines(event))  # type: ignore[func-returns-value]
     ring.hear(0, events(1, 301))
     assert ring.at(0) is ring.at(0)
     assert all_after(ring, 0, 300) == list(range(1, 301))
@@ -137,8 +137,8 @@ def test_large_events_are_read_as_they_are_sent_and_few_of_them_are_kept(
 ) -> None:
     """One that listens from the beginning must not cost what the whole feed has."""
     made = []
-    lines = pages.lines
-    monkeypatch.setattr(pages, "lines", lambda event: made.append(event.id) or lines(event))  # type: ignore[func-returns-value]
+    lines = event_ring.lines
+    monkeypatch.setattr(event_ring, "lines", lambda event: made.append(event.id) or lines(event))  # type: ignore[func-returns-value]
     board.add("An item", id="one")
     for number in range(12):
         board.edit("one", body=f"{number}" + "\x01" * (KEPT_BYTES // 24))
@@ -224,7 +224,7 @@ def test_a_look_that_was_overtaken_by_a_move_is_not_remembered(board: Board) -> 
 
 
 def test_only_so_many_projects_are_remembered(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dibs.server.projects.PROJECTS_KEPT", 2)
+    monkeypatch.setattr("dibs.server.streams.projects.PROJECTS_KEPT", 2)
     projects = Projects(board)
     for id in ("one", "two", "three"):
         board.add("An item", id=id, project=f"project-{id}")

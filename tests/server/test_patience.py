@@ -10,9 +10,9 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from dibs.server import guard
-from dibs.server.connection import HEAD_BYTES_MAX, HEAD_SECONDS, Connection
-from dibs.server.guard import Guard, Message, Receive, Scope, Send
+from dibs.server.auth import guard
+from dibs.server.auth.guard import Guard, Message, Receive, Scope, Send
+from dibs.server.ops.connection import HEAD_BYTES_MAX, HEAD_SECONDS, Connection
 
 
 class Timer:

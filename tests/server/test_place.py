@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from dibs.server.place import Place, listen
+from dibs.server.ops.address import Place, listen
 
 
 def test_no_answer_waits_for_an_acknowledgement_of_its_head() -> None:

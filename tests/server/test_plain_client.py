@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import pytest
 
 from dibs.errors import Invalid
-from dibs.store.http.libraries import LibrarySender, PooledSender
-from dibs.store.http.plain import PlainSender
-from dibs.store.http.sending import Lost, Reply, sender
+from dibs.store.http.plain_socket import PlainSender
+from dibs.store.http.tls_transports import LibrarySender, PooledSender
+from dibs.store.http.transport import Lost, Reply, sender
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json; charset=utf-8\r\n"
 SECONDS = 10.0

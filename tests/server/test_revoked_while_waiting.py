@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dibs.access import AGENT
+from dibs.api_keys import AGENT
 from dibs.errors import Unauthenticated
-from dibs.server.routes import take_back_unless_known
+from dibs.server.api.routes import take_back_unless_known
 from dibs.server.service import Service
 from dibs.testing import sqlite
 from dibs.testing.conformance.asking import kinds

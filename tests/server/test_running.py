@@ -20,14 +20,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dibs import keyring
-from dibs.access import ADMIN, AGENT, LOGIN
+from dibs.api_keys import ADMIN, AGENT, LOGIN
 from dibs.board import connect
-from dibs.cli.serving import introduced, left_key, live_events, ways_in
+from dibs.cli.serve import introduced, left_key, live_events, ways_in
 from dibs.config import ENV_INSECURE_HTTP, SERVER_DEFAULTS
-from dibs.server.connection import HEAD_BYTES_MAX
-from dibs.server.open_files import Room
-from dibs.server.place import Place, listen
+from dibs.files import keyring
+from dibs.server.ops.address import Place, listen
+from dibs.server.ops.connection import HEAD_BYTES_MAX
+from dibs.server.ops.open_files import Room
 from tests.server.attacking import PATIENCE_SECONDS
 from tests.server.process import Background, Serving, serving
 from tests.server.test_streams import room_for

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from dibs import access
-from dibs.access import AGENT, LOGIN, VIEWER
+from dibs import api_keys
+from dibs.api_keys import AGENT, LOGIN, VIEWER
 from dibs.errors import Invalid
-from dibs.server import callers
-from dibs.server.callers import COOKIE, TRUSTED_SECONDS
-from dibs.server.guard import BODY_BYTES_MAX
-from dibs.server.place import Place, addresses, listen, secure_hosts, url_of
-from dibs.server.whole import IMPORT, LARGE, RESTORE
+from dibs.server.api.archive_routes import IMPORT, LARGE, RESTORE
+from dibs.server.auth import callers
+from dibs.server.auth.callers import COOKIE, TRUSTED_SECONDS
+from dibs.server.auth.guard import BODY_BYTES_MAX
+from dibs.server.ops.address import Place, addresses, listen, secure_hosts, url_of
 from dibs.testing.http import Host
 from tests.server.attacking import Answer, Caller, Served, served
 
@@ -284,7 +284,7 @@ def test_a_key_in_the_address_is_no_key(shop: Served) -> None:
 
 
 def test_digests_are_compared_in_constant_time() -> None:
-    assert "compare_digest" in access.fits.__code__.co_names
+    assert "compare_digest" in api_keys.fits.__code__.co_names
 
 
 def test_what_is_remembered_of_good_keys_has_its_bound(shop: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,7 +370,7 @@ def test_a_login_code_is_no_key_and_does_not_last(shop: Served) -> None:
     assert Caller(shop.url, code)("GET", "/v1/me").status == 401
     assert shop.nobody("GET", "/v1/me", headers={"Cookie": f"{COOKIE}={code}"}).status == 401
     old = login_code(shop, seconds=1e6)
-    shop.harness.clock.advance(access.LOGIN_SECONDS + 1)
+    shop.harness.clock.advance(api_keys.LOGIN_SECONDS + 1)
     assert shop.nobody("GET", f"/login?code={old}").status == 401
     for wrong in ("", "x", "dibs_0000000000_x", "%00", "a" * 5000):
         assert shop.nobody("GET", f"/login?code={wrong}").status == 401

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from dibs import when
 from dibs.errors import DibsError, ItemAlreadyClaimed
 from dibs.model import Event, Owner
-from dibs.server import session_task_shapes as shapes
-from dibs.server.session_task import told
+from dibs.server.compat import session_task_shapes as shapes
+from dibs.server.compat.session_task import told
 from dibs.testing.http import Host
+from dibs.text import times
 from tests.server.calling import Caller, Reply, Reused, Served, reused_server
 
 ME, OTHER = "session-abc-123", "session-xyz-789"
@@ -76,7 +76,7 @@ def heartbeat(caller: Caller, task: str = TASK, session: str = ME, **more: Any) 
 
 def at(server: Served, seconds: float = 0) -> str:
     """An instant by the board's clock, so many seconds from now."""
-    return when.iso(server.clock.now() + round(seconds * 1000))
+    return times.iso(server.clock.now() + round(seconds * 1000))
 
 
 def refused(reply: Reply, code: str, status: int | None = None) -> dict[str, Any]:

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from dibs.access import ADMIN, VIEWER
+from dibs.api_keys import ADMIN, VIEWER
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import StoreUnavailable
 from dibs.model import Event
-from dibs.server import streams
-from dibs.server.guard import Message
-from dibs.server.open_requests import OpenRequest
+from dibs.server.api.open_requests import OpenRequest
+from dibs.server.auth.guard import Message
 from dibs.server.service import Service
-from dibs.server.streams import Stream, Wanted
-from dibs.server.subscribers import Subscriber, Subscribers
+from dibs.server.streams import stream_routes
+from dibs.server.streams.stream_routes import Stream, Wanted
+from dibs.server.streams.subscribers import Subscriber, Subscribers
 from dibs.store.open import open_store
 from dibs.testing import postgres, sqlite
 from dibs.testing.http import Host
@@ -339,7 +339,7 @@ def test_events_too_large_for_the_ring_are_told_all_the_same(served: Served) -> 
 def test_a_stream_outlives_a_store_that_is_away_for_a_while(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     board = served.board
     add(board, 0, 3)
-    monkeypatch.setattr(streams, "AWAY_SECONDS", 0)
+    monkeypatch.setattr(stream_routes, "AWAY_SECONDS", 0)
     away = [StoreUnavailable("away"), StoreUnavailable("still away")]
 
     def events(**asked: Any) -> tuple[Event, ...]:

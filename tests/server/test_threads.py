@@ -16,10 +16,10 @@ import pytest
 
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
-from dibs.server import feed as feed_module
-from dibs.server import health
 from dibs.server import service as service_module
+from dibs.server.ops import health
 from dibs.server.service import Service
+from dibs.server.streams import feed as feed_module
 from dibs.testing import sqlite
 from dibs.testing.sqlite import SqliteHarness
 

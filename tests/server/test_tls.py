@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dibs.server.callers import SECURE_COOKIE
+from dibs.server.auth.callers import SECURE_COOKIE
 from tests.server.process import serving
 
 MAKE_CERTIFICATE = (

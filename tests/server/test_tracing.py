@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from opentelemetry.semconv._incubating.attributes import messaging_attributes
 
-from dibs.server.tracing import OPERATIONS
-from dibs.server.verbs import VERBS
+from dibs.server.ops.tracing import OPERATIONS
+from dibs.verbs import VERBS
 from tests.docs.markdown import code, read, section, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +32,7 @@ provider.add_span_processor(SimpleSpanProcessor(exporter))
 trace.set_tracer_provider(provider)
 
 from dibs.errors import ItemNotFound, StoreUnavailable
-from dibs.server.tracing import traced
+from dibs.server.ops.tracing import traced
 
 REFUSALS = {"missing": ItemNotFound("no"), "away": StoreUnavailable("away"), "broken": RuntimeError("broken")}
 for verb, asked, headers, refusal in json.loads(sys.argv[1]):

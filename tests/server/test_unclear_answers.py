@@ -13,7 +13,7 @@ import pytest
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
-from dibs.server import problems
+from dibs.server.api import problems
 from dibs.store.http.store import HttpStore
 
 JOIN_SECONDS = 10.0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from dibs.server.connection import Connection
+from dibs.server.ops.connection import Connection
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What it has of its own, which is called by nobody else.

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dibs.board import connect, make
-from dibs.store.tables.transaction import Transaction
-from dibs.store.vault.folders import HIDDEN, INDEX
+from dibs.store.sql.transaction import Transaction
+from dibs.store.vault.layout import HIDDEN, INDEX
 from dibs.store.vault.store import VaultStore
 from dibs.testing import vault
 from tests.server.attacking import Caller

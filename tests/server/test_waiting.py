@@ -14,14 +14,14 @@ import pytest
 from fastapi import Request
 
 from dibs import board as board_module
-from dibs.access import AGENT
+from dibs.api_keys import AGENT
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
 from dibs.model import Grant, Key, Waiting
 from dibs.server import service as service_module
-from dibs.server.feed import Left, Waiter
-from dibs.server.guard import Message
+from dibs.server.auth.guard import Message
 from dibs.server.service import Service
+from dibs.server.streams.feed import Left, Waiter
 from dibs.store.contract import Store
 from dibs.testing import sqlite
 from dibs.testing.delegate import Delegate

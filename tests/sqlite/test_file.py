@@ -17,7 +17,7 @@ import pytest
 from dibs.config import DEFAULTS
 from dibs.errors import StoreUnavailable, StoreUnusable
 from dibs.model import NewItem, Session
-from dibs.store.sqlite import connection as opening
+from dibs.store.sqlite import database as opening
 from dibs.store.sqlite import lock as locking
 from dibs.store.sqlite.store import SqliteStore
 

@@ -15,8 +15,8 @@ from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError, ItemNotFound
 from dibs.model import Item
+from dibs.store.sql.transaction import Transaction
 from dibs.store.sqlite.store import SqliteStore
-from dibs.store.tables.transaction import Transaction
 from dibs.testing.invariants import assert_sound
 
 THREADS, EACH = 16, 12
@@ -108,7 +108,7 @@ def test_threads_share_commits_and_no_item_is_given_twice(board: Board, store: S
 def test_what_goes_wrong_in_one_is_undone_and_the_others_are_there(board: Board, store: SqliteStore) -> None:
     def add_and_stumble(t: Transaction) -> None:
         from dibs.check import new_item
-        from dibs.store.tables import adding
+        from dibs.store.sql import adding
 
         adding.add(t, [new_item({"id": "half", "title": "half"})], "tester")
         raise ZeroDivisionError

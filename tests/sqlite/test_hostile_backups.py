@@ -12,8 +12,8 @@ import pytest
 
 from dibs.board import Board, connect
 from dibs.errors import Invalid, StoreUnusable
-from dibs.store.sqlite import connection as opening
-from dibs.store.sqlite.connection import migration
+from dibs.store.sqlite import database as opening
+from dibs.store.sqlite.database import migration
 
 KEY = "INSERT INTO keys VALUES ('evil', 'admin', NULL, 'digest', 0, NULL, NULL)"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 
 from dibs.board import connect
-from dibs.store.sqlite.connection import LOG_BYTES_MAX
+from dibs.store.sqlite.database import LOG_BYTES_MAX
 
 COMMANDS = 120
 #: Whoever crosses the line leaves all that it has written itself.

@@ -13,12 +13,12 @@ import pytest
 
 from dibs.board import Board
 from dibs.config import DEFAULTS
-from dibs.doctor import examine
 from dibs.errors import StoreUnusable
+from dibs.maintenance.doctor import examine
 from dibs.model import NewItem
-from dibs.store.sqlite.beside import SUFFIXES
+from dibs.store.sqlite.bell import BellWatch
+from dibs.store.sqlite.side_files import SUFFIXES
 from dibs.store.sqlite.store import SqliteStore
-from dibs.store.sqlite.wakeup import BellWatch
 
 PRECIOUS = b"somebody's only copy\n" * 100
 

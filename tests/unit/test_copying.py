@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dibs.board import Board, connect
-from dibs.copying import Tally, copy
 from dibs.errors import StoreUnusable
+from dibs.maintenance.copying import Tally, copy
 
 Record = tuple[str, dict[str, Any]]
 

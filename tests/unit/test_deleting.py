@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import dibs
-from dibs import durable
+from dibs.files import durable
 from dibs.testing import keeper
 
 PRODUCT = Path(dibs.__file__).parent

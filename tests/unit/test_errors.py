@@ -8,8 +8,9 @@ import re
 
 import pytest
 
-from dibs import errors, wire
+from dibs import errors
 from dibs.errors import DibsError
+from dibs.text import wire
 
 #: Code -> HTTP status, exit code.
 DESIGN = {

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dibs import when
-from dibs.cli.eventlines import told
+from dibs.cli.event_lines import told
 from dibs.cli.render import clock
 from dibs.model import Event
+from dibs.text import times
 
 AT = 1_800_000_000_000
 LATER = AT + 600_000
@@ -24,7 +24,7 @@ def words(kind: str, status: str, **data: Any) -> str:
     [
         ("claimed", "in_progress", {"ttl_seconds": 1800, "deadline_at": AT + 28_800_000}, "for 30m"),
         ("claimed", "in_progress", {"ttl_seconds": 1800, "deadline_at": LATER}, "for 10m"),
-        ("claimed", "in_progress", {"ttl_seconds": 1e11, "deadline_at": AT + 10**14}, when.WHILE_ALIVE),
+        ("claimed", "in_progress", {"ttl_seconds": 1e11, "deadline_at": AT + 10**14}, times.WHILE_ALIVE),
         ("approved", "done", {"comment": None, "draft_token": 2}, "its draft is enough"),
         ("approved", "done", {"comment": None, "draft_token": None}, "done now"),
         ("approved", "ready", {"comment": "go", "draft_token": None}, "go"),

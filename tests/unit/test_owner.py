@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from dibs import owner
 from dibs.errors import Invalid
+from dibs.sdk import owner
 
 
 def test_a_running_process_is_not_dead() -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dibs import sweeper
 from dibs.board import Board
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
 from dibs.model import Sweep
-from dibs.sweeper import Sweeper
+from dibs.sdk import sweeper
+from dibs.sdk.sweeper import Sweeper
 from dibs.testing import sqlite
 from dibs.testing.sqlite import SqliteHarness
 
@@ -40,8 +40,8 @@ class Time:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
     clock = Time()
-    monkeypatch.setattr("dibs.sweeper.monotonic", lambda: clock.now)
-    monkeypatch.setattr("dibs.sweeper.thread_time", lambda: 0.0)
+    monkeypatch.setattr("dibs.sdk.sweeper.monotonic", lambda: clock.now)
+    monkeypatch.setattr("dibs.sdk.sweeper.thread_time", lambda: 0.0)
     return clock
 
 
@@ -130,7 +130,7 @@ def test_a_look_that_takes_long_is_not_taken_often(
     counted = Counted(board)
 
     spent = iter([0.0, 2.0])
-    monkeypatch.setattr("dibs.sweeper.thread_time", lambda: next(spent))
+    monkeypatch.setattr("dibs.sdk.sweeper.thread_time", lambda: next(spent))
     counted.sweeper.look()
     assert counted.sweeper.seconds_left() == pytest.approx(2.0 / sweeper.LOOK_SHARE)
 

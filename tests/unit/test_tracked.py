@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dibs import tracked
+from dibs.files import git_index
 
 
 def git(folder: Path, *words: str) -> None:
@@ -28,7 +28,7 @@ def committed(folder: Path, *paths: str, hashes: str = "sha1") -> Path:
 
 
 def is_tracked(top: Path, path: str) -> bool:
-    why = tracked.problem(str(top / path), str(top), str(top / ".git"))
+    why = git_index.problem(str(top / path), str(top), str(top / ".git"))
     assert why is None or why.startswith("was committed"), why
     return why is not None
 
@@ -94,7 +94,7 @@ def test_an_index_that_does_not_tell_leaves_it_open(tmp_path: Path, monkeypatch:
     whole = index.read_bytes()
 
     def why() -> str:
-        said = tracked.problem(str(top / ".dibs"), str(top), str(top / ".git"))
+        said = git_index.problem(str(top / ".dibs"), str(top), str(top / ".git"))
         assert said is not None
         return said
 
@@ -108,7 +108,7 @@ def test_an_index_that_does_not_tell_leaves_it_open(tmp_path: Path, monkeypatch:
         assert "may have been committed" in why()
         assert reason in why()
     index.write_bytes(whole)
-    monkeypatch.setattr(tracked, "BYTES_MAX", len(whole) - 1)
+    monkeypatch.setattr(git_index, "BYTES_MAX", len(whole) - 1)
     assert "is larger" in why()
     for make in (os.mkfifo, os.mkdir):
         index.unlink()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dibs import wire
 from dibs.model import Heartbeat, Renewal
+from dibs.text import wire
 
 RENEWAL = {
     "item": "x",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dibs import priority, when
 from dibs.errors import Invalid
+from dibs.text import priorities, times
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from dibs.errors import Invalid
     ],
 )
 def test_a_duration_is_seconds(said: str, seconds: float) -> None:
-    assert when.parse_duration(said) == seconds
+    assert times.parse_duration(said) == seconds
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_duration_is_seconds(said: str, seconds: float) -> None:
 )
 def test_what_is_no_duration_says_what_would_be(said: str) -> None:
     with pytest.raises(Invalid, match="30m"):
-        when.parse_duration(said)
+        times.parse_duration(said)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_what_is_no_duration_says_what_would_be(said: str) -> None:
     ],
 )
 def test_a_span_is_what_people_say(seconds: float, said: str) -> None:
-    assert when.span(seconds) == said
+    assert times.span(seconds) == said
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_a_span_is_what_people_say(seconds: float, said: str) -> None:
     ],
 )
 def test_an_instant_is_milliseconds(said: str, at: int) -> None:
-    assert when.parse_instant(said) == at
+    assert times.parse_instant(said) == at
 
 
 @pytest.mark.parametrize("said", ["", "now", "15.11.2026", "2026-13-01"])
 def test_what_is_no_instant_is_refused(said: str) -> None:
     with pytest.raises(Invalid, match="ISO 8601"):
-        when.parse_instant(said, field="not_before")
+        times.parse_instant(said, field="not_before")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_what_is_no_instant_is_refused(said: str) -> None:
     ],
 )
 def test_a_priority_has_names_and_any_whole_number(said: str | int, number: int) -> None:
-    assert priority.parse(said) == number
+    assert priorities.parse(said) == number
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,11 @@ def test_a_priority_has_names_and_any_whole_number(said: str | int, number: int)
 )
 def test_what_is_no_priority_is_refused(said: object) -> None:
     with pytest.raises(Invalid):
-        priority.parse(said)  # type: ignore[arg-type]
+        priorities.parse(said)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("number", "name"), [(99, "critical"), (10, "critical"), (9, "security"), (7, "medium"), (4, "docs"), (0, "low")]
 )
 def test_a_number_is_named_after_the_nearest_at_or_below(number: int, name: str) -> None:
-    assert priority.name(number) == name
+    assert priorities.name(number) == name

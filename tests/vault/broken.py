@@ -6,8 +6,8 @@ import os
 from typing import Any
 
 from dibs.board import Board
-from dibs.store.vault.beneath import Stamp, stamp_of
 from dibs.store.vault.disk import Disk
+from dibs.store.vault.safe_fs import Stamp, stamp_of
 from dibs.store.vault.store import VaultStore
 from dibs.testing import vault
 

@@ -15,8 +15,8 @@ import time
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import StoreUnavailable
+from dibs.store.vault.git.syncing import Sync
 from dibs.store.vault.store import VaultStore
-from dibs.store.vault.syncing import Sync
 
 SECONDS_MAX = 400.0
 

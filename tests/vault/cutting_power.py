@@ -12,7 +12,7 @@ from pathlib import Path
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError, StoreUnavailable
-from dibs.store.vault.locks import OLD_SECONDS
+from dibs.store.vault.git.stale_locks import OLD_SECONDS
 from dibs.store.vault.store import VaultStore
 from dibs.testing.invariants import assert_sound
 from tests.vault.clones import git
@@ -72,7 +72,7 @@ def _take_out(disk: Disk) -> None:
 
 
 def _make(hub: Path, clone: Path, other: Path) -> None:
-    from dibs.store.vault import hub as hubs
+    from dibs.store.vault.git import hub as hubs
     from tests.vault.clones import make_clone
 
     hubs.make(str(hub))

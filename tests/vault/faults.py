@@ -10,10 +10,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dibs import doctor
 from dibs.board import Board
 from dibs.errors import ItemNotFound
-from dibs.store.vault.folders import folder_of
+from dibs.maintenance import doctor
+from dibs.store.vault.layout import folder_of
 from dibs.testing import vault
 from dibs.testing.actors import PATIENCE_SECONDS, Actor, Answer, Gone
 from dibs.testing.harness import Harness

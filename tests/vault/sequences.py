@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dibs.board import Board
 from dibs.errors import DibsError
-from dibs.store.vault import taskfile
+from dibs.store.vault.taskfile import task_text
 from dibs.testing.invariants import assert_sound
 from tests.vault.clones import git
 from tests.vault.test_git_store import Pair
@@ -176,7 +176,7 @@ def owners_by_the_hub(hub: Path, name: str) -> dict[int, str]:
     owners: dict[int, str] = {}
     last = 0
     for blob in [line[3] for line in lines if line[4] != "D" and not line[5].startswith("Conflicts/")]:
-        task = taskfile.read(git(hub, "cat-file", "blob", blob), name)
+        task = task_text.read(git(hub, "cat-file", "blob", blob), name)
         token = 0 if task.facts is None else task.facts.token
         assert token >= last, f"the hub's token fell from {last} to {token}"
         last = token

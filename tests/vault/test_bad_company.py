@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dibs import doctor
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import StoreUnavailable, StoreUnusable
-from dibs.store.vault.beneath import FILE_BYTES_MAX
+from dibs.maintenance import doctor
+from dibs.store.vault.safe_fs import FILE_BYTES_MAX
 from dibs.store.vault.store import VaultStore
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from dibs import doctor
 from dibs.board import Board
 from dibs.errors import ClaimExpired, DibsError, ItemNotClaimable, StoreUnavailable
-from dibs.store.vault import eyes
-from dibs.store.vault.adopting import Adopting
+from dibs.maintenance import doctor
+from dibs.store.vault import inotify_watch
 from dibs.store.vault.disk import Disk
-from dibs.store.vault.folders import FOLDERS, HELD, MOVES
+from dibs.store.vault.layout import FOLDERS, HELD, MOVES
+from dibs.store.vault.reconcile import Adopting
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
 from tests.vault.conftest import forget_index, move, places, put
@@ -438,15 +438,15 @@ def test_a_vault_that_is_not_there_loses_nothing(board: Board, root: Path, tmp_p
 @pytest.fixture
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is told of any change, as of those that are made through mapped memory."""
-    monkeypatch.setattr(eyes.Eyes, "look", lambda self: set())
-    monkeypatch.setattr(eyes.Eyes, "wait", lambda self, seconds: False)
+    monkeypatch.setattr(inotify_watch.Eyes, "look", lambda self: set())
+    monkeypatch.setattr(inotify_watch.Eyes, "wait", lambda self, seconds: False)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1000.0])
 def test_what_is_not_told_is_found_by_a_look_now_and_then(
     board: Board, root: Path, blind: None, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
-    monkeypatch.setattr(eyes, "SCAN_SECONDS", seconds)
+    monkeypatch.setattr(inotify_watch, "SCAN_SECONDS", seconds)
     put(root, "Needs_Action/x.md", "# X\n")
     board.list()
     put(root, "Needs_Action/y.md", "# Y\n")
@@ -455,7 +455,7 @@ def test_what_is_not_told_is_found_by_a_look_now_and_then(
 
 
 def test_who_waits_finds_it_too(board: Board, root: Path, blind: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eyes, "SCAN_SECONDS", 0.0)
+    monkeypatch.setattr(inotify_watch, "SCAN_SECONDS", 0.0)
     board.list()
     with closing(board.store.watch()) as watch:
         put(root, "Needs_Action/x.md", "# X\n")

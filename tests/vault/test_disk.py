@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from dibs.files import renaming
+from dibs.files.renaming import Place
 from dibs.store.vault import disk as module
-from dibs.store.vault import displaced, renaming
-from dibs.store.vault.beneath import FILE_BYTES_MAX, TICK_NS
+from dibs.store.vault import displaced_texts
 from dibs.store.vault.disk import Disk, Raced, Unfit
-from dibs.store.vault.renaming import Place
+from dibs.store.vault.safe_fs import FILE_BYTES_MAX, TICK_NS
 
 X = "Needs_Action/x.md"
 
@@ -180,7 +181,7 @@ class TestLateSaves:
         with open(at(disk, X), "r+b", buffering=0) as editor, open(at(disk, X), "r+b", buffering=0) as again:
             disk.exchange(X, b"two", b"one")
             editor.write(b"her")
-            later(disk, displaced.QUIET_SECONDS)
+            later(disk, displaced_texts.QUIET_SECONDS)
             [late] = disk.late_saves()
             assert late == (X, b"one", b"her")
             disk.settled(X, b"her")
@@ -192,7 +193,7 @@ class TestLateSaves:
         with open(at(disk, X), "r+b", buffering=0) as editor:
             disk.exchange(X, b"two", b"one")
             editor.write(b"her")
-            later(disk, displaced.QUIET_SECONDS)
+            later(disk, displaced_texts.QUIET_SECONDS)
             assert disk.late_saves() == [(X, b"one", b"her")]
 
     def test_where_nobody_can_say_who_writes_a_save_is_told_when_quiet(
@@ -204,10 +205,10 @@ class TestLateSaves:
             disk.exchange(X, b"two", b"one")
             editor.write(b"her")
         assert disk.late_saves() == []
-        later(disk, displaced.QUIET_SECONDS)
+        later(disk, displaced_texts.QUIET_SECONDS)
         assert disk.late_saves() == [(X, b"one", b"her")]
         disk.settled(X, b"her")
-        monkeypatch.setattr(displaced, "KEEP_SECONDS", -1.0)
+        monkeypatch.setattr(displaced_texts, "KEEP_SECONDS", -1.0)
         disk.late_saves()
         assert kept(disk) == 0
 
@@ -219,7 +220,7 @@ class TestLateSaves:
             disk.exchange(X, b"two", b"one")
             disk.late_saves()
             assert kept(disk) == 2
-            monkeypatch.setattr(displaced, "KEEP_SECONDS", -1.0)
+            monkeypatch.setattr(displaced_texts, "KEEP_SECONDS", -1.0)
             disk.late_saves()
             assert kept(disk) == 2, "it is open to be written"
             editor.write(b"her")
@@ -235,8 +236,8 @@ class TestLateSaves:
         with open(at(disk, X), "r+b", buffering=0) as editor:
             disk.exchange(X, b"two", b"one")
             editor.write(b"her")
-        [name] = [one for one in os.listdir(at(disk, displaced.FOLDER)) if one.endswith(".text")]
-        os.utime(at(disk, f"{displaced.FOLDER}/{name}"), ns=(found.st_mtime_ns, found.st_mtime_ns))
+        [name] = [one for one in os.listdir(at(disk, displaced_texts.FOLDER)) if one.endswith(".text")]
+        os.utime(at(disk, f"{displaced_texts.FOLDER}/{name}"), ns=(found.st_mtime_ns, found.st_mtime_ns))
         assert disk.late_saves() == [(X, b"one", b"her")]
 
     def test_our_own_text_is_older_than_any_save_over_it(self, disk: Disk) -> None:
@@ -251,8 +252,8 @@ class TestLateSaves:
         with open(at(disk, X), "r+b", buffering=0) as editor:
             disk.exchange(X, b"two", b"one")
             editor.write(b"hers")
-        [record] = [one for one in os.listdir(at(disk, displaced.FOLDER)) if one.endswith(".was")]
-        at(disk, f"{displaced.FOLDER}/{record}").write_bytes(b"")
+        [record] = [one for one in os.listdir(at(disk, displaced_texts.FOLDER)) if one.endswith(".was")]
+        at(disk, f"{displaced_texts.FOLDER}/{record}").write_bytes(b"")
         assert disk.late_saves() == []
         assert files(disk) == {X: b"two", "Conflicts/unknown.md": b"hers"}
         assert kept(disk) == 0
@@ -269,7 +270,7 @@ class TestLateSaves:
         disk.create(X, b"one")
         disk.exchange(X, b"two", b"one")
         for name in ("x.text", "1-2-3.text", "a-b-c-d.text", "README", "\udcff.was"):
-            at(disk, f"{displaced.FOLDER}/{name}").write_bytes(b"?")
+            at(disk, f"{displaced_texts.FOLDER}/{name}").write_bytes(b"?")
         assert disk.late_saves() == []
         assert kept(disk) == 7
 
@@ -440,14 +441,14 @@ def save_in_place(disk: Disk, text: bytes) -> None:
 
 
 def kept(disk: Disk) -> int:
-    return len(os.listdir(at(disk, displaced.FOLDER)))
+    return len(os.listdir(at(disk, displaced_texts.FOLDER)))
 
 
 def later(disk: Disk, seconds: float) -> None:
     """Let the last write into every displaced file be that long ago."""
     moment = time.time() - seconds - 1
-    for name in os.listdir(at(disk, displaced.FOLDER)):
-        os.utime(at(disk, f"{displaced.FOLDER}/{name}"), (moment, moment))
+    for name in os.listdir(at(disk, displaced_texts.FOLDER)):
+        os.utime(at(disk, f"{displaced_texts.FOLDER}/{name}"), (moment, moment))
 
 
 def test_what_could_not_be_read_again_is_not_written(disk: Disk) -> None:

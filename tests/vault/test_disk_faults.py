@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from dibs.store.vault import renaming
+from dibs.files import renaming
 from dibs.store.vault.disk import Disk
 from tests.conformance.conftest import folder
 from tests.fault.tracing import missing

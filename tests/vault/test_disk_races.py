@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dibs.store.vault import displaced
+from dibs.store.vault import displaced_texts
 from dibs.store.vault.disk import Disk
 from dibs.testing.sizes import times
 from tests.conformance.conftest import folder
@@ -159,7 +159,7 @@ SAFE_WAYS = {"native": ("in-place", "rename", "early"), "in-steps": ("in-place",
 
 @pytest.mark.parametrize("way", SAFE_WAYS)
 def test_no_save_is_lost_in_an_exchange(root: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(displaced, "KEEP_SECONDS", 1.0)
+    monkeypatch.setattr(displaced_texts, "KEEP_SECONDS", 1.0)
     path = root / X
     path.write_bytes(b"save 0\n")
     disk = Disk(str(root), native=way == "native")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dibs.store.vault import eyes as module
+from dibs.store.vault import inotify_watch as module
 from dibs.store.vault.disk import Disk
-from dibs.store.vault.eyes import BELL, LATE, Eyes
+from dibs.store.vault.inotify_watch import BELL, LATE, Eyes
 from dibs.testing import sizes
 from tests.vault.test_disk_races import Player, playing
 

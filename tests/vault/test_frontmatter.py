@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from dibs import check
 from dibs.rules import items
 from dibs.rules.decision import State
-from dibs.store.vault import frontmatter, taskfile, yamltext
-from dibs.store.vault.taskfile import Unreadable
+from dibs.store.vault.taskfile import front_matter, task_text, yaml_text
+from dibs.store.vault.taskfile.task_text import Unreadable
 from dibs.testing.sizes import times
 
 #: More than reading any of these takes on a busy machine, and far less than what they are made for.
@@ -68,7 +68,7 @@ HOSTILE = {
 def test_what_is_broken_or_hostile_is_refused_quickly(text: str) -> None:
     started = time.monotonic()
     with pytest.raises(Unreadable):
-        taskfile.read(f"---\n{text}\n---\nbody", "x.md")
+        task_text.read(f"---\n{text}\n---\nbody", "x.md")
     assert time.monotonic() - started < SECONDS_MAX
 
 
@@ -91,14 +91,14 @@ LARGE = {
 def test_no_text_takes_long(text: str) -> None:
     started = time.monotonic()
     try:
-        taskfile.read(text, "x.md")
+        task_text.read(text, "x.md")
     except Unreadable:
         pass
     assert time.monotonic() - started < 5 * SECONDS_MAX
 
 
 def test_a_huge_number_is_no_number() -> None:
-    task = taskfile.read("---\nretries: " + "9" * 60_000 + "\n---\n", "x.md")
+    task = task_text.read("---\nretries: " + "9" * 60_000 + "\n---\n", "x.md")
     assert task.content["retries"] == 0
     assert [finding.partition(":")[0] for finding in task.findings] == ["retries"]
 
@@ -136,7 +136,7 @@ def test_a_huge_number_is_no_number() -> None:
 def test_a_field_is_read_as_it_was_meant(line: str, field: str, value: object) -> None:
     for text in (f"---\n{line}\n---\n", f"---\ntags:\n  - x\n{line}\nother: 'y'\n---\n"):
         for saved in (text, text.replace("\n", "\r\n")):
-            task = taskfile.read(saved, "x.md")
+            task = task_text.read(saved, "x.md")
             assert task.content[field] == value
             assert task.findings == ()
 
@@ -154,8 +154,8 @@ def test_a_field_is_read_as_it_was_meant(line: str, field: str, value: object) -
 def test_what_is_written_wrongly_is_a_finding_and_not_taken(line: str) -> None:
     if line.endswith(".nan"):
         line += "}"
-    task = taskfile.read(f"---\n{line}\n---\n", "x.md")
-    default = taskfile.read("", "x.md")
+    task = task_text.read(f"---\n{line}\n---\n", "x.md")
+    default = task_text.read("", "x.md")
     if "nan" not in line:
         assert [finding.partition(":")[0] for finding in task.findings] == [line.partition(":")[0]]
         assert (task.id, task.content, task.facts) == (default.id, default.content, None)
@@ -163,17 +163,17 @@ def test_what_is_written_wrongly_is_a_finding_and_not_taken(line: str) -> None:
 
 def test_foreign_keys_are_nobodys_business() -> None:
     text = "---\ntags: [a]\nstatus: open\ndate: 2026-01-01\naliases:\n  - x\n---\n# T\n"
-    task = taskfile.read(text, "x.md")
+    task = task_text.read(text, "x.md")
     assert task.findings == ()
-    assert task.content == {**taskfile.read("# T\n", "x.md").content}
+    assert task.content == {**task_text.read("# T\n", "x.md").content}
 
 
 def edited(text: str, **changes: object) -> str:
-    task = taskfile.read(text, "x.md")
+    task = task_text.read(text, "x.md")
     added = items.add(1, check.new_item({"id": task.id, **task.content}), actor="pat", token_floor=0)
     step = items.edit(2, State(item=added.item), check.edits(changes), actor="pat")
     assert step is not None
-    return taskfile.write(text, "x.md", step.item, None, [step], "Needs_Action")
+    return task_text.write(text, "x.md", step.item, None, [step], "Needs_Action")
 
 
 FACTS = 'dibs: {"id": "x", "token": 0, "created_by": "pat", "created_at": 1}\n'
@@ -217,7 +217,7 @@ def test_facts_that_a_program_rewrote_are_read_and_written_as_ours() -> None:
         "    ttl_seconds: 60\n"
         "other: 'x'\n---\nbody\n"
     )
-    facts = taskfile.read(text, "x.md").facts
+    facts = task_text.read(text, "x.md").facts
     assert facts is not None
     assert facts.claim is not None
     assert (facts.token, facts.attempts, facts.claim.session, facts.claim.item) == (4, 2, "s-1", "x")
@@ -226,15 +226,15 @@ def test_facts_that_a_program_rewrote_are_read_and_written_as_ours() -> None:
 
 def test_a_large_payload_is_no_large_front_matter() -> None:
     text = '---\npayload: {"a": "' + "x" * 500_000 + '"}\ntags:\n  - a\n---\n'
-    assert len(taskfile.read(text, "x.md").content["payload"]["a"]) == 500_000
+    assert len(task_text.read(text, "x.md").content["payload"]["a"]) == 500_000
 
 
 @pytest.mark.parametrize(
     "text", ["yes", "Off", "null", "True", "n", "12", "2026-01-01", "a: b", "a #b", "- a", "[a]", "é"]
 )
 def test_text_that_could_mean_something_else_is_quoted(text: str) -> None:
-    assert frontmatter.scalar(text) == f'"{text}"'
-    assert frontmatter.scalar(f"so {text[:0]}it is") == "so it is"
+    assert front_matter.scalar(text) == f'"{text}"'
+    assert front_matter.scalar(f"so {text[:0]}it is") == "so it is"
 
 
 def test_windows_line_ends_stay() -> None:
@@ -244,15 +244,15 @@ def test_windows_line_ends_stay() -> None:
 
 
 def test_rules_without_a_second_one_are_text() -> None:
-    assert taskfile.read("---\ntitle: x\n", "x.md").content["body"] == "---\ntitle: x\n"
+    assert task_text.read("---\ntitle: x\n", "x.md").content["body"] == "---\ntitle: x\n"
 
 
 def test_without_the_library_one_is_told_which(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "yaml", None)
     with pytest.raises(Exception, match="calldibs\\[vault\\]"):
-        taskfile.read("---\ntags: [a]\n---\n", "x.md")
-    assert taskfile.read("---\ntags: a\n---\n", "x.md").findings == ()
-    assert "calldibs[vault]" in yamltext.NEEDS_YAML
+        task_text.read("---\ntags: [a]\n---\n", "x.md")
+    assert task_text.read("---\ntags: a\n---\n", "x.md").findings == ()
+    assert "calldibs[vault]" in yaml_text.NEEDS_YAML
 
 
 #: Values, and lines of lists, of which some mean one thing only and some do not.
@@ -346,11 +346,11 @@ front_lines = st.lists(
 def test_what_is_read_without_yaml_is_what_yaml_reads(lines: list[str]) -> None:
     text = "".join(f"{line}\n" for line in lines)
     try:
-        found, rest = frontmatter.split(f"---\n{text}---\n")
+        found, rest = front_matter.split(f"---\n{text}---\n")
     except Unreadable:
         return
     assert found is not None
     assert rest == ""
     assert found.render() == f"---\n{text}---\n"
     said = {chunk.key: chunk.value for chunk in found.chunks if chunk.key is not None}
-    assert said == {entry.key: entry.value for entry in yamltext.entries(text)}
+    assert said == {entry.key: entry.value for entry in yaml_text.entries(text)}

@@ -18,7 +18,7 @@ from tests.vault.clones import files, git, make_clone, make_hub, on_hub, opened,
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dibs.store.vault.syncing import Sync
+    from dibs.store.vault.git.syncing import Sync
 
 ITEMS = [f"t{number}" for number in range(rounds(8, 12))]
 TRIES_MAX = 200

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.doctor import examine
 from dibs.errors import DibsError, StoreUnavailable
+from dibs.maintenance.doctor import examine
 from dibs.testing import sizes
 from dibs.testing.invariants import assert_sound
 from tests.vault.clones import files, git, move, on_hub, put
@@ -227,7 +227,7 @@ def test_a_lock_of_a_git_that_lives_is_left_alone(
 ) -> None:
     living(pair.here)
     lock = every_lock(pair.here)["branch"]
-    monkeypatch.setattr("dibs.store.vault.locks.OLD_SECONDS", 0.0)
+    monkeypatch.setattr("dibs.store.vault.git.stale_locks.OLD_SECONDS", 0.0)
     pair.a.claim("x", session=pair.alice)
     assert os.path.exists(lock)
 

@@ -15,7 +15,7 @@ import pytest
 
 from dibs.board import Board
 from dibs.config import DEFAULTS
-from dibs.doctor import examine
+from dibs.maintenance.doctor import examine
 from dibs.store.vault.store import VaultStore
 from dibs.testing.sizes import rounds
 from tests.vault.clones import git, make_clone, make_hub, on_hub

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.store.vault import beats
-from dibs.store.vault.beneath import FILE_BYTES_MAX
 from dibs.store.vault.disk import Raced
-from dibs.store.vault.git import GitFailed
+from dibs.store.vault.git import remote_liveness
+from dibs.store.vault.git.command import GitFailed
+from dibs.store.vault.safe_fs import FILE_BYTES_MAX
 from tests.vault.clones import files, git, make_clone, move, on_hub, opened, put
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from dibs.store.vault.disk import Stamp
-    from dibs.store.vault.syncing import Sync
+    from dibs.store.vault.git.syncing import Sync
 
 
 class Hostile:
@@ -301,7 +301,7 @@ def test_another_repository_in_the_environment_is_not_ours(hostile: Hostile, mon
 )
 def test_a_sign_of_life_that_is_none_says_nothing(hostile: Hostile, text: str) -> None:
     put(hostile.clone, ".dibs-sessions/s.json", text)
-    assert beats.counter(hostile.sync.files, "s") is None
+    assert remote_liveness.counter(hostile.sync.files, "s") is None
 
 
 def test_a_sign_of_life_that_never_holds_still_says_nothing(hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,5 +309,5 @@ def test_a_sign_of_life_that_never_holds_still_says_nothing(hostile: Hostile, mo
         raise Raced(path)
 
     monkeypatch.setattr(hostile.sync.files, "read", read)
-    assert beats.counter(hostile.sync.files, "s") is None
-    beats.show(hostile.sync.files, [], ["s"])
+    assert remote_liveness.counter(hostile.sync.files, "s") is None
+    remote_liveness.show(hostile.sync.files, [], ["s"])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.errors import StoreUnavailable
-from dibs.store.vault.places import SESSIONS
+from dibs.store.vault.git.path_policy import SESSIONS
 from dibs.testing import sizes
 from dibs.testing.invariants import assert_sound
 from tests.vault.clones import files, git

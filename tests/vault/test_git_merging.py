@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dibs.store.vault.merging import Change, Tree, changes, merge, put_back
-from dibs.store.vault.places import task_name, twins, why_unfit
+from dibs.store.vault.git.merge import Change, Tree, changes, merge, put_back
+from dibs.store.vault.git.path_policy import task_name, twins, why_unfit
 
 READY, ALICE, BOB, DONE = "Needs_Action/x.md", "In_Progress/alice/x.md", "In_Progress/bob/x.md", "Done/x.md"
 

@@ -9,7 +9,6 @@ import pytest
 
 from dibs.board import Board
 from dibs.config import DEFAULTS
-from dibs.doctor import examine
 from dibs.errors import (
     ClaimExpired,
     DibsError,
@@ -19,9 +18,11 @@ from dibs.errors import (
     NotClaimOwner,
     StoreUnavailable,
 )
-from dibs.store.vault import adopting, beats, gitindex
-from dibs.store.vault.git import Git, GitFailed
-from dibs.store.vault.repository import Repository
+from dibs.maintenance.doctor import examine
+from dibs.store.vault import reconcile
+from dibs.store.vault.git import remote_liveness, user_index
+from dibs.store.vault.git.command import Git, GitFailed
+from dibs.store.vault.git.repository import Repository
 from dibs.store.vault.store import VaultStore
 from tests.vault.clones import files, git, make_clone, make_hub, on_hub, put
 
@@ -196,7 +197,7 @@ def test_a_session_that_holds_something_shows_that_it_lives(pair: Pair) -> None:
 
 def clock_of(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
-    monkeypatch.setattr("dibs.store.vault.beats.time.clock_gettime", lambda _: now[0])
+    monkeypatch.setattr("dibs.store.vault.git.remote_liveness.time.clock_gettime", lambda _: now[0])
     return now
 
 
@@ -350,7 +351,7 @@ STRAYS = [(_detach, ["checkout", "main"]), (_stop_in_a_rebase, ["rebase", "--abo
 def test_on_no_branch_nothing_is_given_out_by_who_was_there_and_who_comes(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, stray: Callable[[Path], None], back: list[str]
 ) -> None:
-    monkeypatch.setattr(gitindex, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(user_index, "WAIT_SECONDS", 0.05)
     pair.a.claim("y", session=pair.alice)
     stray(pair.here)
     late = pair.open(pair.here)
@@ -396,7 +397,7 @@ def test_a_claim_is_not_taken_away_by_a_reset_of_the_persons_git(pair: Pair) -> 
 def test_a_claim_outlives_a_look_at_an_older_commit(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
-    monkeypatch.setattr(adopting, "GONE_SECONDS", 0)
+    monkeypatch.setattr(reconcile, "GONE_SECONDS", 0)
     pair.a.add("three", id="z")
     pair.a.sync()
     token = pair.a.claim("z", session=pair.alice).claim.token
@@ -494,13 +495,13 @@ def _of(clone: Path) -> tuple[Git, str, str, str, str, str]:
 
 def test_claims_of_one_session_are_silent_each_for_itself() -> None:
     """The tokens of two items are often the same. Of two minutes between looks, a claim of one minute counts 20 s."""
-    brief = beats.Held(item="x", token=1, session="s", ttl_seconds=60)
-    long = beats.Held(item="y", token=1, session="s", ttl_seconds=600)
+    brief = remote_liveness.Held(item="x", token=1, session="s", ttl_seconds=60)
+    long = remote_liveness.Held(item="y", token=1, session="s", ttl_seconds=600)
     now = [0.0]
-    patience = beats.Patience()
+    patience = remote_liveness.Patience()
     lost: dict[str, float] = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dibs.store.vault.beats.time.clock_gettime", lambda _: now[0])
+        patch.setattr("dibs.store.vault.git.remote_liveness.time.clock_gettime", lambda _: now[0])
         while len(lost) < 2:
             now[0] += 120
             for held in patience.lost([(brief, 1), (long, 1)]):

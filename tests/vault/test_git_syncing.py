@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
-from dibs.store.vault import gitindex, hub, syncing
 from dibs.store.vault.disk import Raced
-from dibs.store.vault.git import GitFailed
-from dibs.store.vault.repository import Refused, Rejected, Repository, Unreachable
+from dibs.store.vault.git import hub, syncing, user_index
+from dibs.store.vault.git.command import GitFailed
+from dibs.store.vault.git.repository import Refused, Rejected, Repository, Unreachable
 from tests.vault.clones import files, git, make_clone, make_hub, move, on_hub, opened, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from dibs.store.vault.syncing import Sync
+    from dibs.store.vault.git.syncing import Sync
 
 BODY = "# A task\n\nfirst line\n\nsecond line\n\nthird line\n"
 
@@ -331,8 +331,8 @@ def test_the_same_files_edited_while_they_are_brought(two: Two, monkeypatch: pyt
 
 
 def test_more_than_fits_into_memory_at_once_is_brought_in_parts(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dibs.store.vault.git.OUTPUT_MAX", 100_000)
-    monkeypatch.setattr("dibs.store.vault.applying.BATCH_BYTES_MAX", 50_000)
+    monkeypatch.setattr("dibs.store.vault.git.command.OUTPUT_MAX", 100_000)
+    monkeypatch.setattr("dibs.store.vault.git.apply.BATCH_BYTES_MAX", 50_000)
     for number in range(12):
         put(two.a, f"pictures/{number}.txt", f"{number}" * 20_000)
     put(two.a, "pictures/large.txt", "l" * 70_000)
@@ -344,7 +344,7 @@ def test_more_than_fits_into_memory_at_once_is_brought_in_parts(two: Two, monkey
 
 
 def test_an_answer_without_end_is_told_for_what_it_is(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dibs.store.vault.git.OUTPUT_MAX", 1000)
+    monkeypatch.setattr("dibs.store.vault.git.command.OUTPUT_MAX", 1000)
     put(two.a, "large.txt", "x" * 10_000_000)
     git(two.a, "add", "large.txt")
     with pytest.raises(GitFailed, match="too much output"):
@@ -520,7 +520,7 @@ def test_a_push_that_never_ends_is_ended(two: Two, monkeypatch: pytest.MonkeyPat
     hook.write_text(f"#!/bin/sh\necho $$ > {two.folder}/pid\nexec sleep 600\n")
     hook.chmod(0o755)
     put(two.a, "note.md", "no\n")
-    monkeypatch.setattr("dibs.store.vault.repository.REMOTE_SECONDS", 1.0)
+    monkeypatch.setattr("dibs.store.vault.git.repository.REMOTE_SECONDS", 1.0)
     began = time.monotonic()
     with pytest.raises(StoreUnavailable):
         two.sync_a.confirm()
@@ -533,7 +533,7 @@ def test_a_push_that_never_ends_is_ended(two: Two, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_merge_that_is_left_open_is_not_pushed(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gitindex, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(user_index, "WAIT_SECONDS", 0.05)
     (two.a / ".git" / "MERGE_HEAD").write_text(git(two.a, "rev-parse", "HEAD"))
     put(two.a, "note.md", "<<<<<<<\n")
     with pytest.raises(StoreUnavailable, match="git merge --abort"):
@@ -549,7 +549,7 @@ def test_another_branch_is_not_the_vaults(two: Two) -> None:
 
 
 def test_an_index_that_somebody_holds_follows_later(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gitindex, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(user_index, "WAIT_SECONDS", 0.05)
     lock = two.a / ".git" / "index.lock"
     lock.write_bytes(b"")
     move(two.a, "Needs_Action/x.md", "In_Progress/alice/x.md")
@@ -565,7 +565,7 @@ def test_an_index_that_somebody_holds_follows_later(two: Two, monkeypatch: pytes
 
 def test_the_index_stays_where_it_is_if_the_branch_does(two: Two) -> None:
     """Else the next merge of the person's finds changes that nobody made."""
-    index = gitindex.GitIndex(two.sync_a._repository.git, str(two.a / ".git"))
+    index = user_index.GitIndex(two.sync_a._repository.git, str(two.a / ".git"))
     old = git(two.a, "rev-parse", "HEAD").strip()
     put(two.a, "note.md", "mine\n")
     git(two.a, "commit", "--quiet", "-a", "-m", "meanwhile")
@@ -615,7 +615,7 @@ def test_what_came_and_was_reset_by_the_persons_git_comes_again(
 ) -> None:
     """As a merge of theirs does that fails. It is no change of theirs, and does not take back what others did."""
     lock = two.a / ".git" / "index.lock"
-    monkeypatch.setattr(gitindex, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(user_index, "WAIT_SECONDS", 0.05)
     for number in range(2):
         put(two.b, "note.md", f"{BODY}{number}\n")
         two.sync_b.sync()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dibs.store.vault.beneath import FILE_BYTES_MAX, NAME_BYTES_MAX
 from dibs.store.vault.disk import Disk, Raced, Unfit
+from dibs.store.vault.safe_fs import FILE_BYTES_MAX, NAME_BYTES_MAX
 
 X, Y = "Needs_Action/x.md", "Needs_Action/y.md"
 PLAIN = "Needs_Action/plain.md"

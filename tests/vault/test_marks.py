@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dibs.board import Board
-from dibs.store.vault.scanning import Scan, mark_of
+from dibs.store.vault.scan import Scan, mark_of
 from dibs.store.vault.store import VaultStore
 from tests.vault.conftest import move, put
 

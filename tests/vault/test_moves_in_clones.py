@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.doctor import examine
 from dibs.errors import DibsError, ItemAlreadyClaimed
-from dibs.store.vault.repository import Repository
+from dibs.maintenance.doctor import examine
+from dibs.store.vault.git.repository import Repository
 from dibs.testing.invariants import assert_sound
 from tests.vault.clones import files, move, on_hub, opened, put
 from tests.vault.conftest import forget_index

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dibs import doctor
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
+from dibs.maintenance import doctor
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
 from tests.vault.conftest import move, places, put

@@ -11,7 +11,7 @@ import pytest
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError, ItemAlreadyClaimed
-from dibs.store.vault import looking as module
+from dibs.store.vault import scan_policy as module
 from dibs.store.vault.disk import Disk
 from dibs.store.vault.store import VaultStore
 from dibs.testing.invariants import assert_sound

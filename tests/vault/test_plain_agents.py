@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dibs import doctor
 from dibs.board import Board
+from dibs.maintenance import doctor
 from dibs.testing import sizes, vault
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound

@@ -13,8 +13,8 @@ from dibs.testing import sizes
 from tests.vault import sequences
 
 if TYPE_CHECKING:
-    from dibs.store.vault.adopting import Adopting
-    from dibs.store.vault.taskfile import Task
+    from dibs.store.vault.reconcile import Adopting
+    from dibs.store.vault.taskfile.task_text import Task
 
 #: Those by which claims were once taken away, or two clones came to disagree.
 KNOWN = (
@@ -51,6 +51,6 @@ def test_a_clone_that_takes_the_hubs_claim_for_an_old_one_is_found_out(monkeypat
     def never(self: Adopting, task: Task) -> bool:
         return False
 
-    monkeypatch.setattr("dibs.store.vault.adopting.Adopting._is_overruled", never)
+    monkeypatch.setattr("dibs.store.vault.reconcile.Adopting._is_overruled", never)
     _, wrong = sequences.play([(0, sequences.read(KNOWN[0]))])
     assert "was taken away" in wrong[0]

@@ -9,12 +9,12 @@ import pytest
 from dibs import check
 from dibs.config import DEFAULTS
 from dibs.model import Claim, Note, Run, Session
-from dibs.rules import approving, claiming, ending, holding, items
+from dibs.rules import approving, claiming, ending, fencing, items
 from dibs.rules.decision import State, Step
-from dibs.store.vault import taskfile
-from dibs.store.vault.folders import FOLDERS
-from dibs.store.vault.runblocks import MARKER, Word
-from dibs.store.vault.taskfile import Unreadable
+from dibs.store.vault.layout import FOLDERS
+from dibs.store.vault.taskfile import task_text
+from dibs.store.vault.taskfile.run_blocks import MARKER, Word
+from dibs.store.vault.taskfile.task_text import Unreadable
 
 ANN = Session(id="s-ann", agent="ann")
 NOON = 1_767_268_800_000
@@ -25,21 +25,21 @@ class Life:
 
     def __init__(self, text: str | None = None, name: str = "x.md", **content: Any) -> None:
         if text is not None:
-            task = taskfile.read(text, name)
+            task = task_text.read(text, name)
             content = {"id": task.id, **task.content}
         new = check.new_item({"id": "x", "title": "Answer the mail", **content})
         first = items.add(NOON, new, actor="pat", token_floor=6)
         self.name = name
         self.now = NOON
         self.state = State(item=first.item)
-        self.text = taskfile.write(text, name, first.item, None, [first], FOLDERS[first.item.status])
+        self.text = task_text.write(text, name, first.item, None, [first], FOLDERS[first.item.status])
 
     def write(self, *steps: Step, next_state: str | None = None, approval: dict[str, Any] | None = None) -> None:
         for step in steps:
             self.state = step.after(self.state)
         item = self.state.item
         where = next_state or FOLDERS[item.status]
-        self.text = taskfile.write(self.text, self.name, item, self.state.claim, steps, where, approval)
+        self.text = task_text.write(self.text, self.name, item, self.state.claim, steps, where, approval)
 
     def later(self) -> int:
         self.now += 1500
@@ -55,7 +55,7 @@ class Life:
         return self
 
     def noted(self, note: str, meta: dict[str, Any] | None = None) -> Life:
-        self.write(holding.progress(self.later(), self.state, self.claim, note=note, meta=meta or {}))
+        self.write(fencing.progress(self.later(), self.state, self.claim, note=note, meta=meta or {}))
         return self
 
     def submitted(self, draft: str) -> Life:
@@ -67,8 +67,8 @@ class Life:
         self.write(ending.done(self.later(), self.state, self.claim, **given))
         return self
 
-    def read(self) -> taskfile.Task:
-        return taskfile.read(self.text, self.name)
+    def read(self) -> task_text.Task:
+        return task_text.read(self.text, self.name)
 
     def run(self) -> Run:
         (run,) = self.read().runs
@@ -176,17 +176,17 @@ def test_an_approval_stands_in_the_facts() -> None:
     ],
 )
 def test_an_id_is_made_from_any_name(name: str, item: str) -> None:
-    assert taskfile.id_of(name) == check.item_id(item)
+    assert task_text.id_of(name) == check.item_id(item)
 
 
 def test_names_that_differ_have_ids_that_differ() -> None:
     names = ["Fix it.md", "fix it.md", "fix-it.md", "fix  it.md", "Fix_it!.md", "Fix it .md"]
-    assert len({taskfile.id_of(name) for name in names}) == len(names)
+    assert len({task_text.id_of(name) for name in names}) == len(names)
 
 
 def test_an_id_in_the_front_matter_counts_more_than_the_name() -> None:
-    assert taskfile.read("---\nid: y\n---\n", "x.md").id == "y"
-    assert taskfile.read("---\nid: 'a b'\n---\n", "x.md").id == "x"
+    assert task_text.read("---\nid: y\n---\n", "x.md").id == "y"
+    assert task_text.read("---\nid: 'a b'\n---\n", "x.md").id == "x"
 
 
 @pytest.mark.parametrize(
@@ -216,14 +216,14 @@ def test_an_id_in_the_front_matter_counts_more_than_the_name() -> None:
     ],
 )
 def test_title_and_body_of_texts_that_people_wrote(text: str, title: str, body: str) -> None:
-    content = taskfile.read(text, "x.md").content
+    content = task_text.read(text, "x.md").content
     assert (content["title"], content["body"]) == (title, body)
 
 
 @pytest.mark.parametrize("text", ["a\0b", "x" * (check.TEXT_BYTES_MAX + 1)])
 def test_what_no_board_can_keep_is_not_read(text: str) -> None:
     with pytest.raises(Unreadable):
-        taskfile.read(text, "x.md")
+        task_text.read(text, "x.md")
 
 
 def edited(text: str, **changes: Any) -> str:
@@ -390,8 +390,8 @@ def test_nothing_new_changes_nothing() -> None:
 
 def test_a_new_file_of_an_old_item_tells_what_it_is() -> None:
     life = Life(body="b").claimed()
-    text = taskfile.write(None, "x.md", life.state.item, life.state.claim, [], "In_Progress/ann")
-    task = taskfile.read(text, "x.md")
+    text = task_text.write(None, "x.md", life.state.item, life.state.claim, [], "In_Progress/ann")
+    task = task_text.read(text, "x.md")
     assert task.facts is not None
     assert (task.facts.claim, task.content) == (life.claim, life.read().content)
 

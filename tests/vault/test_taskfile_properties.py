@@ -13,11 +13,11 @@ from dibs import check
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError
 from dibs.model import Claim, Item, NewItem, Note, Run, Session
-from dibs.rules import approving, claiming, ending, holding, items
+from dibs.rules import approving, claiming, ending, fencing, items
 from dibs.rules.decision import State, Step
-from dibs.store.vault import runwriting, taskfile
-from dibs.store.vault.folders import FOLDERS
-from dibs.store.vault.runblocks import MARKER
+from dibs.store.vault.layout import FOLDERS
+from dibs.store.vault.taskfile import run_writing, task_text
+from dibs.store.vault.taskfile.run_blocks import MARKER
 from dibs.testing.sizes import times
 
 #: Pieces of which texts are made that look like ours, or end lines in every way.
@@ -83,27 +83,27 @@ def content_of(item: Item) -> dict[str, Any]:
 @settings(max_examples=times(120), deadline=None)
 def test_any_item_comes_back_from_its_file(content: dict[str, Any], item: str, name: str) -> None:
     step = items.add(1_000_000, new_item(content, item), actor="pat é\n", token_floor=3)
-    text = taskfile.write(None, name, step.item, None, [step], FOLDERS[step.item.status])
-    task = taskfile.read(text, name)
+    text = task_text.write(None, name, step.item, None, [step], FOLDERS[step.item.status])
+    task = task_text.read(text, name)
     assert task.findings == ()
     assert (task.id, task.content) == (item, content_of(step.item))
     assert task.facts is not None
     assert (task.facts.token, task.facts.created_by, task.facts.created_at) == (3, "pat é\n", 1_000_000)
-    assert taskfile.write(text, name, step.item, None, [], "") == text
-    assert taskfile.write(text, name, step.item, None, [step], "") == text
+    assert task_text.write(text, name, step.item, None, [], "") == text
+    assert task_text.write(text, name, step.item, None, [step], "") == text
 
 
 @given(contents, contents, names)
 @settings(max_examples=times(120), deadline=None)
 def test_any_edit_comes_back_from_its_file(before: dict[str, Any], after: dict[str, Any], name: str) -> None:
     step = items.add(1_000_000, new_item(before), actor="pat", token_floor=0)
-    text = taskfile.write(None, name, step.item, None, [step], "Needs_Action")
+    text = task_text.write(None, name, step.item, None, [step], "Needs_Action")
     changes = {field: getattr(new_item(after), field) for field in after if field != "needs_approval"}
     edit = items.edit(2_000_000, State(item=step.item), changes, actor="pat")
     if edit is None:
         return
-    text = taskfile.write(text, name, edit.item, None, [edit], "Needs_Action")
-    assert taskfile.read(text, name).content == content_of(edit.item)
+    text = task_text.write(text, name, edit.item, None, [edit], "Needs_Action")
+    assert task_text.read(text, name).content == content_of(edit.item)
 
 
 #: Front matter as people write it, in which nothing is ours; each line with what it is to be followed by.
@@ -161,16 +161,16 @@ def test_what_people_wrote_stays_through_a_life(
         # Below a marker is the place of runs, which begin before the empty lines there.
         human = human.rstrip("\r\n")
     text = head + human
-    task = taskfile.read(text, "x.md")
+    task = task_text.read(text, "x.md")
     step = items.add(1_000_000, check.new_item({"id": task.id, **task.content}), actor="pat", token_floor=0)
     state = State(item=step.item.replace(status="ready"))
-    text = taskfile.write(text, "x.md", step.item, None, [step], "Needs_Action")
+    text = task_text.write(text, "x.md", step.item, None, [step], "Needs_Action")
     assert text.endswith(human)
     for happens in (grant, note, finish):
         step = happens(state)
         state = step.after(state)
-        text = taskfile.write(text, "x.md", step.item, step.claim, [step], "Done")
-        again = taskfile.read(text, "x.md")
+        text = task_text.write(text, "x.md", step.item, step.claim, [step], "Done")
+        again = task_text.read(text, "x.md")
         assert again.content == task.content
         assert again.runs == (state.run,)
         assert human in text
@@ -179,9 +179,9 @@ def test_what_people_wrote_stays_through_a_life(
     edit = items.edit(5_000_000, state.replace(claim=None), changes, actor="pat")
     if edit is None:
         return
-    text = taskfile.write(text, "x.md", edit.item, None, [edit], "Done")
-    assert taskfile.read(text, "x.md").content == content_of(edit.item)
-    assert taskfile.read(text, "x.md").runs == (state.run,)
+    text = task_text.write(text, "x.md", edit.item, None, [edit], "Done")
+    assert task_text.read(text, "x.md").content == content_of(edit.item)
+    assert task_text.read(text, "x.md").runs == (state.run,)
     if not edit.event.data.keys() & {"title", "body"}:
         assert human in text
     assert all(line in text.replace("\r\n", "\n") for line in front)
@@ -192,7 +192,7 @@ def grant(state: State) -> Step:
 
 
 def note(state: State) -> Step:
-    return holding.progress(3_000_000, state, held(state), note="on it", meta={})
+    return fencing.progress(3_000_000, state, held(state), note="on it", meta={})
 
 
 def finish(state: State) -> Step:
@@ -214,8 +214,8 @@ def by_holder(rule: Callable[..., Step], **asked: Any) -> Happening:
 
 happenings: st.SearchStrategy[Happening] = st.one_of(
     st.sampled_from((ANN, BOB)).map(lambda who: lambda now, state: claiming.grant(now, state, who, 60.5)),
-    st.builds(lambda note, meta: by_holder(holding.progress, note=note, meta=meta), texts, st.just({}) | objects),
-    st.builds(lambda note, meta: by_holder(holding.progress, note=note, meta=meta), texts, st.just({}) | objects),
+    st.builds(lambda note, meta: by_holder(fencing.progress, note=note, meta=meta), texts, st.just({}) | objects),
+    st.builds(lambda note, meta: by_holder(fencing.progress, note=note, meta=meta), texts, st.just({}) | objects),
     st.builds(
         lambda reason, park: by_holder(ending.release, reason=reason, park=park), st.none() | texts, st.booleans()
     ),
@@ -251,9 +251,9 @@ meddlings = st.sampled_from((None, "behind", "before"))
 def written(text: str, name: str, state: State, steps: list[Step]) -> str:
     """As it is written, and as it would be if all blocks were read for that."""
     told = (text, name, state.item, state.claim, steps, FOLDERS[state.item.status])
-    made = taskfile.write(*told)
-    with patch.object(runwriting, "_start", lambda tail, steps: 0):
-        assert made == taskfile.write(*told)
+    made = task_text.write(*told)
+    with patch.object(run_writing, "_start", lambda tail, steps: 0):
+        assert made == task_text.write(*told)
     return made
 
 
@@ -264,7 +264,7 @@ def test_every_history_of_runs_is_read_back(
 ) -> None:
     now, name = 1_000_000, "x.md"
     first = items.add(now, NewItem(id="x", title="t", body=body, retries=retries), actor="pat", token_floor=0)
-    state, text = State(item=first.item), taskfile.write(None, name, first.item, None, [first], "Needs_Action")
+    state, text = State(item=first.item), task_text.write(None, name, first.item, None, [first], "Needs_Action")
     runs: dict[int, Run] = {}
     notes: dict[int, tuple[Note, ...]] = {}
     waiting: list[Step] = []
@@ -295,7 +295,7 @@ def test_every_history_of_runs_is_read_back(
             words.append(f"somebody added {number}")
             text = text.replace("# t\n", f"# t\n{words[-1]}\n", 1)
     text = written(text, name, state, waiting)
-    task = taskfile.read(text, name)
+    task = task_text.read(text, name)
     assert task.runs == tuple(runs.values())
     assert task.notes == notes
     assert task.facts is not None
@@ -312,11 +312,11 @@ def test_every_history_of_runs_is_read_back(
 def test_any_text_is_read_or_refused(text: str) -> None:
     for given_text in (text, f"---\n{text}\n---\n", f"{MARKER}\n# Claimed Task: x\n{text}"):
         try:
-            task = taskfile.read(given_text, "x.md")
-        except taskfile.Unreadable:
+            task = task_text.read(given_text, "x.md")
+        except task_text.Unreadable:
             continue
         step = items.add(1, check.new_item({"id": task.id, **task.content}), actor="p", token_floor=0)
         assert (
-            taskfile.read(taskfile.write(given_text, "x.md", step.item, None, [step], ""), "x.md").content
+            task_text.read(task_text.write(given_text, "x.md", step.item, None, [step], ""), "x.md").content
             == task.content
         )

@@ -9,7 +9,7 @@ import pytest
 
 from dibs.board import Board
 from dibs.errors import DibsError, StoreUnavailable
-from dibs.handle import LOSSES
+from dibs.sdk.claim_handle import LOSSES
 from tests.vault.conftest import move, places, put
 
 PAUSES = (0.1, 0.2, 0.4)

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from dibs import check
 from dibs.cli import identity
+from dibs.cli.claim_commands import as_holder, json_object, links_of, tell_end
+from dibs.cli.claim_lines import and_now
 from dibs.cli.context import Cli
 from dibs.cli.items import stdin_text
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import clean
-from dibs.cli.telling import and_now
-from dibs.cli.work import as_holder, json_object, links_of, tell_end
 from dibs.errors import Invalid
 from dibs.model import IN_PROGRESS, Item
-from dibs.rules.holding import LAPSED
+from dibs.rules.fencing import LAPSED
 
 #: The exit code after a question that was answered with no.
 NOT_DONE = 1
@@ -129,7 +129,7 @@ def _revision(parser: Parser) -> None:
 
 def _shown(cli: Cli) -> int:
     """Show the item as `dibs show` does; which revision that was."""
-    from dibs.cli.showing import in_full
+    from dibs.cli.show import in_full
 
     detail = cli.board.get(cli.args.item)
     cli.say(*in_full(cli, detail))

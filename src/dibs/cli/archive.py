@@ -10,13 +10,15 @@ import json
 import os
 import sys
 
-from dibs import check, durable, when
+from dibs import check
 from dibs.cli import identity
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import clean, number_of
 from dibs.errors import DibsError, Invalid
+from dibs.files import durable
 from dibs.model import ENDED
+from dibs.text import times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def prune_options(parser: Parser) -> None:
 
 def prune(cli: Cli) -> int:
     asked = cli.args
-    age = when.span(asked.older_than)
+    age = times.span(asked.older_than)
     if not _confirmed(
         cli, lambda: f"forget {_old(cli, asked.older_than)} that ended over {age} ago, and all about them"
     ):
@@ -116,7 +118,7 @@ def import_(cli: Cli) -> None:
         raise UsageError(f"unknown kind of file {kind!r}; choose export or tasks", field="from")
     if cli.args.dry_run:
         raise UsageError("--dry-run is for --from tasks", field="dry_run")
-    from dibs.cli.intake import opened
+    from dibs.cli.add_file import opened
 
     with opened(cli.args.file) as file:
         count = _read(cli, file)

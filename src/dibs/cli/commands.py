@@ -32,21 +32,27 @@ def _of(group: str, module: str, summary: str, *examples: str) -> Command:
 
 
 COMMANDS = {
-    "next": _of("work", "work", "claim the best item there is", "dibs next", "dibs next --type bug --wait 10m"),
+    "next": _of(
+        "work", "claim_commands", "claim the best item there is", "dibs next", "dibs next --type bug --wait 10m"
+    ),
     "claim": _of(
         "work",
-        "work",
+        "claim_commands",
         "claim an item by its id, now or when it is your turn",
         "dibs claim fix-login --ttl 45m",
         "dibs claim fix-login --wait 10m",
     ),
-    "wait": _of("work", "waiting", "queue for an item, and say where you stand", "dibs wait fix-login --ttl 10m"),
-    "leave": _of("work", "waiting", "leave an item's queue", "dibs leave fix-login"),
+    "wait": _of("work", "wait", "queue for an item, and say where you stand", "dibs wait fix-login --ttl 10m"),
+    "leave": _of("work", "wait", "leave an item's queue", "dibs leave fix-login"),
     "heartbeat": _of("work", "heartbeat", "renew claims", "dibs heartbeat", "dibs heartbeat fix-login"),
-    "progress": _of("work", "work", "leave a note, and renew", 'dibs progress fix-login "the cause is in auth.py"'),
-    "release": _of("work", "work", "give an item back", 'dibs release fix-login --reason "needs a designer"'),
-    "done": _of("work", "work", "finish an item", "dibs done fix-login --link pr=https://example.org/pull/7"),
-    "fail": _of("work", "work", "end an item as failed", 'dibs fail fix-login --reason "cannot be reproduced"'),
+    "progress": _of(
+        "work", "claim_commands", "leave a note, and renew", 'dibs progress fix-login "the cause is in auth.py"'
+    ),
+    "release": _of("work", "claim_commands", "give an item back", 'dibs release fix-login --reason "needs a designer"'),
+    "done": _of("work", "claim_commands", "finish an item", "dibs done fix-login --link pr=https://example.org/pull/7"),
+    "fail": _of(
+        "work", "claim_commands", "end an item as failed", 'dibs fail fix-login --reason "cannot be reproduced"'
+    ),
     "submit": _of(
         "work",
         "approval",
@@ -55,14 +61,14 @@ COMMANDS = {
     ),
     "work": _of(
         "work",
-        "working",
+        "worker_command",
         "run a command for every item there is, and for what comes",
         "dibs work --agent coder --once -- echo {id} {title}",
         "dibs work --agent coder --type bug --max 4 --once -- sh -c 'cat >/dev/null'",
     ),
     "exec": _of(
         "work",
-        "working",
+        "worker_command",
         "claim an item, run a command for it, and end it",
         "dibs exec fix-login --agent coder -- echo {title}",
     ),
@@ -75,7 +81,7 @@ COMMANDS = {
         "dibs add --file items.jsonl",
     ),
     "list": _of("board", "items", "list items", "dibs list", "dibs list --status ready --type bug"),
-    "show": _of("board", "showing", "show an item in full", "dibs show fix-login"),
+    "show": _of("board", "show", "show an item in full", "dibs show fix-login"),
     "edit": _of("board", "editing", "change an item's content", "dibs edit fix-login --priority critical"),
     "park": _of("board", "editing", "set an item aside: next skips it", "dibs park fix-login --reason later"),
     "unpark": _of("board", "editing", "take up a parked item again", "dibs unpark fix-login"),
@@ -107,7 +113,7 @@ COMMANDS = {
         'dibs reject fix-login --reason "we do not do that"',
     ),
     "who": _of("history", "who", "show who is on what", "dibs who", "dibs who --resources"),
-    "why": _of("history", "showing", "say why an item can or cannot be claimed", "dibs why fix-login"),
+    "why": _of("history", "show", "say why an item can or cannot be claimed", "dibs why fix-login"),
     "log": _of("history", "history", "show the history of an item", "dibs log fix-login"),
     "events": _of(
         "history",
@@ -117,7 +123,7 @@ COMMANDS = {
         "dibs events --kind claimable --kind failed",
     ),
     "runs": _of("history", "history", "list runs: who held what, and how it ended", "dibs runs --item fix-login"),
-    "stats": _of("history", "figures", "show the board in figures", "dibs stats"),
+    "stats": _of("history", "stats", "show the board in figures", "dibs stats"),
     "init": _of("admin", "upkeep", "make a board for this repository or folder", "dibs init"),
     "vault init": _of("admin", "vault", "make a board of markdown files in folders", "dibs vault init tasks"),
     "vault sync": _of(
@@ -131,23 +137,23 @@ COMMANDS = {
     "migrate": _of("admin", "upkeep", "bring the board's schema up to date", "dibs migrate"),
     "agent set": _of(
         "admin",
-        "people",
+        "agents",
         "create or change an agent",
         "dibs agent set coder --type bug --max-claims 2",
         "dibs agent set mailer --allow read --sensitive send --claims-per-minute 6",
     ),
-    "agent list": _of("admin", "people", "list agents", "dibs agent list"),
+    "agent list": _of("admin", "agents", "list agents", "dibs agent list"),
     "session start": _of(
         "admin",
-        "people",
+        "agents",
         "start a session and print its id",
         "export DIBS_SESSION=$(dibs session start --agent coder)",
     ),
-    "session end": _of("admin", "people", "end a session, releasing what it holds", "dibs session end"),
-    "sessions": _of("admin", "people", "list sessions", "dibs sessions"),
+    "session end": _of("admin", "agents", "end a session, releasing what it holds", "dibs session end"),
+    "sessions": _of("admin", "agents", "list sessions", "dibs sessions"),
     "serve": _of(
         "admin",
-        "serving",
+        "serve",
         "put the board behind HTTP, for other machines and browsers",
         "dibs serve",
         "dibs serve --port 9000 --name https://board.example.org --log-json",
@@ -168,7 +174,7 @@ COMMANDS = {
     ),
     "trust": _of(
         "admin",
-        "trusting",
+        "trust",
         "believe a board or a dibs.toml that another user owns, or a commit brought",
         "dibs trust .dibs",
         "dibs trust --list",

@@ -51,9 +51,9 @@ class Cli:
 
     def answer(self, value: Any) -> None:
         """Print a value as one line of JSON. Plain ASCII, so that no terminal can be steered by it."""
-        from dibs import jsontext, wire
+        from dibs.text import json_text, wire
 
-        sys.stdout.write(jsontext.line(wire.encode(value)) + "\n")
+        sys.stdout.write(json_text.line(wire.encode(value)) + "\n")
 
     def say(self, *lines: str) -> None:
         """Print lines for people. What came from a board was cleaned before; whatever was forgotten is cleaned here."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
-from dibs import copying, location
+from dibs import location
 from dibs.cli.archive import Progress
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import clean, number_of
+from dibs.maintenance import copying
 
 #: What people count; the rest belongs to these.
 TOLD = ("item", "run", "event", "agent", "session", "claim", "ticket")

@@ -11,16 +11,16 @@ from __future__ import annotations
 import signal
 import sys
 
-from dibs import durable
 from dibs.board import connect
 from dibs.cli.context import Cli
 from dibs.cli.demo_stage import Happening, Stage
-from dibs.cli.eventlines import item_lines
+from dibs.cli.event_lines import item_lines
 from dibs.cli.parser import Parser
 from dibs.cli.render import Paint, terminal_columns
-from dibs.cli.waiting import leave_politely
-from dibs.doctor import examine
+from dibs.cli.wait import leave_politely
 from dibs.errors import ClaimExpired, ItemAlreadyClaimed
+from dibs.files import durable
+from dibs.maintenance.doctor import examine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

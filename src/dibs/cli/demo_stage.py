@@ -14,11 +14,11 @@ import threading
 import time
 
 from dibs.board import connect
-from dibs.cli.eventlines import KINDS
+from dibs.cli.event_lines import KINDS
 from dibs.cli.render import Paint, agent_colour, clean, cut, terminal_columns
 from dibs.errors import DibsError
-from dibs.group import Guard
 from dibs.value import Value
+from dibs.worker.process_group import Guard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import json
 import sys
 import time
 
-from dibs import wire
 from dibs.board import Board, connect
 from dibs.errors import DibsError
-from dibs.handle import ClaimHandle
-from dibs.worker import Draft, Worker
+from dibs.sdk.claim_handle import ClaimHandle
+from dibs.text import wire
+from dibs.worker.worker import Draft, Worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

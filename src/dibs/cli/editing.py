@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dibs.cli.claim_lines import and_now, kind_of, will_not_move
 from dibs.cli.context import Cli
 from dibs.cli.items import content, content_options
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import clean
-from dibs.cli.telling import and_now, kind_of, will_not_move
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -33,9 +33,9 @@ def heartbeat(cli: Cli) -> int:
     if cli.json:
         cli.answer(renewal)
     else:
-        from dibs.cli import telling
+        from dibs.cli import claim_lines
 
-        cli.say(telling.renewal(renewal, cli.paint))
+        cli.say(claim_lines.renewal(renewal, cli.paint))
     return 0
 
 
@@ -48,9 +48,9 @@ def _heartbeat_of_all(cli: Cli) -> int:
     if cli.json:
         cli.answer(beat)
     else:
-        from dibs.cli import telling
+        from dibs.cli import claim_lines
 
-        cli.say(*telling.heartbeat(beat, cli.paint))
+        cli.say(*claim_lines.heartbeat(beat, cli.paint))
     return ClaimExpired.exit_code if beat.lost else 0
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from dibs import check, when
+from dibs import check
 from dibs.cli.context import Cli
-from dibs.cli.eventlines import KINDS, feed_lines, item_lines
+from dibs.cli.event_lines import KINDS, feed_lines, item_lines
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import (
     OUTCOME_COLOURS,
@@ -19,6 +19,7 @@ from dibs.cli.render import (
     table,
     terminal_columns,
 )
+from dibs.text import times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _tell(cli: Cli, events: tuple[Event, ...]) -> None:
 
 
 def _took(run: Run) -> str:
-    return "" if run.ended_at is None else when.span((run.ended_at - run.started_at) / 1000)
+    return "" if run.ended_at is None else times.span((run.ended_at - run.started_at) / 1000)
 
 
 def _ended(run: Run) -> str:

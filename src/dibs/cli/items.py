@@ -5,14 +5,15 @@ from __future__ import annotations
 import builtins
 import sys
 
-from dibs import check, priority, when
+from dibs import check
+from dibs.cli.claim_commands import json_object
+from dibs.cli.claim_lines import and_now, kind_of, will_not_move
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import GAP, STATUS_COLOURS, ago, number_of, table, terminal_columns, until, width
-from dibs.cli.telling import and_now, kind_of, will_not_move
-from dibs.cli.work import json_object
 from dibs.errors import Invalid
 from dibs.model import BLOCKED, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, SCHEDULED, STATUSES, Item
+from dibs.text import priorities, times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,9 +84,9 @@ def add(cli: Cli) -> None:
     if asked.file is not None:
         if asked.title is not None or asked.id is not None or asked.needs_approval or content(cli):
             raise UsageError("--file says everything about its items; leave the other options out", field="file")
-        from dibs.cli import intake
+        from dibs.cli import add_file
 
-        return intake.add_file(cli, asked.file)
+        return add_file.add_file(cli, asked.file)
     if asked.title is None:
         raise UsageError("a title is needed, or --file FILE", field="title")
     fields = content(cli) | ({} if asked.id is None else {"id": asked.id})
@@ -128,7 +129,7 @@ def list(cli: Cli) -> None:
 
 def _with_assignees(cli: Cli, items: tuple[Item, ...]) -> builtins.list[dict[str, Any]]:
     """Each item with the agent that holds it, or null."""
-    from dibs import wire
+    from dibs.text import wire
 
     agents = {}
     if any(item.status == IN_PROGRESS for item in items):
@@ -159,7 +160,7 @@ def _rows(cli: Cli, items: tuple[Item, ...]) -> builtins.list[str]:
         [
             item.id,
             item.status,
-            priority.name(item.priority),
+            priorities.name(item.priority),
             item.type,
             *([item.project] if projects else []),
             item.title + "".join(f" #{label}" for label in item.labels),
@@ -209,7 +210,7 @@ def _instant(cli: Cli, text: str) -> str | int | None:
             f"{text!r} could be seconds or a day: write {text}s, or a time like 2026-11-15T09:30Z", field="not_before"
         )
     try:
-        seconds = when.parse_duration(text)
+        seconds = times.parse_duration(text)
     except Invalid:
         return text
     if cli.args.request_id is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from dibs import access, config, keyring, location
+from dibs import api_keys, config, location
 from dibs.board import default_url
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import ago, table, terminal_columns
 from dibs.errors import Invalid, StoreUnavailable
+from dibs.files import keyring
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ REACH_SECONDS = 2.0
 
 
 def key_create_options(parser: Parser) -> None:
-    parser.option("--role", metavar="ROLE", help=f"what it allows: {', '.join(access.ROLES)}", required=True)
+    parser.option("--role", metavar="ROLE", help=f"what it allows: {', '.join(api_keys.ROLES)}", required=True)
     parser.option("--agent", metavar="NAME", help="whose it is; an agent's key acts as that agent only")
     parser.duration("--expires", "expires", "how long it is good (until it is revoked)")
 
@@ -27,11 +28,11 @@ def key_create_options(parser: Parser) -> None:
 def key_create(cli: Cli) -> None:
     """The only time that the secret is told: the board keeps what it can check it by, and nothing more."""
     asked = cli.args
-    if asked.role not in access.ROLES:
-        raise access.no_role(asked.role)
+    if asked.role not in api_keys.ROLES:
+        raise api_keys.no_role(asked.role)
     key, secret = cli.board.create_key(asked.role, agent=asked.agent, seconds=asked.expires)
     if cli.json:
-        return cli.answer({"key": {**access.shown(key), "secret": secret}})
+        return cli.answer({"key": {**api_keys.shown(key), "secret": secret}})
     cli.say(f"{cli.paint('made a key', 'green')} {key.id}  {_about(key)}")
     cli.say(f"  {secret}")
     return cli.say(cli.paint("  it is not told again; whoever has it sets DIBS_KEY to it", "dim"))
@@ -46,7 +47,7 @@ def key_list(cli: Cli) -> None:
     known = cli.board.keys()
     keys = [key for key in known if cli.args.all or _state(key, now) == "good"]
     if cli.json:
-        return cli.answer({"keys": [access.shown(key) for key in keys]})
+        return cli.answer({"keys": [api_keys.shown(key) for key in keys]})
     if not keys:
         return cli.remark("no keys; make one with: dibs key create --role agent --agent NAME")
     rows = [[key.id, key.role, key.agent or "", f"made {ago(key.created_at)}", _until(key, now)] for key in keys]
@@ -63,7 +64,7 @@ def key_revoke_options(parser: Parser) -> None:
 def key_revoke(cli: Cli) -> None:
     key = cli.board.revoke_key(cli.args.id)
     if cli.json:
-        return cli.answer({"key": access.shown(key)})
+        return cli.answer({"key": api_keys.shown(key)})
     return cli.say(f"{cli.paint('revoked', 'green')} {key.id}  {_about(key)}")
 
 
@@ -75,7 +76,7 @@ def key_link(cli: Cli) -> None:
     """Whoever may make keys may sign in."""
     url = (cli.args.url or _server_of(cli.args.store or default_url("."))).rstrip("/")
     _reach(url)
-    key, code = cli.board.create_key(access.LOGIN, agent=config.user_name(), seconds=access.LOGIN_SECONDS)
+    key, code = cli.board.create_key(api_keys.LOGIN, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)
     link = f"{keyring.pages(url) or url}/login?code={code}"
     return cli.answer({"login": link, "expires_at": key.expires_at}) if cli.json else cli.say(link)
 
@@ -127,9 +128,9 @@ def _until(key: Key, now: int) -> str:
         return "good until it is revoked"
     if key.expires_at <= now:
         return f"expired {ago(key.expires_at)}"
-    from dibs import when
+    from dibs.text import times
 
-    return f"good for {when.span((key.expires_at - now) / 1000)} more"
+    return f"good for {times.span((key.expires_at - now) / 1000)} more"
 
 
 def _state(key: Key, now: int) -> str:

@@ -104,9 +104,9 @@ def _of_the_system(error: OSError) -> DibsError:
 def _refuse(error: DibsError, as_json: bool) -> int:
     _hide_passwords(error)
     if as_json:
-        from dibs import jsontext, wire
+        from dibs.text import json_text, wire
 
-        sys.stdout.write(jsontext.line(wire.error(error)) + "\n")
+        sys.stdout.write(json_text.line(wire.error(error)) + "\n")
         return error.exit_code
     sys.stdout.flush()
     _complain(error.message)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import sys
 
-from dibs import when
 from dibs.cli.commands import Command
 from dibs.errors import Invalid
+from dibs.text import times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Parser:
 
     def duration(self, name: str, field: str, help: str, *, required: bool = False) -> None:
         def read(text: str) -> float:
-            return when.parse_duration(text, field)
+            return times.parse_duration(text, field)
 
         self.option(name, metavar="TIME", help=help, read=read, required=required)
 

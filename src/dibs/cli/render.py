@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from dibs import when
+from dibs.text import times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def ago(at: int | None) -> str:
     if at is None:
         return ""
     seconds = time.time() - at / 1000
-    return "now" if seconds < 1 else f"{when.span(seconds)} ago"
+    return "now" if seconds < 1 else f"{times.span(seconds)} ago"
 
 
 def clock(at: int) -> str:
@@ -204,12 +204,12 @@ def clock(at: int) -> str:
 
 def until(at: int) -> str:
     """An instant that lies ahead: when it is, and how far away; by this machine's clock, as for `ago`."""
-    return f"{clock(at)}, in {when.span(max(0, at / 1000 - time.time()))}"
+    return f"{clock(at)}, in {times.span(max(0, at / 1000 - time.time()))}"
 
 
-def held_until(at: int, condition: str = when.WHILE_ALIVE) -> str:
+def held_until(at: int, condition: str = times.WHILE_ALIVE) -> str:
     """`until` an instant; of one so far ahead that no clock ends it, the condition."""
-    return condition if at / 1000 - time.time() > when.ENDLESS_SECONDS else f"until {clock(at)}"
+    return condition if at / 1000 - time.time() > times.ENDLESS_SECONDS else f"until {clock(at)}"
 
 
 def number_of(count: int, noun: str, plural: str | None = None) -> str:

@@ -5,11 +5,11 @@ A soft claim only tells: `who` shows it, it expires, a heartbeat of its session 
 
 from __future__ import annotations
 
-from dibs import when
 from dibs.cli import identity
 from dibs.cli.context import Cli
 from dibs.cli.parser import UsageError
 from dibs.cli.render import clock
+from dibs.text import times
 
 
 def claim(cli: Cli) -> None:
@@ -22,7 +22,7 @@ def claim(cli: Cli) -> None:
     )
     if cli.json:
         return cli.answer({"soft_claim": soft})
-    until = f"for {when.span(soft.ttl_seconds)} until {clock(soft.expires_at)}"
+    until = f"for {times.span(soft.ttl_seconds)} until {clock(soft.expires_at)}"
     return cli.say(
         f"{cli.paint('on it', 'green')} {cli.paint(soft.item, 'bold')}  {cli.paint(until, 'dim')}",
         cli.paint("  a soft claim: it shows in who and keeps nobody out", "dim"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dibs import check, tasks_file
+from dibs import check
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import clean, number_of
 from dibs.errors import Invalid
+from dibs.maintenance import tasks_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

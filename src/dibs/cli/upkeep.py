@@ -68,7 +68,7 @@ def doctor_options(parser: Parser) -> None:
 
 def doctor(cli: Cli) -> int:
     """Exit 0 if everything is sound, else 1. What is only overdue is told, and is no fault."""
-    from dibs.doctor import examine
+    from dibs.maintenance.doctor import examine
 
     wrong = 0
     findings = []

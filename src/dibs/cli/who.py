@@ -7,10 +7,10 @@ import os
 import sys
 from collections import Counter
 
-from dibs import when
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import agent_colour, clock, held_until, number_of, table, terminal_columns
+from dibs.text import times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,12 +97,12 @@ def _heading(cli: Cli, agent: str, kind: str, count: int) -> str:
 
 def _row(holding: Holding) -> list[str]:
     item, hold = holding.item, holding.claim or holding.soft
-    left = f"{when.span(holding.remaining_seconds)} left" if hold else ""
-    if holding.remaining_seconds > when.ENDLESS_SECONDS:
+    left = f"{times.span(holding.remaining_seconds)} left" if hold else ""
+    if holding.remaining_seconds > times.ENDLESS_SECONDS:
         left = BRIEFLY
     waiting = f"{holding.waiters} waiting" if holding.waiters else ""
     session = hold.session if hold else ""
-    return [item.id, item.title, session, holding.health, when.span(holding.age_seconds), left, waiting]
+    return [item.id, item.title, session, holding.health, times.span(holding.age_seconds), left, waiting]
 
 
 def _resources(holdings: tuple[Holding, ...]) -> list[dict[str, Any]]:

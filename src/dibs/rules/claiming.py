@@ -6,7 +6,6 @@ recorded: an expired claim is ended first, a schedule that has come is promoted,
 
 from __future__ import annotations
 
-from dibs import when
 from dibs.config import Settings
 from dibs.errors import ClaimExpired, DibsError, Invalid, ItemAlreadyClaimed, ItemNotClaimable
 from dibs.model import (
@@ -24,12 +23,13 @@ from dibs.model import (
     Session,
     Ticket,
 )
-from dibs.rules import holding, limits, queueing, table
+from dibs.rules import fencing, limits, queueing, table
 from dibs.rules.decision import Decision, State, Step, step
-from dibs.rules.freshening import freshen
 from dibs.rules.limits import Load
+from dibs.rules.overdue import freshen
 from dibs.rules.resources import Hold, busy, conflict
 from dibs.rules.resting import rest
+from dibs.text import times
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -64,7 +64,7 @@ def claim(
     ttl_seconds = ttl(session.kind, ttl_seconds, settings)
     steps, state = freshen(now, state, settings)
     if state.claim is not None and state.claim.session == session.id:
-        return Decision(steps=tuple(steps), renewed=holding.renew(state.claim, now, ttl_seconds, counted=False))
+        return Decision(steps=tuple(steps), renewed=fencing.renew(state.claim, now, ttl_seconds, counted=False))
     refusal = why_not(now, state, asker, unless_after)
     if refusal is None:
         served = queueing.ticket_of(state, session.id)
@@ -123,7 +123,7 @@ def reasons(now: int, state: State, asker: Asker, unless_after: int | None = Non
     """Everything that stands between who asks and the item, the weightiest first."""
     item, session = state.item, asker.session
     if unless_after is not None and item.token != unless_after:
-        yield holding.taken_over(state, unless_after)
+        yield fencing.taken_over(state, unless_after)
     elif state.claim is not None:
         yield already_claimed(now, state.claim)
     elif not table.allowed("claim", item.status) or rest(item, now, blocked=bool(state.blockers)) != READY:
@@ -154,7 +154,7 @@ def not_claimable(now: int, state: State) -> ItemNotClaimable:
         )
     elif status == SCHEDULED and item.not_before is not None:
         facts.update(not_before=item.not_before, retry_after_seconds=(item.not_before - now) / 1000)
-        why = f"its time comes in {when.span((item.not_before - now) / 1000)}"
+        why = f"its time comes in {times.span((item.not_before - now) / 1000)}"
     elif status == PENDING_APPROVAL:
         why = "it waits for approval"
     return ItemNotClaimable(
@@ -169,7 +169,7 @@ def not_claimable(now: int, state: State) -> ItemNotClaimable:
 def offered(now: int, item: Item) -> ItemNotClaimable:
     left = max(0, (item.offer_expires_at or now) - now) / 1000
     return ItemNotClaimable(
-        f"{item.id} is kept for session {item.offered_to}, first in its queue, for {when.span(left)} more",
+        f"{item.id} is kept for session {item.offered_to}, first in its queue, for {times.span(left)} more",
         item=item.id,
         status=item.status,
         why=f"it is offered to session {item.offered_to}",
@@ -193,7 +193,7 @@ def ttl(kind: str, asked: float | None, settings: Settings) -> float:
     low, high = settings.ttl_seconds_min, settings.person_ttl_seconds_max if person else settings.ttl_seconds_max
     if not low <= asked <= high:
         raise Invalid(
-            f"a TTL of {when.span(asked)} is out of bounds; between {when.span(low)} and {when.span(high)} is right",
+            f"a TTL of {times.span(asked)} is out of bounds; between {times.span(low)} and {times.span(high)} is right",
             field="ttl_seconds",
             ttl_seconds_min=low,
             ttl_seconds_max=high,
@@ -202,11 +202,11 @@ def ttl(kind: str, asked: float | None, settings: Settings) -> float:
 
 
 def already_claimed(now: int, claim: Claim) -> ItemAlreadyClaimed:
-    left = holding.remaining_seconds(claim, now)
+    left = fencing.remaining_seconds(claim, now)
     return ItemAlreadyClaimed(
-        f"{claim.item} is already claimed by {claim.agent} (session {claim.session}) {when.for_more(left)}",
+        f"{claim.item} is already claimed by {claim.agent} (session {claim.session}) {times.for_more(left)}",
         item=claim.item,
-        holder=holding.holder(claim),
+        holder=fencing.holder(claim),
         claimed_at=claim.claimed_at,
         expires_at=claim.expires_at,
         remaining_seconds=left,

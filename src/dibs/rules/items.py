@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dibs.errors import Forbidden, Invalid, ItemChanged
 from dibs.model import EDITABLE, PARKED, Event, Item, NewItem
-from dibs.rules import holding, table
+from dibs.rules import fencing, table
 from dibs.rules.decision import State, Step, step
 from dibs.rules.resting import rest
 
@@ -182,5 +182,5 @@ def _refuse_under_holder(state: State, real: dict[str, Any]) -> None:
                 f"{name} of {item.id} cannot change while {claim.agent} (session {claim.session}) holds it",
                 field=name,
                 item=item.id,
-                holder=holding.holder(claim),
+                holder=fencing.holder(claim),
             )

@@ -8,9 +8,9 @@ approved, and nothing else is taken.
 
 from __future__ import annotations
 
-from dibs import when
 from dibs.errors import AgentAtCapacity, DibsError, Forbidden, RateLimited
 from dibs.model import Agent, Item
+from dibs.text import times
 from dibs.value import Value
 
 
@@ -35,7 +35,7 @@ def refusal(now: int, agent: Agent, load: Load) -> DibsError | None:
     if agent.claims_per_minute is not None and filled(now, agent, load) < 1:
         wait = (1 - filled(now, agent, load)) * 60 / agent.claims_per_minute
         return RateLimited(
-            f"{agent.name} may claim {agent.claims_per_minute:g} items a minute; try again in {when.span(wait + 0.5)}",
+            f"{agent.name} may claim {agent.claims_per_minute:g} items a minute; try again in {times.span(wait + 0.5)}",
             agent=agent.name,
             claims_per_minute=agent.claims_per_minute,
             retry_after_seconds=int(wait * 1000 + 1) / 1000,  # rounded up: a little early would be refused again

@@ -13,22 +13,14 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from dibs.errors import DibsError
-from dibs.server import (
-    health,
-    keys,
-    login,
-    metrics,
-    problems,
-    routes,
-    session_task,
-    story_011,
-    streams,
-    watching,
-    whole,
-)
-from dibs.server.document import Documented
-from dibs.server.guard import App, Guard
+from dibs.server.api import archive_routes, problems, routes, watch_routes
+from dibs.server.api.openapi import Documented
+from dibs.server.auth import key_routes, login
+from dibs.server.auth.guard import App, Guard
+from dibs.server.compat import session_task, story_011
+from dibs.server.ops import health, metrics
 from dibs.server.service import Service
+from dibs.server.streams import stream_routes
 from dibs.value import Value
 
 DESCRIPTION = """A board of work that agents and people share: no item is done twice, a crashed one's work comes back.
@@ -76,7 +68,10 @@ def make(service: Service, options: Options) -> App:
     )
     figures = metrics.Figures(service)
     routers = [routes.native(service)]
-    routers += [part.routes(service) for part in (keys, whole, watching, streams, health, session_task, story_011)]
+    routers += [
+        part.routes(service)
+        for part in (key_routes, archive_routes, watch_routes, stream_routes, health, session_task, story_011)
+    ]
     routers.append(figures.routes())
     routers.append(login.routes(service, secure_hosts=frozenset(options.secure_hosts), pages=options.pages))
     for router in routers:
@@ -89,5 +84,5 @@ def make(service: Service, options: Options) -> App:
         log=options.log,
         log_json=options.log_json,
         measured=figures.measured,
-        large=whole.LARGE,
+        large=archive_routes.LARGE,
     )

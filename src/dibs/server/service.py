@@ -14,11 +14,11 @@ from fastapi import Request
 from dibs.board import Board
 from dibs.config import SERVER_DEFAULTS, Settings
 from dibs.errors import DibsError
-from dibs.server.callers import Caller, Callers
-from dibs.server.feed import LOOK_SECONDS, Feed, Left, Waiter
-from dibs.server.open_requests import Kind, OpenRequest, OpenRequests
+from dibs.sdk.sweeper import Sweeper
+from dibs.server.api.open_requests import Kind, OpenRequest, OpenRequests
+from dibs.server.auth.callers import Caller, Callers
+from dibs.server.streams.feed import LOOK_SECONDS, Feed, Left, Waiter
 from dibs.store.contract import Store
-from dibs.sweeper import Sweeper
 from dibs.value import Value
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ def open_store(url: str, settings: Settings, *, create: bool = False, lean: bool
     if kind in HTTP:
         if create:
             raise Invalid(f"{url} is a server; make the board where that runs", field="store")
-        from dibs import keyring
+        from dibs.files import keyring
         from dibs.store.http.store import HttpStore
 
         return HttpStore(url, settings, keyring.find(url), lean=lean)
@@ -91,7 +91,7 @@ def migrate_store(url: str, settings: Settings) -> tuple[int, int]:
 
 def make_hub(path: str) -> bool:
     """Make a bare repository for clones of a vault; whether there was none."""
-    from dibs.store.vault import hub
+    from dibs.store.vault.git import hub
 
     return hub.make(path)
 
@@ -100,13 +100,13 @@ def index_of(vault: str) -> str:
     """The file of a vault's index."""
     import os
 
-    from dibs.store.vault.folders import HIDDEN, INDEX
+    from dibs.store.vault.layout import HIDDEN, INDEX
 
     return os.path.join(vault, HIDDEN, INDEX)
 
 
 def _is_vault(folder: str) -> bool:
-    from dibs.store.vault.ground import is_vault
+    from dibs.store.vault.vault_root import is_vault
 
     return is_vault(folder)
 

@@ -11,10 +11,10 @@ import sys
 import time
 import traceback
 
-from dibs import wire
 from dibs.errors import DibsError
 from dibs.testing.actors import pass_gate, say
 from dibs.testing.harness import open_recipe, resolve
+from dibs.text import wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import subprocess
 import sys
 import time
 
-from dibs import wire
 from dibs.testing.greenroom import Called, room_for
+from dibs.text import wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from typing import Any
 
 import uvicorn
 
-from dibs.access import ADMIN
+from dibs.api_keys import ADMIN
 from dibs.server import app
-from dibs.server.connection import Connection
-from dibs.server.place import Place, addresses, listen
+from dibs.server.ops.address import Place, addresses, listen
+from dibs.server.ops.connection import Connection
 from dibs.server.service import WAIT_SECONDS_MAX, Service
 from dibs.testing.actors import say
 from dibs.testing.harness import open_recipe

@@ -11,9 +11,9 @@ import json
 import os
 import time
 
-from dibs import wire
 from dibs.errors import DibsError
 from dibs.model import Claim, Ended, Grant, Heartbeat, Renewal
+from dibs.text import wire
 from dibs.value import Value
 
 TYPE_CHECKING = False

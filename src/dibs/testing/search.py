@@ -18,10 +18,10 @@ from typing import Any
 from dibs.config import Settings
 from dibs.errors import DibsError
 from dibs.model import ENDED, FAILED, IN_PROGRESS, Agent, Claim, NewItem, Run, Session
-from dibs.rules import approving, claiming, ending, holding, items, queueing
+from dibs.rules import approving, claiming, ending, fencing, items, queueing
 from dibs.rules.decision import State, Step
-from dibs.rules.freshening import freshen
 from dibs.rules.limits import Load
+from dibs.rules.overdue import freshen
 from dibs.value import Value
 
 TICK = 1000
@@ -78,7 +78,7 @@ class World(Value):
             None if claim is None else (claim.token, claim.session, max(0, claim.expires_at - self.now)),
             tuple(ticket.session for ticket in state.tickets),
             None if held.ended else (held.token, held.session, max(0, held.expires_at - self.now)),
-            None if run is None or row.status in FINAL else (run.session, run.token, run.outcome in holding.LAPSED),
+            None if run is None or row.status in FINAL else (run.session, run.token, run.outcome in fencing.LAPSED),
         )
 
 
@@ -195,8 +195,8 @@ def recover(world: World, item: str, session: str, token: int) -> World:
 def heartbeat(world: World, session: str) -> World:
     """What a store does in one statement: renew every live claim of the session."""
     for item, state in world.states.items():
-        if state.claim is not None and state.claim.session == session and holding.live(state.claim, world.now):
-            world = _renew(world, item, holding.renew(state.claim, world.now))
+        if state.claim is not None and state.claim.session == session and fencing.live(state.claim, world.now):
+            world = _renew(world, item, fencing.renew(state.claim, world.now))
     return world
 
 
@@ -204,7 +204,7 @@ def fenced(world: World, item: str, session: str, token: int, end: Callable[...,
     """An end of a run, by whoever was given this token, however long ago."""
     state, held = world.states[item], world.ledger[item]
     asked = state.run if state.run is not None and state.run.token == token else _old_run(item, session, token)
-    claim = holding.fence(world.now, state, session=session, token=token, asked=asked)
+    claim = fencing.fence(world.now, state, session=session, token=token, asked=asked)
     if held.ended or (held.token, held.session) != (token, session) or held.expires_at <= world.now:
         raise Violation("S3", f"token {token} of {session} was honoured; the ledger says {held}")
     return take(world, item, queueing.follow(world.now, state, end(world.now, state, claim), SETTINGS))
@@ -262,7 +262,7 @@ ENDS: dict[str, Callable[..., Step]] = {
     ),
     "submit": lambda now, state, claim: ending.submit(now, state, claim, draft="so", note=None, links={}, cost={}),
     "reject": lambda now, state, claim: ending.reject(now, state, claim, reason="never"),
-    "progress": lambda now, state, claim: holding.progress(now, state, claim, note="on it", meta={}),
+    "progress": lambda now, state, claim: fencing.progress(now, state, claim, note="on it", meta={}),
 }
 
 
@@ -350,7 +350,7 @@ def _conserved(state: State) -> None:
 
 def _asker(world: World, session: str) -> claiming.Asker:
     claims = [state.claim for state in world.states.values() if state.claim is not None]
-    held = sum(claim.session == session and holding.live(claim, world.now) for claim in claims)
+    held = sum(claim.session == session and fencing.live(claim, world.now) for claim in claims)
     load = Load(held=held, held_total=held, bucket=0, bucket_at=0, next_expiry_at=None)
     return claiming.Asker(session=_session(session), agent=Agent(name=session, max_claims=1), load=load)
 

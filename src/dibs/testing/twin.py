@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from dibs import wire
 from dibs.board import Board
 from dibs.errors import DibsError
 from dibs.model import Sweep
 from dibs.testing.harness import Harness
+from dibs.text import wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

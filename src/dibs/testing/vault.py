@@ -8,7 +8,7 @@ from typing import Any
 
 from dibs.board import Board
 from dibs.config import DEFAULTS
-from dibs.store.vault import hub
+from dibs.store.vault.git import hub
 from dibs.store.vault.store import VaultStore
 from dibs.testing.clock import FileClock, StoppingClock
 from dibs.testing.harness import Harness

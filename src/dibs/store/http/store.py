@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import time
 
-from dibs import jsontext, wire
 from dibs.errors import Invalid, StoreUnavailable
 from dibs.model import (
     Activity,
@@ -38,8 +37,9 @@ from dibs.model import (
     Waiting,
 )
 from dibs.store.contract import Store, Watch, page
-from dibs.store.http.asking import Asking, away, new_request_id, refusal
-from dibs.store.http.sending import Lost, Reply, require_private, sender
+from dibs.store.http.client import Asking, away, new_request_id, refusal
+from dibs.store.http.transport import Lost, Reply, require_private, sender
+from dibs.text import json_text, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -448,18 +448,18 @@ class HttpStore(Store):
             if status != 200:
                 raise refusal(Reply(status, "", b"".join(lines)))
             for line in lines:
-                kind, data = jsontext.loads(line.decode())
+                kind, data = json_text.loads(line.decode())
                 yield kind, data
         except Lost as lost:
             raise away(lost, unknown=False) from lost
 
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
-        lines = ((jsontext.line([kind, data]) + "\n").encode() for kind, data in records)
+        lines = ((json_text.line([kind, data]) + "\n").encode() for kind, data in records)
         reply = self._whole("POST", "/v1/import", lines)
-        return int(jsontext.loads(reply.body.decode())["records"])
+        return int(json_text.loads(reply.body.decode())["records"])
 
     def backup(self, path: str) -> None:
-        from dibs import durable
+        from dibs.files import durable
 
         try:
             with durable.NewFile(path) as half, open(half, "wb") as file:
@@ -472,7 +472,7 @@ class HttpStore(Store):
             raise Invalid(f"there is no backup at {path}", field="path")
         with open(path, "rb") as file:
             reply = self._whole("POST", f"/v1/restore?actor={_quoted(actor)}", iter(lambda: file.read(1 << 20), b""))
-        return int(jsontext.loads(reply.body.decode())["items"])
+        return int(json_text.loads(reply.body.decode())["items"])
 
     def check(self) -> tuple[str, ...]:
         return tuple(self._read("/v1/check"))

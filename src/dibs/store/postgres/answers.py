@@ -7,7 +7,6 @@ to be told.
 
 from __future__ import annotations
 
-from dibs import wire
 from dibs.errors import (
     AgentAtCapacity,
     DibsError,
@@ -37,10 +36,11 @@ from dibs.model import (
     Session,
     Sweep,
 )
-from dibs.rules import claiming, ending, holding, limits
+from dibs.rules import claiming, ending, fencing, limits
 from dibs.rules.decision import State
 from dibs.rules.limits import Load
 from dibs.rules.resources import Hold
+from dibs.text import wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,17 +147,17 @@ def finished(answer: Answer) -> Finished:
 
 
 def renewal(answer: Answer, settings: Settings) -> Renewal:
-    return holding.renewal(claim(answer["claim"]), answer["now"], settings)
+    return fencing.renewal(claim(answer["claim"]), answer["now"], settings)
 
 
 def heartbeat(answer: Answer, session: str, settings: Settings) -> Heartbeat:
     now, kept = answer["now"], [claim(row) for row in answer["renewed"]]
     return Heartbeat(
         session=session,
-        renewed=tuple(holding.renewal(one, now, settings) for one in kept),
+        renewed=tuple(fencing.renewal(one, now, settings) for one in kept),
         lost=tuple(sorted((_lost(one, session) for one in answer["lost"]), key=lambda lost: lost.item)),
         forgotten=tuple(answer["forgotten"]),
-        heartbeat_seconds=min([settings.heartbeat_seconds, *(holding.interval_seconds(one, settings) for one in kept)]),
+        heartbeat_seconds=min([settings.heartbeat_seconds, *(fencing.interval_seconds(one, settings) for one in kept)]),
         event=answer["event"],
     )
 
@@ -230,7 +230,7 @@ def fenced(facts: Answer, session: str, token: int | None) -> DibsError:
     if (asked is None or asked.session != session) and _is_over(facts):
         return session_not_found(facts, session)
     state = _state(facts)
-    return _raised(lambda: holding.fence(facts["now"], state, session=session, token=token, asked=asked))
+    return _raised(lambda: fencing.fence(facts["now"], state, session=session, token=token, asked=asked))
 
 
 def session_not_found(facts: Answer, session: str) -> SessionNotFound:
@@ -287,7 +287,7 @@ def _lost(lost: Answer, session: str) -> Lost:
         error = ItemNotFound(f"there is no item {lost['item']}", item=lost["item"])
     else:
         error = fenced(facts, session, lost["token"])
-    return holding.lost(lost["item"], lost["token"], error)
+    return fencing.lost(lost["item"], lost["token"], error)
 
 
 def _state(facts: Answer) -> State:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 
-from dibs import durable
 from dibs.errors import Invalid, StoreUnusable
+from dibs.files import durable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

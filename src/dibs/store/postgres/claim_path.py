@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 
-from dibs import jsontext
 from dibs.model import READY, Ended, Finished, Grant, Renewal
 from dibs.store.postgres import answers
-from dibs.store.tables.requests import reused
+from dibs.store.sql.requests import reused
+from dibs.text import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dibs.config import Settings
     from dibs.model import Heartbeat, Owner, Request, Sweep
-    from dibs.store.postgres.lanes import Lanes
+    from dibs.store.postgres.lane_hints import Lanes
 
 CLAIM = (
     "SELECT dibs.claim(%s::text, %s::text, %s::text, %s::double precision, %s::boolean, %s::bigint, %s::dibs.settings,"
@@ -203,7 +203,7 @@ class ClaimPath:
             session,
             token,
             note,
-            jsontext.dumps(dict(meta)),
+            json_text.dumps(dict(meta)),
             self._settings_row,
             _request(request),
             repeatable=request is not None,
@@ -345,7 +345,7 @@ class ClaimPath:
         return self._ended(answer)
 
     def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
-        told = jsontext.dumps([[session, owner.as_dict()] for session, owner in dead])
+        told = json_text.dumps([[session, owner.as_dict()] for session, owner in dead])
         swept = answers.sweep(self.call(SWEEP, told, limit, self._settings_row, repeatable=True))
         if swept.expired or swept.owner_died or swept.due or swept.offers:
             self._lanes.forget()
@@ -407,7 +407,7 @@ class ClaimPath:
 
 
 def _json(data: Mapping[str, Any] | None) -> str | None:
-    return jsontext.dumps(dict(data)) if data else None
+    return json_text.dumps(dict(data)) if data else None
 
 
 def _call_id(request: Request | None) -> str | None:

@@ -13,7 +13,7 @@ import os
 import psycopg
 
 from dibs.errors import StoreUnusable
-from dibs.store.postgres.connecting import connect, explain, refuse_other_encodings
+from dibs.store.postgres.connections import connect, explain, refuse_other_encodings
 
 SCHEMA_VERSION = 4
 _HERE = os.path.dirname(__file__)

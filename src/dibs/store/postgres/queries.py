@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 
-from dibs.store.tables.queries import COLUMNS, Statements
+from dibs.store.sql.queries import COLUMNS, Statements
 
 JSON = frozenset({"payload", "links", "cost", "data", "meta", "details"})
 LISTS = frozenset({"labels", "depends_on", "resources", "types", "allowed_actions", "sensitive_actions"})

@@ -1,7 +1,7 @@
 """The PostgreSQL store: many machines, many writers at a time, each row locked by who decides about it.
 
 The claim path is one function call, one round trip, one transaction a verb: `claim_path` and functions/. What people
-do is loaded, decided by the rules and written, as on SQLite: `dibs.store.tables`. Here is what carries both:
+do is loaded, decided by the rules and written, as on SQLite: `dibs.store.sql`. Here is what carries both:
 connections, trying again, and telling those who wait.
 """
 
@@ -16,18 +16,18 @@ import psycopg
 from dibs.errors import DibsError, Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.contract import Store
 from dibs.store.postgres.claim_path import ClaimPath
-from dibs.store.postgres.connecting import AGAIN, CONNECTIONS_MAX, RETRY_SECONDS, Pool, explain, is_away, pause
-from dibs.store.postgres.lanes import Lanes
+from dibs.store.postgres.connections import AGAIN, CONNECTIONS_MAX, RETRY_SECONDS, Pool, explain, is_away, pause
+from dibs.store.postgres.lane_hints import Lanes
 from dibs.store.postgres.migrating import migrate
+from dibs.store.postgres.notify import ListeningWatch, PollingWatch, Teller
 from dibs.store.postgres.queries import STATEMENTS
 from dibs.store.postgres.transaction import PostgresTransaction
-from dibs.store.postgres.wakeup import ListeningWatch, PollingWatch, Teller
-from dibs.store.tables import archive, requests
-from dibs.store.tables.keys import Keys
-from dibs.store.tables.reading import Reading
-from dibs.store.tables.tickets import Tickets
-from dibs.store.tables.transaction import Refused
-from dibs.store.tables.upkeep import Upkeep
+from dibs.store.sql import archive, requests
+from dibs.store.sql.keys import Keys
+from dibs.store.sql.reading import Reading
+from dibs.store.sql.tickets import Tickets
+from dibs.store.sql.transaction import Refused
+from dibs.store.sql.upkeep import Upkeep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from dibs.config import Settings
     from dibs.model import Prune, Request
     from dibs.store.contract import Watch
-    from dibs.store.postgres.connecting import Connection
-    from dibs.store.tables.transaction import Transaction
+    from dibs.store.postgres.connections import Connection
+    from dibs.store.sql.transaction import Transaction
     from dibs.value import Value
 
     T = TypeVar("T")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import psycopg
 
-from dibs import jsontext, wire
 from dibs.model import READY
 from dibs.store.postgres import answers
 from dibs.store.postgres.queries import STATEMENTS
-from dibs.store.tables.transaction import Transaction
+from dibs.store.sql.transaction import Transaction
+from dibs.text import json_text, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dibs.model import Item
     from dibs.rules.claiming import Asker
     from dibs.rules.decision import Step
-    from dibs.store.postgres.connecting import Connection
+    from dibs.store.postgres.connections import Connection
 
 # The search path is that of the connection, except behind a pooler, where settings last for a transaction.
 BEGIN = (
@@ -141,6 +141,6 @@ class PostgresTransaction(Transaction):
         """A kept answer as every store understands it; those of the functions are kept as they were."""
         *columns, answer, at, shape = row
         if shape is not None:
-            value = answers.SHAPES[shape](jsontext.loads(answer), self.settings)
-            answer = jsontext.dumps(wire.encode(value))
+            value = answers.SHAPES[shape](json_text.loads(answer), self.settings)
+            answer = json_text.dumps(wire.encode(value))
         return (*columns, answer, at)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import apsw
 
-from dibs import durable
 from dibs.errors import DibsError, Invalid, StoreUnusable
-from dibs.store.sqlite import beside, schema
-from dibs.store.sqlite.connection import harden, open_database, schema_version
+from dibs.files import durable
+from dibs.store.sql import archive, rows
+from dibs.store.sqlite import schema, side_files
+from dibs.store.sqlite.database import harden, open_database, schema_version
 from dibs.store.sqlite.lock import FairLock
 from dibs.store.sqlite.transaction import SqliteTransaction
-from dibs.store.tables import archive, rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def move_on(
 
 
 def _copy_checked(path: str, half: str, more_tables: Sequence[str]) -> None:
-    beside.make_board(half)
+    side_files.make_board(half)
     source, copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY), apsw.Connection(half)
     try:
         harden(source)

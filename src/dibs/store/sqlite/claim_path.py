@@ -7,11 +7,12 @@ from abc import abstractmethod
 
 from dibs.errors import ClaimExpired, DibsError
 from dibs.model import Ended, Finished, Grant, Heartbeat, Lost, Renewal
-from dibs.rules import claiming, ending, holding, limits
-from dibs.store.sqlite import choice
-from dibs.store.sqlite.sweeping import freshen_overdue
-from dibs.store.tables import rows
-from dibs.store.tables.upkeep import ended
+from dibs.rules import claiming, ending, limits
+from dibs.rules import fencing as holding
+from dibs.store.sql import rows
+from dibs.store.sql.upkeep import ended
+from dibs.store.sqlite import choose_next
+from dibs.store.sqlite.sweep import freshen_overdue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from dibs.model import Claim, Item, Request, Run
     from dibs.rules.decision import State, Step
-    from dibs.store.tables.transaction import Transaction
+    from dibs.store.sql.transaction import Transaction
     from dibs.value import Value
 
     T = TypeVar("T")
@@ -81,7 +82,7 @@ class ClaimPath:
             if full is not None:
                 t.refuse(full)
             grants = []
-            for item in choice.best(t, asker, types, projects, limits.room(t.now, asker.agent, asker.load, n)):
+            for item in choose_next.best(t, asker, types, projects, limits.room(t.now, asker.agent, asker.load, n)):
                 before = t.state_of(item)
                 step = claiming.grant(t.now, before, asker.session, ttl)
                 t.take(step)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Request
-    from dibs.store.tables.transaction import Transaction
+    from dibs.store.sql.transaction import Transaction
     from dibs.value import Value
 
 #: More writes than this are another transaction, so that no answer waits for too many others.

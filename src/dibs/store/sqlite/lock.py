@@ -16,7 +16,7 @@ import os
 import struct
 
 from dibs.errors import StoreUnavailable
-from dibs.store.sqlite.beside import LOCK, open_beside
+from dibs.store.sqlite.side_files import LOCK, open_beside
 
 #: Linux: locks of the open file description. Elsewhere `flock`, which is one too.
 _HAS_OFD = hasattr(fcntl, "F_OFD_SETLK") and struct.calcsize("P") == 8

@@ -11,7 +11,7 @@ import re
 
 import apsw
 
-from dibs.store.sqlite.connection import migration
+from dibs.store.sqlite.database import migration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,20 +14,20 @@ import apsw
 
 from dibs.errors import Invalid, StoreUnavailable
 from dibs.store.contract import Store
-from dibs.store.sqlite import beside
+from dibs.store.sql import requests
+from dibs.store.sql.keys import Keys
+from dibs.store.sql.reading import Reading
+from dibs.store.sql.tickets import Tickets
+from dibs.store.sql.transaction import Refused
+from dibs.store.sql.upkeep import Upkeep
+from dibs.store.sqlite import side_files
+from dibs.store.sqlite.bell import Bell, BellWatch
 from dibs.store.sqlite.claim_path import ClaimPath
-from dibs.store.sqlite.connection import SCHEMA_VERSION, explain, explain_commit, open_database, shorten_log
+from dibs.store.sqlite.database import SCHEMA_VERSION, explain, explain_commit, open_database, shorten_log
 from dibs.store.sqlite.group_commit import Call, CallQueue, PendingWrite, Turn, Turns
 from dibs.store.sqlite.lock import FairLock
-from dibs.store.sqlite.sweeping import Sweeping
+from dibs.store.sqlite.sweep import Sweeping
 from dibs.store.sqlite.transaction import SqliteTransaction
-from dibs.store.sqlite.wakeup import Bell, BellWatch
-from dibs.store.tables import requests
-from dibs.store.tables.keys import Keys
-from dibs.store.tables.reading import Reading
-from dibs.store.tables.tickets import Tickets
-from dibs.store.tables.transaction import Refused
-from dibs.store.tables.upkeep import Upkeep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from dibs.config import Settings
     from dibs.model import Prune, Request
     from dibs.store.contract import Watch
-    from dibs.store.sqlite.readers import Readers
-    from dibs.store.tables.transaction import Transaction
+    from dibs.store.sql.transaction import Transaction
+    from dibs.store.sqlite.read_connections import Readers
     from dibs.value import Value
 
     T = TypeVar("T")
@@ -103,7 +103,7 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         return self._call(read)
 
     def separate_readers(self) -> None:
-        from dibs.store.sqlite.readers import Readers
+        from dibs.store.sqlite.read_connections import Readers
 
         if self._readers is None:
             self._readers = Readers(self.path, self.settings, self._clock, self._open_reader)
@@ -226,12 +226,12 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
     # Whole boards; what they take is imported where it is wanted, not by every claim.
 
     def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
-        from dibs.store.tables import archive
+        from dibs.store.sql import archive
 
         return self.write(lambda t: archive.prune(t, older_than_seconds, limit))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        from dibs.store.tables import archive
+        from dibs.store.sql import archive
 
         # A connection of its own, to be read at leisure while everybody else goes on.
         connection = self._call(lambda: self._open(create=False))
@@ -244,7 +244,7 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             connection.close(True)
 
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
-        from dibs.store.tables import archive
+        from dibs.store.sql import archive
 
         return self.write(lambda t: archive.load(t, records))
 
@@ -258,8 +258,8 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             source.close()
 
     def restore(self, path: str, *, actor: str) -> int:
+        from dibs.store.sql import archive, rows
         from dibs.store.sqlite import backups
-        from dibs.store.tables import archive, rows
 
         if not os.path.isfile(path):
             raise Invalid(f"there is no backup at {path}", field="path")
@@ -283,7 +283,7 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             finally:
                 copy.close()
         finally:
-            for left in (half, *(half + suffix for suffix in beside.SUFFIXES)):
+            for left in (half, *(half + suffix for suffix in side_files.SUFFIXES)):
                 if os.path.lexists(left):
                     os.unlink(left)
 

@@ -6,8 +6,8 @@ import os
 
 import apsw
 
-from dibs.store.tables.queries import Statements
-from dibs.store.tables.transaction import Transaction
+from dibs.store.sql.queries import Statements
+from dibs.store.sql.transaction import Transaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ class SqliteTransaction(Transaction):
         pass
 
     def ahead_of(self, asker: Asker, item: Item, most: int) -> int:
-        from dibs.store.sqlite import choice
+        from dibs.store.sqlite import choose_next
 
-        return choice.ahead_of(self, asker, item, most)
+        return choose_next.ahead_of(self, asker, item, most)
 
     def number_events_past(self, number: int) -> None:
         # SQLite remembers the highest number there ever was.

@@ -11,7 +11,10 @@ from __future__ import annotations
 import os
 import time
 
-from dibs.store.vault.beneath import (
+from dibs.files.renaming import Moved, Renaming, mend
+from dibs.store.vault.displaced_texts import Displaced, Record
+from dibs.store.vault.layout import CONFLICTS, LOOKED_INTO
+from dibs.store.vault.safe_fs import (
     FILE_BYTES_MAX,
     TEMPORARY,
     TICK_NS,
@@ -23,16 +26,13 @@ from dibs.store.vault.beneath import (
     stamp_of,
     unfit_name,
 )
-from dibs.store.vault.displaced import Displaced, Record
-from dibs.store.vault.folders import CONFLICTS, LOOKED_INTO
-from dibs.store.vault.renaming import Moved, Renaming, mend
-from dibs.store.vault.scanning import Marking, Scan, folders_within, met_twice, shown
+from dibs.store.vault.scan import Marking, Scan, folders_within, met_twice, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dibs.store.vault.eyes import Eyes
+    from dibs.store.vault.inotify_watch import Eyes
 
 __all__ = ["Disk", "Raced", "Stamp", "Unfit"]
 
@@ -246,7 +246,7 @@ class Disk:
 
     def eyes(self, bell: str | None = None) -> Eyes:
         """What tells which files changed, without a scan, and when the file `bell` was written."""
-        from dibs.store.vault.eyes import Eyes
+        from dibs.store.vault.inotify_watch import Eyes
 
         return Eyes(self._beneath, folders=self._folders, bell=bell)
 

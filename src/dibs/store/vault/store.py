@@ -14,11 +14,13 @@ import time
 
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.sqlite.store import SqliteStore, system_clock
-from dibs.store.vault import beats, catalog, ground, taskfile
+from dibs.store.vault import file_index, vault_root
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
-from dibs.store.vault.folders import ARCHIVE, AT_FIRST, CONFLICTS, FOLDERS, HIDDEN, INDEX, SUFFIX, is_by_move
-from dibs.store.vault.looking import Looking, differs
-from dibs.store.vault.saves import bring_in_copies, bring_in_late_saves
+from dibs.store.vault.git import remote_liveness
+from dibs.store.vault.late_saves import bring_in_copies, bring_in_late_saves
+from dibs.store.vault.layout import ARCHIVE, AT_FIRST, CONFLICTS, FOLDERS, HIDDEN, INDEX, SUFFIX, is_by_move
+from dibs.store.vault.scan_policy import Looking, differs
+from dibs.store.vault.taskfile import task_text
 from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
 from dibs.store.vault.writing import SILENT, KeptBack, Writing
 
@@ -33,11 +35,11 @@ if TYPE_CHECKING:
     from dibs.model import Grant, Holding, Prune, Synced
     from dibs.rules.decision import Step
     from dibs.store.contract import Watch
+    from dibs.store.sql.transaction import Transaction
     from dibs.store.sqlite.group_commit import PendingWrite
-    from dibs.store.tables.transaction import Transaction
-    from dibs.store.vault.adopting import Adopting
-    from dibs.store.vault.syncing import Sync
-    from dibs.store.vault.taskfile import Task
+    from dibs.store.vault.git.syncing import Sync
+    from dibs.store.vault.reconcile import Adopting
+    from dibs.store.vault.taskfile.task_text import Task
 
     T = TypeVar("T")
 
@@ -66,10 +68,10 @@ class VaultStore(SqliteStore):
     ) -> None:
         self.root = os.path.realpath(root)
         if create:
-            ground.require_fit(self.root)
+            vault_root.require_fit(self.root)
             for folder in AT_FIRST:
                 os.makedirs(os.path.join(self.root, folder), exist_ok=True)
-        elif not ground.is_vault(self.root):
+        elif not vault_root.is_vault(self.root):
             raise StoreUnusable(f"{root} is no vault; make one with: dibs vault init {root}", path=root)
         _refuse_links(os.path.join(self.root, HIDDEN))
         self._disk = Disk(self.root)
@@ -81,7 +83,7 @@ class VaultStore(SqliteStore):
         self._git_mark = _git_mark(self.root)
         self._is_clone = self._git_mark[0] is not None
         self._arbiter: Sync | None = None
-        self._patience = beats.Patience()
+        self._patience = remote_liveness.Patience()
         #: See `Writing.visited`.
         self._visited: dict[str, str] = {}
         _hide(os.path.join(self.root, HIDDEN))
@@ -100,7 +102,7 @@ class VaultStore(SqliteStore):
             pass
 
     def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
-        from dibs.store.tables import archive
+        from dibs.store.sql import archive
 
         return self.write(lambda t: archive.prune(t, older_than_seconds, limit))
 
@@ -126,16 +128,16 @@ class VaultStore(SqliteStore):
         """Which item a file is of; what cannot be told is left to the next look, and a second one is set aside."""
         try:
             text = self._disk.read(path)[0].decode()
-            item = taskfile.read(text, path.rpartition("/")[2]).id
-        except (FileNotFoundError, UnicodeDecodeError, Unfit, taskfile.Unreadable):
+            item = task_text.read(text, path.rpartition("/")[2]).id
+        except (FileNotFoundError, UnicodeDecodeError, Unfit, task_text.Unreadable):
             return
         if not text.strip() and t.one("item_by_id", id=item) is None:
             return  # somebody is about to write it
-        if catalog.entry_of(t, item) is None:
-            catalog.put(t, catalog.Entry(path=path, item=item, stamp=stamp))
+        if file_index.entry_of(t, item) is None:
+            file_index.put(t, file_index.Entry(path=path, item=item, stamp=stamp))
 
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
-        from dibs.store.tables import archive
+        from dibs.store.sql import archive
 
         def load(t: Transaction) -> int:
             count = archive.load(t, records)
@@ -147,7 +149,7 @@ class VaultStore(SqliteStore):
 
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """Files that look like tasks and are none, or cannot be read; names that other machines take for one."""
-        from dibs.store.vault import remarks
+        from dibs.store.vault import findings
 
         found = []
         try:
@@ -173,7 +175,7 @@ class VaultStore(SqliteStore):
         seen, unfit = self._disk.glance()
         known = self._read_in_turn(_known)
         kept = self._disk.names_in(CONFLICTS)
-        return (*found, *remarks.of_files(seen, unfit, self._disk.folders_within(), known.values(), kept))
+        return (*found, *findings.of_files(seen, unfit, self._disk.folders_within(), known.values(), kept))
 
     def next(self, *, done: Mapping[str, int] | None = None, **asked: Any) -> tuple[Grant, ...]:
         """There is nothing only if the remote has nothing either."""
@@ -199,7 +201,7 @@ class VaultStore(SqliteStore):
         return tuple(_marked(line, unknown) if _is_by_move(line) else line for line in found)
 
     def watch(self, *, session: str | None = None) -> Watch:
-        from dibs.store.vault.watching import VaultWatch
+        from dibs.store.vault.watch import VaultWatch
 
         self._looking.stay()
         return VaultWatch(super().watch(session=session), self.look, self._disk.eyes(self._bell.path))
@@ -271,13 +273,13 @@ class VaultStore(SqliteStore):
             return
         connection.execute("BEGIN IMMEDIATE")
         t = self._transaction(connection, writable=True)
-        is_whole = ground.has_ready(self.root)
+        is_whole = vault_root.has_ready(self.root)
         if is_whole and (not self._looking.is_needed(t) or self._disk.mark() == t.files("mark")[0][0]):
             self._settle(connection)
             return
         seen, unfit = self._disk.scan()
         if not is_whole and FOLDERS["ready"] not in unfit:
-            ground.make_again(self.root, _known(t), seen, self._were_removed)
+            vault_root.make_again(self.root, _known(t), seen, self._were_removed)
         if differs(t, seen) and self.arbiter is not None:
             if self.arbiter.is_elsewhere() and t.files("any_file")[0][0]:
                 self._finish(connection)
@@ -288,7 +290,7 @@ class VaultStore(SqliteStore):
             known = _known(t)
             if not known:
                 t.run("raise_floor", {"name": "token_floor", "value": self._archived_token()})
-            if bring_in_copies(self._disk, seen, catalog.left(t)):
+            if bring_in_copies(self._disk, seen, file_index.left(t)):
                 raise Raced("a save came to where a file lay before")
             self._steps, self._stale = self._adopting(t, seen, known, unfit).adopt(), t.stale
             t.close()
@@ -297,9 +299,9 @@ class VaultStore(SqliteStore):
         self._settle(connection)
 
     def _adopting(
-        self, t: VaultTransaction, seen: dict[str, Stamp], known: dict[str, catalog.Entry], unfit: dict[str, str]
+        self, t: VaultTransaction, seen: dict[str, Stamp], known: dict[str, file_index.Entry], unfit: dict[str, str]
     ) -> Adopting:
-        from dibs.store.vault.adopting import Adopting
+        from dibs.store.vault.reconcile import Adopting
 
         return Adopting(t, self._disk, seen, known, unfit, self._is_on_record)
 
@@ -317,8 +319,8 @@ class VaultStore(SqliteStore):
         highest = 0
         for path in archive.glance()[0]:
             try:
-                facts = taskfile.read(archive.read(path)[0].decode(), path.rpartition("/")[2]).facts
-            except (OSError, UnicodeDecodeError, Raced, Unfit, taskfile.Unreadable):
+                facts = task_text.read(archive.read(path)[0].decode(), path.rpartition("/")[2]).facts
+            except (OSError, UnicodeDecodeError, Raced, Unfit, task_text.Unreadable):
                 continue
             highest = max(highest, 0 if facts is None else facts.token)
         archive.close()
@@ -376,7 +378,7 @@ class VaultStore(SqliteStore):
 
     def _planned(self, connection: apsw.Connection) -> dict[str, bytes | None]:
         """What the files are going to be."""
-        from dibs.store.vault.planned import Planned
+        from dibs.store.vault.git.planned import Planned
 
         planned = Planned(self._disk)
         connection.execute("SAVEPOINT planned")
@@ -415,7 +417,7 @@ class VaultStore(SqliteStore):
         if not self._is_clone:
             return None
         if self._arbiter is None:
-            from dibs.store.vault import syncing
+            from dibs.store.vault.git import syncing
 
             self._arbiter = syncing.find(self.root)
             self._is_clone = self._arbiter is not None
@@ -465,7 +467,7 @@ class VaultStore(SqliteStore):
             wrote = self._adopted(connection)
         if not wrote:
             return synced
-        from dibs.store.vault.syncing import together
+        from dibs.store.vault.git.syncing import together
 
         # What was adopted just now was written into files, and others are to know of it.
         again = arbiter.sync()
@@ -489,17 +491,22 @@ class VaultStore(SqliteStore):
         t = self._transaction(connection)
         rows = t.files("sessions_here", now=t.now, since=t.now - int(BEATS_SECONDS * 1000))
         t.close()
-        holders = [beats.Holder(session=id, agent=agent, host=host, counter=at) for id, agent, host, at, n in rows if n]
-        beats.show(arbiter.files, holders, [row[0] for row in rows])
+        holders = [
+            remote_liveness.Holder(session=id, agent=agent, host=host, counter=at)
+            for id, agent, host, at, n in rows
+            if n
+        ]
+        remote_liveness.show(arbiter.files, holders, [row[0] for row in rows])
 
     def _end_what_is_silent(self) -> tuple[str, ...]:
         arbiter = self.arbiter
         assert arbiter is not None
         rows = self._read_in_turn(_claims_elsewhere)
         held = [
-            beats.Held(item=item, token=token, session=session, ttl_seconds=ttl) for item, token, session, ttl in rows
+            remote_liveness.Held(item=item, token=token, session=session, ttl_seconds=ttl)
+            for item, token, session, ttl in rows
         ]
-        lost = self._patience.lost([(one, beats.counter(arbiter.files, one.session)) for one in held])
+        lost = self._patience.lost([(one, remote_liveness.counter(arbiter.files, one.session)) for one in held])
 
         def end(t: Transaction) -> tuple[str, ...]:
             assert isinstance(t, VaultTransaction)
@@ -524,8 +531,8 @@ class VaultStore(SqliteStore):
     def _connected(self) -> apsw.Connection:
         """The index may be taken away at any time: it is made again, from the files."""
         if self._connection is not None and self._pid == os.getpid() and not _is_at(self._index, self.path):
-            if not ground.has_ready(self.root):
-                raise ground.missing(self.root, [])  # the whole drive, say: no index is to be made in its place
+            if not vault_root.has_ready(self.root):
+                raise vault_root.missing(self.root, [])  # the whole drive, say: no index is to be made in its place
             self._connection.close(True)
             self._lock.forget()
             self._bell.close()
@@ -612,8 +619,8 @@ def _marked(line: Holding, unknown: set[str]) -> Holding:
     return line.replace(health="tentative") if line.item.id in unknown else line
 
 
-def _known(t: Transaction) -> dict[str, catalog.Entry]:
-    return catalog.entries(_of_files(t).files("files"))
+def _known(t: Transaction) -> dict[str, file_index.Entry]:
+    return file_index.entries(_of_files(t).files("files"))
 
 
 def _of_files(t: Transaction) -> VaultTransaction:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
+from dibs.store.sql.queries import Statements
 from dibs.store.sqlite.transaction import SqliteTransaction
-from dibs.store.tables.queries import Statements
-from dibs.store.vault.beats import NEVER
+from dibs.store.vault.git.remote_liveness import NEVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

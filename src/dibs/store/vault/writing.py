@@ -8,11 +8,12 @@ is void.
 from __future__ import annotations
 
 from dibs.errors import StoreUnavailable
-from dibs.store.tables import rows
-from dibs.store.vault import catalog, facts, taskfile
-from dibs.store.vault.catalog import UNSEEN, Entry
+from dibs.store.sql import rows
+from dibs.store.vault import file_index
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
-from dibs.store.vault.folders import ARCHIVE, CONFLICTS, HELD, SUFFIX, folder_of, split
+from dibs.store.vault.file_index import UNSEEN, Entry
+from dibs.store.vault.layout import ARCHIVE, CONFLICTS, HELD, SUFFIX, folder_of, split
+from dibs.store.vault.taskfile import facts, task_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Writing:
             # What was saved over it in this very moment is looked at; and what was not heeded may be by now.
             if stamp is None or stamp.text != entry.stamp.text or entry.remark is not None:
                 stamp = UNSEEN
-            catalog.put(self.t, entry.replace(stamp=stamp))
+            file_index.put(self.t, entry.replace(stamp=stamp))
 
     def archive(self) -> None:
         """Put away the files of items that were pruned."""
@@ -101,21 +102,21 @@ class Writing:
         before = len(self._back)
         try:
             self._bring(id, steps, forced=forced)
-        except (StoreUnavailable, Unfit, taskfile.Unreadable) as error:
+        except (StoreUnavailable, Unfit, task_text.Unreadable) as error:
             why = error if isinstance(error, StoreUnavailable) else StoreUnavailable(str(error), item=id)
             if not forced and not all(step.event.kind in UNASKED for step in steps):
                 raise KeptBack(id, why) from error
             self._undo(before)
-            entry = catalog.entry_of(self.t, id)
+            entry = file_index.entry_of(self.t, id)
             if entry is not None:
-                catalog.put(self.t, entry.replace(problem=why.message))
+                file_index.put(self.t, entry.replace(problem=why.message))
 
     def _bring(self, id: str, steps: list[Step], *, forced: bool) -> None:
         row = self.t.one("item_by_id", id=id)
         if row is None:
             return
         item, claim = rows.item(row), self.t.claim_of(id)
-        entry = catalog.entry_of(self.t, id)
+        entry = file_index.entry_of(self.t, id)
         if entry is not None and not forced and all(step.event.kind in SILENT for step in steps):
             return
         name = f"{id}{SUFFIX}" if entry is None else split(entry.path)[2]
@@ -128,10 +129,10 @@ class Writing:
         was = self._as_known(entry)
         new = self._text(was.decode(), name, item, claim, steps, folder)
         draft = self.t.draft(id) if forced else None
-        redrafted = None if draft is None else taskfile.redrafted(new.decode(), draft)
+        redrafted = None if draft is None else task_text.redrafted(new.decode(), draft)
         if redrafted is not None:
             new = redrafted.encode()
-        if redrafted is not None or (self.whole and taskfile.drops_words(was.decode(), new.decode())):
+        if redrafted is not None or (self.whole and task_text.drops_words(was.decode(), new.decode())):
             self._keep(name, was)
         if folder.startswith(HELD):
             put = self._exchange(entry.path, new, was) or entry.stamp
@@ -144,7 +145,7 @@ class Writing:
                 if self.disk.stamp(path) is not None:
                     raise
                 # The move has let go of it, and somebody who only renames has taken it: that is for the next look.
-                catalog.put(self.t, entry.replace(path=path, stamp=UNSEEN))
+                file_index.put(self.t, entry.replace(path=path, stamp=UNSEEN))
                 return
         self._written.append(entry.replace(path=path, stamp=put))
 
@@ -165,7 +166,7 @@ class Writing:
     def _text(
         self, text: str | None, name: str, item: Item, claim: Claim | None, steps: list[Step], folder: str
     ) -> bytes:
-        return taskfile.write(
+        return task_text.write(
             text,
             name,
             item,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
-from dibs import owner
 from dibs.errors import AgentAtCapacity, DibsError, Invalid, ResourceBusy, StoreUnavailable
 from dibs.model import Ended, Owner
+from dibs.sdk import owner
 from dibs.testing.broken.mistake import Mistake, caught_by
 
 TYPE_CHECKING = False

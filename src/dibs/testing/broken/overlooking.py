@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from dibs.rules.decision import State
     from dibs.store.contract import FindDead, Store
-    from dibs.store.tables.transaction import Transaction
+    from dibs.store.sql.transaction import Transaction
 
     T = TypeVar("T")
 

@@ -6,10 +6,10 @@ import json
 import random
 import time
 
-from dibs import wire
 from dibs.errors import Invalid, ItemNotClaimable
 from dibs.model import Agent
 from dibs.testing.broken.mistake import Mistake, caught_by
+from dibs.text import wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

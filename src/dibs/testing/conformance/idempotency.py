@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dibs import access
+from dibs import api_keys
 from dibs.errors import Invalid, ItemAlreadyClaimed
 from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, kinds, refused, session
 from dibs.testing.harness import Harness
@@ -83,7 +83,7 @@ class TestIdempotency:
         refused(Invalid, board.revoke_key, key.id)
         kept = [data for kind, data in board.export() if kind == "request"]
         assert kept, "the answer is not kept"
-        assert access.digest(secret) not in str(kept)
+        assert api_keys.digest(secret) not in str(kept)
 
     def test_a_key_is_found_while_it_is_good(self, harness: Harness) -> None:
         board = harness.board()
@@ -102,11 +102,11 @@ class TestIdempotency:
 
     def test_the_very_same_key_is_kept_once(self, harness: Harness) -> None:
         board, other = harness.board(), harness.board()
-        key, _ = access.made("agent", "coder")
+        key, _ = api_keys.made("agent", "coder")
         first = board.store.put_key(key, seconds=600)
         harness.clock.advance(30)
         assert other.store.put_key(key, seconds=600) == first
-        others = (key.replace(role="admin"), key.replace(agent=None), key.replace(digest=access.digest("another")))
+        others = (key.replace(role="admin"), key.replace(agent=None), key.replace(digest=api_keys.digest("another")))
         for another in others:
             refused(Invalid, board.store.put_key, another, seconds=600)
         refused(Invalid, board.store.put_key, key)

@@ -1,0 +1,1 @@
+"""Operations on a whole board: checking it, copying it, mirroring it to a file of tasks."""

@@ -1,0 +1,1 @@
+"""Running a server: address, processes, health, metrics, tracing."""

@@ -1,0 +1,1 @@
+"""Live events: one feed, many subscribers."""

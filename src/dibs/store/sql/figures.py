@@ -1,0 +1,128 @@
+"""The board in figures: `stats`, over everything it remembers, and `pulse`, of this instant."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dibs.model import READY, STATUSES, Claim, Pulse, Stats
+from dibs.rules import fencing
+from dibs.store.sql import projection, rows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from dibs.model import Item, Run
+    from dibs.store.contract import FindDead
+    from dibs.store.sql.projection import Projection
+    from dibs.store.sql.transaction import Transaction
+
+#: What one pulse looks at: groups of ready items, and live claims.
+READY_GROUPS_MAX = 1_000
+CLAIMS_MAX = 100_000
+#: From bad to good: a session is as healthy as its least healthy claim.
+HEALTHS = ("expiring", "warning", "orphaned", "stale", "healthy", "idle")
+
+
+def stats(t: Transaction, agent: str | None, find_dead: FindDead) -> Stats:
+    projected = projection.of_board(t, find_dead)
+    statuses = Counter(dict.fromkeys(STATUSES, 0) | dict(t.all("count_by_status")))
+    for before, after in projected.changes():
+        statuses[before.item.status] -= 1
+        statuses[after.item.status] += 1
+    ended_runs = [run for run in projected.ended_runs() if agent in (None, run.agent)]
+    outcomes = Counter(dict(t.all("count_by_outcome", agent=agent)))
+    for run in ended_runs:
+        outcomes["running"] -= 1
+        outcomes[run.outcome or ""] += 1
+    claims, ended = sum(outcomes.values()), outcomes["done"] + outcomes["failed"]
+    # The counter of the whole board is not kept by agent; what is kept of each refusal names its agent.
+    conflicts = (t.figure("conflicts") if agent is None else t.figure("conflicts_of_agent", agent=agent)) or 0
+    return Stats(
+        items=dict(statuses),
+        ready=_ready_depth(t, projected),
+        active_claims=int(t.figure("count_live_claims", now=t.now, agent=agent) or 0)
+        - sum(agent in (None, claim.agent) for claim in projected.ended_claims()),
+        waiters=_waiters(t, projected, agent),
+        live_sessions=_live_sessions(t, projected, agent),
+        total_claims=claims,
+        outcomes={outcome: count for outcome, count in outcomes.items() if count},
+        conflicts_avoided=int(conflicts),
+        claim_success_rate=claims / (claims + conflicts) if claims + conflicts else None,
+        failure_rate=outcomes["failed"] / ended if ended else None,
+        time_to_claim_seconds=t.figure("mean_time_to_claim", agent=agent),
+        claim_duration_seconds=_mean_claim_duration(t, agent, ended_runs),
+    )
+
+
+def pulse(t: Transaction, find_dead: FindDead) -> Pulse:
+    projected = projection.of_board(t, find_dead)
+    found = t.all("ready_by_type", limit=READY_GROUPS_MAX)
+    groups = Counter({(type, priority): count for type, priority, count, _ in found})
+    total = int(found[0][3]) if found else 0
+    for item, sign in _ready_changes(projected):
+        groups[item.type, max(0, min(10, item.priority))] += sign
+        total += sign
+    ready = sorted((-count, type, priority) for (type, priority), count in groups.items() if count > 0)
+    gone = {claim.item for claim in projected.ended_claims()}
+    live = [
+        Claim(**dict(zip(Claim._fields, row, strict=True))) for row in t.all("live_claims", now=t.now, limit=CLAIMS_MAX)
+    ]
+    claims = [claim for claim in live if claim.item not in gone]
+    holders: dict[str, str] = {}
+    for claim in claims:
+        health = fencing.health(claim, t.now, t.settings)
+        holders[claim.session] = min(health, holders.get(claim.session, "idle"), key=HEALTHS.index)
+    sessions = {health: sum(one == health for one in holders.values()) for health in HEALTHS}
+    sessions["idle"] = max(0, _live_sessions(t, projected, None) - len(holders))
+    return Pulse(
+        ready=[{"type": type, "priority": priority, "count": -count} for count, type, priority in ready],
+        ready_total=total,
+        active_claims=len(claims),
+        heartbeat_lag_seconds=max((t.now - claim.renewed_at for claim in claims), default=0) / 1000,
+        sessions=sessions,
+        waiters=_waiters(t, projected, None),
+        conflicts_avoided=int(t.figure("conflicts") or 0),
+    )
+
+
+def _ready_depth(t: Transaction, projected: Projection) -> list[dict[str, Any]]:
+    """How many items are ready, by priority, project and type."""
+    depth = Counter({(-priority, project, type): count for project, type, priority, count in t.all("ready_depth")})
+    for item, sign in _ready_changes(projected):
+        depth[-item.priority, item.project, item.type] += sign
+    return [
+        {"project": project, "type": type, "priority": -priority, "count": count}
+        for (priority, project, type), count in sorted(depth.items())
+        if count
+    ]
+
+
+def _ready_changes(projected: Projection) -> Iterator[tuple[Item, int]]:
+    """Items that became ready (1) or no longer are (-1) since the rows were written."""
+    for before, after in projected.changes():
+        sign = (after.item.status == READY) - (before.item.status == READY)
+        if sign:
+            yield after.item, sign
+
+
+def _waiters(t: Transaction, projected: Projection, agent: str | None) -> int:
+    recorded = int(t.figure("count_waiters", now=t.now, agent=agent) or 0)
+    return recorded - sum(agent in (None, ticket.agent) for ticket in projected.closed_tickets())
+
+
+def _live_sessions(t: Transaction, projected: Projection, agent: str | None) -> int:
+    recorded = int(t.figure("count_live_sessions", agent=agent) or 0)
+    if agent is None or not projected.dead:
+        return recorded - len(projected.dead)
+    dead = (t.one("session_by_id", id=session) for session in projected.dead)
+    return recorded - sum(row is not None and rows.session(row).agent == agent for row in dead)
+
+
+def _mean_claim_duration(t: Transaction, agent: str | None, ended_runs: list[Run]) -> float | None:
+    row = t.one("claim_durations", agent=agent)
+    total, count = (0.0, 0) if row is None else (float(row[0] or 0), int(row[1]))
+    total += sum((run.ended_at or run.started_at) - run.started_at for run in ended_runs)
+    count += len(ended_runs)
+    return total / count / 1000 if count else None

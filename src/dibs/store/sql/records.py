@@ -1,0 +1,221 @@
+"""Records of a whole board, checked as input.
+
+An export, a backup and another board are files that anybody may have written. What a record says is held against the
+rules by which a verb would have let it in: an id becomes a word in a shell, a file name and a line on a terminal, and a
+token close to the largest number would be the last one that the board can give.
+"""
+
+from __future__ import annotations
+
+from dibs import check
+from dibs.errors import Invalid
+from dibs.model import STATUSES, Activity, Agent, Claim, Event, Item, NewItem, Run, Session, SoftClaim, Ticket
+from dibs.text import wire
+from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Check = Callable[[Any, str], object]
+
+#: The latest instant that has a name: the end of the year 9999.
+INSTANT_MAX = 253_402_300_799_999
+SECONDS_MAX = 1e9
+#: An event or a kept answer holds whole items, each with a body and a payload.
+DATA_BYTES_MAX = 8 * check.TEXT_BYTES_MAX
+DATA_DEPTH_MAX = check.JSON_DEPTH_MAX + 10
+
+
+def value_of(kind: type[Value], data: dict[str, Any]) -> Value:
+    """The value in a record of this kind, if a board could have written it."""
+    value = wire.decode(kind, data)
+    fields = FIELDS[kind]
+    for name, given in value.as_dict().items():
+        fields[name](given, name)
+    if isinstance(value, Item):
+        _check_content(value)
+    return value
+
+
+def plain(kind: str, data: dict[str, Any]) -> dict[str, Any]:
+    """The columns of a record that is no value of the model."""
+    fields = PLAIN[kind]
+    for name, check_field in fields.items():
+        check_field(data[name], name)
+    return {name: data[name] for name in fields}
+
+
+def _check_content(item: Item) -> None:
+    """By the rules of `add`, and in the spelling in which `add` writes it down."""
+    given = {name: getattr(item, name) for name in NewItem._fields}
+    meant = check.new_item(given)
+    for name in ("labels", "depends_on", "resources"):
+        if getattr(meant, name) != given[name]:
+            raise Invalid(f"{name} has an entry twice, or in another spelling than add gives it", field=name)
+
+
+# How a field is checked
+
+
+def _optional(one: Check) -> Check:
+    return lambda given, field: None if given is None else one(given, field)
+
+
+def _item(given: object, field: str) -> object:
+    return check.item_id(given, field)
+
+
+def _agent(given: object, field: str) -> object:
+    return check.agent_name(given)
+
+
+def _number(low: float, high: float = SECONDS_MAX) -> Check:
+    return lambda given, field: check.number(given, field, low=low, high=high)
+
+
+def _whole(low: int, high: int = check.COUNT_MAX) -> Check:
+    return lambda given, field: check.whole(given, field, low=low, high=high)
+
+
+def _status(given: object, field: str) -> object:
+    if given not in STATUSES:
+        raise Invalid(f"{given!r:.60} is no status; {', '.join(STATUSES)} are", field=field)
+    return given
+
+
+def _text(bytes_max: int) -> Check:
+    return lambda given, field: check.text(given, field, bytes_max)
+
+
+def _data(given: object, field: str) -> object:
+    return check.json_object(given, field, DATA_BYTES_MAX, DATA_DEPTH_MAX)
+
+
+def _answer(given: object, field: str) -> None:
+    import json
+
+    try:
+        json.loads(check.text(given, field, DATA_BYTES_MAX))
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{field} is no JSON", field=field) from error
+
+
+def _owner(given: object, field: str) -> object:
+    return check.owner(given)
+
+
+def _any(given: object, field: str) -> None:
+    """Content of an item, which is checked as a whole."""
+
+
+_INSTANT = _whole(0, INSTANT_MAX)
+_COUNT = _whole(0)
+_TOKEN = _whole(1)
+_NOTE = _text(check.NOTE_BYTES_MAX)
+_LEASE: dict[str, Check] = {"item": _item, "session": check.name, "agent": _agent, "ttl_seconds": _number(0)}
+
+FIELDS: dict[type[Value], dict[str, Check]] = {
+    Agent: {
+        "name": _agent,
+        "types": check.names,
+        "role": _optional(check.name),
+        "max_claims": _optional(_COUNT),
+        "max_claims_total": _optional(_COUNT),
+        "claims_per_minute": _optional(_number(0)),
+        "claims_burst": _COUNT,
+        "allowed_actions": check.names,
+        "sensitive_actions": check.names,
+        "created_at": _INSTANT,
+        "updated_at": _INSTANT,
+    },
+    Session: {
+        "id": check.name,
+        "agent": _agent,
+        "kind": check.name,
+        "host": _NOTE,
+        "owner": _optional(_owner),
+        "meta": lambda given, field: check.json_object(given, field, check.META_BYTES_MAX),
+        "started_at": _INSTANT,
+        "seen_at": _INSTANT,
+        "ended_at": _optional(_INSTANT),
+        "end_reason": _optional(_NOTE),
+        "key": _optional(check.name),
+    },
+    Item: {
+        **dict.fromkeys(NewItem._fields, _any),
+        "approved": check.flag,
+        "status": _status,
+        "created_by": _NOTE,
+        "created_at": _INSTANT,
+        "updated_at": _INSTANT,
+        "attempts": _COUNT,
+        "strikes": _COUNT,
+        "failures": _COUNT,
+        "token": _COUNT,
+        "revision": _TOKEN,
+        "offered_to": _optional(check.name),
+        "offer_expires_at": _optional(_INSTANT),
+    },
+    Claim: {
+        **_LEASE,
+        "token": _TOKEN,
+        "claimed_at": _INSTANT,
+        "renewed_at": _INSTANT,
+        "expires_at": _INSTANT,
+        "deadline_at": _INSTANT,
+        "heartbeat_count": _COUNT,
+    },
+    SoftClaim: {**_LEASE, "claimed_at": _INSTANT, "expires_at": _INSTANT},
+    Ticket: {
+        **_LEASE,
+        "since_at": _INSTANT,
+        "expires_at": _INSTANT,
+        "closed_at": _optional(_INSTANT),
+        "reason": _optional(_NOTE),
+        "id": _COUNT,
+    },
+    Run: {
+        "item": _item,
+        "token": _TOKEN,
+        "session": check.name,
+        "agent": _agent,
+        "started_at": _INSTANT,
+        "ended_at": _optional(_INSTANT),
+        "outcome": _optional(check.name),
+        "reason": _optional(_text(check.TEXT_BYTES_MAX)),
+        "draft": _optional(_text(check.TEXT_BYTES_MAX)),
+        "links": check.json_object,
+        "cost": check.json_object,
+    },
+    Event: {
+        "item": _item,
+        "number": _TOKEN,
+        "kind": check.name,
+        "at": _INSTANT,
+        "status": _status,
+        "token": _COUNT,
+        "actor": _NOTE,
+        "session": _optional(check.name),
+        "agent": _optional(_agent),
+        "data": _data,
+        "id": _COUNT,
+    },
+    Activity: {
+        "at": _INSTANT,
+        "item": _item,
+        "session": check.name,
+        "agent": _agent,
+        "action": check.name,
+        "code": check.name,
+        "details": _data,
+        "id": _COUNT,
+    },
+}
+PLAIN: dict[str, dict[str, Check]] = {
+    "board": {"token_floor": _COUNT, "event_floor": _COUNT, "conflicts": _COUNT},
+    "dependency": {"item": _item, "needs": _item},
+    "bucket": {"name": _agent, "bucket": _number(-SECONDS_MAX), "bucket_at": _INSTANT},
+    "request": {"actor": _NOTE, "id": check.name, "fingerprint": check.name, "answer": _answer, "at": _INSTANT},
+}

@@ -1,0 +1,131 @@
+"""Rows of the database as values of the model, and back. JSON columns are text in the database and data in values."""
+
+from __future__ import annotations
+
+from dibs.model import Activity, Agent, Claim, Event, Item, Key, Owner, Run, Session, SoftClaim, Ticket
+from dibs.text.json_text import dumps, loads
+from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container
+    from typing import Any
+
+    from dibs.store.sql.transaction import Transaction
+
+    Row = tuple[Any, ...]
+
+
+def encode(value: Value) -> dict[str, Any]:
+    """A value as statement parameters."""
+    return {name: _column(field) for name, field in value.as_dict().items()}
+
+
+def item(row: Row) -> Item:
+    fields = dict(zip(Item._fields, row, strict=True))
+    fields["payload"] = loads(fields["payload"])
+    for name in ("labels", "depends_on", "resources"):
+        fields[name] = names(fields[name])
+    for name in ("needs_approval", "approved"):
+        fields[name] = bool(fields[name])
+    return Item(**fields)
+
+
+def claim(row: Row) -> Claim:
+    return Claim(**dict(zip(Claim._fields, row, strict=True)))
+
+
+def run(row: Row) -> Run:
+    fields = dict(zip(Run._fields, row, strict=True))
+    fields["links"] = loads(fields["links"])
+    fields["cost"] = loads(fields["cost"])
+    return Run(**fields)
+
+
+def ticket(row: Row) -> Ticket:
+    return Ticket(**dict(zip(Ticket._fields, row, strict=True)))
+
+
+def soft_claim(row: Row) -> SoftClaim:
+    return SoftClaim(**dict(zip(SoftClaim._fields, row, strict=True)))
+
+
+def event(row: Row) -> Event:
+    fields = dict(zip(Event._fields, row, strict=True))
+    fields["data"] = loads(fields["data"])
+    return Event(**fields)
+
+
+def activity(row: Row) -> Activity:
+    fields = dict(zip(Activity._fields, row, strict=True))
+    fields["details"] = loads(fields["details"])
+    return Activity(**fields)
+
+
+def agent(row: Row) -> Agent:
+    fields = dict(zip(Agent._fields, row, strict=True))
+    for name in ("types", "allowed_actions", "sensitive_actions"):
+        fields[name] = names(fields[name])
+    return Agent(**fields)
+
+
+def session(row: Row) -> Session:
+    id, agent, kind, host, boot_id, pid_namespace, pid, start_time, meta, *times = row
+    owner = None
+    if boot_id is not None:
+        owner = Owner(boot_id=boot_id, pid_namespace=pid_namespace, pid=pid, start_time=start_time)
+    started_at, seen_at, ended_at, end_reason, key = times
+    return Session(
+        id=id,
+        agent=agent,
+        kind=kind,
+        host=host,
+        owner=owner,
+        meta=loads(meta),
+        started_at=started_at,
+        seen_at=seen_at,
+        ended_at=ended_at,
+        end_reason=end_reason,
+        key=key,
+    )
+
+
+def encode_session(value: Session) -> dict[str, Any]:
+    owner = value.owner
+    fields = encode(value.replace(owner=None))
+    del fields["owner"]
+    nothing = dict.fromkeys(Owner._fields)
+    return {**fields, **(nothing if owner is None else owner.as_dict())}
+
+
+def key(row: Row) -> Key:
+    return Key(**dict(zip(Key._fields, row, strict=True)))
+
+
+def up_to(
+    size_max: int | None, t: Transaction, statement: str, /, *, passed_over: Container[str] = (), **parameters: Any
+) -> tuple[list[Row], bool]:
+    """What a statement answers until its texts have this many characters, and whether that left anything out; without
+    rows that begin with one of `passed_over`."""
+    if size_max is None:
+        return [row for row in t.all(statement, **parameters) if row[0] not in passed_over], False
+    found: list[Row] = []
+    size = 0
+    for row in t.each(statement, **parameters):
+        if row[0] in passed_over:
+            continue
+        if size >= size_max:
+            return found, True
+        found.append(row)
+        size += sum(len(value) for value in row if isinstance(value, str))
+    return found, False
+
+
+def _column(field: Any) -> Any:
+    if isinstance(field, dict | list | tuple):
+        return dumps(field)
+    return field
+
+
+def names(text: str) -> tuple[str, ...]:
+    return tuple(loads(text))

@@ -1,0 +1,1 @@
+"""A vault shared between clones over a git remote."""

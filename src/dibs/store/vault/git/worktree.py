@@ -1,0 +1,239 @@
+"""The work tree as git would see it, without git: regular files only, as they are, no filter or attribute applied.
+
+Git's own way of looking runs what the attributes of a pulled repository name, and would change line ends. So the files
+are read and hashed here; a file that has not been touched since is not read again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import time
+
+from dibs.store.vault.disk import Raced, Unfit
+from dibs.store.vault.git.command import GitFailed, fields
+from dibs.store.vault.git.path_policy import DEPTH_MAX, SESSIONS, folders_above, task_name, why_unfit
+from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dibs.store.vault.git.command import Git
+    from dibs.store.vault.git.merge import Tree
+    from dibs.store.vault.git.work_files import Files
+
+#: A file that was touched less than this before it was read may be touched again without looking any different.
+SETTLED_NS = 2_000_000_000
+#: So many hashes are worth a file of their own: the next process need not read those files again.
+WORTH_KEEPING = 100
+WALKS_MAX = 3
+_CACHE = "git-stamps.json"
+
+_Stamp = tuple[int, int, int, int]
+
+
+class Sight(Value):
+    """What lies in the work tree; and what is there and is no file that we touch, with the reason."""
+
+    tree: Tree
+    unfit: dict[str, str]
+
+
+class WorkTree:
+    def __init__(self, disk: Files, git: Git, root: str, algorithm: str) -> None:
+        self._disk, self._git, self._root, self._algorithm = disk, git, root, algorithm
+        self._cache = os.path.join(root, ".dibs", _CACHE)
+        self._known: dict[str, tuple[_Stamp, str]] | None = None
+        self._unsaved = 0
+
+    def look(self, tracked: Tree) -> Sight:
+        """Every file that is tracked, is a task, or is not ignored.
+
+        A file that is moved meanwhile may be met twice or not at all: then it is looked for again.
+        """
+        for _ in range(WALKS_MAX):
+            walk = self._walked(tracked)
+            if walk.is_plain():
+                break
+        return self._sight(walk)
+
+    def _walked(self, tracked: Tree) -> _Walk:
+        walk = _Walk(self._root, tracked)
+        walk.into("")
+        while walk.unknown:
+            unknown, walk.unknown = walk.unknown, []
+            ignored = self._ignored(unknown)
+            for path in unknown:
+                if path not in ignored:
+                    walk.take(path)
+        return walk
+
+    def _sight(self, walk: _Walk) -> Sight:
+        tree: Tree = {}
+        for path, stamp in walk.files.items():
+            try:
+                blob = self._blob(path, stamp)
+            except FileNotFoundError:
+                continue
+            except Unfit as unfit:
+                walk.unfit[path] = str(unfit)
+            else:
+                tree[path] = blob
+        self._keep()
+        return Sight(tree=tree, unfit=walk.unfit)
+
+    def data(self, path: str, blob: str) -> bytes:
+        """The text of a file, if it is still what was seen."""
+        try:
+            data, _ = self._disk.read(path)
+        except (FileNotFoundError, Unfit) as error:
+            raise Raced(path) from error
+        if self.blob_of(data) != blob:
+            raise Raced(path)
+        return data
+
+    def is_private(self, path: str) -> bool:
+        """Whether what lies there is ignored: its owner's alone."""
+        return task_name(path) is None and bool(self._ignored([path]))
+
+    def blob_of(self, data: bytes) -> str:
+        return hashlib.new(self._algorithm, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+    def _blob(self, path: str, stamp: _Stamp) -> str:
+        known = self._remembered()
+        entry = known.get(path)
+        if entry is not None and entry[0] == stamp:
+            return entry[1]
+        data, read = self._disk.read(path)
+        blob = self.blob_of(data)
+        inode, size, mtime, ctime = read
+        seen = (inode, size, mtime, ctime)
+        if time.time_ns() - max(seen[2:]) > SETTLED_NS:
+            known[path] = (seen, blob)
+            self._unsaved += 1
+        return blob
+
+    def _remembered(self) -> dict[str, tuple[_Stamp, str]]:
+        if self._known is None:
+            try:
+                with open(self._cache, encoding="utf-8") as file:
+                    self._known = {
+                        path: ((int(inode), int(size), int(mtime), int(ctime)), str(blob))
+                        for path, (inode, size, mtime, ctime, blob) in json.load(file).items()
+                    }
+            except (OSError, ValueError, TypeError, AttributeError):
+                self._known = {}
+        return self._known
+
+    def _keep(self) -> None:
+        if self._unsaved < WORTH_KEEPING or self._known is None:
+            return
+        fresh = f"{self._cache}.{os.getpid()}"
+        try:
+            with open(fresh, "x", encoding="utf-8") as file:
+                json.dump({path: [*stamp, blob] for path, (stamp, blob) in self._known.items()}, file)
+            os.replace(fresh, self._cache)
+        except OSError:
+            return  # it only saves time
+        self._unsaved = 0
+
+    def _ignored(self, paths: Iterable[str]) -> set[str]:
+        # A name may begin with a colon, which git would take for more than a name.
+        asked = [f"./{path}".encode() for path in paths]
+        try:
+            answer = self._git.run("check-ignore", "-z", "--stdin", "--no-index", feed=[b"\0".join([*asked, b""])])
+        except GitFailed as failed:
+            if failed.code != 1:
+                raise
+            return set()
+        return {path.decode().removeprefix("./") for path in fields(answer)}
+
+
+class _Walk:
+    """One walk through the folders, beneath descriptors, following no link. `unknown`: what may be ignored."""
+
+    def __init__(self, root: str, tracked: Tree) -> None:
+        self.files: dict[str, _Stamp] = {}
+        self.unfit: dict[str, str] = {}
+        self.unknown: list[str] = []
+        self._unknown_files: dict[str, _Stamp] = {}
+        self._root, self._tracked = root, tracked
+        self._folders = _folders_of(tracked)
+
+    def is_plain(self) -> bool:
+        """Whether every task that was there is there, and no file is in two places."""
+        names = {task_name(path) for path in self.files}
+        gone = {task_name(path) for path in self._tracked if path not in self.files} - names - {None}
+        return not gone and len({stamp[0] for stamp in self.files.values()}) == len(self.files)
+
+    def take(self, path: str) -> None:
+        """One that was unknown, and is not ignored."""
+        if path.endswith("/"):
+            self._folders.add(path.removesuffix("/"))
+            self.into(path.removesuffix("/"))
+        else:
+            self.files[path] = self._unknown_files.pop(path)
+
+    def into(self, folder: str) -> None:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self._root, flags)
+        try:
+            for part in folder.split("/") if folder else ():
+                below = os.open(part, flags, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = below
+            self._list(descriptor, f"{folder}/" if folder else "")
+        except OSError as error:
+            self.unfit[folder] = error.strerror or "cannot be read"
+        finally:
+            os.close(descriptor)
+
+    def _list(self, descriptor: int, prefix: str) -> None:
+        with os.scandir(descriptor) as entries:
+            found = sorted((entry.name, entry) for entry in entries)
+        if prefix and any(name == ".git" for name, _ in found):
+            self.unfit[prefix.removesuffix("/")] = "a repository of its own"
+            return
+        for name, entry in found:
+            path = prefix + name
+            why = None if path == SESSIONS else why_unfit(path, "100644")
+            if why is not None:
+                self.unfit[path] = why
+            elif entry.is_dir(follow_symlinks=False):
+                self._folder(descriptor, name, path)
+            else:
+                self._file(entry, path)
+
+    def _folder(self, parent: int, name: str, path: str) -> None:
+        if path.count("/") >= DEPTH_MAX:
+            self.unfit[path] = "too deep"
+        elif path not in self._folders and not _of_tasks(path):
+            self.unknown.append(f"{path}/")
+        else:
+            self.into(path)
+
+    def _file(self, entry: os.DirEntry[str], path: str) -> None:
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        if not stat.S_ISREG(found.st_mode):
+            self.unfit[path] = "no regular file"
+            return
+        stamp = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if path in self._tracked or task_name(path) is not None:
+            self.files[path] = stamp
+        else:
+            self.unknown.append(path)
+            self._unknown_files[path] = stamp
+
+
+def _of_tasks(folder: str) -> bool:
+    return task_name(f"{folder}/x.md") is not None
+
+
+def _folders_of(tree: Tree) -> set[str]:
+    return {folder for path in tree for folder in folders_above(path)}

@@ -1,0 +1,1 @@
+"""How values are written: times, priorities, JSON, the wire format."""

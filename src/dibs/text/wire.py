@@ -1,0 +1,77 @@
+"""Values as plain JSON and back: the one codec for whatever leaves the process (`--json`, stored answers).
+
+Instants (fields ending in `_at`, and `not_before`) are ISO 8601 outside and integers inside, without loss.
+"""
+
+from __future__ import annotations
+
+from dibs.errors import DibsError
+from dibs.text import times
+from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    V = TypeVar("V", bound=Value)
+
+#: Fields that hold a caller's own JSON, whose keys mean nothing to dibs.
+OPAQUE = frozenset({"payload", "meta", "links", "cost"})
+
+
+def encode(value: object, name: str = "") -> Any:
+    """A value, a collection of values or plain data, as what `json.dumps` takes."""
+    if isinstance(value, Value):
+        return {field: encode(getattr(value, field), field) for field in value._fields}
+    if name in OPAQUE:
+        return value
+    if isinstance(value, dict):
+        return {key: encode(inner, key) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [encode(inner, name) for inner in value]
+    if is_instant(name) and type(value) is int:
+        return times.iso(value)
+    return value
+
+
+def decode(kind: type[V], data: dict[str, Any], *, lenient: bool = False) -> V:
+    """The value of this kind that `encode` turned into `data`. `lenient`: fields of a newer version are passed over."""
+    nested: dict[str, type[Value]] = kind.__dict__.get("_nested", {})
+    if lenient:
+        data = {name: value for name, value in data.items() if name in kind._fields}
+    return kind(**{name: _decoded(name, value, nested.get(name), lenient) for name, value in data.items()})
+
+
+def error(refusal: DibsError) -> dict[str, Any]:
+    """A refusal as programs read it."""
+    return {"error": {"code": refusal.code, "message": refusal.message, **encode(refusal.facts)}}
+
+
+def plain(data: dict[str, Any]) -> dict[str, Any]:
+    """Plain data that `encode` wrote, such as the facts of a refusal, as it was."""
+    return {name: _inner(name, value) for name, value in data.items()}
+
+
+def is_instant(name: str) -> bool:
+    return name.endswith("_at") or name in ("at", "not_before")
+
+
+def _decoded(name: str, value: Any, kind: type[Value] | None, lenient: bool) -> Any:
+    if kind is not None:
+        if isinstance(value, list):
+            return tuple(decode(kind, one, lenient=lenient) for one in value)
+        return None if value is None else decode(kind, value, lenient=lenient)
+    if name in OPAQUE:
+        return value
+    if isinstance(value, dict):
+        return {key: _inner(key, inner) for key, inner in value.items()}
+    return tuple(value) if isinstance(value, list) and name != "ready" else _inner(name, value)
+
+
+def _inner(name: str, value: Any) -> Any:
+    """Plain data inside a value: instants become integers again, everything else stays JSON."""
+    if is_instant(name) and isinstance(value, str):
+        return times.parse_instant(value)
+    if isinstance(value, dict) and name not in OPAQUE:
+        return {key: _inner(key, inner) for key, inner in value.items()}
+    return value

@@ -1,0 +1,262 @@
+"""A command as a handler: any program works on a claimed item, and how it exits is how the run ends.
+
+    worker = Worker(board, agent="coder")
+    worker.handles("bug")(Command(["fix", "{id}"]))
+
+The item is on its stdin and in a file, as JSON. It runs in a process group of its own, which is ended as a whole: when
+it is over, when it takes too long, when its claim is lost or let go, and, by the guardian, when the worker is killed.
+A command that cannot be started says nothing about its item, which is released.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import threading
+
+from dibs import config
+from dibs.errors import DibsError, Invalid
+from dibs.sdk.claim_handle import LOSSES
+from dibs.sdk.heartbeat import clock
+from dibs.text import json_text, wire
+from dibs.worker.handler_loop import CannotBegin
+from dibs.worker.output import Output
+from dibs.worker.process_group import Group, Guard
+from dibs.worker.verdict import DONE, NOT_FOUND, RELEASE, SUBMIT, TIMED_OUT, Files, Verdict, failed, judge, released
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dibs.sdk.claim_handle import ClaimHandle
+
+    Show = Callable[[ClaimHandle, str], None]
+
+ENV_ITEM = "DIBS_ITEM"
+ENV_ITEM_FILE = "DIBS_ITEM_FILE"
+ENV_APPROVED_FILE = "DIBS_APPROVED_FILE"
+ENV_PREVIOUS_FILE = "DIBS_PREVIOUS_FILE"
+ENV_DRAFT_FILE = "DIBS_DRAFT_FILE"
+ENV_COST_FILE = "DIBS_COST_FILE"
+ENV_LINKS_FILE = "DIBS_LINKS_FILE"
+#: How long it may take to notice that a claim is lost.
+LOOK_SECONDS = 0.25
+#: The board ends a claim when the item's time is over, and its holder gives it up before that: the command is ended
+#: earlier by this share of the time, and by no more than this, so that it can still be told why.
+MARGIN_SHARE = 0.2
+MARGIN_SECONDS_MAX = 15.0
+#: What may become of a claim whose command took too long.
+ON_TIMEOUT = ("fail", "release")
+#: How only its holder ends a claim, and what a script is told if the command did so and exited with 0.
+OWN_ENDS = {"done": DONE, "submitted": SUBMIT, "released": RELEASE, "failed": 1}
+_WORDS = re.compile(r"\{(id|title)\}")
+
+
+class Command:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        timeout_seconds: float | None = None,
+        on_timeout: str = "fail",
+        environment: Mapping[str, str] | None = None,
+        show: Show | None = None,
+    ) -> None:
+        """`{id}` and `{title}` in the arguments are the item's. `timeout_seconds`: so long it may take, or as long as
+        the item says, whichever is less; `on_timeout`: fail or release it then. `environment` is added to this
+        process's own. `show` hears each line."""
+        if not arguments or not all(isinstance(one, str) and "\0" not in one for one in arguments):
+            raise Invalid("a command is one or more words", field="command")
+        if on_timeout not in ON_TIMEOUT:
+            raise Invalid(f"unknown on_timeout {on_timeout!r}; choose {' or '.join(ON_TIMEOUT)}", field="on_timeout")
+        self.arguments = tuple(arguments)
+        self.timeout_seconds = timeout_seconds
+        self.on_timeout = on_timeout
+        self._environment = dict(environment or {})
+        self.show = show
+        self._guard = Guard()
+        self._lock = threading.Lock()
+        self._groups: dict[ClaimHandle, Group] = {}
+        self._abandoned: set[ClaimHandle] = set()
+
+    def __call__(self, claim: ClaimHandle) -> None:
+        self.run(claim)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether there is such a program; which one it is may be the item's to say."""
+        return _WORDS.search(self.arguments[0]) is not None or self._is_program(self.arguments[0])
+
+    def run(self, claim: ClaimHandle) -> Verdict:
+        """Run it, and end the claim as its verdict says; raises if the claim is lost before that, or if it cannot be
+        started: then the claim is as it was."""
+        files = self._given(claim)
+        try:
+            verdict = self._verdict(claim, files)
+            # Whoever abandoned it ends the claim.
+            return verdict if claim in self._abandoned else _carried_out(verdict, claim)
+        finally:
+            files.remove()
+            with self._lock:
+                self._groups.pop(claim, None)
+                self._abandoned.discard(claim)
+
+    def abandon(self, claim: ClaimHandle) -> None:
+        """End what runs for this claim: a worker does that before it lets go of it."""
+        with self._lock:
+            self._abandoned.add(claim)
+            group = self._groups.get(claim)
+        if group is not None:
+            group.end()
+
+    def close(self) -> None:
+        self._guard.close()
+
+    def _given(self, claim: ClaimHandle) -> Files:
+        try:
+            files = Files(os.path.abspath(tempfile.mkdtemp(prefix="dibs-")))
+        except OSError as error:
+            raise self._cannot_begin(error) from error
+        try:
+            _write(files.item, json_text.line(wire.encode(claim.item)) + "\n")
+            _write(files.claim, f"{claim.token}\n")
+            claim.token_file = files.claim
+            if claim.approved_draft is not None:
+                _write(files.approved, claim.approved_draft)
+            if claim.previous is not None:
+                _write(files.previous, json_text.line(wire.encode(claim.previous)) + "\n")
+        except OSError as error:
+            files.remove()
+            raise self._cannot_begin(error) from error
+        return files
+
+    def _verdict(self, claim: ClaimHandle, files: Files) -> Verdict:
+        arguments = [_filled(argument, claim) for argument in self.arguments]
+        program = arguments[0]
+        if not self._is_program(program):
+            missing = f"there is no command {program!r} that can be run here"
+            if program == self.arguments[0]:
+                raise CannotBegin(missing)
+            return failed(missing, NOT_FOUND)
+        began = clock()
+        try:
+            group = Group(arguments, self._environment_for(claim, files), files.item, self._guard)
+        except OSError as error:
+            raise self._cannot_begin(error) from error
+        output = None
+        try:
+            output = self._output(claim, group)
+            with self._lock:
+                self._groups[claim] = group
+            exit_code, cut = self._watch(claim, group, began)
+        finally:
+            group.end()
+            if output is not None:
+                output.finish()
+        if (complaint := group.complaint(output.both.text)) is not None:
+            raise CannotBegin(f"{program!r} could not be started: {complaint}")
+        if cut is not None:
+            last = output.both.last_lines
+            return cut.replace(text=f"{cut.text}; the last it said: {last}" if last else cut.text)
+        assert exit_code is not None
+        return judge(exit_code, output, files)
+
+    def _output(self, claim: ClaimHandle, group: Group) -> Output:
+        show = self.show
+        assert group.process.stdout is not None
+        assert group.process.stderr is not None
+        try:
+            return Output(
+                group.process.stdout, group.process.stderr, None if show is None else lambda line: show(claim, line)
+            )
+        except RuntimeError as error:  # the system has no thread for it
+            group.process.stdout.close()
+            group.process.stderr.close()
+            raise self._cannot_begin(error) from error
+
+    def _watch(self, claim: ClaimHandle, group: Group, began: float) -> tuple[int | None, Verdict | None]:
+        """How it exited, or how it is cut short."""
+        allowed = self._allowed_seconds(claim.item.timeout_seconds)
+        while True:
+            exit_code = group.wait(0 if claim in self._abandoned else LOOK_SECONDS)
+            if claim in self._abandoned:
+                return None, released("the worker let go of it")
+            if exit_code is not None:
+                return exit_code, None
+            if claim.lost.is_set() and _ended_inside(claim.lost_by) is None:
+                lost_by = claim.lost_by
+                group.end()
+                if lost_by is not None and claim.lost.is_set():
+                    raise lost_by
+                return None, released("the claim was lost for a while")  # and recovered since
+            if clock() > began + allowed:
+                late = f"timed out after {allowed:g}s"
+                return None, failed(late, TIMED_OUT) if self.on_timeout == "fail" else released(late, TIMED_OUT)
+
+    def _allowed_seconds(self, of_item: float) -> float:
+        by_item = of_item - min(MARGIN_SECONDS_MAX, MARGIN_SHARE * of_item)
+        return by_item if self.timeout_seconds is None else min(self.timeout_seconds, by_item)
+
+    def _is_program(self, name: str) -> bool:
+        return shutil.which(name, path=self._environment.get("PATH", os.environ.get("PATH"))) is not None
+
+    def _cannot_begin(self, error: Exception) -> CannotBegin:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        return CannotBegin(f"{self.arguments[0]!r} could not be started: {why}")
+
+    def _environment_for(self, claim: ClaimHandle, files: Files) -> dict[str, str]:
+        # What a command was given that runs this worker is not about this item.
+        own = {name: value for name, value in os.environ.items() if name not in (ENV_APPROVED_FILE, ENV_PREVIOUS_FILE)}
+        return {**own, **self._environment, **_told(claim, files)}
+
+
+def _carried_out(verdict: Verdict, claim: ClaimHandle) -> Verdict:
+    how = _ended_inside(claim.lost_by)
+    if how is None or claim.outcome is not None:
+        try:
+            verdict.carry_out(claim)
+            return verdict
+        except LOSSES as error:
+            how = _ended_inside(error)
+            if how is None or claim.outcome is not None:
+                raise
+    claim.outcome = how
+    return verdict.replace(exit_code=verdict.exit_code or OWN_ENDS[how])
+
+
+def _ended_inside(error: DibsError | None) -> str | None:
+    """How the command itself ended its claim, with `dibs done` for instance, if that is why it is gone."""
+    how = None if error is None else error.facts.get("how")
+    return how if how in OWN_ENDS else None
+
+
+def _filled(argument: str, claim: ClaimHandle) -> str:
+    """In one pass: a title may itself hold such a word."""
+    words = {"id": claim.item.id, "title": claim.item.title}
+    return _WORDS.sub(lambda found: words[found[1]], argument)
+
+
+def _told(claim: ClaimHandle, files: Files) -> dict[str, str]:
+    told = {
+        ENV_ITEM: claim.item.id,
+        config.ENV_TOKEN: str(claim.token),
+        config.ENV_CLAIM_FILE: files.claim,
+        config.ENV_SESSION: claim.session.id,
+        config.ENV_AGENT: claim.session.agent,
+        ENV_ITEM_FILE: files.item,
+        ENV_DRAFT_FILE: files.draft,
+        ENV_COST_FILE: files.cost,
+        ENV_LINKS_FILE: files.links,
+    }
+    if claim.approved_draft is not None:
+        told[ENV_APPROVED_FILE] = files.approved
+    if claim.previous is not None:
+        told[ENV_PREVIOUS_FILE] = files.previous
+    return told
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "xb") as file:
+        file.write(text.encode())
