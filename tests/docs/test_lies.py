@@ -82,7 +82,7 @@ LIES: tuple[tuple[str, Check, str, str], ...] = (
         "(../src/dibs/testing/conformance/states.py)",
         "(../tests/__init__.py)",
     ),
-    ("ARCHITECTURE.md", references.check_layers, "| `dibs.maintenance.doctor`, ", "| `dibs.nurse`, "),
+    ("ARCHITECTURE.md", references.check_layers, "`dibs.worker`, ", "`dibs.nurse`, "),
     ("ARCHITECTURE.md", references.check_paths, "`rules/table.py`", "`rules/tables.py`"),
     ("CONTRIBUTING.md", references.check_test_variables, "| `DIBS_TEST_POSTGRES` |", "| `DIBS_POSTGRES` |"),
     (

@@ -122,7 +122,7 @@ def test_only_the_module_of_the_command_is_imported(dibs: Dibs) -> None:
         check=True,
     )
     ours = {name for name in done.stderr.split() if name.startswith("dibs.cli.")}
-    expected = ("main", "commands", "parser", "context", "identity", "work")
+    expected = ("main", "commands", "parser", "context", "identity", "claim_commands")
     assert ours == {f"dibs.cli.{name}" for name in expected}
     assert "dibs.board" not in done.stderr.split()
 

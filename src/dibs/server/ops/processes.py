@@ -1,7 +1,7 @@
 """Several server processes on one socket, for a board on PostgreSQL: started, started again if they die, stopped.
 
-A worker is `python -m dibs.server.ops.process`. It gets the socket as a file it inherits and everything else on its
-stdin, where no other user can read along. That its stdin is closed tells a worker that its parent is gone, killed or not.
+A worker is `python -m dibs.server.ops.process`. It inherits the listening socket and reads everything else from its
+stdin, where no other user can read it. When its stdin closes, its parent is gone, and it exits.
 """
 
 from __future__ import annotations
