@@ -15,15 +15,12 @@ from hashlib import sha256
 from hmac import compare_digest
 
 from dibs.errors import Invalid
-from dibs.model import Key
+from dibs.model import LOGIN, ROLES, Key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-VIEWER, AGENT, PERSON, ADMIN, LOGIN = "viewer", "agent", "person", "admin", "login"
-#: From the least to the most; each may what those before it may.
-ROLES = (VIEWER, AGENT, PERSON, ADMIN)
 PREFIX, BROWSER_PREFIX = "dibs", "dibsweb"
 #: How long a login key is good at most.
 LOGIN_SECONDS = 600.0

@@ -37,7 +37,10 @@ STATUSES = (
 )
 ENDED = frozenset({DONE, FAILED, REJECTED, CANCELLED})
 
-PERSON = "person"
+#: The roles of a server's callers, from the least to the most; each may do what those before it may.
+VIEWER, AGENT, PERSON, ADMIN = ROLES = ("viewer", "agent", "person", "admin")
+#: The role of a key that signs a browser in, once.
+LOGIN = "login"
 DEFAULT_PROJECT = "default"
 DEFAULT_TYPE = "task"
 DEFAULT_PRIORITY = 5

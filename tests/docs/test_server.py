@@ -19,6 +19,7 @@ from dibs.cli.commands import COMMANDS
 from dibs.cli.parser import build
 from dibs.cli.serve import left_key
 from dibs.files import keyring
+from dibs.model import ROLES
 from dibs.server import STOP_SECONDS
 from dibs.server.api.bodies import VALUES_MAX
 from dibs.server.auth import guard
@@ -75,7 +76,7 @@ def test_every_line_that_serves_can_be_typed() -> None:
 
 
 def test_the_roles_are_those_there_are() -> None:
-    assert [code(role)[0] for role, _ in table(GUIDE, "role", "may")] == list(api_keys.ROLES)
+    assert [code(role)[0] for role, _ in table(GUIDE, "role", "may")] == list(ROLES)
 
 
 def test_every_setting_of_the_server_is_in_the_table_with_its_default() -> None:

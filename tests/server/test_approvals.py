@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dibs.api_keys import AGENT
+from dibs.model import AGENT
 from dibs.testing.http import Host
 from tests.server.attacking import Caller, Served, served
 

@@ -16,6 +16,7 @@ from dibs import api_keys
 from dibs.board import connect
 from dibs.errors import Invalid
 from dibs.files import keyring
+from dibs.model import LOGIN
 from dibs.server.auth.callers import COOKIE
 from dibs.server.ops.address import Place, other_loopback_held, pages_of
 from tests.server.attacking import PATIENCE_SECONDS, Answer, Caller, heard
@@ -71,7 +72,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 def browser(shop: Serving) -> Browser:
     found = Browser()
     with connect(shop.told["store"]) as board:
-        _, code = board.create_key(api_keys.LOGIN, agent="ann", seconds=api_keys.LOGIN_SECONDS)
+        _, code = board.create_key(LOGIN, agent="ann", seconds=api_keys.LOGIN_SECONDS)
     assert b"Signed in as ann (admin)" in found.follow(f"{shop.told['pages']}/login?code={code}").body
     return found
 
@@ -115,7 +116,7 @@ def test_a_browser_is_signed_out_by_revoking_its_key(shop: Serving, browser: Bro
 def test_a_link_to_a_host_that_is_shared_leads_to_the_servers_own(shop: Serving, host: str) -> None:
     browser = Browser()
     with connect(shop.told["store"]) as board:
-        _, code = board.create_key(api_keys.LOGIN, agent="ann", seconds=api_keys.LOGIN_SECONDS)
+        _, code = board.create_key(LOGIN, agent="ann", seconds=api_keys.LOGIN_SECONDS)
     first = browser.get(f"http://{host}:{urlsplit(shop.url).port}/login?code={code}")
     assert (first.status, first.headers["Location"]) == (303, f"{shop.told['pages']}/login?code={code}")
     assert not list(browser.jar)
@@ -161,6 +162,6 @@ def test_the_name_of_the_pages_is_told_to_nobody_without_a_link(tmp_path: Path) 
             answer = stranger("GET", f"/login?code={code}")
             assert (answer.status, answer.headers["Location"]) == (401, None)
             assert b".dibs.localhost" not in answer.body
-        code = board.create_key(api_keys.LOGIN)[1]
+        code = board.create_key(LOGIN)[1]
         for _ in range(2):
             assert stranger("GET", f"/login?code={code}").status == 303, "to be sent there does not use it up"

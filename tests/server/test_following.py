@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dibs.api_keys import VIEWER
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import Forbidden
+from dibs.model import VIEWER
 from dibs.sdk.sweeper import SweepingWatch
 from dibs.store.http.store import HttpStore
 from dibs.store.open import open_store

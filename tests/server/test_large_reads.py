@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from dibs.api_keys import AGENT, VIEWER
 from dibs.config import DEFAULTS
 from dibs.errors import Invalid
+from dibs.model import AGENT, VIEWER
 from dibs.server.api.routes import ANSWER_BYTES_MAX
 from dibs.server.compat import contract_routes
 from dibs.server.service import Service

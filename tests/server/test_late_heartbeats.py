@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from dibs.api_keys import AGENT
+from dibs.model import AGENT
 from tests.server.attacking import Caller
 from tests.server.process import Background, board_of, serving
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dibs.api_keys import AGENT
 from dibs.errors import Unauthenticated
+from dibs.model import AGENT
 from dibs.server.api.routes import take_back_unless_known
 from dibs.server.service import Service
 from dibs.testing import sqlite

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dibs.api_keys import ADMIN, AGENT, PERSON
+from dibs.model import ADMIN, AGENT, PERSON
 from dibs.testing.http import Host
 from tests.server.attacking import Served, served
 

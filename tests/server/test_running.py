@@ -20,11 +20,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dibs.api_keys import ADMIN, AGENT, LOGIN
 from dibs.board import connect
 from dibs.cli.serve import introduced, left_key, live_events, ways_in
 from dibs.config import ENV_INSECURE_HTTP, SERVER_DEFAULTS
 from dibs.files import keyring
+from dibs.model import ADMIN, AGENT, LOGIN
 from dibs.server.ops.address import Place, listen
 from dibs.server.ops.connection import HEAD_BYTES_MAX
 from dibs.server.ops.open_files import Room

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from dibs import api_keys
-from dibs.api_keys import AGENT, LOGIN, VIEWER
 from dibs.errors import Invalid
+from dibs.model import AGENT, LOGIN, VIEWER
 from dibs.server.api.archive_routes import IMPORT, LARGE, RESTORE
 from dibs.server.auth import callers
 from dibs.server.auth.callers import COOKIE, TRUSTED_SECONDS

@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from dibs.api_keys import ADMIN, VIEWER
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import StoreUnavailable
-from dibs.model import Event
+from dibs.model import ADMIN, VIEWER, Event
 from dibs.server.api.open_requests import OpenRequest
 from dibs.server.auth.guard import Message
 from dibs.server.service import Service

@@ -14,10 +14,9 @@ import pytest
 from fastapi import Request
 
 from dibs import board as board_module
-from dibs.api_keys import AGENT
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
-from dibs.model import Grant, Key, Waiting
+from dibs.model import AGENT, Grant, Key, Waiting
 from dibs.server import service as service_module
 from dibs.server.auth.guard import Message
 from dibs.server.service import Service

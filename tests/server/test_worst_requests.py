@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from dibs.api_keys import AGENT, VIEWER
 from dibs.check import BATCH_MAX, JSON_BYTES_MAX
+from dibs.model import AGENT, VIEWER
 from dibs.server.auth.guard import BODY_BYTES_MAX
 from tests.server.attacking import PATIENCE_SECONDS, Caller
 from tests.server.process import Serving, board_of, serving

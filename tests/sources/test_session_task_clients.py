@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dibs.api_keys import AGENT
+from dibs.model import AGENT
 from tests.server.attacking import Caller
 from tests.server.process import Serving, board_of, serving
 

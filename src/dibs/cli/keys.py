@@ -11,6 +11,7 @@ from dibs.cli.parser import Parser
 from dibs.cli.render import ago, table, terminal_columns
 from dibs.errors import Invalid, StoreUnavailable
 from dibs.files import keyring
+from dibs.model import LOGIN, ROLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ REACH_SECONDS = 2.0
 
 
 def key_create_options(parser: Parser) -> None:
-    parser.option("--role", metavar="ROLE", help=f"what it allows: {', '.join(api_keys.ROLES)}", required=True)
+    parser.option("--role", metavar="ROLE", help=f"what it allows: {', '.join(ROLES)}", required=True)
     parser.option("--agent", metavar="NAME", help="whose it is; an agent's key acts as that agent only")
     parser.duration("--expires", "expires", "how long it is good (until it is revoked)")
 
@@ -28,7 +29,7 @@ def key_create_options(parser: Parser) -> None:
 def key_create(cli: Cli) -> None:
     """The only time that the secret is told: the board keeps what it can check it by, and nothing more."""
     asked = cli.args
-    if asked.role not in api_keys.ROLES:
+    if asked.role not in ROLES:
         raise api_keys.no_role(asked.role)
     key, secret = cli.board.create_key(asked.role, agent=asked.agent, seconds=asked.expires)
     if cli.json:
@@ -76,7 +77,7 @@ def key_link(cli: Cli) -> None:
     """Whoever may make keys may sign in."""
     url = (cli.args.url or _server_of(cli.args.store or default_url("."))).rstrip("/")
     _reach(url)
-    key, code = cli.board.create_key(api_keys.LOGIN, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)
+    key, code = cli.board.create_key(LOGIN, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)
     link = f"{keyring.pages(url) or url}/login?code={code}"
     return cli.answer({"login": link, "expires_at": key.expires_at}) if cli.json else cli.say(link)
 

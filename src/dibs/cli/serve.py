@@ -15,6 +15,7 @@ from dibs.cli.parser import Parser
 from dibs.cli.render import clean
 from dibs.errors import Invalid, StoreUnusable
 from dibs.files import keyring, trust
+from dibs.model import ADMIN, LOGIN
 from dibs.server.ops import address, open_files
 
 TYPE_CHECKING = False
@@ -119,7 +120,7 @@ def introduced(board: Board, url: str, where: Place, at: str, *, with_link: bool
         told["key_file"] = left_key(board, at, location.folder(url))
         told["pages"] = keyring.pages(at)
     if where.is_local and with_link:
-        _, code = board.create_key(api_keys.LOGIN, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)
+        _, code = board.create_key(LOGIN, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)
         told["login"] = f"{told['pages'] or at}/login?code={code}"
     return told
 
@@ -128,14 +129,14 @@ def left_key(board: Board, at: str, folder: str | None) -> str:
     """Where an admin's key for whoever runs this lies: the one that was there, if it is still good."""
     secret = keyring.kept(at, folder)
     if secret is None or not _is_good(board, secret):
-        _, secret = board.create_key(api_keys.ADMIN, agent=config.user_name())
+        _, secret = board.create_key(ADMIN, agent=config.user_name())
     return keyring.keep(at, secret, folder)
 
 
 def _is_good(board: Board, secret: str) -> bool:
     id = api_keys.id_of(secret)
     key = None if id is None else board.store.find_key(id)
-    return key is not None and key.role == api_keys.ADMIN and api_keys.fits(key, secret)
+    return key is not None and key.role == ADMIN and api_keys.fits(key, secret)
 
 
 def _require_server() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import uvicorn
 
-from dibs.api_keys import ADMIN
+from dibs.model import ADMIN
 from dibs.server import app
 from dibs.server.ops.address import Place, addresses, listen
 from dibs.server.ops.connection import Connection

@@ -12,9 +12,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, Response, StreamingResponse
 from starlette.background import BackgroundTask
 
-from dibs.api_keys import ADMIN
 from dibs.errors import Invalid, StoreUnusable
 from dibs.files import durable
+from dibs.model import ADMIN
 from dibs.server.api import bodies, samples, schemas
 from dibs.server.api.routes import REFUSALS, answered
 from dibs.server.auth.auth_route import keyed, needs, needs_body

@@ -12,11 +12,11 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from dibs.api_keys import ADMIN
 from dibs.board import Board
 from dibs.errors import Invalid, Unauthenticated
-from dibs.model import Grant, Owner
+from dibs.model import ADMIN, Grant, Owner
 from dibs.server.api import bodies, problems, samples, schemas
+from dibs.server.api.examples import EXAMPLES
 from dibs.server.api.openapi import marked
 from dibs.server.auth.auth_route import keyed, needs, needs_body
 from dibs.server.auth.callers import Caller
@@ -105,7 +105,7 @@ def _add(router: APIRouter, service: Service, verb: Verb) -> None:
     if verb.method == "GET":
         parameters += _query(verb, in_path)
     elif model is not None:
-        extra = needs_body(verb.role, model, required=_says_something(model), example=verb.example)
+        extra = needs_body(verb.role, model, required=_says_something(model), example=EXAMPLES.get(verb.name, {}))
     if verb.waits:
         parameters.append(_parameter("wait", float | None, Query(None, ge=0, le=WAIT_SECONDS_MAX)))
     endpoint = _endpoint(service, verb, model)
@@ -229,9 +229,9 @@ def _started_by(service: Service, caller: Caller, asked: dict[str, Any]) -> dict
 
 
 def _query(verb: Verb, in_path: tuple[str, ...]) -> list[inspect.Parameter]:
-    found = []
+    found, asked = [], EXAMPLES.get(verb.name, {})
     for name, (hint, default) in schemas.asked_of(verb.name, without=frozenset(in_path)).items():
-        example = [verb.example[name]] if name in verb.example else None
+        example = [asked[name]] if name in asked else None
         found.append(_parameter(name, hint, Query(default, examples=example)))
     return found
 

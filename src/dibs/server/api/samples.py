@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dibs.api_keys import ADMIN
 from dibs.config import DEFAULTS
 from dibs.model import (
+    ADMIN,
     STATUSES,
     Added,
     Agent,
@@ -35,14 +35,13 @@ from dibs.model import (
 )
 from dibs.rules import claiming, ending, fencing, items, queueing
 from dibs.rules.decision import State
+from dibs.server.api.examples import EXAMPLES as _SAID
 from dibs.server.api.openapi import marked
 from dibs.server.api.schemas import NOON
 from dibs.text import times, wire
 from dibs.value import Value
-from dibs.verbs import VERBS
 
 JSON = "application/json"
-_SAID = {verb.name: verb.example for verb in VERBS}
 _AT = times.parse_instant(NOON)
 _CLAIMED_AT, _NOW = _AT + 60_000, _AT + 180_000
 

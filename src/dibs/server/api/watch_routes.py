@@ -11,8 +11,8 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from dibs import check
-from dibs.api_keys import VIEWER
 from dibs.errors import DibsError
+from dibs.model import VIEWER
 from dibs.server.api import samples, schemas
 from dibs.server.api.routes import REFUSALS, answered
 from dibs.server.auth.auth_route import keyed, needs

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from fastapi import Request
 
 from dibs import api_keys, check
-from dibs.api_keys import ADMIN
 from dibs.board import Board
 from dibs.errors import Forbidden, Invalid, SessionNotFound, Unauthenticated
-from dibs.model import PERSON, Key, Session
+from dibs.model import ADMIN, LOGIN, PERSON, Key, Session
 from dibs.rules.decision import BOARD
 from dibs.value import Value
 
@@ -65,7 +64,7 @@ class Callers:
     def known(self, request: Request) -> Caller:
         """Whose request it is. May ask the store: not for the event loop."""
         key = self._good(secret_of(request))
-        if key is None or key.role == api_keys.LOGIN:
+        if key is None or key.role == LOGIN:
             raise Unauthenticated(NEEDS_KEY)
         return Caller(key=key.id, role=key.role, agent=key.agent)
 
@@ -107,7 +106,7 @@ class Callers:
 
     def _login_of(self, code: str) -> Key | None:
         key = self._good(code)
-        return key if key is not None and key.role == api_keys.LOGIN else None
+        return key if key is not None and key.role == LOGIN else None
 
     def _good(self, secret: str) -> Key | None:
         id = api_keys.id_of(secret)
@@ -120,7 +119,7 @@ class Callers:
         key = self._board.store.find_key(id)
         if key is None or not api_keys.fits(key, secret):
             return None
-        if key.role != api_keys.LOGIN:
+        if key.role != LOGIN:
             with self._lock:
                 if len(self._trusted) >= TRUSTED_MAX:
                     self._trusted.clear()
@@ -152,11 +151,11 @@ class Callers:
 
     def need_kind(self, caller: Caller, kind: str | None) -> None:
         """Claims of a person last for hours without a sign of life: that is not for any program to say of itself."""
-        if kind == PERSON and not api_keys.may(caller.role, api_keys.PERSON):
+        if kind == PERSON and not api_keys.may(caller.role, PERSON):
             raise Forbidden(
-                f"a session of kind {PERSON} needs a key of role {api_keys.PERSON} or {ADMIN}, and this one's is"
-                f" {caller.role}; dibs key create --role {api_keys.PERSON} makes one",
-                role=api_keys.PERSON,
+                f"a session of kind {PERSON} needs a key of role {PERSON} or {ADMIN}, and this one's is"
+                f" {caller.role}; dibs key create --role {PERSON} makes one",
+                role=PERSON,
             )
 
     def agent_of(self, caller: Caller, asked: str | None, otherwise: str = "") -> str:

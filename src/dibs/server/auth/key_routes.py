@@ -8,8 +8,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from dibs import api_keys
-from dibs.api_keys import ADMIN, VIEWER, shown
+from dibs.api_keys import shown
 from dibs.errors import Invalid
+from dibs.model import ADMIN, VIEWER
 from dibs.server.api import bodies, samples, schemas
 from dibs.server.api.routes import IDEMPOTENCY_KEY, REFUSALS, answered
 from dibs.server.auth.auth_route import keyed, needs, needs_body

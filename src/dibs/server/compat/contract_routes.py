@@ -14,8 +14,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
-from dibs.api_keys import ADMIN
 from dibs.errors import DibsError, Invalid
+from dibs.model import ADMIN
 from dibs.server.api import problems
 from dibs.server.api.routes import ANSWER_BYTES_MAX, REFUSALS
 from dibs.server.auth.auth_route import Keyed

@@ -12,10 +12,9 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
 from dibs import check
-from dibs.api_keys import AGENT, VIEWER
 from dibs.board import Board
 from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, SessionNotFound
-from dibs.model import Ended, Event, Owner, Session
+from dibs.model import AGENT, VIEWER, Ended, Event, Owner, Session
 from dibs.server.api import bodies, samples
 from dibs.server.api.routes import IDEMPOTENCY_KEY
 from dibs.server.auth import peer

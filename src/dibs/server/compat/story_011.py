@@ -13,7 +13,6 @@ from fastapi.responses import Response
 from pydantic import ConfigDict
 
 from dibs import check
-from dibs.api_keys import AGENT
 from dibs.errors import (
     AgentAtCapacity,
     DibsError,
@@ -26,6 +25,7 @@ from dibs.errors import (
     StoreUnavailable,
     Unauthenticated,
 )
+from dibs.model import AGENT
 from dibs.server.api import bodies, samples
 from dibs.server.api.routes import IDEMPOTENCY_KEY
 from dibs.server.auth.auth_route import needs_body

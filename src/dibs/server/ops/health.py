@@ -8,9 +8,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
-from dibs.api_keys import VIEWER
 from dibs.errors import StoreUnavailable
-from dibs.model import Stats
+from dibs.model import VIEWER, Stats
 from dibs.server.api import samples, schemas
 from dibs.server.api.routes import REFUSALS, answered
 from dibs.server.auth.auth_route import keyed, needs

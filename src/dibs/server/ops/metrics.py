@@ -18,9 +18,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from dibs.api_keys import VIEWER
 from dibs.errors import DibsError
-from dibs.model import Event, Pulse
+from dibs.model import VIEWER, Event, Pulse
 from dibs.server.api.routes import REFUSALS
 from dibs.server.auth.auth_route import keyed, needs
 from dibs.server.service import Service

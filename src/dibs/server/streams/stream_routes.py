@@ -14,8 +14,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from dibs.api_keys import VIEWER
 from dibs.errors import DibsError, Invalid, StoreUnavailable
+from dibs.model import VIEWER
 from dibs.server.api import problems
 from dibs.server.api.open_requests import OpenRequest
 from dibs.server.api.routes import REFUSALS
