@@ -44,7 +44,7 @@ def _refusals() -> dict[str, type[DibsError]]:
 REFUSALS = _refusals()
 
 
-class Asking:
+class Client:
     def __init__(self, sender: Sender, key: str | None, answer_seconds: float) -> None:
         self.sender = sender
         self.headers = {"Accept": "application/json"}
@@ -91,7 +91,7 @@ class Asking:
         if request_id is not None:
             headers["Idempotency-Key"] = request_id
         if query:
-            asked = [(name, value) for name, value in query.items() if value is not None and value != ()]
+            asked = [(name, _in_query(value)) for name, value in query.items() if value is not None and value != ()]
             path = f"{path}?{urlencode(asked, doseq=True)}" if asked else path
         began, tries, heard, writes = time.monotonic(), 0, False, method != "GET"
         while True:
@@ -104,11 +104,11 @@ class Asking:
                 heard = heard or lost.sent
                 end = began + self._answer_seconds * (PATIENCE if heard else 1)
                 if (heard and not repeatable) or time.monotonic() >= end:
-                    raise away(lost, unknown=heard and writes) from lost
+                    raise unavailable(lost, unknown=heard and writes) from lost
             except StoreUnavailable as error:
                 # By this attempt nothing was done; by an earlier one perhaps.
                 if heard and writes:
-                    raise away(error, unknown=True) from error
+                    raise unavailable(error, unknown=True) from error
                 raise
             tries += 1
             self.repeated += 1
@@ -130,11 +130,11 @@ def refusal(reply: Reply, *, writes: bool = False) -> DibsError:
     except (ValueError, KeyError, TypeError):
         pass  # something between us and the server speaks for it
     if writes and kind is DibsError and reply.status >= 500:
-        return away(found, unknown=True)
+        return unavailable(found, unknown=True)
     return found
 
 
-def away(why: Exception, unknown: bool) -> StoreUnavailable:
+def unavailable(why: Exception, unknown: bool) -> StoreUnavailable:
     if unknown:
         return StoreUnavailable(
             f"no answer says what became of this, so it is not known whether it was done ({why});"
@@ -143,6 +143,10 @@ def away(why: Exception, unknown: bool) -> StoreUnavailable:
             retry_after_seconds=RETRY_SECONDS,
         )
     return StoreUnavailable(f"the server is away: {why}", retry_after_seconds=RETRY_SECONDS)
+
+
+def _in_query(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def pause(tries: int) -> None:
