@@ -57,6 +57,10 @@ def item_id(given: object, field: str = "id") -> str:
     return _word(given, field, _ID, ID_LENGTH_MAX, "letters, digits, '.', '_' and '-'")
 
 
+def item(given: object) -> str:
+    return item_id(given, "item")
+
+
 def agent_name(given: object) -> str:
     """An agent's name follows the rule of ids: it names a folder in a vault."""
     return _word(given, "agent", _ID, NAME_LENGTH_MAX, "letters, digits, '.', '_' and '-'")
@@ -362,3 +366,38 @@ _CONTENT: dict[str, Callable[[Any], Any]] = {
     "needs_approval": lambda given: flag(given, "needs_approval"),
     "timeout_seconds": lambda given: number(given, "timeout_seconds", low=1, high=TIMEOUT_SECONDS_MAX),
 }
+
+#: The most items that one `next` gives.
+NEXT_MAX = 1000
+#: How each parameter of a verb is checked, whatever the verb. None passes: a parameter that is needed is checked by the
+#: verb itself.
+_PARAMETERS: dict[str, Callable[[Any], Any]] = {
+    "item": item,
+    "session": session_id,
+    "agent": agent_name,
+    "token": token,
+    "revision": revision,
+    "ttl_seconds": ttl_seconds,
+    "reason": lambda given: optional_text(given, "reason"),
+    "comment": lambda given: optional_text(given, "comment"),
+    "note": lambda given: optional_text(given, "note"),
+    "statuses": statuses,
+    "projects": lambda given: names(given, "projects"),
+    "types": lambda given: names(given, "types"),
+    "labels": lambda given: names(given, "labels"),
+    "n": lambda given: whole(given, "n", low=1, high=NEXT_MAX),
+    "limit": limit,
+    "bytes_max": bytes_max,
+    "holding": holding,
+    "known_event": lambda given: whole(given, "known_event", low=0, high=TOKEN_MAX),
+}
+#: Parameters that the stores want as objects, empty if the caller gave none.
+_OBJECTS = frozenset({"links", "cost", "meta"})
+
+
+def parameter(name: str, given: object) -> Any:
+    """A parameter of a verb as the store takes it."""
+    if name in _OBJECTS:
+        return json_object({} if given is None else dict(given), name)  # type: ignore[call-overload]
+    rule = _PARAMETERS.get(name)
+    return given if given is None or rule is None else rule(given)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from dibs import check, model
-from dibs.board import NEXT_MAX, Board
+from dibs.board import Board
+from dibs.check import NEXT_MAX
 from dibs.cli.commands import COMMANDS
 from dibs.cli.completion import options
 from dibs.cli.identity import CLIENTS, MARKERS

@@ -522,7 +522,7 @@ class TestWaiting:
     def test_nobody_asks_any_more_when_it_has_stopped(self, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
         """The end of its session wakes a lane that waits: the lane does not have to find out by looking."""
         monkeypatch.setattr("dibs.store.sqlite.bell.LOST_RING_SECONDS", 10 * PATIENCE_SECONDS)
-        monkeypatch.setattr("dibs.board.OWNER_LOOK_SECONDS", 10 * PATIENCE_SECONDS)
+        monkeypatch.setattr("dibs.board.base.OWNER_LOOK_SECONDS", 10 * PATIENCE_SECONDS)
         monkeypatch.setattr("dibs.worker.worker.LAST_ASKING_SECONDS", PATIENCE_SECONDS / 2)
         waits, wait = threading.Event(), BellWatch.wait
 

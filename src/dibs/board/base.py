@@ -1,0 +1,176 @@
+"""What every verb of a board goes through: checked parameters, request ids, the fence, and dead owners."""
+
+from __future__ import annotations
+
+from dibs import check, config
+from dibs.errors import (
+    AgentAtCapacity,
+    ClaimExpired,
+    DibsError,
+    Invalid,
+    ItemAlreadyClaimed,
+    ItemNotClaimable,
+    ResourceBusy,
+)
+from dibs.model import Request
+from dibs.rules.claiming import recoverable
+from dibs.sdk import owner as owners
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, Self, TypeVar
+
+    from dibs.config import Settings
+    from dibs.model import Grant, Owner
+    from dibs.store.contract import Store, Watch
+
+    T = TypeVar("T")
+
+#: A waiting client looks this often for owners that died silently.
+OWNER_LOOK_SECONDS = owners.LOOK_SECONDS
+#: How often one verb ends the claims of dead owners, a batch at a time, before its refusal stands.
+REAPS_MAX = 10
+#: Refusals that another claim can cause. Not `RateLimited`: a claim counts towards the rate whatever became of it.
+CAUSED_BY_A_CLAIM = (ItemAlreadyClaimed, ItemNotClaimable, ResourceBusy, AgentAtCapacity)
+#: Parameters that say who asks and how, and not what is asked: they are no part of a request's fingerprint.
+NOT_ASKED = frozenset({"session", "agent", "actor", "relabel"})
+
+
+class BoardBase:
+    """`actor` is who acts where no session does: added, edited, cancelled by."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings = config.DEFAULTS,
+        *,
+        actor: str | None = None,
+        watch: Callable[[str | None], Watch] | None = None,
+    ) -> None:
+        """`watch` replaces the store's own where many clients wait in one process and share one."""
+        self.store = store
+        store.find_dead = owners.dead
+        self.settings = settings
+        self.actor = config.user_name() if actor is None else check.name(actor, "actor")
+        self._shared_watch = watch
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.store.close()
+
+    def watch(self, *, sweeps: bool = False) -> Watch:
+        """A place to wait for change. With `sweeps`, expiries and other changes by time are recorded while the caller
+        waits, as far as it may; behind a server, the server does that."""
+        watch = self._watch(None)
+        if not sweeps or self.store.waits:
+            return watch
+        from dibs.sdk.sweeper import Sweeper, SweepingWatch
+
+        def sweep() -> Any:
+            return self.store.sweep(dead=self._dead_owners(), limit=self.settings.sweep_batch)
+
+        return SweepingWatch(watch, Sweeper(self.store, sweep, self.reap_dead_owners))
+
+    def _watch(self, session: str | None) -> Watch:
+        return self.store.watch(session=session) if self._shared_watch is None else self._shared_watch(session)
+
+    # Calling the store
+
+    def _actor(self, given: str | None) -> str:
+        return self.actor if given is None else check.name(given, "actor")
+
+    def _call(self, verb: Callable[..., T], *item: str, request_id: str | None = None, **asked: Any) -> T:
+        """Check what is asked, and call the store. The order of the parameters is that of the fingerprint."""
+        return verb(*map(check.item, item), **self._checked(verb, item, request_id, asked))
+
+    def _call_past_dead_owners(
+        self, verb: Callable[..., T], *item: str, request_id: str | None = None, **asked: Any
+    ) -> T:
+        """The same for a verb that the claim of a dead owner may keep from succeeding."""
+        checked = self._checked(verb, item, request_id, asked)
+        given = tuple(map(check.item, item))
+        return self._past_dead_owners(lambda: verb(*given, **checked))
+
+    def _call_as_holder(
+        self,
+        verb: Callable[..., T],
+        item: str,
+        *,
+        session: str,
+        recover: bool = False,
+        request_id: str | None = None,
+        **asked: Any,
+    ) -> T:
+        """A verb of the holder; with `recover`, an expired claim that nobody took over is claimed again first."""
+        item, asked["session"] = check.item(item), check.session_id(session)
+        checked = self._checked(verb, (item,), request_id, asked)
+        try:
+            return verb(item, **checked)
+        except ClaimExpired as error:
+            if not (recover and recoverable(error)):
+                raise
+            lost = error.facts["token"]
+        checked["token"] = self._recovered(item, session, lost).claim.token
+        return verb(item, **checked)
+
+    def _recovered(self, item: str, session: str, token: int) -> Grant:
+        return self._past_dead_owners(lambda: self.store.recover(item, session=session, token=token))
+
+    def _checked(
+        self, verb: Callable[..., Any], item: tuple[str, ...], request_id: str | None, asked: dict[str, Any]
+    ) -> dict[str, Any]:
+        if "actor" in asked:
+            asked["actor"] = self._actor(asked["actor"])
+        checked = {name: check.parameter(name, value) for name, value in asked.items()}
+        if request_id is not None:
+            by = checked.get("session") or checked["actor"]
+            content = [value for name, value in checked.items() if name not in NOT_ASKED]
+            checked["request"] = request(request_id, by, verb.__name__, *item, *content)
+        return checked
+
+    # Dead owners
+
+    def _past_dead_owners(self, verb: Callable[[], T], is_held_up: Callable[[T], bool] = lambda _: False) -> T:
+        """Call the verb. If a claim may be why it is refused, or why its answer `is_held_up`, end the claims of dead
+        owners and call it again."""
+        for _ in range(REAPS_MAX):
+            try:
+                answer = verb()
+            except DibsError as refusal:
+                if not (_is_caused_by_a_claim(refusal) and self.reap_dead_owners()):
+                    raise
+            else:
+                if not (is_held_up(answer) and self.reap_dead_owners()):
+                    return answer
+        return verb()
+
+    def reap_dead_owners(self) -> bool:
+        """End the claims of owners that this process can prove dead; whether there were any, whoever ended them."""
+        dead = self._dead_owners()
+        if dead:
+            self.store.sweep(dead=dead, limit=self.settings.sweep_batch)
+        return bool(dead)
+
+    def _dead_owners(self) -> Sequence[tuple[str, Owner]]:
+        return owners.dead(lambda boot_id, ns: self.store.owners(boot_id=boot_id, pid_namespace=ns))
+
+
+def request(request_id: str, actor: str, verb: str, *asked: Any) -> Request:
+    """The request with a fingerprint of everything that was asked."""
+    import hashlib
+    import json
+
+    asked_text = json.dumps([verb, *asked], sort_keys=True, default=str)
+    fingerprint = hashlib.sha256(asked_text.encode("utf-8", "surrogatepass")).hexdigest()
+    return Request(actor=actor, id=check.name(request_id, "request_id"), fingerprint=fingerprint)
+
+
+def _is_caused_by_a_claim(refusal: DibsError) -> bool:
+    """Invalid input can be a claim's doing only if the refusal names the holder: some fields cannot change then."""
+    return isinstance(refusal, CAUSED_BY_A_CLAIM) or (isinstance(refusal, Invalid) and "holder" in refusal.facts)

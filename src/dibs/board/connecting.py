@@ -1,0 +1,105 @@
+"""From a URL or a folder to a board."""
+
+from __future__ import annotations
+
+import os
+
+from dibs import config
+from dibs.board.manage import ManageVerbs
+from dibs.board.read import ReadVerbs
+from dibs.board.work import WorkVerbs
+from dibs.errors import Invalid
+from dibs.store.open import is_remote, is_there, migrate_store, open_store
+from dibs.store.open import make_hub as make_store_hub
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from dibs.sdk.async_session import AsyncSession
+    from dibs.sdk.session import LiveSession
+
+
+class Board(ManageVerbs, WorkVerbs, ReadVerbs):
+    """The verbs, over a store."""
+
+    def session(
+        self,
+        agent: str,
+        *,
+        id: str | None = None,
+        kind: str = "autonomous",
+        meta: Mapping[str, Any] | None = None,
+        ttl_seconds: float | None = None,
+        recover: bool = True,
+    ) -> LiveSession:
+        """A session of this process, kept alive in the background: `with board.session(agent="coder") as me:`."""
+        from dibs.sdk.session import LiveSession
+
+        return LiveSession(self, agent, id=id, kind=kind, meta=meta, ttl_seconds=ttl_seconds, recover=recover)
+
+    def asession(self, agent: str, **options: Any) -> AsyncSession:
+        """The same for asyncio, with the same options: `async with board.asession(agent="coder") as me:`."""
+        from dibs.sdk.async_session import AsyncSession
+
+        return AsyncSession(lambda: self.session(agent, **options))
+
+
+def connect(
+    url: str | None = None,
+    *,
+    folder: str = ".",
+    actor: str | None = None,
+    create: bool = False,
+    seeded: bool = True,
+    lean: bool = False,
+) -> Board:
+    """The board at `url`; without one, that of `DIBS_STORE`, or the one that belongs to `folder`. With `seeded`, the
+    agents that the folder's `dibs.toml` names are created (behind a server, the server does that). `lean`: for a
+    process that lives for one verb."""
+    url = url or default_url(folder)
+    settings, agents = config.load(folder)
+    board = Board(open_store(url, settings, create=create, lean=lean), settings, actor=actor)
+    if seeded and not is_remote(url):
+        seed(board, agents)
+    return board
+
+
+def make(url: str, *, folder: str = ".") -> bool:
+    """Make the board at `url`, unless it is there already; whether it was made."""
+    made = not is_there(url, config.load(folder)[0])
+    connect(url, folder=folder, create=True).close()
+    return made
+
+
+def migrate(url: str | None = None, *, folder: str = ".") -> tuple[int, int]:
+    """Bring the schema of a board up to this version of dibs; which version it had, and has now."""
+    return migrate_store(url or default_url(folder), config.load(folder)[0])
+
+
+def make_hub(path: str) -> bool:
+    """Make a bare repository for clones of a vault, unless it is there already; whether it was made."""
+    return make_store_hub(path)
+
+
+def default_url(folder: str) -> str:
+    """The URL of the board if nobody names one: that of `DIBS_STORE`, or that of the board of `folder`."""
+    named = os.environ.get(config.ENV_STORE)
+    if named:
+        return named
+    from dibs import location
+
+    return location.find(folder)
+
+
+def seed(board: Board, agents: Mapping[str, Mapping[str, Any]]) -> None:
+    """Create the agents a `dibs.toml` names; those the board knows already are left as they are."""
+    if agents:
+        known = {agent.name for agent in board.agents()}
+        for name, fields in agents.items():
+            if name not in known:
+                try:
+                    board.set_agent(name, **fields)
+                except TypeError as error:
+                    raise Invalid(f"{config.FILE_NAME}: [agents.{name}]: {error}", field=name) from error

@@ -1,0 +1,277 @@
+"""Managing a board: items and decisions about them, agents, sessions, keys."""
+
+from __future__ import annotations
+
+import os
+
+from dibs import check
+from dibs.board.base import BoardBase, request
+from dibs.errors import Invalid, SessionNotFound
+from dibs.model import Agent, Session
+from dibs.sdk import owner as owners
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from dibs.model import Added, Detail, Edited, Ended, Item, Key, Owner, SessionEnd, SessionView
+    from dibs.store.contract import Page
+
+LIMIT_MAX = 10**6
+
+
+class ManageVerbs(BoardBase):
+    # Items
+
+    def add(self, title: str, *, actor: str | None = None, request_id: str | None = None, **fields: Any) -> Added:
+        """Add one item; `fields` are those of `NewItem`. The answer says whether it `existed`."""
+        return self.add_many([{**fields, "title": title}], actor=actor, request_id=request_id)[0]
+
+    def add_many(
+        self, items: Iterable[Mapping[str, Any]], *, actor: str | None = None, request_id: str | None = None
+    ) -> tuple[Added, ...]:
+        """Add all of the items or none; a refusal says which one was wrong, counted from 1, as `number`."""
+        new = []
+        given, actor = check.batch(items), self._actor(actor)
+        for number, fields in enumerate(given, start=1):
+            # A repeated request makes up the same ids, so that it adds nothing twice.
+            tail = None if request_id is None else _tail(actor, request_id, number)
+            try:
+                new.append(check.new_item(fields, tail))
+            except Invalid as error:
+                error.facts.setdefault("number", number)
+                raise
+        if not new:
+            return ()
+        asked = None if request_id is None else request(request_id, actor, "add", given)
+        return self.store.add(new, actor=actor, request=asked)
+
+    def get(self, item: str) -> Detail:
+        return self._call(self.store.get, item)
+
+    def list(
+        self,
+        *,
+        statuses: Iterable[str] = (),
+        projects: Iterable[str] = (),
+        types: Iterable[str] = (),
+        labels: Iterable[str] = (),
+        after: str | None = None,
+        limit: int = 1000,
+        bytes_max: int | None = None,
+    ) -> Page[Item]:
+        after = None if after is None else check.item_id(after, "after")
+        filters: dict[str, Any] = {"statuses": statuses, "projects": projects, "types": types, "labels": labels}
+        return self._call(self.store.list, **filters, after=after, limit=limit, bytes_max=bytes_max)
+
+    def edit(
+        self,
+        item: str,
+        *,
+        revision: int | None = None,
+        relabel: bool = True,
+        actor: str | None = None,
+        request_id: str | None = None,
+        **changes: Any,
+    ) -> Edited:
+        """Change the content that is named; a list replaces the whole list. The answer says what was there `before`.
+        With `revision`, only if the item is still at that one; without `relabel`, not its type or action."""
+        asked = {"changes": check.edits(changes), "revision": revision, "actor": actor, "relabel": relabel}
+        return self._call_past_dead_owners(self.store.edit, item, **asked, request_id=request_id)
+
+    def cancel(
+        self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
+    ) -> Item:
+        return self._call(self.store.cancel, item, reason=reason, actor=actor, request_id=request_id)
+
+    def retry(
+        self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
+    ) -> Item:
+        return self._call_past_dead_owners(self.store.retry, item, reason=reason, actor=actor, request_id=request_id)
+
+    def park(
+        self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
+    ) -> Item:
+        return self._call_past_dead_owners(self.store.park, item, reason=reason, actor=actor, request_id=request_id)
+
+    def unpark(
+        self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
+    ) -> Item:
+        return self._call(self.store.unpark, item, reason=reason, actor=actor, request_id=request_id)
+
+    def approve(
+        self,
+        item: str,
+        *,
+        comment: str | None = None,
+        done: bool = False,
+        token: int | None = None,
+        revision: int | None = None,
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> Item:
+        """Approve an item that waits for it: it may be done now, or with `done` it is done with its draft. `revision`
+        is that of the item that was read, and `token` the run whose draft was read: nothing else is approved."""
+        decision = {"comment": comment, "done": done, "token": token, "revision": revision}
+        return self._call(self.store.approve, item, **decision, actor=actor, request_id=request_id)
+
+    def send_back(
+        self,
+        item: str,
+        *,
+        comment: str,
+        revision: int | None = None,
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> Item:
+        asked = {"comment": check.reason(comment, "comment"), "revision": revision, "actor": actor}
+        return self._call(self.store.send_back, item, **asked, request_id=request_id)
+
+    def reject(
+        self,
+        item: str,
+        *,
+        reason: str,
+        session: str | None = None,
+        token: int | None = None,
+        revision: int | None = None,
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> Item:
+        """The item is not to be done: said by its holder (with `session` and `token`), or by a person of an item that
+        waits for approval (with the `revision` that was read)."""
+        if session is not None and revision is not None:
+            raise Invalid("a holder rejects by its token; revision is for who decides about a draft", field="revision")
+        asked = {"token": token, "reason": check.reason(reason), "revision": revision}
+        return self._call(self.store.reject, item, **asked, session=session, actor=actor, request_id=request_id)
+
+    def force_release(
+        self,
+        item: str,
+        *,
+        reason: str,
+        token: int | None = None,
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> Ended:
+        asked = {"reason": check.reason(reason), "token": token, "actor": actor}
+        return self._call(self.store.force_release, item, **asked, request_id=request_id)
+
+    # Agents and sessions
+
+    def set_agent(
+        self,
+        name: str,
+        *,
+        types: Iterable[str] = (),
+        role: str | None = None,
+        max_claims: int | None = None,
+        max_claims_total: int | None = None,
+        claims_per_minute: float | None = None,
+        claims_burst: int = 1,
+        allowed_actions: Iterable[str] = (),
+        sensitive_actions: Iterable[str] = (),
+    ) -> Agent:
+        """Create the agent or replace its settings."""
+        rate = claims_per_minute
+        return self.store.set_agent(
+            Agent(
+                name=check.agent_name(name),
+                types=check.names(types, "types"),
+                role=None if role is None else check.name(role, "role"),
+                max_claims=check.optional_whole(max_claims, "max_claims", low=1, high=LIMIT_MAX),
+                max_claims_total=check.optional_whole(max_claims_total, "max_claims_total", low=1, high=LIMIT_MAX),
+                claims_per_minute=None
+                if rate is None
+                else check.number(rate, "claims_per_minute", low=0.001, high=LIMIT_MAX),
+                claims_burst=check.whole(claims_burst, "claims_burst", low=1, high=LIMIT_MAX),
+                allowed_actions=check.names(allowed_actions, "allowed_actions"),
+                sensitive_actions=check.names(sensitive_actions, "sensitive_actions"),
+            )
+        )
+
+    def agents(self) -> tuple[Agent, ...]:
+        return self.store.agents()
+
+    def start_session(
+        self,
+        agent: str,
+        *,
+        id: str | None = None,
+        kind: str = "cli",
+        host: str | None = None,
+        owner_pid: int | None = None,
+        owner: Owner | None = None,
+        meta: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Session:
+        """Start a session; without an id it gets one. The process `owner_pid` (or `owner`, if the caller has looked it
+        up) owns it: the death of that process ends its claims. `key` is the key that registers it on a server."""
+        agent = check.agent_name(agent)
+        if owner_pid is not None:
+            owner = owners.of(check.whole(owner_pid, "owner_pid", low=1, high=check.PID_MAX))
+        return self.store.start_session(
+            Session(
+                id=f"{agent[:40]}-{os.urandom(6).hex()}" if id is None else check.session_id(id),
+                agent=agent,
+                kind=check.name(kind, "kind"),
+                host=os.uname().nodename[:255] if host is None else check.text(host, "host", 255),
+                owner=None if owner is None else check.owner(owner),
+                meta=check.json_object(dict(meta or {}), "meta", check.META_BYTES_MAX),
+                key=key,
+            )
+        )
+
+    def end_session(self, session: str, *, reason: str | None = None, request_id: str | None = None) -> SessionEnd:
+        session = check.session_id(session)
+        return self._call(self.store.end_session, session=session, reason=reason, request_id=request_id)
+
+    def find_session(self, session: str) -> Session:
+        found = self.store.find_session(check.session_id(session))
+        if found is None:
+            raise SessionNotFound(f"the session {session} is not known", session=session, ended=False)
+        return found
+
+    def sessions(self, *, ended: bool = False, limit: int = 1000) -> tuple[SessionView, ...]:
+        return self._call(self.store.sessions, ended=ended, limit=limit)
+
+    # Keys
+
+    def create_key(self, role: str, *, agent: str | None = None, seconds: float | None = None) -> tuple[Key, str]:
+        """A key for a caller of a server, and its secret, which the board does not keep."""
+        from dibs import api_keys
+
+        key, secret = api_keys.made(role, None if agent is None else check.agent_name(agent))
+        return self.store.put_key(key, seconds=_lasting(role, seconds)), secret
+
+    def keep_key(self, id: str, role: str, agent: str | None, digest: str, seconds: float | None) -> Key:
+        """Keep a key whose secret the caller made and does not send."""
+        from dibs import api_keys
+
+        agent = None if agent is None else check.agent_name(agent)
+        return self.store.put_key(api_keys.told(id, role, agent, digest), seconds=_lasting(role, seconds))
+
+    def keys(self) -> tuple[Key, ...]:
+        return self.store.keys()
+
+    def revoke_key(self, key: str, *, actor: str | None = None, request_id: str | None = None) -> Key:
+        key, actor = check.name(key, "key"), self._actor(actor)
+        asked = None if request_id is None else request(request_id, actor, "revoke_key", key)
+        return self.store.revoke_key(key, request=asked)
+
+
+def _lasting(role: str, seconds: float | None) -> float | None:
+    from dibs import api_keys
+
+    if seconds is not None:
+        seconds = check.number(seconds, "seconds", low=1, high=1e9)
+    return api_keys.lasting_seconds(role, seconds)
+
+
+def _tail(actor: str, request_id: str, number: int) -> str:
+    """What distinguishes the ids that a request makes up, the same each time it is repeated."""
+    import hashlib
+
+    asked = f"{actor} {request_id} {number}"
+    return hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()[:12]

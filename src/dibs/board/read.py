@@ -1,0 +1,116 @@
+"""Reading a board, following it, and the verbs about a whole board."""
+
+from __future__ import annotations
+
+from dibs import check
+from dibs.board import base
+from dibs.board.base import BoardBase
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from dibs.model import Activity, Event, Holding, Prune, Run, Stats, Synced
+    from dibs.store.contract import Page
+
+PRUNE_BATCH = 200
+
+
+class ReadVerbs(BoardBase):
+    def events(
+        self,
+        *,
+        after: int | None = None,
+        item: str | None = None,
+        newest: bool = False,
+        limit: int = 1000,
+        bytes_max: int | None = None,
+    ) -> Page[Event]:
+        after = check.optional_whole(after, "after", low=0, high=check.TOKEN_MAX)
+        asked: dict[str, Any] = {"after": after, "item": item, "newest": newest, "limit": limit, "bytes_max": bytes_max}
+        return self._call(self.store.events, **asked)
+
+    def log(self, item: str, *, after: int | None = None, bytes_max: int | None = None) -> Page[Event]:
+        """The whole history of one item, oldest first."""
+        self._call(self.store.get, item)
+        return self.events(after=after, item=item, limit=check.LIST_MAX, bytes_max=bytes_max)
+
+    def follow(self, *, after: int | None = None, wait_seconds: float | None = None) -> Iterator[Event]:
+        """The feed after a cursor, event by event as they come; ends after `wait_seconds` without one, else never.
+        Changes by time are recorded meanwhile, as far as the caller may, so that they are in the feed, too."""
+        watch = self.watch(sweeps=True)
+        try:
+            while True:
+                events = self.events(after=after)
+                yield from events
+                if events:
+                    after = events[-1].id
+                    watch.wait(0)  # a busy feed must not keep changes by time from being recorded
+                elif wait_seconds is None:
+                    watch.wait(base.OWNER_LOOK_SECONDS)
+                elif not watch.wait(wait_seconds):
+                    return
+        finally:
+            watch.close()
+
+    def runs(
+        self,
+        *,
+        item: str | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+        after: str | None = None,
+        limit: int = 1000,
+        bytes_max: int | None = None,
+    ) -> Page[Run]:
+        """`after` is a run, as `item:token`."""
+        begin = None if after is None else check.run(after, "after")
+        asked: dict[str, Any] = {"item": item, "session": session, "agent": agent, "after": begin}
+        return self._call(self.store.runs, **asked, limit=limit, bytes_max=bytes_max)
+
+    def activity(self, *, item: str | None = None, agent: str | None = None, limit: int = 1000) -> tuple[Activity, ...]:
+        return self._call(self.store.activity, item=item, agent=agent, limit=limit)
+
+    def who(self) -> tuple[Holding, ...]:
+        return self.store.who()
+
+    def stats(self, *, agent: str | None = None) -> Stats:
+        return self._call(self.store.stats, agent=agent)
+
+    def check(self) -> tuple[str, ...]:
+        return self.store.check()
+
+    # Whole boards
+
+    def sync(self, *, expire: bool = False) -> Synced:
+        """Bring a vault and its git remote together.
+
+        With `expire`, for a process that does so again and again: claims held elsewhere end whose sessions are silent.
+        """
+        return self.store.sync(expire=expire)
+
+    def prune(self, *, older_than_seconds: float, limit: int | None = None) -> Prune:
+        """Forget what ended so long ago, in short batches so that nobody waits long for any of them; with a limit, only
+        one batch of so many."""
+        seconds = check.number(older_than_seconds, "older_than_seconds", low=0, high=1e10)
+        if limit is not None:
+            return self.store.prune(older_than_seconds=seconds, limit=check.limit(limit))
+        items = events = 0
+        while True:
+            batch = self.store.prune(older_than_seconds=seconds, limit=PRUNE_BATCH)
+            items, events = items + batch.items, events + batch.events
+            if batch.items < PRUNE_BATCH:
+                return batch.replace(items=items, events=events)
+
+    def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        return self.store.export()
+
+    def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
+        return self.store.load(records)
+
+    def backup(self, path: str) -> None:
+        self.store.backup(path)
+
+    def restore(self, path: str, *, actor: str | None = None) -> int:
+        return self.store.restore(path, actor=self._actor(actor))

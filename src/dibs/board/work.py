@@ -1,0 +1,312 @@
+"""The verbs of sessions that work: claiming, keeping, ending, and waiting for an item."""
+
+from __future__ import annotations
+
+import time
+
+from dibs import check
+from dibs.board import base
+from dibs.board.base import BoardBase
+from dibs.errors import Invalid, ItemAlreadyClaimed, ItemNotClaimable, StoreUnavailable
+from dibs.model import ENDED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from dibs.model import Ended, Finished, Grant, Heartbeat, Reason, Renewal, SoftClaim, Sweep, Waiting
+
+
+class WorkVerbs(BoardBase):
+    def claim(
+        self,
+        item: str,
+        *,
+        session: str,
+        agent: str | None = None,
+        ttl_seconds: float | None = None,
+        wait_seconds: float = 0,
+        on_wait: Callable[[Waiting], None] | None = None,
+        request_id: str | None = None,
+    ) -> Grant:
+        """Claim by id. The claim of a dead owner process does not stand in the way.
+
+        With `wait_seconds`, queue for an item that cannot be had now, and claim it when it is offered; `on_wait` is
+        called with where this session stands. The ticket is given up when the time is over or something interrupts.
+        """
+        item, session = check.item(item), check.session_id(session)
+        wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
+
+        def claim() -> Grant:
+            asked: dict[str, Any] = {
+                "session": session,
+                "agent": agent,
+                "ttl_seconds": ttl_seconds,
+                "request_id": request_id,
+            }
+            return self._call_past_dead_owners(self.store.claim, item, **asked)
+
+        try:
+            return claim()
+        except (ItemAlreadyClaimed, ItemNotClaimable) as error:
+            if not wait_seconds or error.facts.get("status") in ENDED:
+                raise
+        from dibs.sdk import waiting
+
+        if self.store.waits:
+
+            def stands(seconds: float) -> Waiting:
+                return self.wait(item, session=session, ttl_seconds=waiting.TICKET_SECONDS, wait_seconds=seconds)
+
+            return waiting.claim_when_told(self.store, item, session, claim, stands, wait_seconds, on_wait)
+        return waiting.claim_in_turn(
+            self.store,
+            self._watch(session),
+            item,
+            session,
+            claim,
+            wait_seconds,
+            self.settings.accept_seconds,
+            on_wait,
+            self.reap_dead_owners,
+        )
+
+    def recover(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        ttl_seconds: float | None = None,
+        request_id: str | None = None,
+    ) -> Grant:
+        asked: dict[str, Any] = {"session": check.session_id(session), "token": token, "ttl_seconds": ttl_seconds}
+        return self._call_past_dead_owners(self.store.recover, item, **asked, request_id=request_id)
+
+    def next(
+        self,
+        *,
+        session: str,
+        agent: str | None = None,
+        types: Iterable[str] = (),
+        projects: Iterable[str] = (),
+        n: int = 1,
+        ttl_seconds: float | None = None,
+        wait_seconds: float = 0,
+        done: Mapping[str, int] | None = None,
+        request_id: str | None = None,
+    ) -> tuple[Grant, ...]:
+        """The best items for this session. With `wait_seconds`, blocks until there is one or the time is up.
+
+        `done` maps items that the session has finished to their tokens: they are ended as done in the same step, all
+        of them or nothing, before anything is looked for.
+        """
+        wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
+        asked: dict[str, Any] = {"types": types, "projects": projects, "n": n, "ttl_seconds": ttl_seconds}
+        finished = check.finished({} if done is None else done)
+        checked = self._checked(
+            self.store.next,
+            (),
+            request_id,
+            {"session": check.session_id(session), "agent": agent, **asked, "done": finished},
+        )
+        # A repeated call treats items that have ended already as ended.
+        grants = self._past_dead_owners(lambda: self.store.next(**checked), lambda grants: not grants)
+        if grants or wait_seconds <= 0:
+            return grants
+        del checked["done"]
+        end = time.monotonic() + wait_seconds
+        if self.store.waits:
+            try:
+                return _until(end, lambda left: self.store.next_in_time(left, **checked))
+            except StoreUnavailable as error:
+                if request_id is None and error.facts.get("outcome") == "unknown":
+                    raise  # an item may have been given: another look could be given more
+                # Watched from here instead, where the caller learns what is wrong.
+        return self._wait_for(lambda: self._past_dead_owners(lambda: self.store.next(**checked)), end)
+
+    def heartbeat(
+        self, *, session: str, holding: Mapping[str, int | None] | None = None, known_event: int | None = None
+    ) -> Heartbeat:
+        """Renew all that a session holds, and with `holding` release the rest; `known_event` is the `event` of an
+        earlier answer, so that a late heartbeat releases nothing that was given since."""
+        if known_event is not None and holding is None:
+            raise Invalid("known_event goes with holding", field="known_event")
+        asked: dict[str, Any] = {"session": check.session_id(session), "holding": holding, "known_event": known_event}
+        return self._call(self.store.heartbeat, **asked)
+
+    def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
+        return self._call_as_holder(self.store.renew, item, session=session, token=token, ttl_seconds=ttl_seconds)
+
+    def progress(
+        self,
+        item: str,
+        note: str,
+        *,
+        session: str,
+        token: int | None = None,
+        meta: Mapping[str, Any] | None = None,
+        recover: bool = False,
+        request_id: str | None = None,
+    ) -> Renewal:
+        asked: dict[str, Any] = {"token": token, "note": check.text(note, "note", check.NOTE_BYTES_MAX), "meta": meta}
+        return self._call_as_holder(
+            self.store.progress, item, session=session, recover=recover, request_id=request_id, **asked
+        )
+
+    def release(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        reason: str | None = None,
+        park: bool = False,
+        request_id: str | None = None,
+    ) -> Ended:
+        asked: dict[str, Any] = {"token": token, "reason": reason, "park": park}
+        return self._call_as_holder(self.store.release, item, session=session, request_id=request_id, **asked)
+
+    def done(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        note: str | None = None,
+        links: Mapping[str, Any] | None = None,
+        cost: Mapping[str, Any] | None = None,
+        recover: bool = False,
+        request_id: str | None = None,
+    ) -> Ended:
+        """The item is done. With `recover`, also if the claim has expired and nobody was given the item since."""
+        asked: dict[str, Any] = {"token": token, "note": note, "links": links, "cost": cost}
+        return self._call_as_holder(
+            self.store.done, item, session=session, recover=recover, request_id=request_id, **asked
+        )
+
+    def done_many(self, holding: Mapping[str, int | None], *, session: str, request_id: str | None = None) -> Finished:
+        """`done` for each item, given with its token (None: not known), in one step. What cannot be done is answered
+        as lost; a claim that has expired is not recovered here."""
+        asked: dict[str, Any] = {"holding": check.holding(holding), "session": check.session_id(session)}
+        return self._call(self.store.done_many, **asked, request_id=request_id)
+
+    def fail(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        reason: str | None = None,
+        links: Mapping[str, Any] | None = None,
+        cost: Mapping[str, Any] | None = None,
+        recover: bool = False,
+        request_id: str | None = None,
+    ) -> Ended:
+        asked: dict[str, Any] = {"token": token, "reason": reason, "links": links, "cost": cost}
+        return self._call_as_holder(
+            self.store.fail, item, session=session, recover=recover, request_id=request_id, **asked
+        )
+
+    def submit(
+        self,
+        item: str,
+        *,
+        session: str,
+        draft: str,
+        token: int | None = None,
+        note: str | None = None,
+        links: Mapping[str, Any] | None = None,
+        cost: Mapping[str, Any] | None = None,
+        recover: bool = False,
+        request_id: str | None = None,
+    ) -> Ended:
+        """End the run with a draft for a person to approve."""
+        asked: dict[str, Any] = {
+            "token": token,
+            "draft": check.text(draft, "draft"),
+            "note": note,
+            "links": links,
+            "cost": cost,
+        }
+        return self._call_as_holder(
+            self.store.submit, item, session=session, recover=recover, request_id=request_id, **asked
+        )
+
+    def sweep(self, *, limit: int | None = None) -> Sweep:
+        """End what has lapsed: expired claims, and those of owners that this process can prove dead."""
+        limit = self.settings.sweep_batch if limit is None else check.limit(limit)
+        return self.store.sweep(dead=self._dead_owners(), limit=limit)
+
+    # Waiting for one item
+
+    def wait(self, item: str, *, session: str, ttl_seconds: float | None = None, wait_seconds: float = 0) -> Waiting:
+        """Take a ticket in the item's queue, or renew the one there is. With `wait_seconds`, answered once it is
+        offered the item or its place changes, or when the time is up."""
+        item, session, ttl_seconds = check.item(item), check.session_id(session), check.ttl_seconds(ttl_seconds)
+        wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
+
+        def ticket() -> Waiting:
+            return self._past_dead_owners(
+                lambda: self.store.wait(item, session=session, ttl_seconds=ttl_seconds),
+                lambda standing: standing.claim is not None,
+            )
+
+        if not wait_seconds:
+            return ticket()
+        if self.store.waits:
+            try:
+                return self.store.wait_in_time(wait_seconds, item, session=session, ttl_seconds=ttl_seconds)
+            except StoreUnavailable:
+                pass  # watched from here instead, where the caller learns what is wrong
+        from dibs.sdk import waiting
+
+        return waiting.stand(self.store, self.watch(), ticket, wait_seconds, self.reap_dead_owners)
+
+    def leave(self, item: str, *, session: str, request_id: str | None = None) -> Waiting:
+        return self._call(self.store.leave, item, session=check.session_id(session), request_id=request_id)
+
+    def ticket(self, item: str, *, session: str) -> Waiting:
+        return self._call(self.store.ticket, item, session=check.session_id(session))
+
+    def soft_claim(self, item: str, *, session: str, ttl_seconds: float | None = None) -> SoftClaim:
+        return self._call(self.store.soft_claim, item, session=check.session_id(session), ttl_seconds=ttl_seconds)
+
+    def soft_release(self, item: str, *, session: str, request_id: str | None = None) -> SoftClaim:
+        return self._call(self.store.soft_release, item, session=check.session_id(session), request_id=request_id)
+
+    def why(self, item: str, *, session: str | None = None, agent: str | None = None) -> tuple[Reason, ...]:
+        """Everything that keeps the item from this session, or from a new session of this agent, or of any agent; or
+        why `claim` and `next` would give it."""
+        return self._call(self.store.why, item, session=session, agent=agent)
+
+    def _wait_for(self, look: Callable[[], tuple[Grant, ...]], end: float) -> tuple[Grant, ...]:
+        """Look whenever something changed or fell due, until there is something or the time is up."""
+        watch = self.watch()
+        reaped = time.monotonic()
+        try:
+            while True:
+                # The first look comes after the watch is set up, so that no change is missed in between.
+                grants = look()
+                left = end - time.monotonic()
+                if grants or left <= 0:
+                    return grants
+                due = self.store.due_seconds()
+                pause = base.OWNER_LOOK_SECONDS
+                woken = watch.wait(min(left, pause if due is None else min(due, pause)))
+                # A woken waiter first looks for what woke it.
+                if not woken or time.monotonic() - reaped > pause:
+                    self.reap_dead_owners()
+                    reaped = time.monotonic()
+        finally:
+            watch.close()
+
+
+def _until(end: float, look: Callable[[float], tuple[Grant, ...]]) -> tuple[Grant, ...]:
+    """Call `look` with the time left until it finds something or the time is up."""
+    while (left := end - time.monotonic()) > 0:
+        grants = look(left)
+        if grants:
+            return grants
+    return ()
