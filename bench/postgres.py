@@ -25,7 +25,7 @@ from bench.contest.contestant import Contestant
 from bench.contest.on_dibs import OnDibs
 from bench.contest.result import Result
 from bench.contest.window import WARM_UP_SECONDS
-from dibs.testing.postgres_server import LocalServer
+from tests.kit.postgres_server import LocalServer
 
 #: By name: the module, and the class in it. They are imported only if they are installed.
 PEERS = {"pgqueuer": "OnPgqueuer", "procrastinate": "OnProcrastinate"}

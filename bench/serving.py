@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from bench import servers
 from dibs.board import Board, connect
 from dibs.store.sqlite.store import SqliteStore
-from dibs.testing.http import Host, open_board
+from tests.kit.http import Host, open_board
 
 PROCESSES, THREADS = 8, 4
 ITEMS = 12_000

@@ -20,7 +20,7 @@ from bench.serving import served
 from dibs.board import Board
 from dibs.sdk.claim_handle import ClaimHandle
 from dibs.sdk.session import LiveSession
-from dibs.testing.http import open_board
+from tests.kit.http import open_board
 
 ROUNDS = 200
 PAUSE_SECONDS = (0.02, 0.2)

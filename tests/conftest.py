@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
+from pathlib import Path
 from types import FrameType
 
 import hypothesis
@@ -17,6 +19,10 @@ from tests.servers import (  # noqa: F401  what pytest looks for here
     pytest_unconfigure,
     second_http_host,
 )
+
+# Processes that tests start import `tests.kit`, wherever they run.
+ROOT = str(Path(__file__).parent.parent)
+os.environ["PYTHONPATH"] = os.pathsep.join([ROOT, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 # Started in the background of a shell, this process would ignore interrupts and SIGQUIT, and so would all it starts:
 # tests that interrupt a command would wait for ever.

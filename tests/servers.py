@@ -13,11 +13,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from dibs.testing import pgbouncer as bouncing
-from dibs.testing.http import Host
-from dibs.testing.keeper import Place
-from dibs.testing.pgbouncer import PgBouncer
-from dibs.testing.postgres_server import LocalServer, PostgresServer
+from tests.kit import pgbouncer as bouncing
+from tests.kit.http import Host
+from tests.kit.keeper import Place
+from tests.kit.pgbouncer import PgBouncer
+from tests.kit.postgres_server import LocalServer, PostgresServer
 
 WANTED = os.environ.get("DIBS_TEST_POSTGRES", "")
 ELSEWHERE = "://" in WANTED

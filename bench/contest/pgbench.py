@@ -20,7 +20,7 @@ from bench.contest.result import Result, of_windows
 from bench.contest.window import WARM_UP_SECONDS, Window
 from dibs.config import DEFAULTS
 from dibs.store.postgres.store import _settings_row
-from dibs.testing.postgres_server import LocalServer
+from tests.kit.postgres_server import LocalServer
 
 #: By the name in the table: the file in scripts/.
 SCRIPTS = {

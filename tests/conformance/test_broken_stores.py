@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from dibs.errors import DibsError
-from dibs.testing import sqlite
-from dibs.testing.broken import BROKEN
 from dibs.testing.conformance import (
     GROUPS,
     agent_limits,
@@ -23,7 +21,9 @@ from dibs.testing.conformance import (
 )
 from dibs.testing.conformance.reads_against_time import TestReadsAgainstTime as Reads
 from dibs.testing.harness import Harness
-from dibs.testing.http import Host, HttpHarness
+from tests.kit import sqlite
+from tests.kit.broken import BROKEN
+from tests.kit.http import Host, HttpHarness
 
 Test = Callable[[Harness], None]
 Opened = Callable[[Path, str | None], Harness]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from dibs.testing import postgres
 from dibs.testing.conformance import *  # noqa: F403  every group, also those that are added later
 from dibs.testing.harness import Harness
-from dibs.testing.http import Host, HttpHarness
-from dibs.testing.postgres_server import PostgresServer
+from tests.kit import postgres
+from tests.kit.http import Host, HttpHarness
+from tests.kit.postgres_server import PostgresServer
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from dibs.testing import postgres
 from dibs.testing.conformance import TestLostAnswers
 from dibs.testing.harness import Harness, Wire
-from dibs.testing.http import Host, HttpHarness, open_board
-from dibs.testing.postgres_server import PostgresServer
 from dibs.testing.proxy import CuttingProxy
+from tests.kit import postgres
+from tests.kit.http import Host, HttpHarness, open_board
+from tests.kit.postgres_server import PostgresServer
 
 __all__ = ["TestLostAnswers"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dibs.testing import sqlite
 from dibs.testing.conformance import *  # noqa: F403  every group, also those that are added later
 from dibs.testing.harness import Harness
-from dibs.testing.http import Host, HttpHarness
+from tests.kit import sqlite
+from tests.kit.http import Host, HttpHarness
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dibs.testing import sqlite
 from dibs.testing.conformance import *  # noqa: F403  every group, also those that are added later
 from dibs.testing.harness import Harness
+from tests.kit import sqlite
 
 #: Races and crashes are run where a commit costs what it costs, since that decides who comes next and what is cut off.
 ON_DISK = ("TestRacing", "TestCrash")

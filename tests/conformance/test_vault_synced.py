@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dibs.testing import vault
 from dibs.testing.conformance import *  # noqa: F403  every group, also those that are added later
 from dibs.testing.harness import Harness
+from tests.kit import vault
 
 
 @pytest.fixture

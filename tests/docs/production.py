@@ -18,9 +18,9 @@ from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.store.postgres.migrating import migrate
 from dibs.store.postgres.store import PostgresStore
-from dibs.testing.database_clock import DatabaseClock, install
-from dibs.testing.postgres_server import PostgresServer
 from tests.docs.markdown import blocks, read, section
+from tests.kit.database_clock import DatabaseClock, install
+from tests.kit.postgres_server import PostgresServer
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

@@ -97,7 +97,7 @@ LIES: tuple[tuple[str, Check, str, str], ...] = (
     ("docs/operations/postgresql.md", operations.check_repeatable, "(`next`, `progress`, ", "(`next`, "),
     ("docs/operations/postgresql.md", operations.check_repeatable, "`fail` and `submit` can", "`fail` can"),
     ("docs/operations/postgresql.md", operations.check_bench, "`python -m bench postgres`", "`python -m bench pg`"),
-    ("CONTRIBUTING.md", references.check_modules, "`dibs.testing.broken`", "`dibs.testing.whole`"),
+    ("CONTRIBUTING.md", references.check_modules, "`tests.kit.broken`", "`dibs.testing.whole`"),
 )
 
 

@@ -24,10 +24,10 @@ from dibs.store.postgres.lane_hints import Lanes
 from dibs.store.postgres.store import AGAIN_MAX, PostgresStore
 from dibs.store.sql.archive import RESTORE_STRIDE
 from dibs.testing.invariants import IN_TESTS, assert_sound
-from dibs.testing.postgres_server import PostgresServer
 from tests.docs.markdown import ROOT, blocks, code, prose, read, section, table
 from tests.docs.production import CALLED, OPERATIONS, Production, production, statements
 from tests.docs.shop import Shop
+from tests.kit.postgres_server import PostgresServer
 
 FUNCTIONS = "\n".join(
     path.read_text(encoding="utf-8")

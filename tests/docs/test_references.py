@@ -41,7 +41,7 @@ def check_paths(text: str) -> None:
 
 
 def check_modules(text: str) -> None:
-    """Dotted names, like `dibs.testing.broken`, are modules of the package."""
+    """Dotted names, like `tests.kit.broken`, are modules of the package."""
     for word in code(prose(text)):
         if re.fullmatch(r"dibs(\.[a-z_]+)+", word) and word not in OF_USERS:
             path = ROOT / "src" / word.replace(".", "/")

@@ -12,10 +12,10 @@ import pytest
 from dibs.errors import DibsError, ItemChanged, NotTrusted
 from dibs.server.compat.session_task import EVENTS
 from dibs.server.compat.session_task_shapes import RegisterSession
-from dibs.testing.http import Host
 from dibs.text.times import parse_instant
 from tests.docs.markdown import blocks, code, read, section, table
 from tests.docs.test_readme import kinds
+from tests.kit.http import Host
 from tests.server.calling import Reused, Served, reused_server
 
 CONTRACTS = read("docs/guides/server-contracts.md")

@@ -13,11 +13,11 @@ import pytest
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.model import Owner
-from dibs.testing.database_clock import DatabaseClock
 from dibs.testing.invariants import assert_sound
-from dibs.testing.postgres_server import PostgresServer
 from tests.docs.markdown import blocks, code, prose, read, section, table
 from tests.docs.production import Connection, Production, production, statements
+from tests.kit.database_clock import DatabaseClock
+from tests.kit.postgres_server import PostgresServer
 
 SQL = read("docs/operations/sql.md")
 VIEWS = ("work_items", "agent_claimed_items", "agent_activity", "task_claims")

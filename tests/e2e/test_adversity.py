@@ -25,8 +25,8 @@ from dibs.board import Board
 from dibs.sdk.heartbeat import GAP_SECONDS
 from dibs.testing.conformance.asking import kinds
 from dibs.testing.invariants import assert_sound
-from dibs.testing.processes import alive, with_variable
 from tests.conformance.conftest import folder
+from tests.kit.processes import alive, with_variable
 from tests.sdk.conftest import Stage as Place
 from tests.sdk.conftest import make_stage
 

@@ -12,8 +12,8 @@ from dibs.board import make
 from dibs.cli.demo import WORKERS
 from dibs.cli.demo_stage import Stage
 from dibs.cli.render import Paint
-from dibs.testing.processes import children, left_after
 from tests.e2e.conftest import Dibs
+from tests.kit.processes import children, left_after
 
 CHECKS = 7
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from dibs.board import Board, connect, make
 from dibs.testing import sizes
 from dibs.testing.invariants import assert_sound
-from dibs.testing.postgres_server import PostgresServer
-from dibs.testing.processes import with_variable
 from tests.e2e.conftest import until
+from tests.kit.postgres_server import PostgresServer
+from tests.kit.processes import with_variable
 from tests.server.process import Serving
 
 WORKERS = 12 if sizes.FACTOR == 1 else 50

@@ -14,10 +14,10 @@ from psycopg import sql
 
 from dibs.board import connect
 from dibs.testing.invariants import IN_TESTS, assert_sound
-from dibs.testing.postgres_server import LocalServer, PostgresServer
 from tests.docs.markdown import blocks, read
 from tests.e2e.conftest import Dibs, exported
 from tests.e2e.test_copying import DIE_ON_THE_WAY
+from tests.kit.postgres_server import LocalServer, PostgresServer
 
 #: What the guide calls the database.
 CALLED = "postgresql://dibs@db.example.org/work"

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from dibs.testing.processes import left_after
 from tests.e2e.conftest import Dibs, until
+from tests.kit.processes import left_after
 from tests.server.process import Serving
 
 Keep = Callable[[subprocess.Popen[str]], subprocess.Popen[str]]

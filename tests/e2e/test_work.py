@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from dibs.board import connect
-from dibs.testing.processes import alive, left_after
 from dibs.worker.verdict import TIMED_OUT
 from tests.e2e.conftest import SECONDS_MAX, Dibs, until
 from tests.e2e.terminal import Terminal
+from tests.kit.processes import alive, left_after
 
 Keep = Callable[[subprocess.Popen[str]], subprocess.Popen[str]]
 #: How long the processes of a worker that was killed may go on.

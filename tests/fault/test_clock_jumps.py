@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from dibs.errors import ItemAlreadyClaimed
-from dibs.testing import history, recording, sizes, sqlite
+from dibs.testing import history, recording, sizes
 from dibs.testing.conformance.asking import added, ids, refused, session
 from dibs.testing.invariants import assert_sound
 from dibs.testing.storm import ITEMS, ROLES
+from tests.kit import sqlite
 
 HOUR, DAY = 3600.0, 86400.0
 JUMPS = (HOUR, -HOUR, DAY, -DAY)

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from dibs.errors import StoreUnavailable
-from dibs.testing import sqlite
 from dibs.testing.actors import Actor
 from dibs.testing.clock import StoppingClock
 from dibs.testing.conformance.asking import added, refused
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
+from tests.kit import sqlite
 
 LOCK_WAIT_SECONDS = 0.5
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dibs.testing import sqlite
 from dibs.testing.actors import Actor
 from dibs.testing.sizes import FACTOR
 from tests.fault.tracing import PASSING, Run, missing
+from tests.kit import sqlite
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
-from dibs.testing import sqlite
 from dibs.testing.actors import PATIENCE_SECONDS, Actor, Answer, Gone
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
+from tests.kit import sqlite
 
 #: (verb, item, further arguments), each done under a request id of its own.
 SCRIPT: tuple[tuple[str, str, dict[str, object]], ...] = (

@@ -13,7 +13,7 @@ import pytest
 from dibs.config import DEFAULTS
 from dibs.store.postgres.connections import connect
 from dibs.store.postgres.store import PostgresStore
-from dibs.testing.postgres_server import PostgresServer
+from tests.kit.postgres_server import PostgresServer
 
 TELLING = (
     "LOAD 'auto_explain'",

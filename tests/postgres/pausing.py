@@ -18,8 +18,8 @@ from dibs.errors import DibsError
 from dibs.model import Request
 from dibs.store.postgres.store import PostgresStore
 from dibs.store.sql.transaction import Transaction
-from dibs.testing.postgres_server import PostgresServer
 from dibs.value import Value
+from tests.kit.postgres_server import PostgresServer
 
 T = TypeVar("T")
 Verb = Callable[[Board], object]

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from dibs.testing import postgres, sizes
+from dibs.testing import sizes
 from dibs.testing.conformance.asking import added
-from dibs.testing.directing import Troupe, assert_nothing_lost, in_flight, in_words, silences
-from dibs.testing.postgres import PostgresHarness
-from dibs.testing.postgres_server import POLL_SECONDS, START_SECONDS_MAX, LocalServer
-from dibs.testing.processes import await_gone
+from tests.kit import postgres
+from tests.kit.outage_workers import Troupe, assert_nothing_lost, in_flight, in_words, silences
+from tests.kit.postgres import PostgresHarness
+from tests.kit.postgres_server import POLL_SECONDS, START_SECONDS_MAX, LocalServer
+from tests.kit.processes import await_gone
 
 WORKERS, ITEMS, CRASHES = 4, 24, 20
 CRASHES_MAX = 5 * CRASHES

@@ -15,10 +15,10 @@ from dibs.board import Board
 from dibs.errors import StoreUnavailable
 from dibs.testing import sizes
 from dibs.testing.conformance.asking import added, refused
-from dibs.testing.directing import Troupe, assert_nothing_lost, in_flight, silences
 from dibs.testing.history import read_feed
-from dibs.testing.postgres import make_template, open_board
-from dibs.testing.postgres_server import LocalServer, url_of_all
+from tests.kit.outage_workers import Troupe, assert_nothing_lost, in_flight, silences
+from tests.kit.postgres import make_template, open_board
+from tests.kit.postgres_server import LocalServer, url_of_all
 
 DATABASE = "board"
 WORKERS, ITEMS = 4, 24
@@ -60,7 +60,7 @@ def test_workers_go_on_with_the_standby_and_nothing_acknowledged_is_lost(
     url = url_of_all(DATABASE, primary, standby)
     with open_board(url=url) as board:
         added(board, *(f"item-{number:02}" for number in range(ITEMS)))
-    recipe = {"call": "dibs.testing.postgres:open_board", "kwargs": {"url": url}}
+    recipe = {"call": "tests.kit.postgres:open_board", "kwargs": {"url": url}}
     with Troupe(recipe, str(folder), WORKERS, seed) as troupe:
         # The moment is what is random here; nothing is waited for.
         time.sleep(CALM_SECONDS * (0.5 + draw.random()))

@@ -13,11 +13,12 @@ import psycopg
 import pytest
 
 from dibs.board import Board
-from dibs.testing import postgres, sizes
+from dibs.testing import sizes
 from dibs.testing.conformance.asking import added, session
 from dibs.testing.invariants import assert_sound
-from dibs.testing.postgres import PostgresHarness
-from dibs.testing.postgres_server import PostgresServer
+from tests.kit import postgres
+from tests.kit.postgres import PostgresHarness
+from tests.kit.postgres_server import PostgresServer
 from tests.postgres.feeding import Commits, HoldingStore, Reader, Shuffle, by_numbers_alone, by_the_feed, write
 
 WRITERS, HELD_OPEN, ROUNDS, READERS = 32, 12, 8, 2

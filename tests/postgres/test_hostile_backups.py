@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from dibs.errors import Invalid
-from dibs.testing import postgres
 from dibs.testing.conformance.asking import added, session
-from dibs.testing.postgres import PostgresHarness
-from dibs.testing.postgres_server import PostgresServer
+from tests.kit import postgres
+from tests.kit.postgres import PostgresHarness
+from tests.kit.postgres_server import PostgresServer
 
 
 @pytest.fixture

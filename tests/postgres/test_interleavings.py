@@ -13,10 +13,11 @@ import pytest
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
 from dibs.model import Session, SessionEnd
-from dibs.testing import postgres, sizes
+from dibs.testing import sizes
 from dibs.testing.invariants import violations
-from dibs.testing.postgres import PostgresHarness
-from dibs.testing.postgres_server import PostgresServer
+from tests.kit import postgres
+from tests.kit.postgres import PostgresHarness
+from tests.kit.postgres_server import PostgresServer
 from tests.postgres.pausing import Stage
 
 #: A verb about the items and sessions of one play, whose names begin with `p`.

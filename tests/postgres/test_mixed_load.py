@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from dibs.testing import mingling, sizes
+from dibs.testing import sizes
 from dibs.testing.actors import Actor
 from dibs.testing.invariants import assert_sound
-from dibs.testing.mingling import OK, VERBS
-from dibs.testing.postgres import PostgresHarness
-from dibs.testing.postgres_server import PostgresServer
+from tests.kit import random_clients
+from tests.kit.postgres import PostgresHarness
+from tests.kit.postgres_server import PostgresServer
+from tests.kit.random_clients import OK, VERBS
 
 PROCESSES, THREADS = 4, 8
 ROUND_SECONDS = 5.0
@@ -24,14 +25,14 @@ ROUNDS, ROUNDS_SOAK, ROUNDS_MORE_MAX = 2, 12, 8
 
 @pytest.fixture
 def harness(postgres_server: PostgresServer, folder: Path) -> Iterator[PostgresHarness]:
-    with PostgresHarness(postgres_server, postgres_server, folder, {"settings": mingling.SETTINGS}) as harness:
+    with PostgresHarness(postgres_server, postgres_server, folder, {"settings": random_clients.SETTINGS}) as harness:
         yield harness
 
 
 def test_all_verbs_at_once(harness: PostgresHarness) -> None:
     seed, rounds = sizes.seed(), ROUNDS if sizes.FACTOR == 1 else ROUNDS_SOAK
     board = harness.board()
-    mingling.prepare(board)
+    random_clients.prepare(board)
     actors = harness.actors(PROCESSES)
     counts: Counter[tuple[str, str]] = Counter()
     for number in range(rounds + ROUNDS_MORE_MAX):
@@ -57,7 +58,7 @@ def play(harness: PostgresHarness, actors: list[Actor], seed: int) -> list[dict[
     gate = harness.gate()
     for number, actor in enumerate(actors):
         asked = {"seed": seed + number, "threads": THREADS, "seconds": ROUND_SECONDS, "gate": gate.path}
-        actor.play("dibs.testing.mingling:mingle", **asked)
+        actor.play("tests.kit.random_clients:mingle", **asked)
         actor.read("at_gate")
     gate.open()
     return [actor.result() for actor in actors]

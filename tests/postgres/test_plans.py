@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from dibs.store.postgres.migrating import migrate
-from dibs.testing.postgres_server import PostgresServer
+from tests.kit.postgres_server import PostgresServer
 from tests.postgres.crowding import LARGE, SMALL, Connection, Size, crowd
 from tests.postgres.explaining import ExplainedStore, Statement, blocks, skip_unless_explained
 from tests.postgres.working import FOR_EVER, TIMES, VERBS, Work, claim, next_in_one_lane, next_in_several_lanes

@@ -18,12 +18,12 @@ from dibs.errors import ItemNotClaimed, StoreUnavailable
 from dibs.store.postgres import store
 from dibs.store.postgres.connections import CONNECTIONS_MAX
 from dibs.store.postgres.store import PostgresStore
-from dibs.testing import postgres
 from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, kinds, refused, session
 from dibs.testing.invariants import assert_sound
-from dibs.testing.postgres import PostgresHarness
-from dibs.testing.postgres_server import POLL_SECONDS, PostgresServer
 from dibs.testing.proxy import CuttingProxy
+from tests.kit import postgres
+from tests.kit.postgres import PostgresHarness
+from tests.kit.postgres_server import POLL_SECONDS, PostgresServer
 
 PATIENCE_SECONDS = 30.0
 LOCK_WAIT_SECONDS = 1.0
@@ -114,7 +114,7 @@ def test_a_connection_that_was_closed_while_idle_is_noticed_before_it_is_used(
 
 def test_a_forked_child_has_connections_of_its_own(harness: PostgresHarness) -> None:
     actor = harness.actor()
-    actor.play("dibs.testing.forking:fork_and_compare")
+    actor.play("tests.kit.forking:fork_and_compare")
     told = actor.result()
     assert told["status"] == 0, actor.errors()
     assert told["child"] != told["before"], "the child used its parent's connection"

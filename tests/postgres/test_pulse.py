@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from dibs.store.postgres.queries import STATEMENTS
-from dibs.testing.postgres_server import PostgresServer
+from tests.kit.postgres_server import PostgresServer
 from tests.postgres.crowding import SMALL, crowd
 from tests.postgres.explaining import ExplainedStore, Statement, skip_unless_explained
 from tests.postgres.test_plans import board, url_of

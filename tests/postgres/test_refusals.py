@@ -13,11 +13,11 @@ import pytest
 
 from dibs.board import Board
 from dibs.errors import DibsError, StoreUnavailable
-from dibs.testing import postgres
 from dibs.testing.conformance.asking import added
 from dibs.testing.invariants import assert_sound
-from dibs.testing.postgres import PostgresHarness
-from dibs.testing.postgres_server import POLL_SECONDS, PostgresServer
+from tests.kit import postgres
+from tests.kit.postgres import PostgresHarness
+from tests.kit.postgres_server import POLL_SECONDS, PostgresServer
 
 PATIENCE_SECONDS = 30.0
 #: The facts are looked up only once the lock 1 can be had.

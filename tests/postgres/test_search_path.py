@@ -15,9 +15,9 @@ import pytest
 from dibs.store.postgres import claim_path, store
 from dibs.store.postgres.migrating import migrate
 from dibs.store.postgres.queries import STATEMENTS
-from dibs.testing.postgres_server import PostgresServer
 from tests.docs.production import Production, production
 from tests.docs.test_operations import look, work
+from tests.kit.postgres_server import PostgresServer
 
 FUNCTIONS = (
     *(f"row_to_json(dibs.{table})" for table in ("items", "claims", "runs", "sessions", "agents")),

@@ -13,10 +13,10 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from dibs.testing import pgbouncer as bouncing
-from dibs.testing.database_clock import DatabaseClock, install
-from dibs.testing.postgres_server import LocalServer, PostgresServer, url_of_all
-from dibs.testing.processes import alive, children
+from tests.kit import pgbouncer as bouncing
+from tests.kit.database_clock import DatabaseClock, install
+from tests.kit.postgres_server import LocalServer, PostgresServer, url_of_all
+from tests.kit.processes import alive, children
 
 PATIENCE_SECONDS = 30.0
 
@@ -146,7 +146,7 @@ def test_the_clock_of_several_databases_is_one(postgres_server: PostgresServer) 
 
 def test_a_server_does_not_outlive_a_killed_owner() -> None:
     script = (
-        "import sys, time; from dibs.testing.postgres_server import LocalServer; server = LocalServer();"
+        "import sys, time; from tests.kit.postgres_server import LocalServer; server = LocalServer();"
         "server.create(); print(server.pid, server.place.folder, flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as owner:

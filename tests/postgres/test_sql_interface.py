@@ -12,11 +12,11 @@ import pytest
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.store.postgres.store import _settings_row
-from dibs.testing import postgres
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
-from dibs.testing.postgres import PostgresHarness
-from dibs.testing.postgres_server import PostgresServer
+from tests.kit import postgres
+from tests.kit.postgres import PostgresHarness
+from tests.kit.postgres_server import PostgresServer
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

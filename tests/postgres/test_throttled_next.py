@@ -14,10 +14,11 @@ import pytest
 from dibs.board import Board
 from dibs.errors import AgentAtCapacity
 from dibs.store.postgres.store import PostgresStore
-from dibs.testing import postgres, sizes
+from dibs.testing import sizes
 from dibs.testing.conformance.asking import TTL_SECONDS, added, ids, refused, session
-from dibs.testing.postgres import PostgresHarness
-from dibs.testing.postgres_server import VERSION_15, PostgresServer
+from tests.kit import postgres
+from tests.kit.postgres import PostgresHarness
+from tests.kit.postgres_server import VERSION_15, PostgresServer
 
 LOOK_SECONDS = 1.0
 #: What has come back is found after a second, on a machine that has nothing else to do.

@@ -13,10 +13,10 @@ from dibs.config import DEFAULTS
 from dibs.errors import StoreUnavailable, StoreUnusable
 from dibs.store.postgres.migrating import migrate
 from dibs.store.postgres.store import PostgresStore
-from dibs.testing import postgres
 from dibs.testing.conformance.asking import refused
-from dibs.testing.postgres import PostgresHarness
-from dibs.testing.postgres_server import LocalServer, free_port
+from tests.kit import postgres
+from tests.kit.postgres import PostgresHarness
+from tests.kit.postgres_server import LocalServer, free_port
 
 SETTINGS = DEFAULTS.replace(lock_wait_seconds=0.3)
 

@@ -15,11 +15,12 @@ from hypothesis.stateful import run_state_machine_as_test
 from dibs.errors import DibsError
 from dibs.store.postgres import claim_path as postgres_path
 from dibs.store.sqlite import claim_path as sqlite_path
-from dibs.testing import postgres, sizes, sqlite
+from dibs.testing import sizes
 from dibs.testing.harness import Harness
-from dibs.testing.machine import ANSWERS, HOT, BoardMachine, machine_over
-from dibs.testing.postgres_server import PostgresServer
-from dibs.testing.twin import TwinHarness
+from tests.kit import postgres, sqlite
+from tests.kit.machine.machine import ANSWERS, HOT, BoardMachine, machine_over
+from tests.kit.postgres_server import PostgresServer
+from tests.kit.twin import TwinHarness
 
 MEMORY = "/dev/shm"
 #: Fewer than SQLite has alone, since every step is taken on two boards; the soak makes up for it.

@@ -11,8 +11,8 @@ import pytest
 from dibs.model import FAILED, Claim
 from dibs.rules import claiming, ending, fencing, overdue, queueing, table
 from dibs.rules.decision import State, Step
-from dibs.testing import search
-from dibs.testing.search import Search, Violation
+from tests.kit import search
+from tests.kit.search import Search, Violation
 
 STATES_MAX = 2_000_000
 #: What the search has to have come across, or it has looked at nothing.

@@ -17,9 +17,10 @@ from dibs.rules import approving, claiming, ending, limits, queueing, resting
 from dibs.rules.decision import State, Step
 from dibs.store.sql.transaction import Transaction
 from dibs.store.sqlite import claim_path
-from dibs.testing import sizes, sqlite
+from dibs.testing import sizes
 from dibs.testing.harness import Harness
-from dibs.testing.machine import ANSWERS, HOT, BoardMachine, machine_over
+from tests.kit import sqlite
+from tests.kit.machine.machine import ANSWERS, HOT, BoardMachine, machine_over
 
 MEMORY = "/dev/shm"
 EXAMPLES, STEPS = sizes.rounds(280, 560), 50

@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from dibs.board import Board
-from dibs.testing import postgres, sqlite
 from dibs.testing.actors import Actor
 from dibs.testing.harness import Harness, open_recipe
-from dibs.testing.http import Host
-from dibs.testing.postgres_server import PostgresServer
 from tests.conformance.conftest import folder
+from tests.kit import postgres, sqlite
+from tests.kit.http import Host
+from tests.kit.postgres_server import PostgresServer
 from tests.sdk.line import Line
 
 __all__ = ["folder"]
@@ -101,7 +101,7 @@ def make_stage(stack: ExitStack, request: pytest.FixtureRequest, folder: Path, k
     host: Host = request.getfixturevalue("http_host")
     url, key, line = served(stack, host, harness)
     asked = {"servers": [(f"http://{line.host}", key)], "settings": SETTINGS}
-    return Stage(stack, harness, {"call": "dibs.testing.http:open_board", "kwargs": asked}, line)
+    return Stage(stack, harness, {"call": "tests.kit.http:open_board", "kwargs": asked}, line)
 
 
 def served(stack: ExitStack, host: Host, harness: Harness) -> tuple[str, str, Line]:

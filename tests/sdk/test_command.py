@@ -27,13 +27,13 @@ from dibs.files import token_file
 from dibs.model import Run
 from dibs.sdk.claim_handle import ClaimHandle
 from dibs.sdk.session import LiveSession
-from dibs.testing.processes import alive, left_after
 from dibs.worker import guardian, output, process_group, verdict
 from dibs.worker.command import Command
 from dibs.worker.guardian import GRACE_SECONDS
 from dibs.worker.handler_loop import CannotBegin
 from dibs.worker.verdict import Verdict
 from dibs.worker.worker import Worker
+from tests.kit.processes import alive, left_after
 from tests.sdk.workers import Heard, Ran
 
 SECONDS_MAX = 20.0

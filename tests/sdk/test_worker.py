@@ -19,11 +19,11 @@ from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.sdk.async_session import AsyncClaim
 from dibs.sdk.claim_handle import ClaimHandle
 from dibs.store.sqlite.bell import BellWatch
-from dibs.testing import sqlite
 from dibs.testing.harness import Harness
 from dibs.worker import handler_loop as lanes
 from dibs.worker.worker import CannotBegin, Draft, Worker
 from tests.conformance.conftest import folder
+from tests.kit import sqlite
 from tests.sdk.workers import PATIENCE_SECONDS, Heard, Ran, running, until
 
 __all__ = ["folder"]

@@ -11,13 +11,13 @@ import pytest
 
 from dibs.board import Board
 from dibs.sdk.claim_handle import ClaimHandle
-from dibs.testing import postgres, sqlite
 from dibs.testing.harness import open_recipe
-from dibs.testing.http import Host
-from dibs.testing.postgres_server import PostgresServer
 from dibs.testing.proxy import CuttingProxy
 from dibs.worker.worker import Draft, Worker
 from tests.conformance.conftest import folder
+from tests.kit import postgres, sqlite
+from tests.kit.http import Host
+from tests.kit.postgres_server import PostgresServer
 from tests.sdk.workers import Heard, running
 
 __all__ = ["folder"]
@@ -60,7 +60,7 @@ def over_postgres(server: PostgresServer, folder: Path) -> Iterator[Stage]:
 def over_http(host: Host, folder: Path) -> Iterator[Stage]:
     with sqlite.harness(folder) as harness:
         url, key = host.serve(harness.recipe())
-        far = open_recipe({"call": "dibs.testing.http:open_board", "kwargs": {"servers": [(url, key)]}})
+        far = open_recipe({"call": "tests.kit.http:open_board", "kwargs": {"servers": [(url, key)]}})
         port = int(url.rpartition(":")[2])
         yield Stage(harness.board(), far, lambda: host.stop(url), lambda: void(host.serve(harness.recipe(), port=port)))
         far.close()

@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dibs.board import Board
-from dibs.testing import sqlite
-from dibs.testing.http import Host
-from dibs.testing.sqlite import SqliteHarness
+from tests.kit import sqlite
+from tests.kit.http import Host
+from tests.kit.sqlite import SqliteHarness
 
 PATIENCE_SECONDS = 20
 NOTHING = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from dibs.board import Board
-from dibs.testing import sqlite
 from dibs.testing.harness import Harness
-from dibs.testing.http import Host
+from tests.kit import sqlite
+from tests.kit.http import Host
 
 if TYPE_CHECKING:
     from dibs.testing.clock import Clock

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dibs.model import AGENT
-from dibs.testing.http import Host
+from tests.kit.http import Host
 from tests.server.attacking import Caller, Served, served
 
 

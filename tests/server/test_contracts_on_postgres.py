@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dibs.testing import postgres
-from dibs.testing.http import Host
-from dibs.testing.postgres_server import PostgresServer
 from dibs.text import times
+from tests.kit import postgres
+from tests.kit.http import Host
+from tests.kit.postgres_server import PostgresServer
 from tests.server.calling import Reply, Served, serving
 
 CLAIMERS = 10

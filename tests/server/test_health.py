@@ -8,7 +8,7 @@ import pytest
 
 from dibs.errors import ItemAlreadyClaimed
 from dibs.server.ops.health import Health
-from dibs.testing.http import Host
+from tests.kit.http import Host
 from tests.server.calling import Reused, Served, reused_server
 
 #: The source's example, which shows the types.

@@ -17,7 +17,8 @@ from dibs.server.api.routes import ANSWER_BYTES_MAX
 from dibs.server.compat import contract_routes
 from dibs.server.service import Service
 from dibs.store.http.store import PAGE_BYTES
-from dibs.testing import sizes, sqlite
+from dibs.testing import sizes
+from tests.kit import sqlite
 from tests.server.attacking import Caller
 from tests.server.process import Background, Serving, board_of, serving
 

@@ -13,7 +13,7 @@ import pytest
 
 from dibs.model import ADMIN, AGENT, LOGIN, PERSON, ROLES, VIEWER
 from dibs.server.auth.auth_route import ROLE, SCHEMAS
-from dibs.testing.http import Host
+from tests.kit.http import Host
 from tests.server.attacking import Answer, Caller, Served, served
 
 #: What anybody on the machine may know: that the server is there, and whether it can serve.

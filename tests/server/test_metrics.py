@@ -16,10 +16,10 @@ from dibs.model import Pulse
 from dibs.server.ops import metrics
 from dibs.server.service import Service
 from dibs.store.http.transport import Reply, sender
-from dibs.testing import sqlite
 from dibs.testing.harness import Harness
-from dibs.testing.http import Host
 from tests.docs.markdown import code, read, table
+from tests.kit import sqlite
+from tests.kit.http import Host
 
 LINE = re.compile(r"^(\w+)(\{.*\})? (\S+)$", re.MULTILINE)
 

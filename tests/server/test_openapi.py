@@ -10,9 +10,10 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from dibs.testing import sizes, sqlite
+from dibs.testing import sizes
 from dibs.testing.conformance.asking import added
-from dibs.testing.http import Host
+from tests.kit import sqlite
+from tests.kit.http import Host
 from tests.server.calling import Caller
 
 EXAMPLES, EXAMPLES_SOAK = 2, 200

@@ -16,13 +16,14 @@ from dibs import api_keys
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
 from dibs.store.http.store import HttpStore
-from dibs.testing import postgres, sizes, sqlite
+from dibs.testing import sizes
 from dibs.testing.chaos import FATES, ChaosProxy
 from dibs.testing.conformance.asking import added
-from dibs.testing.directing import Troupe, assert_nothing_lost
 from dibs.testing.harness import Harness
-from dibs.testing.http import Host, open_board
-from dibs.testing.postgres_server import PostgresServer
+from tests.kit import postgres, sqlite
+from tests.kit.http import Host, open_board
+from tests.kit.outage_workers import Troupe, assert_nothing_lost
+from tests.kit.postgres_server import PostgresServer
 
 WORKERS, ITEMS = 4, 24
 #: Enough for each of the fates to befall somebody.
@@ -44,7 +45,7 @@ def harness(request: pytest.FixtureRequest, folder: Path) -> Iterator[Harness]:
 
 
 def recipe(servers: list[tuple[str, str]]) -> dict[str, object]:
-    return {"call": "dibs.testing.http:open_board", "kwargs": {"servers": servers, "settings": SETTINGS}}
+    return {"call": "tests.kit.http:open_board", "kwargs": {"servers": servers, "settings": SETTINGS}}
 
 
 def test_a_failing_network_doubles_nothing_and_loses_nothing(harness: Harness, http_host: Host) -> None:

@@ -15,7 +15,7 @@ from dibs.server.streams import event_ring, feed
 from dibs.server.streams.event_ring import KEPT_BYTES, PAGE_BYTES, PAGE_EVENTS, RING_BYTES, RING_EVENTS, Page, Pages
 from dibs.server.streams.feed import Feed
 from dibs.server.streams.projects import Projects
-from dibs.testing import sqlite
+from tests.kit import sqlite
 
 PATIENCE_SECONDS = 5.0
 

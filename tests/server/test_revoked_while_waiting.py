@@ -11,9 +11,9 @@ from dibs.errors import Unauthenticated
 from dibs.model import AGENT
 from dibs.server.api.routes import take_back_unless_known
 from dibs.server.service import Service
-from dibs.testing import sqlite
 from dibs.testing.conformance.asking import kinds
-from dibs.testing.http import Host
+from tests.kit import sqlite
+from tests.kit.http import Host
 from tests.server.attacking import PATIENCE_SECONDS, Answer, Served, served
 from tests.server.process import Background
 from tests.server.test_waiting import Asking

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from dibs.model import ADMIN, AGENT, PERSON
-from dibs.testing.http import Host
+from tests.kit.http import Host
 from tests.server.attacking import Served, served
 
 

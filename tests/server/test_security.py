@@ -18,7 +18,7 @@ from dibs.server.auth import callers
 from dibs.server.auth.callers import COOKIE, TRUSTED_SECONDS
 from dibs.server.auth.guard import BODY_BYTES_MAX
 from dibs.server.ops.address import Place, addresses, listen, secure_hosts, url_of
-from dibs.testing.http import Host
+from tests.kit.http import Host
 from tests.server.attacking import Answer, Caller, Served, served
 
 ROUTES = (

@@ -15,8 +15,8 @@ from dibs.errors import DibsError, ItemAlreadyClaimed
 from dibs.model import Event, Owner
 from dibs.server.compat import session_task_shapes as shapes
 from dibs.server.compat.session_task import told
-from dibs.testing.http import Host
 from dibs.text import times
+from tests.kit.http import Host
 from tests.server.calling import Caller, Reply, Reused, Served, reused_server
 
 ME, OTHER = "session-abc-123", "session-xyz-789"

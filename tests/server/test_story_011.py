@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dibs.server.compat.story_011 import WorkItemClaimed, WorkItemError
-from dibs.testing.http import Host
+from tests.kit.http import Host
 from tests.server.calling import Caller, Reply, Reused, Served, reused_server
 
 PATH = "/functions/v1/agent-claim"

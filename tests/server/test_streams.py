@@ -24,10 +24,10 @@ from dibs.server.streams import stream_routes
 from dibs.server.streams.stream_routes import Stream, Wanted
 from dibs.server.streams.subscribers import Subscriber, Subscribers
 from dibs.store.open import open_store
-from dibs.testing import postgres, sqlite
-from dibs.testing.http import Host
-from dibs.testing.postgres_server import PostgresServer
 from dibs.testing.sizes import FACTOR, times
+from tests.kit import postgres, sqlite
+from tests.kit.http import Host
+from tests.kit.postgres_server import PostgresServer
 from tests.server.killable import serving
 from tests.server.listening import EVENT, Counting, Crowd, Listener, await_cut, listening
 

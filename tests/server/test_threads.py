@@ -20,8 +20,8 @@ from dibs.server import service as service_module
 from dibs.server.ops import health
 from dibs.server.service import Service
 from dibs.server.streams import feed as feed_module
-from dibs.testing import sqlite
-from dibs.testing.sqlite import SqliteHarness
+from tests.kit import sqlite
+from tests.kit.sqlite import SqliteHarness
 
 PATIENCE_SECONDS = 10
 

@@ -11,7 +11,7 @@ from dibs.board import connect, make
 from dibs.store.sql.transaction import Transaction
 from dibs.store.vault.layout import HIDDEN, INDEX
 from dibs.store.vault.store import VaultStore
-from dibs.testing import vault
+from tests.kit import vault
 from tests.server.attacking import Caller
 from tests.server.process import Background, Serving, serving
 

@@ -22,9 +22,9 @@ from dibs.server.auth.guard import Message
 from dibs.server.service import Service
 from dibs.server.streams.feed import Left, Waiter
 from dibs.store.contract import Store
-from dibs.testing import sqlite
 from dibs.testing.delegate import Delegate
-from dibs.testing.http import Host
+from tests.kit import sqlite
+from tests.kit.http import Host
 from tests.server.attacking import PATIENCE_SECONDS, Caller, Served, served
 
 #: Longer than any test is waited for: who is not told that its caller left is found out.

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from dibs.board import connect, make
-from dibs.testing.postgres_server import PostgresServer
+from tests.kit.postgres_server import PostgresServer
 from tests.server.attacking import Answer, Caller
 from tests.server.process import Serving
 

@@ -13,10 +13,10 @@ import pytest
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.store.postgres.migrating import migrate
-from dibs.testing.database_clock import DatabaseClock
 from dibs.testing.invariants import assert_sound
-from dibs.testing.postgres_server import PostgresServer
 from tests.docs.production import Connection, Production, production
+from tests.kit.database_clock import DatabaseClock
+from tests.kit.postgres_server import PostgresServer
 
 SIGNATURES = {
     "claim_work_item": {"p_work_item_id": "id", "p_agent_type": "text", "p_agent_instance_id": "text"},

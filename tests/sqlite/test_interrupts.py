@@ -19,12 +19,13 @@ from pathlib import Path
 import pytest
 
 from dibs.board import Board
-from dibs.testing import sizes, sqlite
+from dibs.testing import sizes
 from dibs.testing.harness import Harness
 from dibs.testing.history import read_feed
 from dibs.testing.interrupting import evenly, interrupt
 from dibs.testing.invariants import assert_sound
 from tests.conformance.conftest import folder
+from tests.kit import sqlite
 
 __all__ = ["folder"]
 

@@ -13,7 +13,7 @@ import pytest
 
 import dibs
 from dibs.files import durable
-from dibs.testing import keeper
+from tests.kit import keeper
 
 PRODUCT = Path(dibs.__file__).parent
 #: What removes more than one file, or a folder that is not empty.
@@ -54,7 +54,7 @@ def test_a_folder_goes_with_its_files_and_with_nothing_else(tmp_path: Path, monk
 
 def keep(folder: Path) -> None:
     """Run a keeper whose owner is gone, until it has ended; its command ends by itself or is ended."""
-    command = [sys.executable, "-m", "dibs.testing.keeper", str(folder), "sleep", "60"]
+    command = [sys.executable, "-m", "tests.kit.keeper", str(folder), "sleep", "60"]
     assert subprocess.run(command, check=False, timeout=60).returncode == 128 + signal.SIGQUIT
 
 

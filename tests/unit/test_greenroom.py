@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dibs.testing import sqlite
 from dibs.testing.harness import Harness
-from dibs.testing.processes import left_after
+from tests.kit import sqlite
+from tests.kit.processes import left_after
 
 SECONDS_MAX = 30.0
 #: Calls an actor and dies without a word to anybody.

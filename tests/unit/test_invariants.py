@@ -9,9 +9,9 @@ import apsw
 import pytest
 
 from dibs.board import Board
-from dibs.testing import sqlite
 from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, session
 from dibs.testing.invariants import violations
+from tests.kit import sqlite
 
 
 @pytest.fixture

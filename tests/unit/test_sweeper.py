@@ -13,8 +13,8 @@ from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
 from dibs.model import Sweep
 from dibs.sdk import sweeper
 from dibs.sdk.sweeper import Sweeper
-from dibs.testing import sqlite
-from dibs.testing.sqlite import SqliteHarness
+from tests.kit import sqlite
+from tests.kit.sqlite import SqliteHarness
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from dibs.board import Board
 from dibs.store.vault.disk import Disk
 from dibs.store.vault.safe_fs import Stamp, stamp_of
 from dibs.store.vault.store import VaultStore
-from dibs.testing import vault
+from tests.kit import vault
 
 
 class Copying(Disk):

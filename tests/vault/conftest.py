@@ -10,8 +10,8 @@ import pytest
 
 from dibs.board import Board
 from dibs.store.vault.disk import Disk
-from dibs.testing import vault
 from dibs.testing.harness import Harness
+from tests.kit import vault
 
 
 @pytest.fixture(params=[True, False], ids=["native", "in-steps"])

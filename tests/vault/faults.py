@@ -14,10 +14,10 @@ from dibs.board import Board
 from dibs.errors import ItemNotFound
 from dibs.maintenance import doctor
 from dibs.store.vault.layout import folder_of
-from dibs.testing import vault
 from dibs.testing.actors import PATIENCE_SECONDS, Actor, Answer, Gone
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
+from tests.kit import vault
 from tests.vault.conftest import places, put
 
 #: (verb, item, further arguments, how the item stands afterwards)

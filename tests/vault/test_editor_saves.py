@@ -10,10 +10,11 @@ import pytest
 
 from dibs.board import Board
 from dibs.store.vault.disk import Disk
-from dibs.testing import sizes, vault
+from dibs.testing import sizes
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
 from tests.conformance.conftest import folder
+from tests.kit import vault
 from tests.vault.conftest import put
 from tests.vault.editing import WAYS
 from tests.vault.settling import settled, texts

@@ -24,7 +24,7 @@ from tests.vault.powercut import Disk
 ITEMS = 60
 ROUNDS = 3 if sizes.FACTOR == 1 else 30
 TRIES_MAX = 10
-SOUND = "dibs.testing.vault:open_board"
+SOUND = "tests.kit.vault:open_board"
 #: item -> the last thing that was acknowledged, and its token.
 Said = dict[str, list[Any]]
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
-from dibs.testing import sizes, vault
+from dibs.testing import sizes
 from dibs.testing.invariants import assert_sound
 from tests.conformance.conftest import folder
+from tests.kit import vault
 from tests.vault.clones import files, make_clone, make_hub
 from tests.vault.conftest import put
 from tests.vault.racing import Hold, overlaps

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from dibs.testing.greenroom import Called, room_for
+from dibs.testing.fork_server import Called, room_for
 from dibs.text import wire
 
 TYPE_CHECKING = False

@@ -1,0 +1,1 @@
+"""What only the tests of this repository need: servers, proxies, machines, the reference model, broken stores."""

@@ -1,0 +1,282 @@
+"""Mistakes about who is alive, who waits, and what survives."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from dibs.errors import AgentAtCapacity, DibsError, Invalid, ResourceBusy, StoreUnavailable
+from dibs.model import Ended, Owner
+from dibs.sdk import owner
+from tests.kit.broken.mistake import Mistake, caught_by
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from dibs.model import Grant, Renewal, Session, SessionEnd, Sweep
+
+
+class Misjudges(Mistake):
+    """Shows owners otherwise than they are; a verdict on what was shown is taken for one on the true owner."""
+
+    def shown(self, true: Owner, boot_id: str, pid_namespace: int) -> Owner:
+        raise NotImplementedError
+
+    def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
+        return tuple(
+            (session.id, self.shown(session.owner, boot_id, pid_namespace))
+            for session in self._sessions()
+            if session.owner is not None
+        )
+
+    def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
+        true = {session.id: session.owner for session in self._sessions()}
+        verdicts = [(session, true.get(session) or judged) for session, judged in dead]
+        return self.inner.sweep(dead=verdicts, limit=limit)
+
+    def _sessions(self) -> list[Session]:
+        return [view.session for view in self.inner.sessions(limit=1000)]
+
+
+@caught_by("sessions")
+class JudgesFromAnotherNamespace(Misjudges):
+    def shown(self, true: Owner, boot_id: str, pid_namespace: int) -> Owner:
+        return true.replace(boot_id=boot_id, pid_namespace=pid_namespace)
+
+
+@caught_by("sessions")
+class JudgesByPidAlone(Misjudges):
+    """Takes whoever has the pid now for the owner."""
+
+    def shown(self, true: Owner, boot_id: str, pid_namespace: int) -> Owner:
+        start = owner._start_time(true.pid)
+        return true if start is None else true.replace(start_time=start)
+
+
+@caught_by("sessions")
+class BuriesTheNewOwner(Misjudges):
+    """Does not ask whether the owner that was found dead still is the session's."""
+
+    def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
+        return self.inner.owners(boot_id=boot_id, pid_namespace=pid_namespace)
+
+
+class OverlooksTheDead(Mistake):
+    """After a refusal of this kind nobody seems to have died."""
+
+    refusal: type[DibsError]
+    _overlooks = False
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.inner, name)
+        return self._noting_refusals(found) if callable(found) else found
+
+    def _noting_refusals(self, verb: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*args: Any, **asked: Any) -> Any:
+            try:
+                return verb(*args, **asked)
+            except self.refusal:
+                self._overlooks = True
+                raise
+
+        return noting
+
+    def owners(self, **asked: Any) -> tuple[tuple[str, Owner], ...]:
+        overlooks, self._overlooks = self._overlooks, False
+        return () if overlooks else self.inner.owners(**asked)
+
+
+@caught_by("dead_owners")
+class OverlooksDeadHoldersOfResources(OverlooksTheDead):
+    refusal = ResourceBusy
+
+
+@caught_by("dead_owners")
+class OverlooksDeadHoldersOfRoom(OverlooksTheDead):
+    refusal = AgentAtCapacity
+
+
+@caught_by("dead_owners")
+class OverlooksDeadHoldersWhenEditing(OverlooksTheDead):
+    refusal = Invalid
+
+
+@caught_by("sessions")
+class EndKeepsClaims(Mistake):
+    """The end of a session leaves its items in progress."""
+
+    def end_session(self, session: str, **asked: Any) -> SessionEnd:
+        held = {line.item.id: line for line in self.inner.who() if line.claim and line.claim.session == session}
+        end = self.inner.end_session(session, **asked)
+        for item in held:
+            self.raw("UPDATE items SET status = 'in_progress' WHERE id = :item", item=item)
+        return end
+
+
+@caught_by("sessions")
+class TakesOthersSessions(Mistake):
+    def start_session(self, session: Session) -> Session:
+        for known in self.inner.sessions(limit=1000):
+            if known.session.id == session.id:
+                return known.session.replace(agent=session.agent)
+        return self.inner.start_session(session)
+
+
+@caught_by("sessions", "test_an_ended_session_stays_its_agents")
+class TakesOthersEndedSessions(Mistake):
+    def start_session(self, session: Session) -> Session:
+        self.raw(
+            "UPDATE sessions SET agent = :agent WHERE id = :id AND ended_at IS NOT NULL",
+            id=session.id,
+            agent=session.agent,
+        )
+        return self.inner.start_session(session)
+
+
+@caught_by("sessions", "test_what_a_live_session_says_of_itself_anew_replaces_what_it_said")
+class KeepsTheFirstMeta(Mistake):
+    def start_session(self, session: Session) -> Session:
+        known = self.inner.find_session(session.id)
+        goes_on = known is not None and known.ended_at is None
+        return self.inner.start_session(session.replace(meta={}) if goes_on else session)
+
+
+@caught_by("sessions", "test_what_a_live_session_says_of_itself_anew_replaces_what_it_said")
+class AddsToTheMeta(Mistake):
+    def start_session(self, session: Session) -> Session:
+        known = self.inner.find_session(session.id)
+        before = {} if known is None or not session.meta else known.meta
+        return self.inner.start_session(session.replace(meta={**before, **session.meta}))
+
+
+@caught_by("sessions", "test_what_a_live_session_says_of_itself_anew_replaces_what_it_said")
+class TakesSilenceForNothing(Mistake):
+    """Who starts a session again and says nothing of it takes back what was said."""
+
+    def start_session(self, session: Session) -> Session:
+        started = self.inner.start_session(session)
+        if not session.meta:
+            self.raw("UPDATE sessions SET meta = '{}' WHERE id = :id", id=session.id)
+        return started.replace(meta=session.meta)
+
+
+class Deaf:
+    """A watch that hears nothing, and says so when the time is up."""
+
+    def wait(self, timeout_seconds: float) -> bool:
+        time.sleep(timeout_seconds)
+        return False
+
+    def close(self) -> None:
+        pass
+
+
+class Nervous(Deaf):
+    """A watch that hears something all the time."""
+
+    def wait(self, timeout_seconds: float) -> bool:
+        time.sleep(0.001)
+        return True
+
+
+@caught_by("waiting", "test_a_waiter_is_woken_by_an_add")
+class NeverWakes(Mistake):
+    def watch(self, *, session: str | None = None) -> Deaf:
+        return Deaf()
+
+
+@caught_by("waiting", "test_a_waiter_does_not_ask_over_and_over")
+class AsksOverAndOver(Mistake):
+    def watch(self, *, session: str | None = None) -> Nervous:
+        return Nervous()
+
+
+@caught_by("waiting", "test_a_waiter_gets_what_expires_while_it_waits")
+class KnowsNoDueTime(Mistake):
+    def due_seconds(self, item: str | None = None) -> float | None:
+        return None
+
+
+@caught_by("crash", "test_each_verb_acknowledged_as_the_last_survives")
+class AnswersBeforeItWrites(Mistake):
+    """Says done, and does it when it is next asked something."""
+
+    later: Callable[[], object] | None = None
+
+    def done(self, item: str, **asked: Any) -> Ended:
+        detail = self.inner.get(item)
+        if detail.claim is None or detail.claim.session != asked["session"]:
+            return self.inner.done(item, **asked)
+        self.later = lambda: self.inner.done(item, **asked)
+        return Ended(item=detail.item.replace(status="done"), run=detail.runs[0].replace(outcome="done"))
+
+    def __getattr__(self, name: str) -> Any:
+        later, self.later = self.later, None
+        if later is not None:
+            later()
+        return getattr(self.inner, name)
+
+
+@caught_by("crash", "test_a_gust_of_kills_leaves_a_sound_board")
+class EndsInTwoSteps(Mistake):
+    """Writes the end of a run beside, not with, the change of the item: a kill comes between."""
+
+    def done(self, item: str, **asked: Any) -> Ended:
+        ended = self.inner.done(item, **asked)
+        self.raw("UPDATE items SET status = 'in_progress' WHERE id = :item", item=item)
+        time.sleep(0.002)
+        self.raw("UPDATE items SET status = 'done' WHERE id = :item", item=item)
+        return ended
+
+
+@caught_by("interruptions", "test_an_interrupted_verb_is_done_once_or_not_at_all")
+class RedoesWhatWasInterrupted(Mistake):
+    """Takes an interrupt for proof that nothing was done."""
+
+    def progress(self, item: str, **asked: Any) -> Renewal:
+        try:
+            return self.inner.progress(item, **asked)
+        except KeyboardInterrupt:
+            self.inner.progress(item, **asked)
+            raise
+
+
+@caught_by("interruptions", "test_an_interrupted_verb_that_is_asked_again_is_done_once")
+class KeepsItsLockWhenInterrupted(Mistake):
+    """Releases what it holds only if nothing comes in between."""
+
+    _lock = threading.Lock()
+
+    def start_session(self, session: Session) -> Session:
+        self._acquire()
+        started = self.inner.start_session(session)
+        self._lock.release()
+        return started
+
+    def claim(self, item: str, **asked: Any) -> Grant:
+        self._acquire()
+        grant = self.inner.claim(item, **asked)
+        self._lock.release()
+        return grant
+
+    def _acquire(self) -> None:
+        if not self._lock.acquire(timeout=1):
+            raise StoreUnavailable("somebody has the lock")
+
+
+@caught_by("interruptions", "test_an_interrupted_verb_that_is_asked_again_is_done_once")
+class KeepsAnswersAfterwards(Mistake):
+    """Keeps the answer of a request once the verb is done, and not together with it."""
+
+    _answers: dict[str, Renewal] = {}
+
+    def progress(self, item: str, **asked: Any) -> Renewal:
+        request = asked.pop("request", None)
+        if request is not None and request.id in self._answers:
+            return self._answers[request.id]
+        renewal = self.inner.progress(item, **asked)
+        if request is not None:
+            self._answers[request.id] = renewal
+        return renewal

@@ -1,0 +1,335 @@
+"""Mistakes in what is told and kept: history, reading, repeated requests."""
+
+from __future__ import annotations
+
+from dibs.errors import DibsError, Invalid, ItemNotClaimed, NotClaimOwner, StoreUnavailable
+from dibs.model import Ended
+from dibs.store.contract import page
+from tests.kit.broken.mistake import Mistake, caught_by
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dibs.model import (
+        Activity,
+        Added,
+        Edited,
+        Event,
+        Grant,
+        Holding,
+        Item,
+        Key,
+        Renewal,
+        Run,
+        SessionEnd,
+        SessionView,
+        SoftClaim,
+        Stats,
+        Waiting,
+    )
+    from dibs.store.contract import Page
+
+ENDS = "test_what_ends_without_a_token_gives_the_same_answer_and_does_nothing_again"
+
+
+@caught_by("items")
+class AddsOneByOne(Mistake):
+    """Some of the items are there although the call was refused."""
+
+    def add(self, items: Any, **asked: Any) -> tuple[Item, ...]:
+        return tuple(found for item in items for found in self.inner.add([item], **asked))
+
+
+@caught_by("items")
+class DropsThePhase(Mistake):
+    """Does not keep all that it was given."""
+
+    def add(self, items: Any, **asked: Any) -> tuple[Item, ...]:
+        return self.inner.add([item.replace(phase=None) for item in items], **asked)
+
+
+@caught_by("answers")
+class SaysAddedOfWhatWasThere(Mistake):
+    def add(self, items: Any, **asked: Any) -> tuple[Added, ...]:
+        return tuple(item.replace(existed=False) for item in self.inner.add(items, **asked))
+
+
+@caught_by("answers")
+class ReplacesWithoutAWord(Mistake):
+    """Says nothing of the list that an edit took away."""
+
+    def edit(self, item: str, changes: Any, **asked: Any) -> Edited:
+        return self.inner.edit(item, changes, **asked).replace(before={})
+
+
+@caught_by("answers")
+class WithdrawsWithoutAWord(Mistake):
+    """Says nothing of the approval that an edit took away."""
+
+    def edit(self, item: str, changes: Any, **asked: Any) -> Edited:
+        edited = self.inner.edit(item, changes, **asked)
+        return edited.replace(before={name: value for name, value in edited.before.items() if name in changes})
+
+
+@caught_by("answers")
+class PromisesThatAllMoves(Mistake):
+    """Says of a dependency that was cancelled that it will be done."""
+
+    def add(self, items: Any, **asked: Any) -> tuple[Added, ...]:
+        return tuple(
+            item.replace(blockers=tuple(blocker.replace(will_move=True) for blocker in item.blockers))
+            for item in self.inner.add(items, **asked)
+        )
+
+
+@caught_by("answers", "test_a_taken_id_is_refused_with_what_differs")
+class HidesWhatDiffers(Mistake):
+    def add(self, items: Any, **asked: Any) -> tuple[Added, ...]:
+        try:
+            return self.inner.add(items, **asked)
+        except Invalid as refusal:
+            raise Invalid(refusal.message, **{**refusal.facts, "differs": []}) from refusal
+
+
+@caught_by("history")
+class ForgetsAnEvent(Mistake):
+    def events(self, **asked: Any) -> tuple[Event, ...]:
+        return tuple(event for event in self.inner.events(**asked) if event.kind != "released")
+
+
+@caught_by("history")
+class EventWithoutActor(Mistake):
+    """Reads who held the item after it was cleared."""
+
+    def events(self, **asked: Any) -> tuple[Event, ...]:
+        return tuple(
+            event.replace(session=None, agent=None) if event.kind == "expired" else event
+            for event in self.inner.events(**asked)
+        )
+
+
+@caught_by("history")
+class FeedSkips(Mistake):
+    """A reader at a cursor never sees what committed late."""
+
+    def events(self, *, after: int = 0, **asked: Any) -> tuple[Event, ...]:
+        return self.inner.events(after=after + 1 if after and after % 3 == 0 else after, **asked)
+
+
+@caught_by("history")
+class FeedOutOfOrder(Mistake):
+    def events(self, **asked: Any) -> tuple[Event, ...]:
+        return tuple(sorted(self.inner.events(**asked), key=lambda event: (event.item, event.number)))
+
+
+@caught_by("history")
+class EditsUntold(Mistake):
+    """Changes the item, and the history says nothing of it."""
+
+    def edit(self, item: str, changes: Any, **asked: Any) -> Item:
+        if "title" in changes:
+            self.raw("UPDATE items SET title = :title WHERE id = :item", title=changes["title"], item=item)
+        return self.inner.edit(item, changes, **asked)
+
+
+@caught_by("idempotency")
+class IgnoresRequestIds(Mistake):
+    def next(self, *, request: Any = None, **asked: Any) -> tuple[Grant, ...]:
+        return self.inner.next(**asked)
+
+
+@caught_by("idempotency", ENDS)
+class LeavesTwice(Mistake):
+    def leave(self, item: str, *, session: str, **asked: Any) -> Waiting:
+        return self.inner.leave(item, session=session)
+
+
+@caught_by("idempotency", ENDS)
+class LetsGoTwice(Mistake):
+    def soft_release(self, item: str, *, session: str, **asked: Any) -> SoftClaim:
+        return self.inner.soft_release(item, session=session)
+
+
+@caught_by("idempotency", ENDS)
+class EndsASessionTwice(Mistake):
+    def end_session(self, session: str, *, request: Any = None, **asked: Any) -> SessionEnd:
+        return self.inner.end_session(session, **asked)
+
+
+@caught_by("idempotency", "test_a_key_is_revoked_once_and_no_answer_tells_its_digest")
+class RevokesTwice(Mistake):
+    def revoke_key(self, id: str, **asked: Any) -> Key:
+        return self.inner.revoke_key(id)
+
+
+@caught_by("idempotency", "test_a_key_is_revoked_once_and_no_answer_tells_its_digest")
+class TellsWhatAKeyIsCheckedBy(Mistake):
+    def revoke_key(self, id: str, **asked: Any) -> Key:
+        known = self.inner.find_key(id)
+        revoked: Key = self.inner.revoke_key(id, **asked)
+        return revoked if known is None else revoked.replace(digest=known.digest)
+
+
+@caught_by("idempotency", "test_a_key_is_found_while_it_is_good")
+class KeysNeverExpire(Mistake):
+    def find_key(self, id: str) -> Key | None:
+        known = self.inner.keys()
+        return next((key for key in known if key.id == id and key.revoked_at is None), None)
+
+
+@caught_by("idempotency", "test_the_very_same_key_is_kept_once")
+class KnowsAKeyByItsIdAlone(Mistake):
+    def put_key(self, key: Key, **asked: Any) -> Key:
+        return self.inner.find_key(key.id) or self.inner.put_key(key, **asked)
+
+
+@caught_by("idempotency", "test_the_very_same_key_is_kept_once")
+class RefusesTheSameKeyAgain(Mistake):
+    def put_key(self, key: Key, **asked: Any) -> Key:
+        if self.inner.find_key(key.id) is not None:
+            raise Invalid(f"there is a key {key.id} already", field="id")
+        return self.inner.put_key(key, **asked)
+
+
+@caught_by("idempotency")
+class AnswersOtherInput(Mistake):
+    """Looks at the request id and not at what was asked."""
+
+    def claim(self, item: str, *, request: Any = None, **asked: Any) -> Grant:
+        same = None if request is None else request.replace(fingerprint="same")
+        return self.inner.claim(item, request=same, **asked)
+
+
+@caught_by("idempotency")
+class KeepsRefusals(Mistake):
+    refusals: dict[str, DibsError] = {}
+
+    def claim(self, item: str, *, request: Any = None, **asked: Any) -> Grant:
+        key = "" if request is None else f"{request.actor} {request.id}"
+        if key in self.refusals:
+            raise self.refusals[key]
+        try:
+            return self.inner.claim(item, request=request, **asked)
+        except DibsError as refusal:
+            if key:
+                self.refusals[key] = refusal
+            raise
+
+
+@caught_by("idempotency")
+class KeepsRequestsForEver(Mistake):
+    answers: dict[str, tuple[Grant, ...]] = {}
+
+    def next(self, *, request: Any = None, **asked: Any) -> tuple[Grant, ...]:
+        key = "" if request is None else f"{request.actor} {request.id}"
+        grants = self.answers.get(key) or self.inner.next(request=request, **asked)
+        if key:
+            self.answers[key] = grants
+        return grants
+
+
+@caught_by("idempotency")
+class OneRequestForAll(Mistake):
+    """Request ids of different callers are taken for the same."""
+
+    def next(self, *, request: Any = None, **asked: Any) -> tuple[Grant, ...]:
+        same = None if request is None else request.replace(actor="anybody", fingerprint=request.id)
+        return self.inner.next(request=same, **asked)
+
+
+@caught_by("reading")
+class AnyLabelWillDo(Mistake):
+    def list(self, *, labels: Any = (), **asked: Any) -> tuple[Item, ...]:
+        found = self.inner.list(**asked)
+        return tuple(item for item in found if not labels or set(labels) & set(item.labels))
+
+
+@caught_by("pages")
+class SaysNothingOfMore(Mistake):
+    """A page that was cut short looks like all there is."""
+
+    def list(self, **asked: Any) -> Page[Item]:
+        return page(self.inner.list(**asked))
+
+
+@caught_by("pages")
+class SkipsBetweenPages(Mistake):
+    def runs(self, *, after: Any = None, **asked: Any) -> Page[Run]:
+        found = self.inner.runs(after=after, **asked)
+        return page(found if after is None else found[1:], more=found.more)
+
+
+@caught_by("reading")
+class RunsOldestFirst(Mistake):
+    def runs(self, **asked: Any) -> tuple[Run, ...]:
+        return tuple(reversed(self.inner.runs(**asked)))
+
+
+@caught_by("reading")
+class MiscountsConflicts(Mistake):
+    def stats(self, **asked: Any) -> Stats:
+        return self.inner.stats(**asked).replace(conflicts_avoided=0)
+
+
+@caught_by("reading")
+class CreditsAnAgentWithEverything(Mistake):
+    def stats(self, *, agent: str | None = None) -> Stats:
+        return self.inner.stats()
+
+
+@caught_by("reading")
+class HidesWhoLetItLapse(Mistake):
+    def who(self) -> tuple[Holding, ...]:
+        return tuple(line.replace(lapsed=None) for line in self.inner.who())
+
+
+@caught_by("reading")
+class ForgetsActivity(Mistake):
+    def activity(self, **asked: Any) -> tuple[Activity, ...]:
+        return self.inner.activity(**asked)[:1]
+
+
+@caught_by("reading")
+class ShowsFiveRuns(Mistake):
+    def sessions(self, **asked: Any) -> tuple[SessionView, ...]:
+        return tuple(view.replace(recent=view.recent[:5]) for view in self.inner.sessions(**asked))
+
+
+@caught_by("lost_answers", "test_without_a_request_id_an_earlier_effect_is_not_taken_for_ones_own")
+class AnEarlierEndIsItsOwn(Mistake):
+    """Takes a run that the session ended under this token, in this way, for the one that this call ended."""
+
+    def submit(self, item: str, **asked: Any) -> Ended:
+        return self.ended("submitted", self.inner.submit, item, asked)
+
+    def release(self, item: str, **asked: Any) -> Ended:
+        return self.ended("released", self.inner.release, item, asked)
+
+    def ended(self, outcome: str, end: Any, item: str, asked: dict[str, Any]) -> Ended:
+        try:
+            found: Ended = end(item, **asked)
+            return found
+        except (ItemNotClaimed, NotClaimOwner):
+            detail = self.inner.get(item)
+            for run in detail.runs:
+                if (run.session, run.token, run.outcome) == (asked["session"], asked["token"], outcome):
+                    return Ended(item=detail.item, run=run)
+            raise
+
+
+@caught_by("lost_answers", "test_with_a_request_id_a_verb_is_done_once_and_its_answer_is_found_again")
+class DoesItAgain(Mistake):
+    """Keeps no answer: whoever asks again because the first answer was lost has it done twice."""
+
+    def progress(self, item: str, **asked: Any) -> Renewal:
+        return self.inner.progress(item, **{**asked, "request": None})
+
+
+@caught_by("lost_answers", "test_without_a_request_id_a_verb_did_what_it_says_or_says_that_it_is_not_known")
+class AwayAfterwards(Mistake):
+    """Something goes wrong after the commit, and the caller is told that the store is away, as if nothing were done."""
+
+    def cancel(self, item: str, **asked: Any) -> Item:
+        self.inner.cancel(item, **asked)
+        raise StoreUnavailable("the store is away", retry_after_seconds=1)

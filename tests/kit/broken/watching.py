@@ -1,0 +1,70 @@
+"""Mistakes in what is told to whoever watches over a board."""
+
+from __future__ import annotations
+
+from tests.kit.broken.mistake import Mistake, caught_by
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dibs.model import Owner, Pulse
+
+
+@caught_by("pulses", "test_what_is_offered_is_ready_still")
+class LosesSightOfOffers(Mistake):
+    """Counts by an index that leaves out what is offered."""
+
+    def pulse(self) -> Pulse:
+        pulse: Pulse = self.inner.pulse()
+        offered = sum(item.offered_to is not None for item in self.inner.list(statuses=["ready"], limit=1000))
+        ready = [{**group, "count": group["count"] - offered} for group in pulse.ready]
+        return pulse.replace(ready=ready, ready_total=pulse.ready_total - offered)
+
+
+@caught_by("pulses", "test_what_is_ready_is_counted_by_type_and_priority")
+class CountsWhatIsNotReady(Mistake):
+    def pulse(self) -> Pulse:
+        return self.inner.pulse().replace(ready_total=len(self.inner.list(limit=1000)))
+
+
+@caught_by("pulses", "test_a_claim_counts_while_it_lives")
+class CountsTheLapsed(Mistake):
+    def pulse(self) -> Pulse:
+        started = [run for run in self.inner.runs(limit=1000) if run.outcome in (None, "expired")]
+        return self.inner.pulse().replace(active_claims=len(started))
+
+
+@caught_by("pulses", "test_a_claim_counts_while_it_lives")
+class LagsByTheYoungest(Mistake):
+    def pulse(self) -> Pulse:
+        ages = [line.age_seconds for line in self.inner.who() if line.claim is not None]
+        return self.inner.pulse().replace(heartbeat_lag_seconds=min(ages, default=0.0))
+
+
+@caught_by("pulses", "test_a_session_is_as_healthy_as_its_least_healthy_claim")
+class EverybodyIsWell(Mistake):
+    def pulse(self) -> Pulse:
+        pulse: Pulse = self.inner.pulse()
+        idle = pulse.sessions["idle"]
+        well = dict.fromkeys(pulse.sessions, 0) | {"healthy": sum(pulse.sessions.values()) - idle, "idle": idle}
+        return pulse.replace(sessions=well)
+
+
+@caught_by("pulses", "test_who_waits_and_who_was_refused_is_counted")
+class ForgetsWhoWaits(Mistake):
+    def pulse(self) -> Pulse:
+        return self.inner.pulse().replace(waiters=0)
+
+
+@caught_by("following", "test_a_schedule_that_falls_due_reaches_a_follower")
+class OverlooksSchedules(Mistake):
+    """Tells when the next claim expires, and nothing else that time does."""
+
+    def due_seconds(self, item: str | None = None) -> float | None:
+        left = [line.remaining_seconds for line in self.inner.who() if item in (None, line.item.id)]
+        return min(left, default=None)
+
+
+@caught_by("following", "test_the_death_of_an_owner_reaches_a_follower")
+class KnowsNoOwners(Mistake):
+    def owners(self, **asked: object) -> tuple[tuple[str, Owner], ...]:
+        return ()

@@ -1,0 +1,85 @@
+"""A process that serves boards over HTTP for tests: `python -m tests.kit.http_host`. Orders on stdin, a line each.
+
+`{"serve": {"recipe": ...}}` opens the board of a recipe and answers with a port and an admin's key; `port` asks for
+one, `hosts` names others that lead there, `sweeps` says that it sweeps by itself. `{"stop": PORT}` ends that server.
+All of them live in this one process, since importing a web framework for each test would take most of the time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+import traceback
+from typing import Any
+
+import uvicorn
+
+from dibs.model import ADMIN
+from dibs.server import app
+from dibs.server.ops.address import Place, addresses, listen
+from dibs.server.ops.connection import Connection
+from dibs.server.service import WAIT_SECONDS_MAX, Service
+from dibs.testing.actors import say
+from dibs.testing.harness import open_recipe
+
+
+class Served:
+    """One server in a thread."""
+
+    def __init__(
+        self,
+        recipe: dict[str, Any],
+        port: int = 0,
+        hosts: list[str] | None = None,
+        wait_seconds_max: float = WAIT_SECONDS_MAX,
+        sweeps: bool = False,
+    ) -> None:
+        board = open_recipe(recipe)
+        self.key = board.create_key(ADMIN, agent="tester")[1]
+        # Most tests set the clock, and say themselves when something is swept.
+        self._service = Service(board.store, board.settings, sweeps=sweeps, wait_seconds_max=wait_seconds_max)
+        place = Place(port=port)
+        self._socket: socket.socket = listen(place)
+        self.port: int = self._socket.getsockname()[1]
+        own, origins = addresses(place, self.port)
+        options = app.Options(hosts=[*own, *(hosts or [])], origins=origins, log=None)
+        config = uvicorn.Config(
+            app.make(self._service, options),
+            http=Connection,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=5,
+            ws="none",
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._service.stop()
+        self._server.should_exit = True
+        self._thread.join(10)
+
+
+def main() -> None:
+    served: dict[int, Served] = {}
+    say({"ready": os.getpid()})
+    for line in sys.stdin:
+        order = json.loads(line)
+        try:
+            if "serve" in order:
+                new = Served(**order["serve"])
+                served[new.port] = new
+                say({"port": new.port, "key": new.key})
+            else:
+                served.pop(order["stop"]).stop()
+                say({"stopped": order["stop"]})
+        except Exception:
+            say({"crash": traceback.format_exc()})
+
+
+if __name__ == "__main__":
+    main()

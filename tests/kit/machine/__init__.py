@@ -1,0 +1,1 @@
+"""A state machine that drives a board and the reference model side by side."""

@@ -1,0 +1,120 @@
+"""What people do: add, edit, set aside, approve, try again, give up; and sessions that start and end."""
+
+from __future__ import annotations
+
+from tests.kit.reference.moving import ENDED, RESTING, Moving, No
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class People(Moving):
+    def add(self, item: str, **fields: Any) -> None:
+        """`fields`: priority, timeout, depends_on, not_before, retries, needs_approval."""
+        zero = {"token": 0, "strikes": 0, "failures": 0, "attempts": 0, "revision": 0, "approved": False}
+        nobody = {"status": None, "offered_to": None, "offer_expires_at": None, "title": item}
+        self.items[item] = {**zero, **nobody, **fields, "age": len(self.items)}
+        self.tickets[item] = []
+        self.move(item, self.rest(item))
+
+    def edit(self, item: str, **changes: Any) -> None:
+        with self.up_to_date(item) as row:
+            if all(row[name] == value for name, value in changes.items()):
+                return
+            if "depends_on" in changes and self._leads_back(item, changes["depends_on"]):
+                raise No("INVALID", field="depends_on")
+            withdrawn = row["approved"] and "title" in changes
+            if withdrawn and row["status"] == "in_progress":
+                raise No("INVALID", field="title")
+            row.update(changes)
+            if withdrawn:
+                row.update(needs_approval=True, approved=False)
+            self.move(item, self.rest(item) if row["status"] in RESTING else row["status"])
+
+    def cancel(self, item: str) -> None:
+        if self.items[item]["status"] in ENDED:
+            raise self._not_now(item)
+        if item in self.claims:
+            self.end(item, "cancelled", "cancelled")
+        else:
+            self.move(item, "cancelled")
+
+    def retry(self, item: str) -> None:
+        with self.up_to_date(item) as row:
+            self._need(item, "failed")
+            row.update(strikes=0, failures=0, not_before=None)
+            self.move(item, self.rest(item))
+
+    def park(self, item: str) -> None:
+        with self.up_to_date(item):
+            self._need(item, *RESTING)
+            self.move(item, "parked")
+
+    def unpark(self, item: str) -> None:
+        self._need(item, "parked")
+        self.move(item, self.rest(item))
+
+    def approve(self, item: str, actor: str, *, done: bool, token: int | None = None) -> str:
+        self._need(item, "pending_approval")
+        drafted = self.drafted(item)
+        if token is not None and token != drafted:
+            raise self._not_now(item)
+        if drafted is not None and self.sessions[self.runs[item, drafted]["session"]]["agent"] == actor:
+            raise No("FORBIDDEN", agent=actor)
+        self.items[item].update(needs_approval=False, approved=True)
+        status = "done" if done else self.rest(item)
+        self.move(item, status)
+        return status
+
+    def drafted(self, item: str) -> int | None:
+        """The token of the latest run that was submitted."""
+        runs = self.runs.items()
+        return max((token for (of, token), run in runs if of == item and run["outcome"] == "submitted"), default=None)
+
+    def send_back(self, item: str) -> None:
+        self._need(item, "pending_approval")
+        self.items[item].update(needs_approval=False, approved=False)
+        self.move(item, self.rest(item))
+
+    def reject_by_person(self, item: str) -> None:
+        self._need(item, "pending_approval")
+        self.move(item, "rejected")
+
+    # Sessions
+
+    def start_session(self, session: str, agent: str) -> None:
+        self.sessions[session] = {"agent": agent, "live": True}
+        self.limits.setdefault(agent, (None, None))
+
+    def end_session(self, session: str) -> set[str]:
+        self.session(session)
+        held = self.held(session)
+        for item in [item for item, claim in self.claims.items() if claim["session"] == session]:
+            self.end(item, "released", self.rest(item)) if item in held else self.expire(item)
+        for item, tickets in self.tickets.items():
+            if any(ticket["session"] == session for ticket in tickets):
+                self.drop_ticket(item, session)
+                if self.items[item]["offered_to"] == session:
+                    self.offer(item)
+        self.soft = {key: soft for key, soft in self.soft.items() if key[1] != session}
+        self.sessions[session]["live"] = False
+        return held
+
+    def _need(self, item: str, *statuses: str) -> None:
+        if self.items[item]["status"] not in statuses:
+            raise self._not_now(item)
+
+    def _not_now(self, item: str) -> No:
+        return No("TASK_NOT_CLAIMABLE", status=self.items[item]["status"])
+
+    def _leads_back(self, item: str, needs: tuple[str, ...]) -> bool:
+        """Whether one of these depends on the item, itself or through others."""
+        seen: set[str] = set()
+        ahead = list(needs)
+        while ahead:
+            one = ahead.pop()
+            if one not in seen:
+                seen.add(one)
+                ahead.extend(self.items[one]["depends_on"])
+        return item in seen
