@@ -19,7 +19,7 @@ SECONDS_MAX = 30.0
 #: Calls an actor and dies without a word to anybody.
 ABANDON = """
 import os, signal, sys
-from dibs.testing import sqlite
+from tests.kit import sqlite
 print(sqlite.harness(sys.argv[1]).actor().pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
