@@ -94,6 +94,7 @@ VERBS: tuple[Verb, ...] = (
     _of_item("approve", ADMIN, Item, "Say yes to an item that waits for it"),
     _of_item("send_back", ADMIN, Item, "Ask for another draft"),
     _of_item("reject", AGENT, Item, "Say that an item is never to be done"),
+    _of_item("annotate", AGENT, Ended, "Add links, checks and costs to a run that has ended"),
     _of_item("force_release", ADMIN, Ended, "Take an item away from its holder"),
     # Agents and sessions
     Verb(

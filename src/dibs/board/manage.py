@@ -146,6 +146,30 @@ class ManageVerbs(BoardBase):
         asked = {"token": token, "reason": check.reason(reason), "revision": revision}
         return self._call(self.store.reject, item, **asked, session=session, actor=actor, request_id=request_id)
 
+    def annotate(
+        self,
+        item: str,
+        *,
+        token: int | None = None,
+        links: Mapping[str, Any] | None = None,
+        checks: Mapping[str, Any] | None = None,
+        cost: Mapping[str, Any] | None = None,
+        session: str | None = None,
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> Ended:
+        """Add links, checks and costs to a run that has ended: the one under `token`, else the item's latest. With
+        `session`, as that session's agent, which annotates its own runs only."""
+        added = {
+            "links": check.json_object(dict(links or {}), "links", check.NOTE_BYTES_MAX),
+            "checks": check.checks(dict(checks or {})),
+            "cost": check.json_object(dict(cost or {}), "cost", check.NOTE_BYTES_MAX),
+        }
+        if not any(added.values()):
+            raise Invalid("there is nothing to add; name a link, a check or a cost", field="links")
+        asked: dict[str, Any] = {"token": token, **added, "session": session, "actor": actor}
+        return self._call_past_dead_owners(self.store.annotate, item, **asked, request_id=request_id)
+
     def force_release(
         self,
         item: str,

@@ -127,17 +127,43 @@ class WorkVerbs(BoardBase):
         return self._wait_for(lambda: self._past_dead_owners(lambda: self.store.next(**checked)), end)
 
     def heartbeat(
-        self, *, session: str, holding: Mapping[str, int | None] | None = None, known_event: int | None = None
+        self,
+        *,
+        session: str,
+        holding: Mapping[str, int | None] | None = None,
+        known_event: int | None = None,
+        at_most_every_seconds: float | None = None,
     ) -> Heartbeat:
         """Renew all that a session holds, and with `holding` release the rest; `known_event` is the `event` of an
-        earlier answer, so that a late heartbeat releases nothing that was given since."""
+        earlier answer, so that a late heartbeat releases nothing that was given since. With `at_most_every_seconds`,
+        a claim that was renewed less than that ago is left as it is, however many callers ask at once."""
         if known_event is not None and holding is None:
             raise Invalid("known_event goes with holding", field="known_event")
-        asked: dict[str, Any] = {"session": check.session_id(session), "holding": holding, "known_event": known_event}
-        return self._call(self.store.heartbeat, **asked)
+        return self._call(
+            self.store.heartbeat,
+            session=check.session_id(session),
+            holding=holding,
+            known_event=known_event,
+            at_most_every_seconds=at_most_every_seconds,
+        )
 
-    def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
-        return self._call_as_holder(self.store.renew, item, session=session, token=token, ttl_seconds=ttl_seconds)
+    def renew(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        ttl_seconds: float | None = None,
+        at_most_every_seconds: float | None = None,
+    ) -> Renewal:
+        return self._call_as_holder(
+            self.store.renew,
+            item,
+            session=session,
+            token=token,
+            ttl_seconds=ttl_seconds,
+            at_most_every_seconds=at_most_every_seconds,
+        )
 
     def progress(
         self,

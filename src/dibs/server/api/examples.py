@@ -18,6 +18,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "approve": {"comment": "go ahead", "revision": 4},
     "send_back": {"comment": "shorter, please"},
     "reject": {**HELD, "reason": "we do not do that"},
+    "annotate": {"session": ME, "links": {"pr": "https://example.org/pull/7"}, "checks": {"ci": "passed"}},
     "force_release": {"reason": "its machine is gone"},
     "set_agent": {"types": ["bug"], "max_claims": 2},
     "start_session": {"agent": "coder", "id": ME, "kind": "autonomous"},

@@ -82,6 +82,7 @@ class HttpStore(Store):
     approve = _verb("approve")
     send_back = _verb("send_back")
     reject = _verb("reject")
+    annotate = _verb("annotate")
     force_release = _verb("force_release")
     agents = _verb("agents")
     sessions = _verb("sessions")
