@@ -19,8 +19,9 @@ from dibs.errors import (
     Unauthenticated,
 )
 from dibs.model import READY
+from dibs.patience import drawn
 from dibs.sdk.claim_handle import LOSSES, REASON_CHARACTERS_MAX, ClaimHandle, keepable, summary
-from dibs.sdk.heartbeat import clock, drawn
+from dibs.sdk.heartbeat import clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
