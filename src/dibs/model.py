@@ -41,6 +41,8 @@ ENDED = frozenset({DONE, FAILED, REJECTED, CANCELLED})
 VIEWER, AGENT, PERSON, ADMIN = ROLES = ("viewer", "agent", "person", "admin")
 #: The role of a key that signs a browser in, once.
 LOGIN = "login"
+#: The kind of a session that was made by a function of the SQL interface.
+SQL = "sql"
 DEFAULT_PROJECT = "default"
 DEFAULT_TYPE = "task"
 DEFAULT_PRIORITY = 5

@@ -20,7 +20,8 @@ from dibs.errors import (
 )
 from dibs.model import READY
 from dibs.sdk.claim_handle import LOSSES, REASON_CHARACTERS_MAX, ClaimHandle, keepable, summary
-from dibs.sdk.heartbeat import clock, drawn
+from dibs.sdk.heartbeat import clock
+from dibs.sdk.patience import drawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
