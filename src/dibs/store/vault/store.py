@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from dibs.store.sqlite.group_commit import PendingWrite
     from dibs.store.vault.git.syncing import Sync
     from dibs.store.vault.reconcile import Adopting
-    from dibs.store.vault.taskfile.task_text import Task
 
     T = TypeVar("T")
 
@@ -303,12 +302,7 @@ class VaultStore(SqliteStore):
     ) -> Adopting:
         from dibs.store.vault.reconcile import Adopting
 
-        return Adopting(t, self._disk, seen, known, unfit, self._is_on_record)
-
-    def _is_on_record(self, task: Task) -> bool:
-        """Whether the remote has the same runs of this item as its file, and the same claim."""
-        records = [] if self.arbiter is None else self.arbiter.records(task.name)
-        return any(_owners(record) == _owners(task) for record in records)
+        return Adopting(t, self._disk, seen, known, unfit, self.arbiter)
 
     def _were_removed(self, paths: list[str]) -> bool:
         return self.arbiter is not None and self.arbiter.were_removed(paths)
@@ -573,12 +567,6 @@ class VaultStore(SqliteStore):
         for name in ("", "-wal", "-shm"):
             if os.path.exists(self.path + name):
                 os.unlink(self.path + name)
-
-
-def _owners(task: Task) -> dict[int, str]:
-    """By token, whose each run is."""
-    claim = None if task.facts is None else task.facts.claim
-    return {run.token: run.session for run in task.runs} | ({} if claim is None else {claim.token: claim.session})
 
 
 def _git_mark(root: str) -> tuple[tuple[int, int] | None, ...]:
