@@ -112,7 +112,7 @@ def _together(seconds: float) -> list[dict[str, object]]:
     for threads in (1, 64):
         with _place("SQLite") as url, connect(url, seeded=False) as board:
             assert isinstance(board.store, SqliteStore)
-            pairs, commits = _work(board, threads, seconds), board.store.commits
+            pairs, commits = _work(board, threads, seconds), board.store.engine.commits
         rows.append(_line("SQLite", f"{threads} threads", pairs / seconds, None, commits / pairs))
     return rows
 

@@ -221,11 +221,11 @@ class Led:
         self._refuse_what_waits()
         self._refuse_by_policy()
         other_store = SqliteStore(self.path, DEFAULTS.replace(lock_wait_seconds=0.05))
-        board.store._lock.acquire()  # type: ignore[attr-defined]
+        board.store.engine.lock.acquire()  # type: ignore[attr-defined]
         try:
             self._refused(lambda: Board(other_store).add("x"))
         finally:
-            board.store._lock.release()  # type: ignore[attr-defined]
+            board.store.engine.lock.release()  # type: ignore[attr-defined]
             other_store.close()
         self._refused(lambda: SqliteStore(self.path + "-missing", DEFAULTS))
 

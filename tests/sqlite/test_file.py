@@ -32,7 +32,7 @@ def files_open() -> int:
 
 
 def test_a_board_is_durable_and_in_wal_mode(tmp_path: Path) -> None:
-    connection = make(tmp_path / "board.db")._connected()
+    connection = make(tmp_path / "board.db").engine.connection()
     assert connection.pragma("journal_mode") == "wal"
     assert connection.pragma("synchronous") == 2  # FULL: an acknowledged claim survives a power cut
     assert connection.pragma("application_id") == opening.APPLICATION_ID
@@ -73,7 +73,7 @@ def test_a_board_that_is_dropped_without_being_closed_leaves_no_file_open(tmp_pa
 
 def test_a_newer_board_is_refused_and_left_alone(tmp_path: Path) -> None:
     store = make(tmp_path / "board.db")
-    store._connected().execute(f"PRAGMA user_version = {opening.SCHEMA_VERSION + 1}")
+    store.engine.connection().execute(f"PRAGMA user_version = {opening.SCHEMA_VERSION + 1}")
     store.close()
     with pytest.raises(StoreUnusable, match="newer dibs"):
         make(tmp_path / "board.db")
@@ -132,7 +132,7 @@ def test_a_migration_killed_half_way_leaves_nothing_behind(tmp_path: Path, monke
         make(tmp_path / "board.db")
     monkeypatch.undo()
     store = make(tmp_path / "board.db")
-    assert store._connected().execute("SELECT 1 FROM sqlite_schema WHERE name = 'half'").fetchall() == []
+    assert store.engine.connection().execute("SELECT 1 FROM sqlite_schema WHERE name = 'half'").fetchall() == []
 
 
 def test_many_processes_may_make_the_same_board_at_once(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_stopped_holder_of_the_lock_delays_others_only_so_long(tmp_path: Path)
 @pytest.mark.parametrize("seconds", [0.3, 7.0])
 def test_a_program_that_does_not_take_the_lock_is_waited_for_as_long(tmp_path: Path, seconds: float) -> None:
     store = SqliteStore(str(tmp_path / "board.db"), DEFAULTS.replace(lock_wait_seconds=seconds), create=True)
-    assert store._connected().pragma("busy_timeout") == round(seconds * 1000)
+    assert store.engine.connection().pragma("busy_timeout") == round(seconds * 1000)
     if seconds > 1:
         return  # nobody waits for a test that long
     foreign = apsw.Connection(str(tmp_path / "board.db"))
@@ -202,7 +202,7 @@ def test_a_forked_child_neither_keeps_the_lock_nor_the_connection(tmp_path: Path
     store = make(tmp_path / "board.db")
     store.add([NewItem(id="x", title="x")], actor="tester")
     store.start_session(Session(id="s", agent="coder"))
-    store._lock.acquire()
+    store.engine.lock.acquire()
     child = os.fork()
     if child == 0:
         try:
@@ -215,7 +215,7 @@ def test_a_forked_child_neither_keeps_the_lock_nor_the_connection(tmp_path: Path
         finally:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    store._lock.release()
+    store.engine.lock.release()
     child = os.fork()
     if child == 0:
         try:
@@ -232,7 +232,7 @@ def test_a_child_that_outlives_its_killed_parent_does_not_hold_the_lock(tmp_path
     store = make(path)
     script = (
         "import os, sys, time; from dibs.config import DEFAULTS; from dibs.store.sqlite.store import SqliteStore\n"
-        "store = SqliteStore(sys.argv[1], DEFAULTS); store._lock.acquire()\n"
+        "store = SqliteStore(sys.argv[1], DEFAULTS); store.engine.lock.acquire()\n"
         "if os.fork() == 0: print(os.getpid(), flush=True); time.sleep(60)\n"
         "else: time.sleep(60)\n"
     )
@@ -258,7 +258,7 @@ def test_a_link_leads_to_the_same_lock_and_bell(tmp_path: Path) -> None:
     store = make(tmp_path / "board.db")
     os.symlink(tmp_path / "board.db", tmp_path / "link.db")
     linked = make(tmp_path / "link.db")
-    assert (linked._lock.board, linked._bell.board) == (store._lock.board, store._bell.board)
+    assert (linked.engine.lock.board, linked.engine.bell.board) == (store.engine.lock.board, store.engine.bell.board)
 
 
 def test_a_forked_child_outlives_its_parents_board(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ class Held:
         """Wait until so many stand in the row behind it."""
         end = threading.Event()
         for _ in range(3000):
-            if len(self._store._calls.writes) == count:
+            if len(self._store.engine.queue.writes) == count:
                 return
             end.wait(0.01)  # bounded polling: a row tells nobody
         raise AssertionError("they never came")
@@ -90,7 +90,7 @@ class Held:
 def test_threads_share_commits_and_no_item_is_given_twice(board: Board, store: SqliteStore) -> None:
     board.add_many({"id": f"item-{n}", "title": "x"} for n in range(THREADS * EACH))
     sessions = [board.start_session("coder").id for _ in range(THREADS)]
-    before, given = store.commits, []
+    before, given = store.engine.commits, []
 
     def work(session: str) -> None:
         for _ in range(EACH):
@@ -101,7 +101,7 @@ def test_threads_share_commits_and_no_item_is_given_twice(board: Board, store: S
     asked = [Asked(partial(work, session)) for session in sessions]
     assert [one.over().error for one in asked] == [None] * THREADS
     assert len(given) == len(set(given)) == THREADS * EACH
-    assert store.commits - before < 2 * THREADS * EACH, "each had a commit of its own"
+    assert store.engine.commits - before < 2 * THREADS * EACH, "each had a commit of its own"
     assert_sound(board)
 
 
@@ -113,7 +113,7 @@ def test_what_goes_wrong_in_one_is_undone_and_the_others_are_there(board: Board,
         adding.add(t, [new_item({"id": "half", "title": "half"})], "tester")
         raise ZeroDivisionError
 
-    held, before = Held(store), store.commits
+    held, before = Held(store), store.engine.commits
     good = [Asked(partial(board.add, "x", id=id)) for id in ("a", "b")]
     held.until_waiting(2)
     stumbles = Asked(lambda: store.write(add_and_stumble))
@@ -124,7 +124,7 @@ def test_what_goes_wrong_in_one_is_undone_and_the_others_are_there(board: Board,
     assert isinstance(stumbles.over().error, ZeroDivisionError)
     assert isinstance(refused.over().error, ItemNotFound)
     assert [isinstance(one.over().answer, Item) for one in good] == [True, True]
-    assert store.commits == before + 2, "the one that was held, and all others together"
+    assert store.engine.commits == before + 2, "the one that was held, and all others together"
     assert [item.id for item in board.list()] == ["a", "b"]
     assert_sound(board)
 
@@ -152,14 +152,14 @@ def test_an_interrupt_right_after_the_commit_does_nothing_of_the_others_again(
     board.add("x", id="x")
     session = board.start_session("coder").id
     board.claim("x", session=session)
-    commit, interrupted_at = store._commit, -1
+    commit, interrupted_at = store.engine.commit, -1
 
     def commit_and_interrupt(connection: Any) -> None:
         commit(connection)
-        if store.commits == interrupted_at:
+        if store.engine.commits == interrupted_at:
             _thread.interrupt_main()
 
-    monkeypatch.setattr(store, "_commit", commit_and_interrupt)
+    monkeypatch.setattr(store.engine, "commit", commit_and_interrupt)
     for number in range(20):
         held = Held(store)
 
@@ -168,7 +168,7 @@ def test_an_interrupt_right_after_the_commit_does_nothing_of_the_others_again(
             held.until_waiting(1)
             noted = Asked(partial(board.progress, "x", note, session=session))
             held.until_waiting(2)
-            interrupted_at = store.commits + 2  # the one that is held, and the next
+            interrupted_at = store.engine.commits + 2  # the one that is held, and the next
             held.end()
             assert noted.over().error is None
 

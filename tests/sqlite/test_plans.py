@@ -106,7 +106,7 @@ def _any_parameters(sql: str) -> dict[str, int]:
 @pytest.mark.parametrize("size", ["empty", "small", "mostly ended"])
 def test_every_statement_of_the_claim_path_uses_its_index(tmp_path: Path, size: str) -> None:
     store = board(tmp_path, 0 if size == "empty" else 200)
-    connection = store._connected()
+    connection = store.engine.connection()
     if size == "mostly ended":
         connection.execute("UPDATE items SET status = 'done' WHERE seq > 3")
         connection.execute("ANALYZE")
@@ -128,7 +128,7 @@ def test_no_statement_of_the_claim_path_goes_unexplained() -> None:
 
 def test_a_statement_without_its_index_would_be_noticed(tmp_path: Path) -> None:
     store = board(tmp_path, 10)
-    connection = store._connected()
+    connection = store.engine.connection()
     connection.execute("DROP INDEX claims_expiry")
     assert any(step.startswith("SCAN") for step in plan(connection, STATEMENTS["expired_items"]))
     store.close()
@@ -147,10 +147,10 @@ def steps_of_a_claim(path: Path, items: int) -> int:
         steps += 1
         return False
 
-    store._connected().set_progress_handler(count, 1)
+    store.engine.connection().set_progress_handler(count, 1)
     (grant,) = store.next(session="s")
     store.done(grant.item.id, session="s", token=grant.claim.token, links={}, cost={})
-    store._connected().set_progress_handler(None)
+    store.engine.connection().set_progress_handler(None)
     store.close()
     return steps
 
@@ -174,7 +174,7 @@ def test_a_statement_is_prepared_once(tmp_path: Path) -> None:
         prepared += 1
         return apsw.SQLITE_OK
 
-    store._connected().authorizer = count
+    store.engine.connection().authorizer = count
 
     def claim_and_finish(times: int) -> None:
         for _ in range(times):

@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "board.db"
     store = SqliteStore(str(path), DEFAULTS, create=True)
     store.add([NewItem(id="x", title="x")], actor="tester")
-    store._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    store.engine.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     store.close()
     for suffix in SUFFIXES:
         (tmp_path / f"board.db{suffix}").unlink(missing_ok=True)
@@ -80,7 +80,7 @@ def test_a_link_that_is_planted_while_the_board_is_open_is_not_followed(
             store.add([NewItem(id="y", title="y")], actor="tester")
     else:
         store.add([NewItem(id="y", title="y")], actor="tester")  # only a ring is lost
-        assert BellWatch(store._bell, lambda: 0, lambda: None)._inotify is None
+        assert BellWatch(store.engine.bell, lambda: 0, lambda: None)._inotify is None
     assert precious.read_bytes() == PRECIOUS
 
 

@@ -53,7 +53,7 @@ def volatile(**kwargs: Any) -> Board:
     board = _with(Volatile, kwargs)
     assert isinstance(board.store, VaultStore)
     # SQLite would bring the whole journal of the file system to the disk, and with it everything before.
-    board.store._connected().execute("PRAGMA synchronous = OFF").fetchall()
+    board.store.engine.connection().execute("PRAGMA synchronous = OFF").fetchall()
     return board
 
 

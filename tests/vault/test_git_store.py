@@ -223,7 +223,7 @@ def test_a_claim_elsewhere_ends_by_silence_and_not_by_the_clock(pair: Pair, monk
 def test_a_sign_of_life_and_a_hub_that_is_away_begin_the_wait_anew(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     now = clock_of(monkeypatch)
     pair.a.claim("x", session=pair.alice, ttl_seconds=60)
-    wall = pair.a.store._clock()  # type: ignore[attr-defined]
+    wall = pair.a.store.engine.clock()  # type: ignore[attr-defined]
     for number in range(6):
         monkeypatch.setattr(pair.a.store, "_clock", lambda at=wall + 10_000 * (number + 1): at)
         pair.a.heartbeat(session=pair.alice)
@@ -243,7 +243,7 @@ def test_a_sign_of_life_and_a_hub_that_is_away_begin_the_wait_anew(pair: Pair, m
 
 def test_a_claim_here_expires_by_the_clock_as_ever(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     pair.a.claim("x", session=pair.alice, ttl_seconds=60)
-    wall = pair.a.store._clock()  # type: ignore[attr-defined]
+    wall = pair.a.store.engine.clock()  # type: ignore[attr-defined]
     monkeypatch.setattr(pair.a.store, "_clock", lambda: wall + 61_000)
     assert pair.a.sweep().expired == ("x",)
     assert "Needs_Action/x.md" in on_hub(pair.folder)
@@ -270,7 +270,7 @@ def test_a_session_that_speaks_here_is_here_whatever_a_new_index_took_it_for(
     shown = on_hub(pair.folder)[f".dibs-sessions/{pair.alice}.json"]
     pair.forget()
     pair.a.sync(expire=True)
-    wall = pair.a.store._clock()  # type: ignore[attr-defined]
+    wall = pair.a.store.engine.clock()  # type: ignore[attr-defined]
     ended: list[str] = []
     for number in range(1, 7):
         monkeypatch.setattr(pair.a.store, "_clock", lambda at=wall + 30_000 * number: at)

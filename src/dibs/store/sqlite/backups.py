@@ -1,6 +1,8 @@
-"""Backup and restore of a SQLite board: whole files, each there or not there."""
+"""Backup and restore of a SQLite board. A file that was not written completely does not appear under its name."""
 
 from __future__ import annotations
+
+import os
 
 import apsw
 
@@ -14,45 +16,82 @@ from dibs.store.sqlite.transaction import SqliteTransaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dibs.config import Settings
     from dibs.model import Key
+    from dibs.store.sqlite.engine import Engine
 
 SQLITE_HEADER = b"SQLite format 3\0"
-#: So many objects are named that do not belong into a schema.
+#: How many foreign objects of a schema a message names.
 FOREIGN_SHOWN_MAX = 3
 
 
 def backup(source: apsw.Connection, path: str) -> None:
-    """Copy the database into a new file that is whole or not there at all."""
     try:
         with durable.NewFile(path) as half:
             copy = apsw.Connection(half, flags=apsw.SQLITE_OPEN_READWRITE)
             try:
-                copy_pages(source, copy)
+                _copy_pages(source, copy)
                 copy.execute("PRAGMA journal_mode = DELETE").fetchall()
             finally:
                 copy.close()
     except FileExistsError:
-        raise Invalid(f"{path} is there already; a backup does not overwrite", field="path") from None
+        raise Invalid(f"{path} exists already; a backup does not overwrite it", field="path") from None
     except (apsw.Error, OSError) as error:
         raise StoreUnusable(f"the backup {path} cannot be written: {error}", path=path) from error
 
 
-def copy_pages(source: apsw.Connection, target: apsw.Connection) -> None:
-    """All pages in one step, so of one instant; readers do not hold up writers."""
+def _copy_pages(source: apsw.Connection, target: apsw.Connection) -> None:
+    """Copy all pages in one step, so that they are of one instant."""
     with target.backup("main", source, "main") as pages:
         pages.step(-1)
 
 
-def prepared(path: str, half: str, settings: Settings, more_tables: Sequence[str]) -> apsw.Connection:
-    """A copy of the backup, of this version's schema, once everything in it was checked: whoever wrote the file may
-    have put anything there. Nothing that stands in its schema was run by then."""
+def restore(
+    engine: Engine,
+    path: str,
+    actor: str,
+    more_tables: Sequence[str],
+    before_ring: Callable[[apsw.Connection], None] | None = None,
+) -> int:
+    """Replace the board's content with the backup's; return how many items the restore concerns. `before_ring` is
+    called under the fair lock after the content was replaced."""
+    if not os.path.isfile(path):
+        raise Invalid(f"there is no backup at {path}", field="path")
+    half = f"{engine.path}-restore-{os.urandom(4).hex()}"
+
+    def overwrite(live: apsw.Connection) -> int:
+        # All of it under the fair lock: the restored board has to continue from the last token that was given.
+        t = SqliteTransaction(live.cursor(), engine.clock(), engine.settings)
+        given = archive.highest(t)
+        keys = [rows.key(row) for row in t.all("keys")]
+        t.close()
+        concerned = _move_on(copy, engine.settings, actor, given, keys, t.now)
+        _copy_pages(copy, live)
+        if before_ring is not None:
+            before_ring(live)
+        return concerned
+
+    try:
+        copy = _prepare(path, half, engine.settings, more_tables)
+        try:
+            return engine.exclusively(overwrite)
+        finally:
+            copy.close()
+    finally:
+        for left in (half, *(half + suffix for suffix in side_files.SUFFIXES)):
+            if os.path.lexists(left):
+                os.unlink(left)
+
+
+def _prepare(path: str, half: str, settings: Settings, more_tables: Sequence[str]) -> apsw.Connection:
+    """Copy the backup to `half`, check everything in it, and migrate it. The backup may have been written by an
+    attacker: nothing in its schema is executed."""
     try:
         with open(path, "rb") as file:
             if file.read(len(SQLITE_HEADER)) != SQLITE_HEADER:
-                raise StoreUnusable("it is no backup of a board")
+                raise StoreUnusable("it is not a backup of a board")
         _copy_checked(path, half, more_tables)
         copy = open_database(half, settings, FairLock(half, 1), create=False)
         try:
@@ -70,11 +109,11 @@ def prepared(path: str, half: str, settings: Settings, more_tables: Sequence[str
     return copy
 
 
-def move_on(
+def _move_on(
     copy: apsw.Connection, settings: Settings, actor: str, given: tuple[int, int], keys: Sequence[Key], now: int
 ) -> int:
-    """Spend every token of the copy that anybody could still have; how many items that concerned. Its keys are those of
-    today: what was revoked since does not come back."""
+    """Retire every token of the copy that a worker could still have, and replace its keys with the current ones, so
+    that a revoked key stays revoked; return how many items were concerned."""
     copy.execute("BEGIN IMMEDIATE")
     t = SqliteTransaction(copy.cursor(), now, settings, writable=True)
     concerned = archive.move_on(t, given, actor)
@@ -93,7 +132,7 @@ def _copy_checked(path: str, half: str, more_tables: Sequence[str]) -> None:
     try:
         harden(source)
         harden(copy)
-        copy_pages(source, copy)
+        _copy_pages(source, copy)
         damage = copy.execute("PRAGMA integrity_check(1)").fetchall()
         if damage != [("ok",)]:
             raise StoreUnusable(f"it is damaged: {damage[0][0]}")

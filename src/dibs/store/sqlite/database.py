@@ -104,7 +104,7 @@ def harden(connection: apsw.Connection) -> None:
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
 
 
-def shorten_log(connection: apsw.Connection, path: str) -> None:
+def truncate_wal(connection: apsw.Connection, path: str) -> None:
     """Begin the WAL anew if it is long, unless somebody is using it; for a process that is about to leave.
 
     SQLite does so only in a process that writes again after a checkpoint. Where each lives for one verb there is none:

@@ -1,6 +1,6 @@
-"""Connections that only read, for a process in which many threads share a store: a long read holds up no write.
+"""Read-only connections for a process in which many threads share a store, so that a long read delays no write.
 
-Each goes to one thread at a time. They are opened when they are wanted, and kept.
+A connection is opened when all others are in use, serves one thread at a time, and is kept.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 READERS_MAX = 16
 
 
-class Readers:
+class ReadConnections:
     def __init__(
         self, path: str, settings: Settings, clock: Callable[[], int], connect: Callable[[], apsw.Connection]
     ) -> None:
         self._path, self._settings, self._clock, self._connect = path, settings, clock, connect
-        self._places = threading.BoundedSemaphore(READERS_MAX)
-        #: Replaced when these lead to the board no more: one that comes back to a list of before is closed.
+        self._slots = threading.BoundedSemaphore(READERS_MAX)
+        #: `reconnect` replaces the list; a connection that is returned to a former list is closed.
         self._idle: list[apsw.Connection] = []
         self._closed = False
 
     def read(self, work: Callable[[SqliteTransaction], T]) -> T:
-        """Do `work` on one snapshot, without any lock."""
+        """Run `work` on one snapshot, without the fair lock."""
         seconds = self._settings.lock_wait_seconds
-        if not self._places.acquire(timeout=seconds):
-            text = f"{READERS_MAX} others have been reading the board for over {seconds:g}s"
+        if not self._slots.acquire(timeout=seconds):
+            text = f"{READERS_MAX} other threads have been reading the board for over {seconds:g}s; try again"
             raise StoreUnavailable(text, retry_after_seconds=1)
         try:
             if self._closed:
@@ -48,22 +48,22 @@ class Readers:
         except apsw.Error as error:
             raise explain(error, self._path) from error
         finally:
-            self._places.release()
+            self._slots.release()
 
     def close(self) -> None:
-        """Those that are in use are closed by who uses them."""
+        """Close the idle connections; one in use is closed by its thread."""
         self._closed = True
-        self.open_anew()
+        self.reconnect()
 
-    def open_anew(self) -> None:
-        """The board is another file now."""
+    def reconnect(self) -> None:
+        """Close all connections, because the path leads to another file now."""
         idle, self._idle = self._idle, []
-        while (connection := _taken(idle)) is not None:
+        while (connection := _pop(idle)) is not None:
             connection.close(True)
 
     def _read(self, work: Callable[[SqliteTransaction], T]) -> T:
         idle, transaction = self._idle, None
-        connection = _taken(idle) or self._opened()
+        connection = _pop(idle) or self._open()
         try:
             connection.execute("BEGIN")
             transaction = SqliteTransaction(connection.cursor(), self._clock(), self._settings)
@@ -78,14 +78,14 @@ class Readers:
             else:
                 idle.append(connection)
 
-    def _opened(self) -> apsw.Connection:
+    def _open(self) -> apsw.Connection:
         connection = self._connect()
         connection.execute("PRAGMA query_only = ON").fetchall()
         return connection
 
 
-def _taken(idle: list[apsw.Connection]) -> apsw.Connection | None:
+def _pop(idle: list[apsw.Connection]) -> apsw.Connection | None:
     try:
         return idle.pop()
-    except IndexError:  # looked at first, it might be another thread's by then
+    except IndexError:  # a check before it could be outdated by another thread
         return None

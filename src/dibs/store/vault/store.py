@@ -13,7 +13,8 @@ import os
 import time
 
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
-from dibs.store.sqlite.store import SqliteStore, system_clock
+from dibs.store.sqlite.engine import Engine, system_clock
+from dibs.store.sqlite.store import SqliteStore
 from dibs.store.vault import file_index, vault_root
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
 from dibs.store.vault.git import remote_liveness
@@ -32,11 +33,12 @@ if TYPE_CHECKING:
     import apsw
 
     from dibs.config import Settings
-    from dibs.model import Grant, Holding, Prune, Synced
+    from dibs.model import Grant, Holding, Synced
     from dibs.rules.decision import Step
     from dibs.store.contract import Watch
     from dibs.store.sql.transaction import Transaction
     from dibs.store.sqlite.group_commit import PendingWrite
+    from dibs.store.sqlite.transaction import SqliteTransaction
     from dibs.store.vault.git.syncing import Sync
     from dibs.store.vault.reconcile import Adopting
 
@@ -52,8 +54,6 @@ BEATS_SECONDS = 7 * 86400
 
 
 class VaultStore(SqliteStore):
-    #: A write changes several files, and an interrupt between them would be a crash that the next look has to repair.
-    callers_take_turns = False
     more_tables = (STATEMENTS["make_files"], STATEMENTS["make_left"], STATEMENTS["make_place"])
 
     def __init__(
@@ -86,7 +86,20 @@ class VaultStore(SqliteStore):
         #: See `Writing.visited`.
         self._visited: dict[str, str] = {}
         _hide(os.path.join(self.root, HIDDEN))
-        super().__init__(os.path.join(self.root, HIDDEN, INDEX), settings, create=True, clock=clock)
+        self.settings = settings
+        self.engine = Engine(
+            os.path.join(self.root, HIDDEN, INDEX),
+            settings,
+            clock,
+            connect=self._connect,
+            before_use=self._reopen_replaced_index,
+            new_transaction=self._new_transaction,
+            transact=self._transact,
+            commit=self._commit,
+            # A write changes several files: an interrupt between them would be a crash that the next look repairs.
+            in_caller_thread=False,
+        )
+        self.engine.open(create=True)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         self.look()
@@ -95,26 +108,26 @@ class VaultStore(SqliteStore):
     def look(self) -> None:
         """Adopt what was done to the files, if anything was. Reading goes on even where that cannot be written down."""
         try:
-            if not self._has_looked() and self._read_in_turn(lambda t: self._looking.may_differ(_of_files(t))):
+            if not self._has_looked() and self.engine.read_in_turn(lambda t: self._looking.may_differ(_of_files(t))):
                 self.write(lambda t: None)
         except StoreUnavailable:
             pass
-
-    def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
-        from dibs.store.sql import archive
-
-        return self.write(lambda t: archive.prune(t, older_than_seconds, limit))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
         self.look()
         yield from super().export()
 
-    def _restored(self, connection: apsw.Connection) -> None:
+    def restore(self, path: str, *, actor: str) -> int:
+        from dibs.store.sqlite import backups
+
+        return backups.restore(self.engine, path, actor, self.more_tables, self._write_restored)
+
+    def _write_restored(self, connection: apsw.Connection) -> None:
         """The files follow the board for once: it was brought back for what they say now to be forgotten. What people
         wrote in them since is kept in Conflicts."""
         seen, _ = self._disk.scan()
         connection.execute("BEGIN IMMEDIATE")
-        t = self._transaction(connection, writable=True)
+        t = self._writing(connection)
         t.files("forget_files")
         for path, stamp in seen.items():
             self._claim_for_its_item(t, path, stamp)
@@ -166,13 +179,14 @@ class VaultStore(SqliteStore):
                 (f"left alone: {what}", "until then git shows changes that others made")
                 for what in self.arbiter.stuck()
             ]
-        for item, agent, holder, token in self._read_in_turn(lambda t: _of_files(t).files("lost_claims", now=t.now)):
+        lost = self.engine.read_in_turn(lambda t: _of_files(t).files("lost_claims", now=t.now))
+        for item, agent, holder, token in lost:
             who = f", which {holder} holds under token {token}" if holder else ""
             found.append(
                 (f"{agent} took {item} by a move{who}: another clone's claim was accepted first", "stop that work")
             )
         seen, unfit = self._disk.glance()
-        known = self._read_in_turn(_known)
+        known = self.engine.read_in_turn(_known)
         kept = self._disk.names_in(CONFLICTS)
         return (*found, *findings.of_files(seen, unfit, self._disk.folders_within(), known.values(), kept))
 
@@ -182,7 +196,7 @@ class VaultStore(SqliteStore):
         if grants or self.arbiter is None:
             return grants
         try:
-            has_news = bool(self._exclusively(self._refreshed).news)
+            has_news = bool(self.engine.exclusively(self._refreshed).news)
         except StoreUnavailable:
             if not done:
                 raise
@@ -194,7 +208,7 @@ class VaultStore(SqliteStore):
         found = super().who()
         if self.arbiter is None or not any(map(_is_by_move, found)):
             return found
-        places = dict(self._read_in_turn(lambda t: _of_files(t).files("claims_by_move")))
+        places = dict(self.engine.read_in_turn(lambda t: _of_files(t).files("claims_by_move")))
         known = self.arbiter.lies_so(places.values())
         unknown = {item for item, path in places.items() if path not in known}
         return tuple(_marked(line, unknown) if _is_by_move(line) else line for line in found)
@@ -203,7 +217,7 @@ class VaultStore(SqliteStore):
         from dibs.store.vault.watch import VaultWatch
 
         self._looking.stay()
-        return VaultWatch(super().watch(session=session), self.look, self._disk.eyes(self._bell.path))
+        return VaultWatch(super().watch(session=session), self.look, self._disk.eyes(self.engine.bell.path))
 
     def close(self) -> None:
         super().close()
@@ -223,15 +237,15 @@ class VaultStore(SqliteStore):
                     self.arbiter.prepare()
                 self._catch_up(connection)
                 self._steps, self._stale = [], set()
-                super()._transact(connection, writes)
+                self.engine.transact(connection, writes)
                 return
             except Raced as raced:
                 path = str(raced)
                 self._looking.begin_anew()
-                self._finish(connection)
+                self.engine.rollback(connection)
             except KeptBack as kept:
                 path = kept.item
-                self._finish(connection)
+                self.engine.rollback(connection)
                 if len(writes) > 1:
                     self._apart(connection, writes)
                     return
@@ -253,15 +267,8 @@ class VaultStore(SqliteStore):
             try:
                 self._transact(connection, [write])
             except StoreUnavailable as error:
-                self._finish(connection)
+                self.engine.rollback(connection)
                 write.error = error
-
-    def _do(self, connection: apsw.Connection, write: PendingWrite) -> None:
-        super()._do(connection, write)
-        t = self._current
-        assert isinstance(t, VaultTransaction)
-        self._steps += t.steps
-        self._stale |= t.stale
 
     def _catch_up(self, connection: apsw.Connection) -> None:
         """Adopt what was done to the files since somebody last looked, in a transaction of its own."""
@@ -271,7 +278,7 @@ class VaultStore(SqliteStore):
         if self._has_looked():
             return
         connection.execute("BEGIN IMMEDIATE")
-        t = self._transaction(connection, writable=True)
+        t = self._writing(connection)
         is_whole = vault_root.has_ready(self.root)
         if is_whole and (not self._looking.is_needed(t) or self._disk.mark() == t.files("mark")[0][0]):
             self._settle(connection)
@@ -281,7 +288,7 @@ class VaultStore(SqliteStore):
             vault_root.make_again(self.root, _known(t), seen, self._were_removed)
         if differs(t, seen) and self.arbiter is not None:
             if self.arbiter.is_elsewhere() and t.files("any_file")[0][0]:
-                self._finish(connection)
+                self.engine.rollback(connection)
                 return
             if self.arbiter.mend_reset():
                 seen, unfit = self._disk.scan()
@@ -294,7 +301,7 @@ class VaultStore(SqliteStore):
             self._steps, self._stale = self._adopting(t, seen, known, unfit).adopt(), t.stale
             t.close()
             self._write_down(connection)
-            self._bell.ring()
+            self.engine.bell.ring()
         self._settle(connection)
 
     def _adopting(
@@ -323,7 +330,7 @@ class VaultStore(SqliteStore):
     def _settle(self, connection: apsw.Connection) -> None:
         """All files are as the index knows them."""
         self._looking.all_is_known()
-        self._finish(connection)
+        self.engine.rollback(connection)
 
     def _has_looked(self) -> bool:
         """Whether a command may do without a second look. Other clones bring files at any time."""
@@ -332,7 +339,7 @@ class VaultStore(SqliteStore):
     def _note_visits(self, connection: apsw.Connection) -> None:
         """Files lay there until a decision was taken back, and saves may still come there."""
         connection.execute("BEGIN IMMEDIATE")
-        t = self._transaction(connection, writable=True)
+        t = self._writing(connection)
         for to, path in self._visited.items():
             t.files("visit", to=to, path=path, now=t.now)
         t.close()
@@ -354,7 +361,10 @@ class VaultStore(SqliteStore):
             os.close(descriptor)
             bring_in_late_saves(self._disk)
 
-    def _commit(self, connection: apsw.Connection) -> None:
+    def _commit(self, connection: apsw.Connection, transactions: list[SqliteTransaction]) -> None:
+        for t in map(_of_files, transactions):
+            self._steps += t.steps
+            self._stale |= t.stale
         arbiter = self.arbiter
         if arbiter is None or all(step.event.kind in UNCONFIRMED for step in self._steps):
             self._write_down(connection)
@@ -365,7 +375,7 @@ class VaultStore(SqliteStore):
             self._write_down(connection)
         except Raced:
             connection.execute("ROLLBACK TO accepted")
-            super()._commit(connection)
+            self.engine.commit(connection)
             arbiter.stand_by()
         else:
             arbiter.settle()
@@ -376,7 +386,7 @@ class VaultStore(SqliteStore):
 
         planned = Planned(self._disk)
         connection.execute("SAVEPOINT planned")
-        t = self._transaction(connection, writable=True)
+        t = self._writing(connection)
         try:
             writing = Writing(t, planned)
             writing.write(self._steps, self._stale)
@@ -389,13 +399,13 @@ class VaultStore(SqliteStore):
 
     def _write_down(self, connection: apsw.Connection, *, whole: bool = False) -> None:
         """First into the files, then into the index."""
-        t = self._transaction(connection, writable=True)
+        t = self._writing(connection)
         writing = Writing(t, self._disk, whole=whole)
         try:
             writing.write(self._steps, self._stale)
             writing.archive()
             t.close()
-            super()._commit(connection)
+            self.engine.commit(connection)
         except BaseException:
             t.close()
             self._looking.begin_anew()
@@ -439,7 +449,7 @@ class VaultStore(SqliteStore):
                 "this vault has no git remote: it is no clone whose branch follows one, or dibs.sync is off",
                 field="store",
             )
-        synced = self._exclusively(self._synced)
+        synced = self.engine.exclusively(self._synced)
         return synced if not expire else synced.replace(expired=self._end_what_is_silent())
 
     def _refreshed(self, connection: apsw.Connection) -> Synced:
@@ -475,14 +485,14 @@ class VaultStore(SqliteStore):
                 self._catch_up(connection)
                 return bool(self._steps or self._stale)
             except Raced:
-                self._finish(connection)
+                self.engine.rollback(connection)
             except StoreUnavailable:
-                self._finish(connection)
+                self.engine.rollback(connection)
                 raise
         return False
 
     def _show_who_lives(self, connection: apsw.Connection, arbiter: Sync) -> None:
-        t = self._transaction(connection)
+        t = _of_files(self.engine.transaction(connection))
         rows = t.files("sessions_here", now=t.now, since=t.now - int(BEATS_SECONDS * 1000))
         t.close()
         holders = [
@@ -495,7 +505,7 @@ class VaultStore(SqliteStore):
     def _end_what_is_silent(self) -> tuple[str, ...]:
         arbiter = self.arbiter
         assert arbiter is not None
-        rows = self._read_in_turn(_claims_elsewhere)
+        rows = self.engine.read_in_turn(_claims_elsewhere)
         held = [
             remote_liveness.Held(item=item, token=token, session=session, ttl_seconds=ttl)
             for item, token, session, ttl in rows
@@ -515,42 +525,36 @@ class VaultStore(SqliteStore):
 
         return self.write(end) if lost else ()
 
-    def _transaction(self, connection: apsw.Connection, *, writable: bool = False) -> VaultTransaction:
-        t = VaultTransaction(connection.cursor(), self._clock(), self.settings, writable=writable)
+    def _writing(self, connection: apsw.Connection) -> VaultTransaction:
+        return _of_files(self.engine.transaction(connection, writable=True))
+
+    def _new_transaction(
+        self, cursor: apsw.Cursor, now: int, settings: Settings, *, writable: bool
+    ) -> VaultTransaction:
+        t = VaultTransaction(cursor, now, settings, writable=writable)
         t.passed_over = frozenset(self._passed_over)
         t.clone = self.arbiter.clone if writable and self.arbiter is not None else None
-        self._current = t
         return t
 
-    def _connected(self) -> apsw.Connection:
+    def _reopen_replaced_index(self) -> None:
         """The index may be taken away at any time: it is made again, from the files."""
-        if self._connection is not None and self._pid == os.getpid() and not _is_at(self._index, self.path):
+        if not _is_at(self._index, self.path):
             if not vault_root.has_ready(self.root):
                 raise vault_root.missing(self.root, [])  # the whole drive, say: no index is to be made in its place
-            self._connection.close(True)
-            self._lock.forget()
-            self._bell.close()
             _refuse_links(os.path.dirname(self.path))
             _hide(os.path.dirname(self.path))
-            self._connection = self._open(create=True)
-            if self._readers is not None:
-                self._readers.open_anew()
-        return super()._connected()
+            self.engine.reopen()
 
-    def _open_reader(self) -> apsw.Connection:
-        """Of the index as it is: a read has looked before, and whether the index is believed was asked then."""
-        return SqliteStore._open(self, create=False)
-
-    def _open(self, create: bool) -> apsw.Connection:
+    def _connect(self, create: bool) -> apsw.Connection:
         self._looking.know_nothing()
-        connection = super()._open(create)
+        connection = self.engine.open_database(create)
         if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_place'").fetchall():
             for statement in self.more_tables:  # the place is the last: who finds it finds the others, too
                 connection.execute(statement)
         if not self._is_of_here(connection):
             connection.close()
             self._forget_index()
-            return self._open(create)
+            return self._connect(create)
         self._index = os.stat(self.path)
         return connection
 

@@ -1,0 +1,397 @@
+"""The engine of a SQLite board: one connection, the locks in front of it, and group commit.
+
+A write takes the mutex among the threads of this process, the fair lock among processes, then `BEGIN IMMEDIATE`; after
+COMMIT it rings the bell. Writes that wait for the mutex are committed together (`group_commit`).
+
+A store that keeps more than the database is composed of an engine and hooks, the keyword arguments of `Engine`:
+`connect` opens a connection, `before_use` checks that the open connection still leads to the board, `new_transaction`
+makes the transaction that the verbs get, `transact` wraps a whole transaction (preparation, retries) and `commit`
+wraps its COMMIT. A hook calls the engine's method of the same purpose for the default.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from _weakref import ref
+
+import apsw
+
+from dibs.errors import StoreUnavailable
+from dibs.store.sql import requests
+from dibs.store.sql.transaction import Refused
+from dibs.store.sqlite.bell import Bell
+from dibs.store.sqlite.database import explain, explain_commit, open_database, truncate_wal
+from dibs.store.sqlite.group_commit import CommitQueue, Hold, Mutex, PendingCall, PendingWrite
+from dibs.store.sqlite.lock import FairLock
+from dibs.store.sqlite.transaction import SqliteTransaction
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from dibs.config import Settings
+    from dibs.store.sql.transaction import Transaction
+    from dibs.store.sqlite.read_connections import ReadConnections
+
+    T = TypeVar("T")
+    Connect = Callable[[bool], apsw.Connection]
+    Transact = Callable[[apsw.Connection, list[PendingWrite]], None]
+    Commit = Callable[[apsw.Connection, list[SqliteTransaction]], None]
+
+
+def system_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Engine:
+    """Not open until `open` is called, so that hooks can refer to the engine."""
+
+    def __init__(
+        self,
+        path: str,
+        settings: Settings,
+        clock: Callable[[], int] = system_clock,
+        *,
+        connect: Connect | None = None,
+        before_use: Callable[[], None] | None = None,
+        new_transaction: Callable[..., SqliteTransaction] = SqliteTransaction,
+        transact: Transact | None = None,
+        commit: Commit | None = None,
+        in_caller_thread: bool = True,
+    ) -> None:
+        # One board has one lock and one bell, whatever links lead to it.
+        self.path = os.path.realpath(path)
+        self.settings, self.clock = settings, clock
+        self.lock = FairLock(self.path, settings.lock_wait_seconds)
+        self.bell = Bell(self.path)
+        #: How many transactions were committed; with many threads, fewer than there were writes.
+        self.commits = 0
+        #: Whether a calling thread may use the connection itself while no other does. Otherwise the engine's thread
+        #: does everything, where no signal handler can interrupt it.
+        self.in_caller_thread = in_caller_thread
+        self._connect, self._before_use, self._new_transaction = connect, before_use, new_transaction
+        self._transact, self._commit = transact, commit
+        self._pid = os.getpid()
+        self._connection: apsw.Connection | None = None
+        self._current: SqliteTransaction | None = None
+        self._readers: ReadConnections | None = None
+        self._mutex, self.queue = Mutex(), self._new_queue()
+        _engines.append(ref(self, _engines.remove))
+
+    def open(self, *, create: bool) -> None:
+        self._connection = self.call(lambda: self.connect(create))
+
+    def write(self, write: PendingWrite) -> None:
+        """Run one write in a durable transaction; `write.result` then answers or raises."""
+        if not self._write_in_caller_thread(write):
+            self._wait_for(write)
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work` on one snapshot, without the fair lock."""
+        return self.read_in_turn(work) if self._readers is None else self._readers.read(work)
+
+    def read_in_turn(self, work: Callable[[Transaction], T]) -> T:
+        """`read` on the connection that writes."""
+
+        def read() -> T:
+            connection = self.connection()
+            connection.execute("BEGIN")
+            return work(self.transaction(connection))
+
+        return self.call(read)
+
+    def separate_readers(self) -> None:
+        """Give reads connections of their own, so that a long read delays no write."""
+        from dibs.store.sqlite.read_connections import ReadConnections
+
+        if self._readers is None:
+            self._readers = ReadConnections(self.path, self.settings, self.clock, self.open_database)
+
+    def exclusively(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Run `work` on the connection itself under the fair lock."""
+
+        def exclusively() -> T:
+            connection = self.connection()
+            self.lock.acquire()
+            answer = work(connection)
+            self.bell.ring()
+            return answer
+
+        return self.call(exclusively)
+
+    def close(self) -> None:
+        def close() -> None:
+            connection, self._connection = self._connection, None
+            if connection is not None and self._pid == os.getpid():
+                truncate_wal(connection, self.path)
+                connection.close()
+            self.lock.forget()
+            self.bell.close()
+
+        self.lock.stop_waiting()
+        if self._readers is not None:
+            self._readers.close()
+        self.call(close)
+
+    # The connection: only for the thread that holds the mutex.
+
+    def connection(self) -> apsw.Connection:
+        if self._connection is None:
+            raise StoreUnavailable(f"the board {self.path} was closed")
+        if self._pid != os.getpid():
+            # Closed first: SQLite would take the parent's locks for this process's own, and rely on them.
+            self._connection.close(True)
+            self._connection, self._pid = self.connect(), os.getpid()
+        elif self._before_use is not None:
+            self._before_use()
+        return self._connection
+
+    def connect(self, create: bool = False) -> apsw.Connection:
+        return self.open_database(create) if self._connect is None else self._connect(create)
+
+    def open_database(self, create: bool = False) -> apsw.Connection:
+        """The default of the hook `connect`."""
+        try:
+            return open_database(self.path, self.settings, self.lock, create=create)
+        except OSError as error:
+            raise explain(error, self.path) from error
+
+    def reopen(self) -> None:
+        """Leave a board file that was replaced or removed, and open or create the one at its path."""
+        assert self._connection is not None
+        self._connection.close(True)
+        self.lock.forget()
+        self.bell.close()
+        self._connection = self.connect(create=True)
+        if self._readers is not None:
+            self._readers.reconnect()
+
+    # Transactions
+
+    def transact(self, connection: apsw.Connection, writes: list[PendingWrite]) -> None:
+        """Run all `writes` in one transaction; the default of the hook `transact`."""
+        connection.execute("BEGIN IMMEDIATE")
+        if len(writes) == 1:
+            transactions = [self._run(connection, writes[0])]
+        else:
+            transactions = [t for write in writes if (t := self._run_in_savepoint(connection, write)) is not None]
+        if self._commit is None:
+            self.commit(connection)
+        else:
+            self._commit(connection, transactions)
+        if any(write.changed for write in writes):
+            self.bell.ring()
+
+    def commit(self, connection: apsw.Connection) -> None:
+        """The default of the hook `commit`, which also gets the transactions that ran."""
+        try:
+            connection.execute("COMMIT")
+        except apsw.Error as error:
+            raise explain_commit(error, self.path) from error
+        self.commits += 1
+
+    def transaction(self, connection: apsw.Connection, *, writable: bool = False) -> SqliteTransaction:
+        self._current = self._new_transaction(connection.cursor(), self.clock(), self.settings, writable=writable)
+        return self._current
+
+    def rollback(self, connection: apsw.Connection) -> None:
+        """End any open transaction, even if the traceback of a refusal keeps its cursors alive."""
+        if self._current is not None:
+            self._current.close()
+            self._current = None
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+    def _run_in_savepoint(self, connection: apsw.Connection, write: PendingWrite) -> SqliteTransaction | None:
+        """Run one write of several: its failure is rolled back alone."""
+        connection.execute("SAVEPOINT write")
+        transaction = None
+        try:
+            transaction = self._run(connection, write)
+        except (StoreUnavailable, apsw.Error, OSError):
+            raise
+        except BaseException as error:
+            write.reset()
+            write.error = error
+            if self._current is not None:
+                self._current.close()
+            connection.execute("ROLLBACK TO write")
+        connection.execute("RELEASE write")
+        return transaction
+
+    def _run(self, connection: apsw.Connection, write: PendingWrite) -> SqliteTransaction:
+        transaction = self.transaction(connection, writable=True)
+        request = write.request
+        if request is not None:
+            write.answer = requests.answered(transaction, request, write.kind)
+        if write.answer is None:
+            try:
+                write.answer = write.work(transaction)
+                if request is not None and write.answer != ():
+                    requests.keep(transaction, request, write.answer)
+            except Refused as refused:
+                write.error = refused.refusal
+        transaction.close()
+        write.changed, write.freed = transaction.changed, transaction.freed
+        return transaction
+
+    # One thread at a time uses the connection, the lock and the bell: see `group_commit`.
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Run `work` while no other thread of this process uses the connection."""
+        answers: list[T] = []
+
+        def call() -> None:
+            if not self._with_mutex(lambda: answers.append(work())):
+                raise self._busy()
+
+        if self.in_caller_thread:
+            call()
+        else:
+            pending = PendingCall(call)
+            self._wait_for(pending)
+            pending.result()
+        return answers[0]
+
+    def _write_in_caller_thread(self, write: PendingWrite) -> bool:
+        """Run a write of this thread unless another thread is at work; return whether it ran."""
+        if not self.in_caller_thread or self.queue.writes:
+            return False
+        return self._with_mutex(lambda: self._write_all(lambda: [write]), timeout_seconds=0)
+
+    def _write_queued(self) -> None:
+        """Run the queued writes, including those that arrive while this thread waits for the fair lock."""
+        waiting = len(self.queue.writes)
+        writes: list[PendingWrite] = []
+
+        def take() -> list[PendingWrite]:
+            writes.extend(self.queue.next_writes())
+            return writes
+
+        try:
+            if not self._with_mutex(lambda: self._write_all(take)):
+                raise self._busy()
+        except BaseException as error:
+            writes = writes or self.queue.next_writes(waiting)
+            for write in writes:
+                write.error = error
+        for write in writes:
+            write.end()
+
+    def _write_all(self, take: Callable[[], list[PendingWrite]]) -> None:
+        """Acquire the fair lock, then run in one transaction the writes that `take` returns."""
+        connection = self.connection()
+        self.lock.acquire()
+        writes = take()
+        if writes:
+            (self._transact or self.transact)(connection, writes)
+
+    def _with_mutex(self, work: Callable[[], None], timeout_seconds: float | None = None) -> bool:
+        """Run `work` under the mutex, and leave nothing open or locked; False if the mutex was not free in time."""
+        hold = Hold()
+        try:
+            try:
+                seconds = self.settings.lock_wait_seconds if timeout_seconds is None else timeout_seconds
+                if not self._mutex.acquire(hold, seconds):
+                    return False
+                work()
+            finally:
+                self._release(hold)
+        except BaseException as error:
+            # Again, since an interrupt may have cut off the first time.
+            self._release(hold)
+            if isinstance(error, apsw.Error) or (isinstance(error, OSError) and error.errno is not None):
+                raise explain(error, self.path) from error
+            raise
+        return True
+
+    def _release(self, hold: Hold) -> None:
+        if hold.is_held:
+            try:
+                if self._connection is not None:
+                    self.rollback(self._connection)
+            finally:
+                self.lock.release()
+                self._mutex.release(hold)
+
+    def _wait_for(self, call: PendingCall) -> None:
+        """Have the engine's thread run a call. If this thread is interrupted, a call that has not begun is dropped."""
+        try:
+            self.queue.put(call)
+            if call.wait(2 * self.settings.lock_wait_seconds):  # for earlier calls, and for the fair lock
+                return
+            if call.take():
+                raise self._busy()
+            call.wait()
+        except BaseException:
+            call.take()
+            raise
+
+    def _run_queue(self) -> None:
+        """In the engine's thread: run calls until none is waiting."""
+        while self.queue.others or self.queue.writes:
+            for call in self.queue.next_calls():
+                call.run()
+            if self.queue.writes:
+                self._write_queued()
+
+    def _new_queue(self) -> CommitQueue:
+        # The thread must not keep an engine alive that nothing else uses.
+        engine = ref(self)
+
+        def find() -> Callable[[], None] | None:
+            found = engine()
+            return None if found is None else found._run_queue
+
+        return CommitQueue(find)
+
+    def _busy(self) -> StoreUnavailable:
+        seconds = self.settings.lock_wait_seconds
+        return StoreUnavailable(
+            f"other threads of this process have used the board for over {seconds:g}s; try again", retry_after_seconds=1
+        )
+
+
+_engines: list[ref[Engine]] = []
+_held_for_fork: list[tuple[Mutex, Hold]] = []
+_paused: list[CommitQueue] = []
+
+
+def _open_engines() -> list[Engine]:
+    return [engine for reference in _engines if (engine := reference()) is not None]
+
+
+def _before_fork() -> None:
+    """Wait until no thread is inside a transaction: the child's half of it would never end."""
+    for engine in _open_engines():
+        if engine.queue.pause(engine.settings.lock_wait_seconds):
+            _paused.append(engine.queue)
+        mutex, hold = engine._mutex, Hold()
+        if mutex.acquire(hold, engine.settings.lock_wait_seconds):
+            _held_for_fork.append((mutex, hold))
+
+
+def _after_fork_in_parent() -> None:
+    while _held_for_fork:
+        mutex, hold = _held_for_fork.pop()
+        mutex.release(hold)
+    while _paused:
+        _paused.pop().resume()
+
+
+def _after_fork_in_child() -> None:
+    """Start with free locks and an empty queue, and close the parent's descriptors."""
+    _held_for_fork.clear()
+    _paused.clear()
+    for engine in _open_engines():
+        engine._mutex, engine.queue = Mutex(), engine._new_queue()
+        engine.lock.forget()
+        engine.bell.close()
+        if engine._readers is not None:
+            engine._readers.close()
+            engine._readers = None
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
