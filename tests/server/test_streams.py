@@ -17,12 +17,12 @@ from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import StoreUnavailable
 from dibs.model import ADMIN, VIEWER, Event
-from dibs.server.api.open_requests import OpenRequest
 from dibs.server.auth.guard import Message
 from dibs.server.service import Service
-from dibs.server.streams import stream_routes
-from dibs.server.streams.stream_routes import Stream, Wanted
-from dibs.server.streams.subscribers import Subscriber, Subscribers
+from dibs.server.streams import sse
+from dibs.server.streams.filters import EventFilter
+from dibs.server.streams.open_requests import OpenRequest
+from dibs.server.streams.sse import Stream, Subscriber, Subscribers
 from dibs.store.open import open_store
 from dibs.testing import postgres, sqlite
 from dibs.testing.http import Host
@@ -338,7 +338,7 @@ def test_events_too_large_for_the_ring_are_told_all_the_same(served: Served) -> 
 def test_a_stream_outlives_a_store_that_is_away_for_a_while(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     board = served.board
     add(board, 0, 3)
-    monkeypatch.setattr(stream_routes, "AWAY_SECONDS", 0)
+    monkeypatch.setattr(sse, "AWAY_SECONDS", 0)
     away = [StoreUnavailable("away"), StoreUnavailable("still away")]
 
     def events(**asked: Any) -> tuple[Event, ...]:
@@ -352,8 +352,8 @@ def test_a_stream_outlives_a_store_that_is_away_for_a_while(served: Served, monk
         monkeypatch.setattr(service.board, "events", events)
         subscribers = Subscribers(service)
         me = Subscriber()
-        stays = OpenRequest(service.streaming.kind("listening"), "a key", lambda: None, me.refuse)
-        stream = Stream(subscribers, me, stays, 0, Wanted((), (), ()))
+        stays = OpenRequest(service.streaming.quota("listening"), "a key", lambda: None, me.refuse)
+        stream = Stream(subscribers, me, stays, 0, EventFilter((), (), ()))
         chunks: list[bytes] = []
         everything = asyncio.Event()
 

@@ -20,7 +20,7 @@ from dibs.model import AGENT, Grant, Key, Waiting
 from dibs.server import service as service_module
 from dibs.server.auth.guard import Message
 from dibs.server.service import Service
-from dibs.server.streams.feed import Left, Waiter
+from dibs.server.streams.feed import ClientGone, Waiter
 from dibs.store.contract import Store
 from dibs.testing import sqlite
 from dibs.testing.delegate import Delegate
@@ -72,7 +72,7 @@ def test_who_hangs_up_is_given_nothing(service: Service) -> None:
         waiting = asyncio.ensure_future(service.wait(caller.request, work))
         assert await service.run(lambda: looked.wait(PATIENCE_SECONDS))
         caller.leave()
-        with pytest.raises(Left):
+        with pytest.raises(ClientGone):
             await within(waiting)
         await service.run(lambda: service.board.add("T", id="t"))
         assert (await service.run(lambda: service.board.get("t"))).item.status == "ready"
@@ -147,7 +147,7 @@ def test_who_finds_no_room_to_wait_in_watches_for_itself(tmp_path: Path) -> None
 
 
 def test_nobody_takes_all_the_room_and_who_leaves_makes_room(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_module, "WAITS", service_module.WAITS.replace(limit=3, limit_of_key=2))
+    monkeypatch.setattr(service_module, "WAITS", service_module.WAITS.replace(limit=3, limit_per_key=2))
     one, other, third = (service.board.create_key(AGENT) for _ in range(3))
 
     async def look() -> None:
@@ -165,7 +165,7 @@ def test_nobody_takes_all_the_room_and_who_leaves_makes_room(service: Service, m
         with pytest.raises(StoreUnavailable, match="3 are waiting here"):
             await within(begun[4])
         callers[0].leave()
-        with pytest.raises(Left):
+        with pytest.raises(ClientGone):
             await within(begun[0])
         assert await service.wait(callers[2].request, lambda board: board.next(session="me")) == ()
         assert not any(begun[still].done() for still in (1, 3))

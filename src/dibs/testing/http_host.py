@@ -19,7 +19,7 @@ import uvicorn
 
 from dibs.model import ADMIN
 from dibs.server import app
-from dibs.server.ops.address import Place, addresses, listen
+from dibs.server.ops.address import Address, hosts_and_origins, listen
 from dibs.server.ops.connection import Connection
 from dibs.server.service import WAIT_SECONDS_MAX, Service
 from dibs.testing.actors import say
@@ -41,10 +41,10 @@ class Served:
         self.key = board.create_key(ADMIN, agent="tester")[1]
         # Most tests set the clock, and say themselves when something is swept.
         self._service = Service(board.store, board.settings, sweeps=sweeps, wait_seconds_max=wait_seconds_max)
-        place = Place(port=port)
+        place = Address(port=port)
         self._socket: socket.socket = listen(place)
         self.port: int = self._socket.getsockname()[1]
-        own, origins = addresses(place, self.port)
+        own, origins = hosts_and_origins(place, self.port)
         options = app.Options(hosts=[*own, *(hosts or [])], origins=origins, log=None)
         config = uvicorn.Config(
             app.make(self._service, options),
