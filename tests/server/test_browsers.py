@@ -148,7 +148,7 @@ def test_nobody_else_listens_where_browsers_look_first(shop: Serving) -> None:
         pass
     with (
         heard("::1") as (taken, _),
-        pytest.raises(Invalid, match="somebody else listens"),
+        pytest.raises(Invalid, match="another program listens"),
         ipv6_loopback_reserved(Address(), taken),
     ):
         pass

@@ -210,7 +210,7 @@ def test_scrapes_within_a_second_share_one_look(
 
 
 def test_methods_are_few_and_streams_are_not_measured() -> None:
-    board, feed = SimpleNamespace(store=Asked()), SimpleNamespace(heard=[])
+    board, feed = SimpleNamespace(store=Asked()), SimpleNamespace(on_events=[])
     figures = metrics.Metrics(cast(Service, SimpleNamespace(board=board, feed=feed)))
     for method, path in (
         ("GET", "/v1/items"),

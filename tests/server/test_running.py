@@ -182,7 +182,7 @@ def test_more_connections_than_it_has_files_are_refused(tmp_path: Path) -> None:
         others = [connected() for _ in range(room.connections_max - streams)]
         for one in others:
             one.connect()
-        assert refused(asked("/livez", others[-1])) == (503, "this server has as many connections as it can")
+        assert refused(asked("/livez", others[-1])) == (503, "the server has too many connections")
         for _ in range(room.files):
             with suppress(ConnectionResetError):  # cut off
                 connected().connect()
@@ -293,7 +293,7 @@ def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
     try:
         assert "dibs init" in typed()[1]
         connect(str(tmp_path / ".dibs" / "board.db"), create=True).close()
-        assert typed("--port", str(port)) == (1, f"dibs: cannot listen at 127.0.0.1:{port}: Address already in use\n")
+        assert typed("--port", str(port)) == (1, f"dibs: cannot listen on 127.0.0.1:{port}: Address already in use\n")
         assert "--insecure" in typed("--host", "0.0.0.0")[1]
         assert "PostgreSQL" in typed("--workers", "2")[1]
         assert "certificate" in typed("--tls-cert", "no.pem", "--tls-key", "no.pem")[1]

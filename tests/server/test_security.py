@@ -180,7 +180,7 @@ def test_beyond_this_machine_only_with_tls_or_said_aloud() -> None:
     ],
 )
 def test_a_name_that_no_caller_could_use_is_refused(name: str) -> None:
-    with pytest.raises(Invalid, match="no name to call") as caught:
+    with pytest.raises(Invalid, match="not a host name") as caught:
         listen(Address(port=0, names=(name,)))
     assert caught.value.facts["field"] == "names"
 
@@ -195,7 +195,7 @@ def test_a_name_that_callers_use_is_taken(name: str) -> None:
 def test_a_port_in_use_is_told_in_one_line(shop: Served) -> None:
     with pytest.raises(Invalid) as caught:
         listen(Address(port=shop.admin.port))
-    assert caught.value.message == f"cannot listen at 127.0.0.1:{shop.admin.port}: Address already in use"
+    assert caught.value.message == f"cannot listen on 127.0.0.1:{shop.admin.port}: Address already in use"
 
 
 def test_the_names_that_are_given_are_its_own_and_no_others() -> None:
@@ -288,7 +288,7 @@ def test_digests_are_compared_in_constant_time() -> None:
 
 
 def test_what_is_remembered_of_good_keys_has_its_bound(shop: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(callers, "TRUSTED_MAX", 3)
+    monkeypatch.setattr(callers, "CACHE_KEYS_MAX", 3)
     known = callers.Callers(shop.board)
     for _ in range(10):
         _, secret = shop.board.create_key(VIEWER)

@@ -338,7 +338,7 @@ def test_events_too_large_for_the_ring_are_told_all_the_same(served: Served) -> 
 def test_a_stream_outlives_a_store_that_is_away_for_a_while(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     board = served.board
     add(board, 0, 3)
-    monkeypatch.setattr(sse, "AWAY_SECONDS", 0)
+    monkeypatch.setattr(sse, "RETRY_SECONDS", 0)
     away = [StoreUnavailable("away"), StoreUnavailable("still away")]
 
     def events(**asked: Any) -> tuple[Event, ...]:

@@ -13,8 +13,8 @@ from typing import Any, cast
 import pytest
 from fastapi import Request
 
-from dibs import board as board_module
 from dibs.board import Board
+from dibs.board import base as board_base
 from dibs.errors import StoreUnavailable
 from dibs.model import AGENT, Grant, Key, Waiting
 from dibs.server import service as service_module
@@ -85,7 +85,7 @@ def test_who_hangs_up_is_given_nothing(service: Service) -> None:
 
 def test_who_waits_is_woken_by_the_commit_itself(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """The feed is not followed here: of what this process frees, nothing has to come back to it from outside."""
-    monkeypatch.setattr(board_module, "OWNER_LOOK_SECONDS", WAIT_SECONDS)
+    monkeypatch.setattr(board_base, "OWNER_LOOK_SECONDS", WAIT_SECONDS)
     watched, wait = threading.Event(), service.feed.wait
 
     def watching(seen: int, waiter: Waiter, timeout_seconds: float) -> int:
