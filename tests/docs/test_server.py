@@ -24,7 +24,6 @@ from dibs.server import STOP_SECONDS
 from dibs.server.api.bodies import VALUES_MAX
 from dibs.server.auth import guard
 from dibs.server.ops import workers
-from dibs.server.ops.address import address_of
 from dibs.server.ops.connection import HEAD_BYTES_MAX, HEAD_SECONDS
 from dibs.server.ops.run import KEEP_ALIVE_SECONDS
 from dibs.server.service import WAIT_SECONDS_MAX, WAITS
@@ -94,7 +93,7 @@ def test_every_setting_of_the_server_is_in_the_table_with_its_default() -> None:
 def test_the_configuration_is_accepted() -> None:
     (example,) = blocks(OPERATIONS, "toml")
     settings = config.server_from_table(tomllib.loads(example)["server"], "/srv/dibs.toml")
-    assert address_of(settings).names == ("board.example.org",)
+    assert settings.names == ("board.example.org",)
 
 
 def leaves_a_key(unit: Mapping[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,9 @@ import json
 import logging
 
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
-from dibs.server.auth.guard import Guard, Message, Receive, Scope, Send
+from dibs.server.auth.guard import Guard
 from dibs.server.ops.logs import LogFormatter
 
 SECRET = "dibs_0123456789_" + "x" * 43

@@ -22,10 +22,10 @@ import pytest
 
 from dibs.board import connect
 from dibs.cli.serve import introduced, left_key, live_events, ways_in
-from dibs.config import ENV_INSECURE_HTTP, SERVER_DEFAULTS
+from dibs.config import ENV_INSECURE_HTTP, SERVER_DEFAULTS, ServerSettings
 from dibs.files import keyring
 from dibs.model import ADMIN, AGENT, LOGIN
-from dibs.server.ops.address import Address, listen
+from dibs.server.ops.address import listen
 from dibs.server.ops.connection import HEAD_BYTES_MAX
 from dibs.server.ops.open_files import FileLimit
 from tests.server.attacking import PATIENCE_SECONDS
@@ -259,12 +259,12 @@ def test_a_link_is_made_only_for_somebody_who_sees_it(tmp_path: Path, monkeypatc
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     url, here, role = str(tmp_path / "board.db"), "http://127.0.0.1:8377", attrgetter("role")
     with connect(url, create=True) as board:
-        unseen = introduced(board, url, Address(), here, with_link=False)
+        unseen = introduced(board, url, ServerSettings(), here, with_link=False)
         assert "code=" not in "".join(ways_in(unseen))
         assert sorted(map(role, board.keys())) == [ADMIN]
-        seen = introduced(board, url, Address(), here, with_link=True)
+        seen = introduced(board, url, ServerSettings(), here, with_link=True)
         assert f"{keyring.pages(here)}/login?code=dibs_" in "".join(ways_in(seen))
-        beyond = introduced(board, url, Address(host="192.0.2.1"), "http://192.0.2.1:8377", with_link=True)
+        beyond = introduced(board, url, ServerSettings(host="192.0.2.1"), "http://192.0.2.1:8377", with_link=True)
         assert (beyond["key_file"], beyond["login"]) == (None, None)
         assert "dibs key create" in "".join(ways_in(beyond))
         assert f"export DIBS_STORE=http://192.0.2.1:8377 {ENV_INSECURE_HTTP}=1" in ways_in(beyond)[0]
@@ -272,7 +272,7 @@ def test_a_link_is_made_only_for_somebody_who_sees_it(tmp_path: Path, monkeypatc
 
 
 def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
-    taken = listen(Address(port=0))
+    taken = listen(ServerSettings(port=0))
     port = taken.getsockname()[1]
     own = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LOGNAME": "alice"}
 

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from dibs import api_keys
+from dibs.config import ServerSettings
 from dibs.errors import Invalid
 from dibs.model import AGENT, LOGIN, VIEWER
 from dibs.server.api.board_routes import ARCHIVE_PATHS, IMPORT, RESTORE
 from dibs.server.auth import callers
 from dibs.server.auth.callers import CACHE_SECONDS, COOKIE
 from dibs.server.auth.guard import BODY_BYTES_MAX
-from dibs.server.ops.address import Address, hosts_and_origins, listen, secure_hosts, url_of
+from dibs.server.ops.address import hosts_and_origins, listen, secure_hosts, url_of
 from dibs.testing.http import Host
 from tests.server.attacking import Answer, Caller, Served, served
 
@@ -153,12 +154,12 @@ def test_every_answer_is_kept_out_of_caches_frames_and_guesses(shop: Served) -> 
 def test_beyond_this_machine_only_with_tls_or_said_aloud() -> None:
     for host in ("0.0.0.0", "::", "192.0.2.1", "board.example.org"):
         with pytest.raises(Invalid, match="--insecure"):
-            listen(Address(host=host, port=0))
+            listen(ServerSettings(host=host, port=0))
     with pytest.raises(Invalid, match="--name"):
-        listen(Address(host="0.0.0.0", port=0, insecure=True))
+        listen(ServerSettings(host="0.0.0.0", port=0, insecure=True))
     with pytest.raises(Invalid, match="certificate"):
-        listen(Address(port=0, certificate="/nowhere/cert.pem", private_key="/nowhere/key.pem"))
-    listen(Address(host="0.0.0.0", port=0, insecure=True, names=("board.example.org",))).close()
+        listen(ServerSettings(port=0, tls_cert="/nowhere/cert.pem", tls_key="/nowhere/key.pem"))
+    listen(ServerSettings(host="0.0.0.0", port=0, insecure=True, names=("board.example.org",))).close()
 
 
 @pytest.mark.parametrize(
@@ -181,7 +182,7 @@ def test_beyond_this_machine_only_with_tls_or_said_aloud() -> None:
 )
 def test_a_name_that_no_caller_could_use_is_refused(name: str) -> None:
     with pytest.raises(Invalid, match="not a host name") as caught:
-        listen(Address(port=0, names=(name,)))
+        listen(ServerSettings(port=0, names=(name,)))
     assert caught.value.facts["field"] == "names"
 
 
@@ -189,21 +190,21 @@ def test_a_name_that_no_caller_could_use_is_refused(name: str) -> None:
     "name", ["Board.example.org", "board:8443", "https://board.example.org/", "::1", "[::1]:80", "10.0.0.1"]
 )
 def test_a_name_that_callers_use_is_taken(name: str) -> None:
-    listen(Address(port=0, names=(name,))).close()
+    listen(ServerSettings(port=0, names=(name,))).close()
 
 
 def test_a_port_in_use_is_told_in_one_line(shop: Served) -> None:
     with pytest.raises(Invalid) as caught:
-        listen(Address(port=shop.admin.port))
+        listen(ServerSettings(port=shop.admin.port))
     assert caught.value.message == f"cannot listen on 127.0.0.1:{shop.admin.port}: Address already in use"
 
 
 def test_the_names_that_are_given_are_its_own_and_no_others() -> None:
-    hosts, origins = hosts_and_origins(Address(), 8377)
+    hosts, origins = hosts_and_origins(ServerSettings(), 8377)
     assert hosts == ["127.0.0.1:8377", "[::1]:8377", "localhost:8377"]
     assert origins == [f"http://{host}" for host in hosts]
-    assert secure_hosts(Address(), 8377) == []
-    every = Address(host="0.0.0.0", insecure=True, names=("Board.example.org",))
+    assert secure_hosts(ServerSettings(), 8377) == []
+    every = ServerSettings(host="0.0.0.0", insecure=True, names=("Board.example.org",))
     hosts, origins = hosts_and_origins(every, 8377)
     assert "board.example.org" in hosts
     assert "board.example.org:8377" in hosts
@@ -213,13 +214,13 @@ def test_the_names_that_are_given_are_its_own_and_no_others() -> None:
 
 
 def test_behind_something_that_encrypts_cookies_never_travel_in_the_clear() -> None:
-    front = Address(names=("https://board.example.org",))
+    front = ServerSettings(names=("https://board.example.org",))
     hosts, origins = hosts_and_origins(front, 8377)
     assert "board.example.org" in hosts
     assert "https://board.example.org" in origins
     assert "http://board.example.org" not in origins
     assert secure_hosts(front, 8377) == ["board.example.org"]
-    tls = Address(certificate="c", private_key="k")
+    tls = ServerSettings(tls_cert="c", tls_key="k")
     assert secure_hosts(tls, 443) == hosts_and_origins(tls, 443)[0]
     assert "localhost" in secure_hosts(tls, 443)
     assert hosts_and_origins(tls, 443)[1][0] == "https://127.0.0.1:443"

@@ -12,13 +12,13 @@ from typing import Any, cast
 
 import pytest
 from fastapi import Request
+from starlette.types import Message
 
 from dibs.board import Board
 from dibs.board import base as board_base
 from dibs.errors import StoreUnavailable
 from dibs.model import AGENT, Grant, Key, Waiting
 from dibs.server import service as service_module
-from dibs.server.auth.guard import Message
 from dibs.server.service import Service
 from dibs.server.streams.feed import ClientGone, Waiter
 from dibs.store.contract import Store

@@ -11,12 +11,13 @@ from typing import TextIO
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
 
 from dibs.errors import DibsError
 from dibs.server.api import board_routes, responses, verb_routes
 from dibs.server.api.endpoints import DocumentedApp
 from dibs.server.auth import routes as auth_routes
-from dibs.server.auth.guard import App, Guard
+from dibs.server.auth.guard import Guard
 from dibs.server.compat import session_task, story_011
 from dibs.server.ops import health
 from dibs.server.ops.metrics import Metrics
@@ -44,7 +45,7 @@ class Options(Value):
     log_json: bool = False
 
 
-def make(service: Service, options: Options) -> App:
+def make(service: Service, options: Options) -> ASGIApp:
     """The whole application, for an ASGI server."""
 
     @asynccontextmanager

@@ -17,12 +17,12 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.routing import Match
+from starlette.types import Scope
 
 from dibs.model import VIEWER
 from dibs.server.api import examples
 from dibs.server.api.responses import JSON, PROBLEM_JSON, problem_body
 from dibs.server.api.schemas import Problem
-from dibs.server.auth.guard import Scope
 from dibs.value import Value
 
 #: The property of an operation that names the role it needs. Operations without it are open to everyone.

@@ -9,19 +9,14 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, TextIO
+from collections.abc import Callable
+from typing import TextIO
 
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dibs.server.api import responses
 from dibs.server.ops.logs import AccessLog
-
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_BYTES_MAX = 8_000_000
 BODY_SECONDS = 60.0
@@ -49,7 +44,7 @@ class Guard:
 
     def __init__(
         self,
-        app: App,
+        app: ASGIApp,
         *,
         hosts: frozenset[str],
         origins: frozenset[str],

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dibs.config import ServerSettings
 from dibs.errors import Invalid
 from dibs.files.keyring import PAGES_DOMAIN
-from dibs.value import Value
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 #: Addresses that mean all interfaces, and so are not host names.
@@ -18,60 +17,37 @@ BACKLOG = 2048
 CONNECT_SECONDS = 2.0
 
 
-class Address(Value):
-    """`names` are the host names that callers use: `board.example.org`, `board.example.org:8443`, or
-    `https://board.example.org` if a proxy in front encrypts."""
-
-    host: str = "127.0.0.1"
-    port: int = 8377
-    names: tuple[str, ...] = ()
-    certificate: str | None = None
-    private_key: str | None = None
-    insecure: bool = False
-
-    @property
-    def scheme(self) -> str:
-        return "https" if self.certificate else "http"
-
-    @property
-    def is_local(self) -> bool:
-        """Whether only this machine can connect."""
-        return self.host in LOOPBACK
+def is_local(settings: ServerSettings) -> bool:
+    """Whether only this machine can connect."""
+    return settings.host in LOOPBACK
 
 
-def address_of(settings: ServerSettings) -> Address:
-    return Address(
-        host=settings.host,
-        port=settings.port,
-        names=settings.names,
-        certificate=settings.tls_cert,
-        private_key=settings.tls_key,
-        insecure=settings.insecure,
-    )
+def _scheme(settings: ServerSettings) -> str:
+    return "https" if settings.tls_cert else "http"
 
 
-def listen(address: Address) -> socket.socket:
+def listen(settings: ServerSettings) -> socket.socket:
     """A listening socket. Other machines can reach it only with TLS, or with `insecure`."""
-    _check(address)
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    _check(settings)
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     # Accepted sockets inherit this. Without it, the body of an answer waits 40 ms for the ACK of its head.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
-        listener.bind((address.host, address.port))
+        listener.bind((settings.host, settings.port))
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise Invalid(f"cannot listen on {address.host}:{address.port}: {error.strerror}", field="port") from error
+        raise Invalid(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}", field="port") from error
     return listener
 
 
 @contextmanager
-def ipv6_loopback_reserved(address: Address, port: int) -> Iterator[None]:
+def ipv6_loopback_reserved(settings: ServerSettings, port: int) -> Iterator[None]:
     """Bind the same port of [::1], so that no other program listens there: browsers try it first for a name under
     localhost, and would send it their cookie. A bound socket that does not listen refuses connections."""
-    if address.host not in ("127.0.0.1", "localhost") or address.certificate is not None:
+    if settings.host not in ("127.0.0.1", "localhost") or settings.tls_cert is not None:
         yield
         return
     with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as reserved:
@@ -95,85 +71,85 @@ def _accepts_connections(host: str, port: int) -> bool:
     return True
 
 
-def _check(address: Address) -> None:
-    if not address.is_local and not address.certificate and not address.insecure:
+def _check(settings: ServerSettings) -> None:
+    if not is_local(settings) and not settings.tls_cert and not settings.insecure:
         raise Invalid(
-            f"other machines can reach {address.host}: give --tls-cert and --tls-key, or --insecure if a proxy in"
+            f"other machines can reach {settings.host}: give --tls-cert and --tls-key, or --insecure if a proxy in"
             " front encrypts",
             field="host",
         )
-    if address.host in ALL_INTERFACES and not address.names:
-        raise Invalid(f"{address.host} is not a host name; give the server's names with --name NAME", field="names")
-    for name in address.names:
+    if settings.host in ALL_INTERFACES and not settings.names:
+        raise Invalid(f"{settings.host} is not a host name; give the server's names with --name NAME", field="names")
+    for name in settings.names:
         if not _is_name(name):
             raise Invalid(
                 f"{name!r} is not a host name; give board.example.org, board.example.org:8443 or"
                 " https://board.example.org",
                 field="names",
             )
-    if address.certificate is not None:
+    if settings.tls_cert is not None:
         import ssl
 
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(address.certificate, address.private_key)
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key)
         except OSError as error:
             # Includes SSLError, for files with invalid contents.
             raise Invalid(
-                f"the certificate {address.certificate} cannot be used with its key: {error.strerror}",
+                f"the certificate {settings.tls_cert} cannot be used with its key: {error.strerror}",
                 field="tls_cert",
             ) from error
 
 
-def hosts_and_origins(address: Address, port: int) -> tuple[list[str], list[str]]:
+def hosts_and_origins(settings: ServerSettings, port: int) -> tuple[list[str], list[str]]:
     """The exact values of the Host and Origin headers that are this server's own."""
-    own = _own_hosts(address, port)
-    hosts, origins = [*own], [f"{address.scheme}://{host}" for host in own]
-    for scheme, host in _named_hosts(address, port):
+    own = _own_hosts(settings, port)
+    hosts, origins = [*own], [f"{_scheme(settings)}://{host}" for host in own]
+    for scheme, host in _named_hosts(settings, port):
         hosts.append(host)
         # A proxy in front may add encryption, but does not remove it.
-        schemes = (scheme,) if scheme else dict.fromkeys((address.scheme, "https"))
+        schemes = (scheme,) if scheme else dict.fromkeys((_scheme(settings), "https"))
         origins += [f"{one}://{host}" for one in schemes]
     return list(dict.fromkeys(hosts)), list(dict.fromkeys(origins))
 
 
-def secure_hosts(address: Address, port: int) -> list[str]:
+def secure_hosts(settings: ServerSettings, port: int) -> list[str]:
     """The hosts that browsers reach encrypted."""
-    if address.certificate is not None:
-        return hosts_and_origins(address, port)[0]
-    return [host for scheme, host in _named_hosts(address, port) if scheme == "https"]
+    if settings.tls_cert is not None:
+        return hosts_and_origins(settings, port)[0]
+    return [host for scheme, host in _named_hosts(settings, port) if scheme == "https"]
 
 
-def pages_of(address: Address) -> str | None:
+def pages_of(settings: ServerSettings) -> str | None:
     """The URL of the pages, if they have a host name of their own: the last name, which `dibs serve` adds. An earlier
     name may come from a dibs.toml, where others can read it."""
-    last = address.names[-1] if address.is_local and address.names else ""
+    last = settings.names[-1] if is_local(settings) and settings.names else ""
     return last if PAGES_DOMAIN in last else None
 
 
-def url_of(address: Address, port: int) -> str:
+def url_of(settings: ServerSettings, port: int) -> str:
     """The URL for clients: on this machine, or under the first of the names."""
-    if address.is_local:
-        return f"{address.scheme}://{'[::1]' if address.host == '::1' else '127.0.0.1'}:{port}"
-    if not address.names:
-        return f"{address.scheme}://{_bracketed(address.host)}:{port}"
-    first = address.names[0]
+    if is_local(settings):
+        return f"{_scheme(settings)}://{'[::1]' if settings.host == '::1' else '127.0.0.1'}:{port}"
+    if not settings.names:
+        return f"{_scheme(settings)}://{_bracketed(settings.host)}:{port}"
+    first = settings.names[0]
     if "://" in first:
         return first
-    return f"{address.scheme}://{_named_hosts(address, port)[0 if _has_port(first) else 1][1]}"
+    return f"{_scheme(settings)}://{_named_hosts(settings, port)[0 if _has_port(first) else 1][1]}"
 
 
-def _own_hosts(address: Address, port: int) -> list[str]:
-    names = list(LOOPBACK) if address.is_local or address.host in ALL_INTERFACES else [address.host]
+def _own_hosts(settings: ServerSettings, port: int) -> list[str]:
+    names = list(LOOPBACK) if is_local(settings) or settings.host in ALL_INTERFACES else [settings.host]
     found = [f"{_bracketed(name)}:{port}".lower() for name in names]
     # Clients leave out the default port.
-    return found + [_bracketed(name).lower() for name in names if port == (443 if address.certificate else 80)]
+    return found + [_bracketed(name).lower() for name in names if port == (443 if settings.tls_cert else 80)]
 
 
-def _named_hosts(address: Address, port: int) -> list[tuple[str, str]]:
-    """The given names, as (scheme or "", host). A name without scheme and port stands for itself, which is a proxy's
-    default port, and for the server's own port."""
+def _named_hosts(settings: ServerSettings, port: int) -> list[tuple[str, str]]:
+    """The given names, as (scheme or "", host). A name is `board.example.org`, `board.example.org:8443`, or
+    `https://board.example.org` if a proxy in front encrypts. The first form stands also for the server's own port."""
     found = []
-    for name in address.names:
+    for name in settings.names:
         scheme, _, host = name.rstrip("/").lower().rpartition("://")
         host = host if _has_port(host) else _bracketed(host)
         found.append((scheme, host))

@@ -6,7 +6,6 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict
 
 from dibs.errors import StoreUnavailable
 from dibs.model import Stats
@@ -37,24 +36,16 @@ EXAMPLE = claim_figures(
 )
 
 
-class Coordination(BaseModel):
-    """`agent_name` is `*` for the whole board."""
-
-    agent_name: str
-    active_claims: int
-    total_claims: int
-    claim_conflicts_avoided: int
-    claim_success_rate: float
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE]})
-
-
-class Health(BaseModel):
-    coordination: Coordination
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"coordination": EXAMPLE}]})
-
-
+Coordination: Any = schemas.make_model(
+    "Coordination",
+    EXAMPLE,
+    agent_name=str,
+    active_claims=int,
+    total_claims=int,
+    claim_conflicts_avoided=int,
+    claim_success_rate=float,
+)
+Health = schemas.make_model("Health", {"coordination": EXAMPLE}, coordination=Coordination)
 Live = schemas.make_model("Live", {"live": True}, live=bool)
 Ready = schemas.make_model("Ready", {"ready": True}, ready=bool)
 

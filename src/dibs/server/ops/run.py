@@ -17,7 +17,7 @@ from dibs.board import Board
 from dibs.config import ServerSettings
 from dibs.server import STOP_SECONDS, app
 from dibs.server.ops import logs, open_files
-from dibs.server.ops.address import BACKLOG, address_of, hosts_and_origins, pages_of, secure_hosts
+from dibs.server.ops.address import BACKLOG, hosts_and_origins, pages_of, secure_hosts
 from dibs.server.ops.connection import limited_by
 from dibs.server.service import Service, Streaming
 
@@ -57,8 +57,8 @@ def make_server(
     on_started: Callable[[], None] = lambda: None,
 ) -> Server:
     """A server of a board, to be run with this socket. It closes the board at its end."""
-    address, port = address_of(settings), listener.getsockname()[1]
-    hosts, origins = hosts_and_origins(address, port)
+    port = listener.getsockname()[1]
+    hosts, origins = hosts_and_origins(settings, port)
     limit = open_files.raise_limit()
     streaming = Streaming(
         subscribers_max=limit.streams_max(settings.subscribers_max),
@@ -68,8 +68,8 @@ def make_server(
     options = app.Options(
         hosts=hosts,
         origins=origins,
-        secure_hosts=secure_hosts(address, port),
-        pages=pages_of(address),
+        secure_hosts=secure_hosts(settings, port),
+        pages=pages_of(settings),
         log=log,
         log_json=settings.log_json,
     )
@@ -85,8 +85,8 @@ def make_server(
         backlog=ACCEPTED_AT_ONCE,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
-        ssl_certfile=address.certificate,
-        ssl_keyfile=address.private_key,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
         proxy_headers=False,
         ws="none",
     )

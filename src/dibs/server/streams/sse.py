@@ -14,11 +14,11 @@ from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from dibs.errors import DibsError, Invalid, StoreUnavailable
 from dibs.server.api.endpoints import AuthRoute, Content, describe
 from dibs.server.api.responses import problem_body, redacted_json
-from dibs.server.auth.guard import Receive, Scope, Send
 from dibs.server.ops.connection import abort_of
 from dibs.server.service import Service
 from dibs.server.streams.feed import RETRY_SECONDS
@@ -39,43 +39,19 @@ CURSOR_DIGITS_MAX = 16
 COALESCE_SECONDS = 0.05
 #: Reading for streams that are behind has its own threads, so that many of them delay no verb.
 READ_THREADS = 2
-#: How often within the shortest of its timeouts the timer looks at all subscribers.
+#: How often within the shortest of its timeouts the timer looks at all streams.
 TICKS = 4
 
+Refuse = Callable[[DibsError], None]
 Names = Annotated[tuple[str, ...], Query(max_length=FILTERS_MAX)]
 
 
-class Subscriber:
-    """The state of a stream that `Subscribers` looks at, and the event that wakes the stream."""
-
-    def __init__(self) -> None:
-        self.wakeup = asyncio.Event()
-        self.needs_keep_alive = False
-        self.refusal: DibsError | None = None
-        self.disconnected = False
-        self.sent_at = self.now()
-        #: Since when the client has not read what was sent.
-        self.stalled_at: float | None = None
-        self.abort: Callable[[], None] | None = None
-
-    def now(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    def refuse(self, refusal: DibsError) -> None:
-        self.refusal = refusal
-        self.wakeup.set()
-
-    def disconnect(self) -> None:
-        self.disconnected = True
-        self.wakeup.set()
-
-
-class Subscribers:
-    """All streams. One timer for all of them finds those that need a keep-alive and those whose clients do not read."""
+class Streams:
+    """All open streams. One timer finds those that need a keep-alive, and those whose clients do not read."""
 
     def __init__(self, service: Service) -> None:
         self.feed, self._open_requests, self._options = service.feed, service.open_requests, service.streaming
-        self._all: set[Subscriber] = set()
+        self._all: set[Stream] = set()
         self._threads = ThreadPoolExecutor(READ_THREADS, "stream")
         self._timer: asyncio.TimerHandle | None = None
         self._wake_timer: asyncio.TimerHandle | None = None
@@ -86,16 +62,16 @@ class Subscribers:
         self._backlog = BacklogReader(lambda cursor: self._in_thread(lambda: self._pages.from_store(cursor)))
 
     @contextmanager
-    def subscribed(self, one: Subscriber, request: OpenRequest) -> Iterator[None]:
-        self._all.add(one)
+    def opened(self, stream: Stream) -> Iterator[None]:
+        self._all.add(stream)
         self._pages.readers += 1
         if self._timer is None:
             self._start_timer()
         try:
-            with self._open_requests.tracked(request):
+            with self._open_requests.tracked(stream.request):
                 yield
         finally:
-            self._all.discard(one)
+            self._all.discard(stream)
             self._pages.readers -= 1
 
     async def page(self, cursor: int) -> EventPage | None:
@@ -123,9 +99,9 @@ class Subscribers:
         if self._wake_timer is not None:
             self._wake_timer.cancel()
             self._wake_timer = None
-        self._woken_at = asyncio.get_running_loop().time()
-        for one in self._all:
-            one.wakeup.set()
+        self._woken_at = _now()
+        for stream in self._all:
+            stream.wakeup.set()
 
     def _start_timer(self) -> None:
         seconds = min(self._options.keep_alive_seconds, self._options.stalled_seconds) / TICKS
@@ -136,19 +112,19 @@ class Subscribers:
         if not self._all:
             return
         self._abort_stalled(self._options.stalled_seconds)
-        quiet_since = asyncio.get_running_loop().time() - self._options.keep_alive_seconds
-        for one in self._all:
-            if one.sent_at <= quiet_since and one.stalled_at is None:
-                one.needs_keep_alive = True
-                one.wakeup.set()
+        quiet_since = _now() - self._options.keep_alive_seconds
+        for stream in self._all:
+            if stream.sent_at <= quiet_since and stream.stalled_at is None:
+                stream.needs_keep_alive = True
+                stream.wakeup.set()
         self._start_timer()
 
     def _abort_stalled(self, seconds: float) -> None:
         """The client loses only what it has not read, and can resume after the last event that it read."""
-        since = asyncio.get_running_loop().time() - seconds
-        for one in tuple(self._all):
-            if one.stalled_at is not None and one.stalled_at <= since and one.abort is not None:
-                one.abort()
+        since = _now() - seconds
+        for stream in tuple(self._all):
+            if stream.stalled_at is not None and stream.stalled_at <= since and stream.abort is not None:
+                stream.abort()
 
 
 class Stream(Response):
@@ -157,20 +133,28 @@ class Stream(Response):
     media_type = MEDIA_TYPE
 
     def __init__(
-        self, subscribers: Subscribers, subscriber: Subscriber, request: OpenRequest, cursor: int, filter: EventFilter
+        self, streams: Streams, cursor: int, filter: EventFilter, open_request: Callable[[Refuse], OpenRequest]
     ) -> None:
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._subscribers, self._subscriber, self._request = subscribers, subscriber, request
-        self._cursor, self._filter = cursor, filter
+        self._streams, self._cursor, self._filter = streams, cursor, filter
+        self.wakeup = asyncio.Event()
+        self.needs_keep_alive = False
+        self.sent_at = _now()
+        #: Since when the client has not read what was sent.
+        self.stalled_at: float | None = None
+        self.abort: Callable[[], None] | None = None
+        self._refusal: DibsError | None = None
+        self._disconnected = False
+        self.request = open_request(self._refuse)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._send = send
-        self._subscriber.abort = abort_of(scope)
+        self.abort = abort_of(scope)
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         listening = asyncio.ensure_future(self._await_disconnect(receive))
         try:
-            with self._subscribers.subscribed(self._subscriber, self._request):
+            with self._streams.opened(self):
                 await self._send_chunk(opening_frame(self._cursor))
                 await self._send_events()
                 await self._end()
@@ -179,38 +163,37 @@ class Stream(Response):
 
     async def _send_events(self) -> None:
         """Until the client disconnects, the server stops, or the stream is refused."""
-        me, feed = self._subscriber, self._subscribers.feed
-        while not me.disconnected and not feed.stopping and me.refusal is None:
+        feed = self._streams.feed
+        while not self._disconnected and not feed.stopping and self._refusal is None:
             # Cleared before anything is read, so that no change is missed.
-            me.wakeup.clear()
-            if me.needs_keep_alive:
-                me.needs_keep_alive = False
+            self.wakeup.clear()
+            if self.needs_keep_alive:
+                self.needs_keep_alive = False
                 await self._send_chunk(keep_alive_frame(self._cursor))
             if self._cursor >= feed.newest or not await self._send_page():
-                await me.wakeup.wait()
+                await self.wakeup.wait()
 
     async def _end(self) -> None:
-        me = self._subscriber
-        if me.refusal is not None:
-            await self._send_chunk(refused_frame(me.refusal))
-        elif self._subscribers.feed.stopping:
+        if self._refusal is not None:
+            await self._send_chunk(refused_frame(self._refusal))
+        elif self._streams.feed.stopping:
             await self._send_chunk(stopping_frame(self._cursor))
-            if me.abort is not None:
-                asyncio.get_running_loop().call_later(STOP_SECONDS, me.abort)
+            if self.abort is not None:
+                asyncio.get_running_loop().call_later(STOP_SECONDS, self.abort)
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_page(self) -> bool:
         """Whether there may be another page."""
         try:
-            page = await self._subscribers.page(self._cursor)
+            page = await self._streams.page(self._cursor)
             if page is None:
                 return False
-            chunk = await self._filter.apply(page, self._subscribers.projects_of)
+            chunk = await self._filter.apply(page, self._streams.projects_of)
         except StoreUnavailable:
             await asyncio.sleep(RETRY_SECONDS)
             return True
         except DibsError as refusal:
-            self._subscriber.refusal = refusal
+            self._refusal = refusal
             return True
         self._cursor = page.end
         if chunk:
@@ -220,21 +203,29 @@ class Stream(Response):
         return True
 
     async def _send_chunk(self, chunk: bytes) -> None:
-        me = self._subscriber
-        me.stalled_at = me.now()
+        self.stalled_at = _now()
         await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
-        me.stalled_at = None
-        me.sent_at = me.now()
+        self.stalled_at = None
+        self.sent_at = _now()
 
     async def _await_disconnect(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._subscriber.disconnect()
+        self._disconnected = True
+        self.wakeup.set()
+
+    def _refuse(self, refusal: DibsError) -> None:
+        self._refusal = refusal
+        self.wakeup.set()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["events"], route_class=AuthRoute)
-    subscribers = Subscribers(service)
+    streams = Streams(service)
     quota = service.streaming.quota("listening")
     content = Content(media_type=MEDIA_TYPE, description="a stream of events")
 
@@ -251,10 +242,9 @@ def routes(service: Service) -> APIRouter:
         if cursor is not None:
             # Refuses a cursor before the pruned events while there still can be an error response.
             await service.run(lambda: service.board.events(after=cursor, limit=1))
-        subscriber = Subscriber()
-        open_request = service.open_request(quota, request, subscriber.refuse)
         start = service.feed.newest if cursor is None else cursor
-        return Stream(subscribers, subscriber, open_request, start, EventFilter(project, item, session, messages))
+        wanted = EventFilter(project, item, session, messages)
+        return Stream(streams, start, wanted, lambda refuse: service.open_request(quota, request, refuse))
 
     return router
 
