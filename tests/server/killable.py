@@ -20,7 +20,7 @@ import uvicorn
 
 from dibs.config import DEFAULTS, ServerSettings
 from dibs.server import app
-from dibs.server.ops.address import hosts_and_origins, listen
+from dibs.server.ops.address import listen
 from dibs.server.ops.connection import Connection
 from dibs.server.ops.run import Server
 from dibs.server.service import Service, Streaming
@@ -93,9 +93,8 @@ def main(order: dict[str, Any]) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, order["send_buffer_bytes"])
     port = listener.getsockname()[1]
     service = Service(open_store(order["store"], DEFAULTS), DEFAULTS, streaming=Streaming(**order["streaming"]))
-    hosts, origins = hosts_and_origins(settings, port)
     config = uvicorn.Config(
-        app.make(service, app.Options(hosts=hosts, origins=origins, log=None)),
+        app.make(service, settings, port, None),
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=10,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -13,17 +12,17 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
+from dibs.config import ServerSettings
 from dibs.errors import DibsError
 from dibs.server.api import board_routes, responses, verb_routes
 from dibs.server.api.endpoints import DocumentedApp
 from dibs.server.auth import routes as auth_routes
 from dibs.server.auth.guard import Guard
 from dibs.server.compat import session_task, story_011
-from dibs.server.ops import health
+from dibs.server.ops import address, health
 from dibs.server.ops.metrics import Metrics
 from dibs.server.service import Service
 from dibs.server.streams import sse
-from dibs.value import Value
 
 DESCRIPTION = """A board of work that agents and people share: each item is claimed by one session at a time, and the
 items of a crashed session become claimable again.
@@ -32,21 +31,10 @@ Every verb is one request. A refusal is `application/problem+json` with a stable
 `Idempotency-Key`, repeating a request returns the first answer and changes nothing more."""
 
 
-class Options(Value):
-    """`hosts` and `origins` are the exact values of these headers that are the server's own."""
-
-    hosts: Sequence[str]
-    origins: Sequence[str]
-    #: Hosts that browsers reach encrypted: their cookies are never sent in the clear.
-    secure_hosts: Sequence[str] = ()
-    #: The URL of the pages, if they have a host name of their own.
-    pages: str | None = None
-    log: TextIO | None = sys.stderr
-    log_json: bool = False
-
-
-def make(service: Service, options: Options) -> ASGIApp:
-    """The whole application, for an ASGI server."""
+def make(
+    service: Service, settings: ServerSettings, port: int, log: TextIO | None, more_hosts: Sequence[str] = ()
+) -> ASGIApp:
+    """The whole application, for an ASGI server. `more_hosts`: accepted in the Host header beside the server's own."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -73,16 +61,18 @@ def make(service: Service, options: Options) -> ASGIApp:
     metrics = Metrics(service)
     routers = [part.routes(service) for part in (verb_routes, board_routes, sse, health, session_task, story_011)]
     routers += [auth_routes.key_routes(service), metrics.routes()]
-    routers.append(auth_routes.login_routes(service, secure_hosts=frozenset(options.secure_hosts), pages=options.pages))
+    secure_hosts = frozenset(address.secure_hosts(settings, port))
+    routers.append(auth_routes.login_routes(service, secure_hosts=secure_hosts, pages=address.pages_of(settings)))
     for router in routers:
         # `include_router` would match each request against all routes twice.
         app.router.routes.extend(router.routes)
+    hosts, origins = address.hosts_and_origins(settings, port)
     return Guard(
         app,
-        hosts=frozenset(options.hosts),
-        origins=frozenset(options.origins),
-        log=options.log,
-        log_json=options.log_json,
+        hosts=frozenset([*hosts, *more_hosts]),
+        origins=frozenset(origins),
+        log=log,
+        log_json=settings.log_json,
         on_request=metrics.observe_request,
         archive_paths=board_routes.ARCHIVE_PATHS,
     )

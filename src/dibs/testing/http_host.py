@@ -20,7 +20,7 @@ import uvicorn
 from dibs.config import ServerSettings
 from dibs.model import ADMIN
 from dibs.server import app
-from dibs.server.ops.address import hosts_and_origins, listen
+from dibs.server.ops.address import listen
 from dibs.server.ops.connection import Connection
 from dibs.server.service import WAIT_SECONDS_MAX, Service
 from dibs.testing.actors import say
@@ -45,10 +45,8 @@ class Served:
         settings = ServerSettings(port=port)
         self._socket: socket.socket = listen(settings)
         self.port: int = self._socket.getsockname()[1]
-        own, origins = hosts_and_origins(settings, self.port)
-        options = app.Options(hosts=[*own, *(hosts or [])], origins=origins, log=None)
         config = uvicorn.Config(
-            app.make(self._service, options),
+            app.make(self._service, settings, self.port, None, hosts or ()),
             http=Connection,
             log_config=None,
             access_log=False,

@@ -17,7 +17,7 @@ from dibs.board import Board
 from dibs.config import ServerSettings
 from dibs.server import STOP_SECONDS, app
 from dibs.server.ops import logs, open_files
-from dibs.server.ops.address import BACKLOG, hosts_and_origins, pages_of, secure_hosts
+from dibs.server.ops.address import BACKLOG
 from dibs.server.ops.connection import limited_by
 from dibs.server.service import Service, Streaming
 
@@ -57,25 +57,15 @@ def make_server(
     on_started: Callable[[], None] = lambda: None,
 ) -> Server:
     """A server of a board, to be run with this socket. It closes the board at its end."""
-    port = listener.getsockname()[1]
-    hosts, origins = hosts_and_origins(settings, port)
     limit = open_files.raise_limit()
     streaming = Streaming(
         subscribers_max=limit.streams_max(settings.subscribers_max),
         subscribers_per_key=limit.streams_per_key(settings.subscribers_per_key, of=settings.subscribers_max),
     )
     service = Service(board.store, board.settings, streaming=streaming)
-    options = app.Options(
-        hosts=hosts,
-        origins=origins,
-        secure_hosts=secure_hosts(settings, port),
-        pages=pages_of(settings),
-        log=log,
-        log_json=settings.log_json,
-    )
     logs.install(settings.log_json)
     config = uvicorn.Config(
-        app.make(service, options),
+        app.make(service, settings, listener.getsockname()[1], log),
         log_config=None,
         access_log=False,
         server_header=False,
