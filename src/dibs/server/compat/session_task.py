@@ -6,7 +6,8 @@ key that registered it, or an admin's, may act for it. Where the contract is sil
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
@@ -44,6 +45,7 @@ REFUSALS = wire_format.describe_refusals(
         503: "STORE_UNAVAILABLE: see Retry-After",
     },
 )
+Body = TypeVar("Body", bound=models.SessionRequest)
 Task = Annotated[str, Path(alias="taskId")]
 SessionInPath = Annotated[str, Path(alias="sessionId")]
 
@@ -124,48 +126,39 @@ def _add_claims(router: APIRouter, service: Service) -> None:
         **_describe("claimTask", "Claim task for session", models.Claimed, AGENT, models.ClaimTask),
     )
     async def claim(request: Request, task: Task) -> Response:
-        body = await bodies.read(request, models.ClaimTask)
-
-        def work() -> dict[str, Any]:
-            session = acting_for(service, request, body.sessionId)
+        def work(body: models.ClaimTask, session: str) -> dict[str, Any]:
             with traced("claim", {"item": task, "session": session}, request.headers):
                 grant = board.claim(
                     task, session=session, ttl_seconds=_seconds(body.ttlMs), request_id=_request_id(request)
                 )
             return {"success": True, "claim": {"taskId": task, **views.claim(grant.claim)}}
 
-        return await wire_format.run(service, work)
+        return await _run_for_session(service, request, models.ClaimTask, work)
 
     @router.post(
         "/api/tasks/{taskId}/release",
         **_describe("releaseTask", "Release claimed task", models.Released, AGENT, models.ReleaseTask),
     )
     async def release(request: Request, task: Task) -> Response:
-        body = await bodies.read(request, models.ReleaseTask)
-
-        def work() -> dict[str, Any]:
-            session = acting_for(service, request, body.sessionId)
+        def work(body: models.ReleaseTask, session: str) -> dict[str, Any]:
             run = _end_run(board, task, session, body.reason, _request_id(request)).run
             reason = body.reason or views.release_reason(run.outcome or "", run.reason)
             released = {"taskId": task, "reason": reason, "claimDuration": views.duration(run)}
             return {"success": True, "released": released}
 
-        return await wire_format.run(service, work)
+        return await _run_for_session(service, request, models.ReleaseTask, work)
 
     @router.post(
         "/api/tasks/{taskId}/claim/heartbeat",
         **_describe("extendClaim", "Extend claim TTL", models.Extended, AGENT, models.ExtendClaim),
     )
     async def heartbeat(request: Request, task: Task) -> Response:
-        body = await bodies.read(request, models.ExtendClaim)
-
-        def work() -> dict[str, Any]:
-            session = acting_for(service, request, body.sessionId)
+        def work(body: models.ExtendClaim, session: str) -> dict[str, Any]:
             renewal = board.renew(task, session=session, ttl_seconds=_seconds(body.extendMs))
             claim = {"expiresAt": times.iso(renewal.expires_at), "heartbeatCount": renewal.heartbeat_count}
             return {"success": True, "claim": claim}
 
-        return await wire_format.run(service, work)
+        return await _run_for_session(service, request, models.ExtendClaim, work)
 
     @router.post("/api/tasks/claims/cleanup", **_describe("cleanUp", "Clean orphaned claims", models.CleanedUp, AGENT))
     async def cleanup(request: Request) -> Response:
@@ -194,13 +187,20 @@ def _add_reads(router: APIRouter, service: Service) -> None:
         return await wire_format.read(service, lambda: {"stats": views.stats(board.stats(), board.who())})
 
 
-def acting_for(service: Service, request: Request, session: str) -> str:
-    """The id of a live session that the caller may act for."""
-    caller = service.caller(request)
-    found = service.board.find_session(check.name(session, "sessionId"))
-    service.callers.require_own(caller, found)
-    _require_live(found)
-    return found.id
+async def _run_for_session(
+    service: Service, request: Request, model: type[Body], work: Callable[[Body, str], dict[str, Any]]
+) -> Response:
+    """Run `work` with the body and the id of its session, which must be live and the caller's own."""
+    body = await bodies.read(request, model)
+
+    def run() -> dict[str, Any]:
+        caller = service.caller(request)
+        session = service.board.find_session(check.name(body.sessionId, "sessionId"))
+        service.callers.require_own(caller, session)
+        _require_live(session)
+        return work(body, session.id)
+
+    return await wire_format.run(service, run)
 
 
 def _require_live(session: Session) -> None:

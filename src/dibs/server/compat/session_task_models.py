@@ -35,27 +35,30 @@ class RegisterSession(FormatRequest):
     model_config = examples({"sessionId": SESSION, "agent": "coder", "agentType": "autonomous"})
 
 
-class ClaimTask(FormatRequest):
-    """`agentType` is ignored: the session was registered with one."""
+class SessionRequest(FormatRequest):
+    """The session that the request acts for."""
 
     sessionId: str
+
+
+class ClaimTask(SessionRequest):
+    """`agentType` is ignored: the session was registered with one."""
+
     ttlMs: float | None = Field(None, ge=1, le=MILLISECONDS_MAX)
     agentType: str | None = None
 
     model_config = examples({"sessionId": SESSION, "ttlMs": 1800000, "agentType": "autonomous"})
 
 
-class ReleaseTask(FormatRequest):
+class ReleaseTask(SessionRequest):
     """`completed` ends the task as done, `failed` and `error` as failed; any other reason makes it claimable again."""
 
-    sessionId: str
     reason: str | None = None
 
     model_config = examples({"sessionId": SESSION, "reason": "completed"})
 
 
-class ExtendClaim(FormatRequest):
-    sessionId: str
+class ExtendClaim(SessionRequest):
     extendMs: float | None = Field(None, ge=1, le=MILLISECONDS_MAX)
 
     model_config = examples({"sessionId": SESSION, "extendMs": 1800000})
