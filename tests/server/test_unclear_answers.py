@@ -54,7 +54,7 @@ CRASHED = problem(DibsError("internal error; the server's log has the details"))
 
 
 def test_what_a_server_says_for_itself_is_told_in_its_own_words() -> None:
-    sentence = "this server does not go by that name"
+    sentence = "this server does not have that host name"
     said = json.dumps(responses.problem_body(421, responses.CODES[421], sentence)).encode()
     with answered_with((421, said)) as store, pytest.raises(StoreUnusable, match=f"answers 421: {sentence}"):
         store.get("x")

@@ -118,11 +118,11 @@ class NoRoom(Delegate):
 
     def next_in_time(self, wait_seconds: float, **asked: Any) -> tuple[Grant, ...]:
         self.asked += 1
-        raise StoreUnavailable("256 are waiting here already", retry_after_seconds=1)
+        raise StoreUnavailable("the server already has 256 waiting requests", retry_after_seconds=1)
 
     def wait_in_time(self, wait_seconds: float, item: str, **asked: Any) -> Waiting:
         self.asked += 1
-        raise StoreUnavailable("256 are waiting here already", retry_after_seconds=1)
+        raise StoreUnavailable("the server already has 256 waiting requests", retry_after_seconds=1)
 
 
 def test_who_finds_no_room_to_wait_in_watches_for_itself(tmp_path: Path) -> None:
@@ -159,10 +159,10 @@ def test_nobody_takes_all_the_room_and_who_leaves_makes_room(service: Service, m
             )
             for caller in callers
         ]
-        with pytest.raises(StoreUnavailable, match="2 are waiting with this key") as refused:
+        with pytest.raises(StoreUnavailable, match="this key already has 2 waiting") as refused:
             await within(begun[2])
         assert refused.value.facts == {"limit": 2, "retry_after_seconds": 1}
-        with pytest.raises(StoreUnavailable, match="3 are waiting here"):
+        with pytest.raises(StoreUnavailable, match="the server already has 3 waiting"):
             await within(begun[4])
         callers[0].leave()
         with pytest.raises(ClientGone):

@@ -48,12 +48,13 @@ class OpenRequests:
         self._checks: set[asyncio.Future[None]] = set()
 
     def require_room(self, quota: Quota, key: str) -> None:
-        facts = {"retry_after_seconds": quota.retry_seconds}
-        if self._counts[quota.activity] >= quota.limit:
-            raise StoreUnavailable(f"{quota.limit} are {quota.activity} here already", limit=quota.limit, **facts)
-        if self._counts_per_key[quota.activity, key] >= quota.limit_per_key:
-            limit = quota.limit_per_key
-            raise StoreUnavailable(f"{limit} are {quota.activity} with this key already", limit=limit, **facts)
+        for owner, count, limit in (
+            ("the server", self._counts[quota.activity], quota.limit),
+            ("this key", self._counts_per_key[quota.activity, key], quota.limit_per_key),
+        ):
+            if count >= limit:
+                message = f"{owner} already has {limit} {quota.activity} requests"
+                raise StoreUnavailable(message, limit=limit, retry_after_seconds=quota.retry_seconds)
 
     @contextmanager
     def tracked(self, request: OpenRequest) -> Iterator[None]:
