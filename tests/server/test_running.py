@@ -178,7 +178,8 @@ def test_more_connections_than_it_has_files_are_refused(tmp_path: Path) -> None:
 
         listening = [asked("/api/events", connected()) for _ in range(streams)]
         assert {one.status for one in listening} == {200}
-        assert refused(asked("/api/events", connected())) == (503, f"the server already has {streams} listening requests")
+        full = f"the server already has {streams} listening requests"
+        assert refused(asked("/api/events", connected())) == (503, full)
         others = [connected() for _ in range(room.connections_max - streams)]
         for one in others:
             one.connect()
