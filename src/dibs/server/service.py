@@ -72,7 +72,7 @@ class Service:
         self._sweeps = sweeps
         # Every call names its actor, so this one never appears in the history.
         self.feed = Feed(Board(store, settings, actor="dibs"))
-        self.board = Board(store, settings, actor="dibs", watch=self.feed.watch)
+        self.board = Board(store, settings, actor="dibs", watch=self.feed.watch_for(Waiter()))
         self.callers = Callers(self.board)
         store.on_freed = self.feed.wake_waiters
         self._verbs = ThreadPoolExecutor(VERB_THREADS, "verb")

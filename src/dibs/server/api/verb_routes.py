@@ -73,12 +73,12 @@ def _is_required(model: type[BaseModel]) -> bool:
 
 
 def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Callable[..., Awaitable[Response]]:
+    read_body = bodies.read if model is not None and _is_required(model) else bodies.read_optional
+
     async def endpoint(request: Request, **parameters: Any) -> Response:
         wait = parameters.pop("wait", None)
         request_id = request.headers.get(IDEMPOTENCY_KEY)
-        body = None
-        if model is not None:
-            body = await (bodies.read if _is_required(model) else bodies.read_optional)(request, model)
+        body = None if model is None else await read_body(request, model)
 
         def work(board: Board) -> Response:
             arguments = {name: value for name, value in parameters.items() if value is not None}

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from dibs.board import Board
 from dibs.errors import DibsError, Invalid, StoreUnavailable
@@ -84,9 +85,6 @@ class Feed:
 
     # For threads
 
-    def watch(self, session: str | None = None) -> Watch:
-        return FeedWatch(self, Waiter())
-
     def watch_for(self, waiter: Waiter) -> Callable[[str | None], Watch]:
         return lambda session: FeedWatch(self, waiter)
 
@@ -116,13 +114,10 @@ class Feed:
 
     # For the event loop
 
-    async def wait_for_news(self, timeout_seconds: float) -> bool:
+    async def wait_for_news(self, timeout_seconds: float) -> None:
         assert self._news is not None
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(self._news.wait(), timeout_seconds)
-        except TimeoutError:
-            return False
-        return True
 
     def _follow(self) -> None:
         watch: Watch | None = None

@@ -61,7 +61,6 @@ class EventPages:
         self._lock = threading.Lock()
         #: The ring has every event after this cursor; None: the ring is not in use.
         self._ring_after: int | None = None
-        self._ring_ids: list[int] = []
         self._ring: list[EncodedEvent] = []
         self._ring_bytes = 0
         self._cache: OrderedDict[int, EventPage] = OrderedDict()
@@ -77,9 +76,8 @@ class EventPages:
             return
         encoded = [EncodedEvent(event) for event in events]
         with self._lock:
-            if self._ring_after is None or (self._ring_ids[-1] if self._ring_ids else self._ring_after) != after:
+            if self._ring_after is None or (self._ring[-1].id if self._ring else self._ring_after) != after:
                 self._reset(after)
-            self._ring_ids.extend(event.id for event in encoded)
             self._ring.extend(encoded)
             self._ring_bytes += sum(len(event.frames) for event in encoded)
             self._trim()
@@ -89,12 +87,12 @@ class EventPages:
         with self._lock:
             if self._ring_after is None or cursor < self._ring_after:
                 return None
-            start = bisect_right(self._ring_ids, cursor)
-            if start == len(self._ring_ids):
+            start = bisect_right(self._ring, cursor, key=lambda event: event.id)
+            if start == len(self._ring):
                 return None
             page = self._cache.get(cursor)
             # A page that was cached at the end of the ring may have grown since.
-            if page is None or (page.end < self._ring_ids[-1] and not page.is_full):
+            if page is None or (page.end < self._ring[-1].id and not page.is_full):
                 page = self._store(cursor, EventPage(_fitting(self._ring[start : start + PAGE_EVENTS])))
             return page
 
@@ -120,8 +118,7 @@ class EventPages:
         return page
 
     def _reset(self, after: int | None) -> None:
-        self._ring_after, self._ring_bytes = after, 0
-        self._ring_ids, self._ring = [], []
+        self._ring_after, self._ring, self._ring_bytes = after, [], 0
         if after is None:
             self._cache.clear()
             self._cached_bytes = 0
@@ -132,7 +129,7 @@ class EventPages:
             removed = self._ring[: min(PAGE_EVENTS, len(self._ring) - 1)]
             self._ring_after = removed[-1].id
             self._ring_bytes -= sum(len(event.frames) for event in removed)
-            del self._ring[: len(removed)], self._ring_ids[: len(removed)]
+            del self._ring[: len(removed)]
 
 
 def sse_frames(event: Event) -> bytes:
