@@ -37,7 +37,7 @@ class PruneRequest(schemas.RequestBody):
     older_than_seconds: float
     limit: int | None = None
 
-    model_config = {**schemas.STRICT, "json_schema_extra": {"examples": [{"older_than_seconds": 2592000}]}}
+    model_config = schemas.with_examples({"older_than_seconds": 2592000})
 
 
 Watched = schemas.make_model("Watched", {"event": 480}, event=int)

@@ -27,6 +27,10 @@ NAMES: dict[str, Any] = {"Any": Any, "Iterable": list, "Mapping": dict, "Page": 
 STRICT = ConfigDict(extra="forbid", strict=True)
 
 
+def with_examples(*values: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": list(values)})
+
+
 class RequestBody(BaseModel):
     model_config = STRICT
 
@@ -69,9 +73,8 @@ for _name, _kind in vars(model).items():
 
 def make_model(name: str, example: dict[str, Any], **fields: Any) -> type[BaseModel]:
     """The model of an answer that is not a value of `dibs.model`. A field is a type, or a type and a default."""
-    config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [example]})
     typed = {field: hint if isinstance(hint, tuple) else (hint, ...) for field, hint in fields.items()}
-    made: type[BaseModel] = create_model(name, __config__=config, **typed)  # type: ignore[call-overload]
+    made: type[BaseModel] = create_model(name, __config__={**STRICT, **with_examples(example)}, **typed)  # type: ignore[call-overload]
     return made
 
 

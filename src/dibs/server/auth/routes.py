@@ -41,7 +41,7 @@ class NewKey(schemas.RequestBody):
     id: str | None = None
     digest: str | None = None
 
-    model_config = {**schemas.STRICT, "json_schema_extra": {"examples": [{"role": "agent", "agent": "coder"}]}}
+    model_config = schemas.with_examples({"role": "agent", "agent": "coder"})
 
 
 _KEY = examples.KEY

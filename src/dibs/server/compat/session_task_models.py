@@ -7,10 +7,10 @@ from typing import Any
 from pydantic import Field
 
 from dibs import check
-from dibs.server.api import examples as board_examples
-from dibs.server.api.schemas import Instant
+from dibs.server.api import examples
+from dibs.server.api.schemas import Instant, with_examples
 from dibs.server.compat import session_task_views as views
-from dibs.server.compat.wire_format import FormatAnswer, FormatRequest, examples
+from dibs.server.compat.wire_format import FormatAnswer, FormatRequest
 
 SESSION = "session-abc-123"
 TASK = "hierarchy-phase4-metrics"
@@ -32,7 +32,7 @@ class RegisterSession(FormatRequest):
     pid: int | None = Field(None, ge=1, le=check.PID_MAX)
     meta: dict[str, Any] = {}
 
-    model_config = examples({"sessionId": SESSION, "agent": "coder", "agentType": "autonomous"})
+    model_config = with_examples({"sessionId": SESSION, "agent": "coder", "agentType": "autonomous"})
 
 
 class SessionRequest(FormatRequest):
@@ -47,7 +47,7 @@ class ClaimTask(SessionRequest):
     ttlMs: float | None = Field(None, ge=1, le=MILLISECONDS_MAX)
     agentType: str | None = None
 
-    model_config = examples({"sessionId": SESSION, "ttlMs": 1800000, "agentType": "autonomous"})
+    model_config = with_examples({"sessionId": SESSION, "ttlMs": 1800000, "agentType": "autonomous"})
 
 
 class ReleaseTask(SessionRequest):
@@ -55,13 +55,13 @@ class ReleaseTask(SessionRequest):
 
     reason: str | None = None
 
-    model_config = examples({"sessionId": SESSION, "reason": "completed"})
+    model_config = with_examples({"sessionId": SESSION, "reason": "completed"})
 
 
 class ExtendClaim(SessionRequest):
     extendMs: float | None = Field(None, ge=1, le=MILLISECONDS_MAX)
 
-    model_config = examples({"sessionId": SESSION, "extendMs": 1800000})
+    model_config = with_examples({"sessionId": SESSION, "extendMs": 1800000})
 
 
 class SessionState(FormatAnswer):
@@ -80,8 +80,8 @@ class Registered(FormatAnswer):
     pid: int | None = Field(None, description="the owner process, if one was named and accepted")
     pidIgnored: str | None = Field(None, description="why the named process was not accepted")
 
-    model_config = examples(
-        {"success": True, "sessionId": board_examples.SESSION.id, "session": views.session(board_examples.SESSION)},
+    model_config = with_examples(
+        {"success": True, "sessionId": examples.SESSION.id, "session": views.session(examples.SESSION)},
     )
 
 
@@ -96,7 +96,7 @@ class Claimed(FormatAnswer):
     success: bool
     claim: ClaimOfTask
 
-    model_config = examples(
+    model_config = with_examples(
         {
             "success": True,
             "claim": {"taskId": TASK, "sessionId": SESSION, "claimedAt": CLAIMED_AT, "expiresAt": EXPIRES_AT},
@@ -118,7 +118,7 @@ class TaskRefusal(FormatAnswer):
     message: str = ""
     claim: HolderOfTask | None = None
 
-    model_config = examples(
+    model_config = with_examples(
         {
             "success": False,
             "error": "TASK_ALREADY_CLAIMED",
@@ -138,7 +138,7 @@ class Released(FormatAnswer):
     success: bool
     released: ReleaseOfTask
 
-    model_config = examples(
+    model_config = with_examples(
         {"success": True, "released": {"taskId": TASK, "reason": "completed", "claimDuration": 1800000}}
     )
 
@@ -152,7 +152,7 @@ class Extended(FormatAnswer):
     success: bool
     claim: Extension
 
-    model_config = examples({"success": True, "claim": {"expiresAt": EXPIRES_AT, "heartbeatCount": 3}})
+    model_config = with_examples({"success": True, "claim": {"expiresAt": EXPIRES_AT, "heartbeatCount": 3}})
 
 
 class TaskInFlight(FormatAnswer):
@@ -184,7 +184,7 @@ class InFlight(FormatAnswer):
     inFlight: list[Flight]
     summary: Flights
 
-    model_config = examples(
+    model_config = with_examples(
         {
             "inFlight": [
                 {
@@ -225,7 +225,7 @@ class Current(FormatAnswer):
     sessionId: str
     currentTask: CurrentTask | None
 
-    model_config = examples(
+    model_config = with_examples(
         {
             "sessionId": SESSION,
             "currentTask": {
@@ -246,7 +246,7 @@ class CleanedUp(FormatAnswer):
     orphaned: list[str]
     more: bool
 
-    model_config = examples({"success": True, "cleaned": 1, "expired": [TASK], "orphaned": [], "more": False})
+    model_config = with_examples({"success": True, "cleaned": 1, "expired": [TASK], "orphaned": [], "more": False})
 
 
 class ClaimStats(FormatAnswer):
@@ -265,7 +265,7 @@ class ClaimStats(FormatAnswer):
 class ClaimStatistics(FormatAnswer):
     stats: ClaimStats
 
-    model_config = examples({"stats": views.stats(board_examples.STATS, [board_examples.HOLDING])})
+    model_config = with_examples({"stats": views.stats(examples.STATS, [examples.HOLDING])})
 
 
 class PastClaim(FormatAnswer):
@@ -294,13 +294,13 @@ class SessionsSummary(FormatAnswer):
     sessions: list[SessionInSummary]
     summary: SessionCounts
 
-    model_config = examples(
+    model_config = with_examples(
         {
             "sessions": [
                 views.session_summary(
-                    board_examples.SESSION,
-                    views.current(board_examples.HOLDING, board_examples.CLAIM),
-                    [board_examples.EARLIER],
+                    examples.SESSION,
+                    views.current(examples.HOLDING, examples.CLAIM),
+                    [examples.EARLIER],
                 ),
             ],
             "summary": {"total": 1, "working": 1},

@@ -27,10 +27,11 @@ from dibs.errors import (
 from dibs.model import AGENT
 from dibs.server.api import bodies
 from dibs.server.api.endpoints import describe
+from dibs.server.api.schemas import with_examples
 from dibs.server.api.verb_routes import IDEMPOTENCY_KEY
 from dibs.server.auth.callers import Caller
 from dibs.server.compat import wire_format
-from dibs.server.compat.wire_format import FormatAnswer, FormatRequest, examples
+from dibs.server.compat.wire_format import FormatAnswer, FormatRequest
 from dibs.server.ops.tracing import traced
 from dibs.server.service import Service
 
@@ -55,7 +56,7 @@ class ClaimWorkItem(FormatRequest):
     agentType: str
     agentInstanceId: str
 
-    model_config = examples(
+    model_config = with_examples(
         {
             "workItemId": "3f2b8f0e-6a53-4c0d-9a55-0f6c1d1a7f10",
             "agentType": "coder",
@@ -70,14 +71,14 @@ class WorkItemClaimed(FormatAnswer):
     success: bool
     claimed: bool
 
-    model_config = examples({"success": True, "claimed": True})
+    model_config = with_examples({"success": True, "claimed": True})
 
 
 class WorkItemError(FormatAnswer):
     success: bool
     error: str
 
-    model_config = examples({"success": False, "error": "workItemId: Field required"})
+    model_config = with_examples({"success": False, "error": "workItemId: Field required"})
 
 
 REFUSALS = wire_format.describe_refusals(

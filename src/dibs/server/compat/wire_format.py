@@ -33,10 +33,6 @@ class FormatAnswer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def examples(*values: dict[str, Any]) -> ConfigDict:
-    return ConfigDict(json_schema_extra={"examples": list(values)})
-
-
 def route_class(refuse: Callable[[DibsError], Response]) -> type[AuthRoute]:
     """Routes whose refusals `refuse` writes."""
 
