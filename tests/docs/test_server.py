@@ -23,8 +23,7 @@ from dibs.model import ROLES
 from dibs.server import STOP_SECONDS
 from dibs.server.api.bodies import VALUES_MAX
 from dibs.server.auth import guard
-from dibs.server.ops import processes
-from dibs.server.ops.address import place_of
+from dibs.server.ops import workers
 from dibs.server.ops.connection import HEAD_BYTES_MAX, HEAD_SECONDS
 from dibs.server.ops.run import KEEP_ALIVE_SECONDS
 from dibs.server.service import WAIT_SECONDS_MAX, WAITS
@@ -94,7 +93,7 @@ def test_every_setting_of_the_server_is_in_the_table_with_its_default() -> None:
 def test_the_configuration_is_accepted() -> None:
     (example,) = blocks(OPERATIONS, "toml")
     settings = config.server_from_table(tomllib.loads(example)["server"], "/srv/dibs.toml")
-    assert place_of(settings).names == ("board.example.org",)
+    assert settings.names == ("board.example.org",)
 
 
 def leaves_a_key(unit: Mapping[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,11 +136,11 @@ def test_the_figures_are_those_of_the_code() -> None:
         f"{guard.BODY_BYTES_MAX:,} bytes, within {guard.BODY_SECONDS:.0f} seconds, with {VALUES_MAX:,} values",
         f"{HEAD_BYTES_MAX:,} bytes, within {HEAD_SECONDS:.0f} seconds",
         f"{WAIT_SECONDS_MAX:.0f} seconds",
-        f"{WAITS.limit}, and {WAITS.limit_of_key} with one key; the next gets 503",
+        f"{WAITS.limit}, and {WAITS.limit_per_key} with one key; the next gets 503",
         f"closed after {KEEP_ALIVE_SECONDS} seconds",
     ):
         assert words in limits, words
     said = " ".join(prose(OPERATIONS).split())
     assert f"still going on after {STOP_SECONDS} seconds" in said
-    assert f"up to {processes.PAUSE_SECONDS_MAX:.0f} seconds if it keeps dying" in said
+    assert f"up to {workers.PAUSE_SECONDS_MAX:.0f} seconds if it keeps dying" in said
     assert f"good once, for {api_keys.LOGIN_SECONDS / 60:.0f} minutes" in GUIDE

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dibs.errors import DibsError, ItemChanged, NotTrusted
-from dibs.server.compat.session_task import EVENTS
-from dibs.server.compat.session_task_shapes import RegisterSession
+from dibs.server.compat.session_task_models import RegisterSession
+from dibs.server.compat.session_task_views import EVENTS
 from dibs.text.times import parse_instant
 from tests.docs.markdown import blocks, code, read, section, table
 from tests.docs.test_readme import kinds

@@ -17,9 +17,10 @@ from typing import Any
 
 import uvicorn
 
+from dibs.config import ServerSettings
 from dibs.model import ADMIN
 from dibs.server import app
-from dibs.server.ops.address import Place, addresses, listen
+from dibs.server.ops.address import listen
 from dibs.server.ops.connection import Connection
 from dibs.server.service import WAIT_SECONDS_MAX, Service
 from dibs.testing.actors import say
@@ -41,13 +42,11 @@ class Served:
         self.key = board.create_key(ADMIN, agent="tester")[1]
         # Most tests set the clock, and say themselves when something is swept.
         self._service = Service(board.store, board.settings, sweeps=sweeps, wait_seconds_max=wait_seconds_max)
-        place = Place(port=port)
-        self._socket: socket.socket = listen(place)
+        settings = ServerSettings(port=port)
+        self._socket: socket.socket = listen(settings)
         self.port: int = self._socket.getsockname()[1]
-        own, origins = addresses(place, self.port)
-        options = app.Options(hosts=[*own, *(hosts or [])], origins=origins, log=None)
         config = uvicorn.Config(
-            app.make(self._service, options),
+            app.make(self._service, settings, self.port, None, hosts or ()),
             http=Connection,
             log_config=None,
             access_log=False,

@@ -1,4 +1,4 @@
-"""A server in a process of its own, which can be killed and started again at the same place.
+"""A server in a process of its own, which can be killed and started again at the same settings.
 
 `python -m tests.server.killable ORDER` is that process; the order is JSON.
 """
@@ -18,9 +18,9 @@ from typing import Any
 
 import uvicorn
 
-from dibs.config import DEFAULTS
+from dibs.config import DEFAULTS, ServerSettings
 from dibs.server import app
-from dibs.server.ops.address import Place, addresses, listen
+from dibs.server.ops.address import listen
 from dibs.server.ops.connection import Connection
 from dibs.server.ops.run import Server
 from dibs.server.service import Service, Streaming
@@ -86,16 +86,15 @@ def serving(store: str, **asked: Any) -> Iterator[ServerProcess]:
 
 
 def main(order: dict[str, Any]) -> None:
-    place = Place(port=order["port"])
-    listener = listen(place)
+    settings = ServerSettings(port=order["port"])
+    listener = listen(settings)
     if order["send_buffer_bytes"] is not None:
         # What is accepted has the same.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, order["send_buffer_bytes"])
     port = listener.getsockname()[1]
     service = Service(open_store(order["store"], DEFAULTS), DEFAULTS, streaming=Streaming(**order["streaming"]))
-    hosts, origins = addresses(place, port)
     config = uvicorn.Config(
-        app.make(service, app.Options(hosts=hosts, origins=origins, log=None)),
+        app.make(service, settings, port, None),
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=10,

@@ -14,11 +14,12 @@ import pytest
 
 from dibs import api_keys
 from dibs.board import connect
+from dibs.config import ServerSettings
 from dibs.errors import Invalid
 from dibs.files import keyring
 from dibs.model import LOGIN
 from dibs.server.auth.callers import COOKIE
-from dibs.server.ops.address import Place, other_loopback_held, pages_of
+from dibs.server.ops.address import ipv6_loopback_reserved, pages_of
 from tests.server.attacking import PATIENCE_SECONDS, Answer, Caller, heard
 from tests.server.process import Serving, serving
 
@@ -137,8 +138,8 @@ def test_the_name_stays_and_is_the_boards_own(shop: Serving, tmp_path: Path, mon
 
 def test_a_folder_does_not_choose_the_name() -> None:
     known, own = f"http://known{keyring.PAGES_DOMAIN}:1", f"http://0123456789abcdef{keyring.PAGES_DOMAIN}:1"
-    assert pages_of(Place(names=(known, own))) == own
-    assert pages_of(Place(host="0.0.0.0", names=(known,))) is None
+    assert pages_of(ServerSettings(names=(known, own))) == own
+    assert pages_of(ServerSettings(host="0.0.0.0", names=(known,))) is None
 
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6 here")
@@ -148,8 +149,8 @@ def test_nobody_else_listens_where_browsers_look_first(shop: Serving) -> None:
         pass
     with (
         heard("::1") as (taken, _),
-        pytest.raises(Invalid, match="somebody else listens"),
-        other_loopback_held(Place(), taken),
+        pytest.raises(Invalid, match="another program listens"),
+        ipv6_loopback_reserved(ServerSettings(), taken),
     ):
         pass
 

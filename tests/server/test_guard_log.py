@@ -8,9 +8,10 @@ import json
 import logging
 
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
-from dibs.server.auth.guard import Guard, Message, Receive, Scope, Send
-from dibs.server.ops.log_lines import OneLine
+from dibs.server.auth.guard import Guard
+from dibs.server.ops.logs import LogFormatter
 
 SECRET = "dibs_0123456789_" + "x" * 43
 
@@ -76,7 +77,7 @@ def test_a_crash_leaves_its_line_too() -> None:
 @pytest.mark.parametrize("as_json", [False, True])
 def test_what_the_server_says_of_itself_has_the_same_form(as_json: bool) -> None:
     record = logging.LogRecord("uvicorn.error", logging.WARNING, "", 0, "odd: %s", (SECRET,), None)
-    line = OneLine(as_json).format(record)
+    line = LogFormatter(as_json).format(record)
     assert "xxx" not in line
     if as_json:
         assert json.loads(line).keys() == {"at", "level", "message"}

@@ -13,8 +13,8 @@ import pytest
 from dibs.config import DEFAULTS
 from dibs.errors import Invalid
 from dibs.model import AGENT, VIEWER
-from dibs.server.api.routes import ANSWER_BYTES_MAX
-from dibs.server.compat import contract_routes
+from dibs.server.api.responses import ANSWER_BYTES_MAX
+from dibs.server.compat import wire_format
 from dibs.server.service import Service
 from dibs.store.http.store import PAGE_BYTES
 from dibs.testing import sizes
@@ -127,5 +127,5 @@ def test_long_answers_of_the_other_contracts_are_read_beside_the_verbs_and_bound
             return {"a": "b" * ANSWER_BYTES_MAX}
 
         with pytest.raises(Invalid):
-            asyncio.run(contract_routes.read(service, long))
+            asyncio.run(wire_format.read(service, long))
         assert threads[0].startswith("read")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dibs.model import ADMIN, AGENT, LOGIN, PERSON, ROLES, VIEWER
-from dibs.server.auth.auth_route import ROLE, SCHEMAS
+from dibs.server.api.endpoints import ROLE, SCHEMAS
 from tests.kit.http import Host
 from tests.server.attacking import Answer, Caller, Served, served
 

@@ -170,7 +170,7 @@ def pulse(**changes: object) -> Pulse:
 def test_types_beyond_the_most_frequent_are_one() -> None:
     counts = {f"type-{n}": 1000 - n for n in range(100)}
     ready = [{"type": type, "priority": 5, "count": count} for type, count in counts.items()]
-    found = metrics.depths(pulse(ready=ready, ready_total=sum(counts.values()) + 7))
+    found = metrics.ready_counts(pulse(ready=ready, ready_total=sum(counts.values()) + 7))
     types = {type for type, _ in found}
     assert len(types) == metrics.TYPES_MAX + 1
     assert found["other", "5"] == sum(1000 - n for n in range(metrics.TYPES_MAX, 100))
@@ -193,7 +193,7 @@ class Asked:
 def scraped(store: Asked, times: int) -> dict[str, float]:
     """What the last of so many scrapes finds."""
     service = SimpleNamespace(board=SimpleNamespace(store=store))
-    board_now = metrics.BoardNow(cast("Service", service))
+    board_now = metrics.BoardCollector(cast("Service", service))
     for _ in range(times):
         found = {sample.name: sample.value for metric in board_now.collect() for sample in metric.samples}
     return found
@@ -210,15 +210,15 @@ def test_scrapes_within_a_second_share_one_look(
 
 
 def test_methods_are_few_and_streams_are_not_measured() -> None:
-    board, feed = SimpleNamespace(store=Asked()), SimpleNamespace(heard=[])
-    figures = metrics.Figures(cast(Service, SimpleNamespace(board=board, feed=feed)))
+    board, feed = SimpleNamespace(store=Asked()), SimpleNamespace(on_events=[])
+    figures = metrics.Metrics(cast(Service, SimpleNamespace(board=board, feed=feed)))
     for method, path in (
         ("GET", "/v1/items"),
         ("PROPFIND", "/v1/items"),
         ("BREW", "/v1/items"),
         ("GET", "/api/events"),
     ):
-        figures.measured(method, path, 200, 0.1)
+        figures.observe_request(method, path, 200, 0.1)
     counted = {
         (sample.labels["method"], sample.labels["route"]): sample.value
         for metric in figures._requests.collect()

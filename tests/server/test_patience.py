@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import uvicorn
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from dibs.server.auth import guard
-from dibs.server.auth.guard import Guard, Message, Receive, Scope, Send
+from dibs.server.auth.guard import Guard
 from dibs.server.ops.connection import HEAD_BYTES_MAX, HEAD_SECONDS, Connection
 
 

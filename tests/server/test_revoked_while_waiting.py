@@ -9,7 +9,7 @@ import pytest
 
 from dibs.errors import Unauthenticated
 from dibs.model import AGENT
-from dibs.server.api.routes import take_back_unless_known
+from dibs.server.api.verb_routes import release_if_revoked
 from dibs.server.service import Service
 from dibs.testing.conformance.asking import kinds
 from tests.kit import sqlite
@@ -84,17 +84,17 @@ def test_what_was_given_to_a_key_that_was_revoked_meanwhile_is_taken_back(tmp_pa
         for id in ("x", "y", "mine"):
             board.add(id, id=id)
         mine = board.claim("mine", session="me")
-        take_back_unless_known(service, request, (mine,))
+        release_if_revoked(service, request, (mine,))
         assert board.get("mine").claim is not None, "its key is good"
         given = board.next(session="me", n=2)
         board.revoke_key(key.id)
         for found in (given, board.claim("mine", session="me")):
             with pytest.raises(Unauthenticated):
-                take_back_unless_known(service, request, found)
+                release_if_revoked(service, request, found)
         assert {id: board.get(id).item.status for id in ("x", "y", "mine")} == {
             "x": "ready",
             "y": "ready",
             "mine": "in_progress",
         }
-        assert board.get("x").runs[0].reason == "its key was good no more when it was given"
+        assert board.get("x").runs[0].reason == "its key had been revoked when the claim was granted"
         service.close()

@@ -163,4 +163,4 @@ def test_a_key_of_no_agent_takes_no_name_that_the_history_uses_for_others(shop: 
     admin = shop.admin.ok("GET", "/v1/me")["key"]
     for name in (f"key-{admin}", "dibs"):
         answer = shop.caller(AGENT)("POST", path, {"agent": name})
-        assert (answer.status, b"somebody else" in answer.body) == (403, True), answer.body
+        assert (answer.status, b"is a reserved name" in answer.body) == (403, True), answer.body

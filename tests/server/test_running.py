@@ -22,12 +22,12 @@ import pytest
 
 from dibs.board import connect
 from dibs.cli.serve import introduced, left_key, live_events, ways_in
-from dibs.config import ENV_INSECURE_HTTP, SERVER_DEFAULTS
+from dibs.config import ENV_INSECURE_HTTP, SERVER_DEFAULTS, ServerSettings
 from dibs.files import keyring
 from dibs.model import ADMIN, AGENT, LOGIN
-from dibs.server.ops.address import Place, listen
+from dibs.server.ops.address import listen
 from dibs.server.ops.connection import HEAD_BYTES_MAX
-from dibs.server.ops.open_files import Room
+from dibs.server.ops.open_files import FileLimit
 from tests.server.attacking import PATIENCE_SECONDS
 from tests.server.process import Background, Serving, serving
 from tests.server.test_streams import room_for
@@ -148,14 +148,14 @@ def test_it_raises_its_limit_of_open_files_and_says_how_many_streams_that_allows
 
 def test_what_it_says_of_live_events() -> None:
     settings = SERVER_DEFAULTS
-    assert live_events(2000, Room(files=20_000), settings) == "  live events:   2000 streams at once"
-    assert live_events(512, Room(files=1024), settings.replace(workers=3)) == (
+    assert live_events(2000, FileLimit(files=20_000), settings) == "  live events:   2000 streams at once"
+    assert live_events(512, FileLimit(files=1024), settings.replace(workers=3)) == (
         "  live events:   512 streams at once in each of 3 processes, since 1024 open files are allowed (ulimit -Hn)"
     )
 
 
 def test_more_connections_than_it_has_files_are_refused(tmp_path: Path) -> None:
-    room = Room(files=256)
+    room = FileLimit(files=256)
     streams = room.streams_max(SERVER_DEFAULTS.subscribers_max)
     room_for(2 * room.files + 100)
     (tmp_path / "dibs.toml").write_text(f"[server]\nsubscribers_per_key = {SERVER_DEFAULTS.subscribers_max}\n")
@@ -178,11 +178,12 @@ def test_more_connections_than_it_has_files_are_refused(tmp_path: Path) -> None:
 
         listening = [asked("/api/events", connected()) for _ in range(streams)]
         assert {one.status for one in listening} == {200}
-        assert refused(asked("/api/events", connected())) == (503, f"{streams} are listening here already")
+        full = f"the server already has {streams} listening requests"
+        assert refused(asked("/api/events", connected())) == (503, full)
         others = [connected() for _ in range(room.connections_max - streams)]
         for one in others:
             one.connect()
-        assert refused(asked("/livez", others[-1])) == (503, "this server has as many connections as it can")
+        assert refused(asked("/livez", others[-1])) == (503, "the server has too many connections")
         for _ in range(room.files):
             with suppress(ConnectionResetError):  # cut off
                 connected().connect()
@@ -259,12 +260,12 @@ def test_a_link_is_made_only_for_somebody_who_sees_it(tmp_path: Path, monkeypatc
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     url, here, role = str(tmp_path / "board.db"), "http://127.0.0.1:8377", attrgetter("role")
     with connect(url, create=True) as board:
-        unseen = introduced(board, url, Place(), here, with_link=False)
+        unseen = introduced(board, url, ServerSettings(), here, with_link=False)
         assert "code=" not in "".join(ways_in(unseen))
         assert sorted(map(role, board.keys())) == [ADMIN]
-        seen = introduced(board, url, Place(), here, with_link=True)
+        seen = introduced(board, url, ServerSettings(), here, with_link=True)
         assert f"{keyring.pages(here)}/login?code=dibs_" in "".join(ways_in(seen))
-        beyond = introduced(board, url, Place(host="192.0.2.1"), "http://192.0.2.1:8377", with_link=True)
+        beyond = introduced(board, url, ServerSettings(host="192.0.2.1"), "http://192.0.2.1:8377", with_link=True)
         assert (beyond["key_file"], beyond["login"]) == (None, None)
         assert "dibs key create" in "".join(ways_in(beyond))
         assert f"export DIBS_STORE=http://192.0.2.1:8377 {ENV_INSECURE_HTTP}=1" in ways_in(beyond)[0]
@@ -272,7 +273,7 @@ def test_a_link_is_made_only_for_somebody_who_sees_it(tmp_path: Path, monkeypatc
 
 
 def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
-    taken = listen(Place(port=0))
+    taken = listen(ServerSettings(port=0))
     port = taken.getsockname()[1]
     own = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LOGNAME": "alice"}
 
@@ -293,7 +294,7 @@ def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
     try:
         assert "dibs init" in typed()[1]
         connect(str(tmp_path / ".dibs" / "board.db"), create=True).close()
-        assert typed("--port", str(port)) == (1, f"dibs: cannot listen at 127.0.0.1:{port}: Address already in use\n")
+        assert typed("--port", str(port)) == (1, f"dibs: cannot listen on 127.0.0.1:{port}: Address already in use\n")
         assert "--insecure" in typed("--host", "0.0.0.0")[1]
         assert "PostgreSQL" in typed("--workers", "2")[1]
         assert "certificate" in typed("--tls-cert", "no.pem", "--tls-key", "no.pem")[1]

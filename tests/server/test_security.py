@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from dibs import api_keys
+from dibs.config import ServerSettings
 from dibs.errors import Invalid
 from dibs.model import AGENT, LOGIN, VIEWER
-from dibs.server.api.archive_routes import IMPORT, LARGE, RESTORE
+from dibs.server.api.board_routes import ARCHIVE_PATHS, IMPORT, RESTORE
 from dibs.server.auth import callers
-from dibs.server.auth.callers import COOKIE, TRUSTED_SECONDS
+from dibs.server.auth.callers import CACHE_SECONDS, COOKIE
 from dibs.server.auth.guard import BODY_BYTES_MAX
-from dibs.server.ops.address import Place, addresses, listen, secure_hosts, url_of
+from dibs.server.ops.address import hosts_and_origins, listen, secure_hosts, url_of
 from tests.kit.http import Host
 from tests.server.attacking import Answer, Caller, Served, served
 
@@ -153,12 +154,12 @@ def test_every_answer_is_kept_out_of_caches_frames_and_guesses(shop: Served) -> 
 def test_beyond_this_machine_only_with_tls_or_said_aloud() -> None:
     for host in ("0.0.0.0", "::", "192.0.2.1", "board.example.org"):
         with pytest.raises(Invalid, match="--insecure"):
-            listen(Place(host=host, port=0))
+            listen(ServerSettings(host=host, port=0))
     with pytest.raises(Invalid, match="--name"):
-        listen(Place(host="0.0.0.0", port=0, insecure=True))
+        listen(ServerSettings(host="0.0.0.0", port=0, insecure=True))
     with pytest.raises(Invalid, match="certificate"):
-        listen(Place(port=0, certificate="/nowhere/cert.pem", private_key="/nowhere/key.pem"))
-    listen(Place(host="0.0.0.0", port=0, insecure=True, names=("board.example.org",))).close()
+        listen(ServerSettings(port=0, tls_cert="/nowhere/cert.pem", tls_key="/nowhere/key.pem"))
+    listen(ServerSettings(host="0.0.0.0", port=0, insecure=True, names=("board.example.org",))).close()
 
 
 @pytest.mark.parametrize(
@@ -180,8 +181,8 @@ def test_beyond_this_machine_only_with_tls_or_said_aloud() -> None:
     ],
 )
 def test_a_name_that_no_caller_could_use_is_refused(name: str) -> None:
-    with pytest.raises(Invalid, match="no name to call") as caught:
-        listen(Place(port=0, names=(name,)))
+    with pytest.raises(Invalid, match="not a host name") as caught:
+        listen(ServerSettings(port=0, names=(name,)))
     assert caught.value.facts["field"] == "names"
 
 
@@ -189,22 +190,22 @@ def test_a_name_that_no_caller_could_use_is_refused(name: str) -> None:
     "name", ["Board.example.org", "board:8443", "https://board.example.org/", "::1", "[::1]:80", "10.0.0.1"]
 )
 def test_a_name_that_callers_use_is_taken(name: str) -> None:
-    listen(Place(port=0, names=(name,))).close()
+    listen(ServerSettings(port=0, names=(name,))).close()
 
 
 def test_a_port_in_use_is_told_in_one_line(shop: Served) -> None:
     with pytest.raises(Invalid) as caught:
-        listen(Place(port=shop.admin.port))
-    assert caught.value.message == f"cannot listen at 127.0.0.1:{shop.admin.port}: Address already in use"
+        listen(ServerSettings(port=shop.admin.port))
+    assert caught.value.message == f"cannot listen on 127.0.0.1:{shop.admin.port}: Address already in use"
 
 
 def test_the_names_that_are_given_are_its_own_and_no_others() -> None:
-    hosts, origins = addresses(Place(), 8377)
+    hosts, origins = hosts_and_origins(ServerSettings(), 8377)
     assert hosts == ["127.0.0.1:8377", "[::1]:8377", "localhost:8377"]
     assert origins == [f"http://{host}" for host in hosts]
-    assert secure_hosts(Place(), 8377) == []
-    every = Place(host="0.0.0.0", insecure=True, names=("Board.example.org",))
-    hosts, origins = addresses(every, 8377)
+    assert secure_hosts(ServerSettings(), 8377) == []
+    every = ServerSettings(host="0.0.0.0", insecure=True, names=("Board.example.org",))
+    hosts, origins = hosts_and_origins(every, 8377)
     assert "board.example.org" in hosts
     assert "board.example.org:8377" in hosts
     assert not [host for host in hosts if host.startswith("0.0.0.0")]
@@ -213,16 +214,16 @@ def test_the_names_that_are_given_are_its_own_and_no_others() -> None:
 
 
 def test_behind_something_that_encrypts_cookies_never_travel_in_the_clear() -> None:
-    front = Place(names=("https://board.example.org",))
-    hosts, origins = addresses(front, 8377)
+    front = ServerSettings(names=("https://board.example.org",))
+    hosts, origins = hosts_and_origins(front, 8377)
     assert "board.example.org" in hosts
     assert "https://board.example.org" in origins
     assert "http://board.example.org" not in origins
     assert secure_hosts(front, 8377) == ["board.example.org"]
-    tls = Place(certificate="c", private_key="k")
-    assert secure_hosts(tls, 443) == addresses(tls, 443)[0]
+    tls = ServerSettings(tls_cert="c", tls_key="k")
+    assert secure_hosts(tls, 443) == hosts_and_origins(tls, 443)[0]
     assert "localhost" in secure_hosts(tls, 443)
-    assert addresses(tls, 443)[1][0] == "https://127.0.0.1:443"
+    assert hosts_and_origins(tls, 443)[1][0] == "https://127.0.0.1:443"
 
 
 # 4. Keys
@@ -288,12 +289,12 @@ def test_digests_are_compared_in_constant_time() -> None:
 
 
 def test_what_is_remembered_of_good_keys_has_its_bound(shop: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(callers, "TRUSTED_MAX", 3)
+    monkeypatch.setattr(callers, "CACHE_KEYS_MAX", 3)
     known = callers.Callers(shop.board)
     for _ in range(10):
         _, secret = shop.board.create_key(VIEWER)
-        assert known._good(secret) is not None
-        assert len(known._trusted) <= 3
+        assert known._valid_key(secret) is not None
+        assert len(known._cache) <= 3
 
 
 def test_a_revoked_key_is_refused(shop: Served) -> None:
@@ -301,7 +302,7 @@ def test_a_revoked_key_is_refused(shop: Served) -> None:
     id = caller.ok("GET", "/v1/me")["key"]
     shop.admin.ok("POST", f"/v1/keys/{id}/revoke")
     assert caller("GET", "/v1/me").status == 401
-    assert TRUSTED_SECONDS <= 1.0, "so long another server of the board may still take it"
+    assert CACHE_SECONDS <= 1.0, "so long another server of the board may still take it"
     again = shop.admin("POST", f"/v1/keys/{id}/revoke")
     assert (again.status, again.code) == (422, "INVALID")
 
@@ -412,7 +413,7 @@ def test_nothing_of_a_body_is_read_before_the_key_is_known(shop: Served) -> None
     ]
     assert {path for _, path in asked} >= {"/v1/next", "/v1/keys", "/api/sessions", "/functions/v1/agent-claim"}
     for method, path in (*asked, ("post", IMPORT), ("post", RESTORE)):
-        kind = "application/octet-stream" if path in LARGE else "application/json"
+        kind = "application/octet-stream" if path in ARCHIVE_PATHS else "application/json"
         for key in ("", "Authorization: Bearer dibs_nobody_nothing\r\n", "Authorization: Basic YTpi\r\n"):
             head = (
                 f"{method.upper()} {path.translate({123: None, 125: None})} HTTP/1.1\r\nConnection: close"

@@ -13,8 +13,8 @@ import pytest
 
 from dibs.errors import DibsError, ItemAlreadyClaimed
 from dibs.model import Event, Owner
-from dibs.server.compat import session_task_shapes as shapes
-from dibs.server.compat.session_task import told
+from dibs.server.compat import session_task_models as models
+from dibs.server.compat import session_task_views as views
 from dibs.text import times
 from tests.kit.http import Host
 from tests.server.calling import Caller, Reply, Reused, Served, reused_server
@@ -80,7 +80,7 @@ def at(server: Served, seconds: float = 0) -> str:
 
 
 def refused(reply: Reply, code: str, status: int | None = None) -> dict[str, Any]:
-    shapes.TaskRefusal.model_validate(reply.body)
+    models.TaskRefusal.model_validate(reply.body)
     assert (reply.status, reply.body["error"], reply.body["success"]) == (status or STATUSES[code], code, False)
     assert reply.headers["content-type"] == "application/json"
     found: dict[str, Any] = reply.body
@@ -370,7 +370,7 @@ class TestRegistering:
         reply = server.caller("agent", "coder").post(
             "/api/sessions", {"id": ME, "agentType": "cli", "project": "shop", "contextPercent": 67, "meta": {"pid": 7}}
         )
-        shapes.Registered.model_validate(reply.body)
+        models.Registered.model_validate(reply.body)
         assert reply.body == {
             "success": True,
             "sessionId": ME,
@@ -498,7 +498,7 @@ class TestShowing:
             release(coder, f"old-{number}", reason="completed" if number % 2 else "tired")
         claim(coder)
         reply = coder.get("/api/sessions/summary")
-        shapes.SessionsSummary.model_validate(reply.body)
+        models.SessionsSummary.model_validate(reply.body)
         assert reply.body["summary"] == {"total": 2, "working": 1}
         sessions = {one["sessionId"]: one for one in reply.body["sessions"]}
         mine, other = sessions[ME], sessions[OTHER]
@@ -512,14 +512,14 @@ class TestShowing:
         claim(coder, ttlMs=60000)
         server.clock.advance(MINUTE)
         reply = coder.post("/api/tasks/claims/cleanup")
-        shapes.CleanedUp.model_validate(reply.body)
+        models.CleanedUp.model_validate(reply.body)
         assert reply.body == {"success": True, "cleaned": 1, "expired": [TASK], "orphaned": [], "more": False}
         assert coder.post("/api/tasks/claims/cleanup", {}).body["cleaned"] == 0
         assert server.board.get(TASK).item.status == "ready"
 
     def test_statistics(self, server: Served, coder: Caller) -> None:
         empty = coder.get("/api/tasks/claims/stats").body
-        shapes.ClaimStatistics.model_validate(empty)
+        models.ClaimStatistics.model_validate(empty)
         assert (empty["stats"]["claimSuccessRate"], empty["stats"]["averageClaimMs"]) == (1.0, 0)
         claim(coder)
         refused(claim(coder, session=OTHER), "TASK_ALREADY_CLAIMED")
@@ -543,7 +543,7 @@ class TestEvents:
 
     def of(self, server: Served, kind: str) -> dict[str, Any] | None:
         (event,) = [event for event in server.board.log(TASK) if event.kind == kind]
-        return told(event)
+        return views.event(event)
 
     def test_claimed_and_released(self, server: Served, coder: Caller) -> None:
         claim(coder)
@@ -609,7 +609,7 @@ class TestEvents:
 
     def test_a_board_that_was_restored_released_what_was_held(self) -> None:
         event = Event(item=TASK, number=9, kind="restored", at=0, status="ready", token=9, actor="you", session=ME)
-        assert told(event) == {"type": "task:released", "data": {"taskId": TASK, "reason": "restored"}}
+        assert views.event(event) == {"type": "task:released", "data": {"taskId": TASK, "reason": "restored"}}
 
 
 class TestDescription:
@@ -648,9 +648,9 @@ class TestDescription:
             "Current",
         ):
             (example,) = known[name]["examples"]
-            getattr(shapes, name).model_validate(example)
+            getattr(models, name).model_validate(example)
         for example in known["TaskRefusal"]["examples"]:
-            shapes.TaskRefusal.model_validate(example)
+            models.TaskRefusal.model_validate(example)
 
     def test_the_codes_are_the_boards_own(self) -> None:
         known = {kind.code: kind.http_status for kind in DibsError.__subclasses__()}

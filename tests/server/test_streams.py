@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.types import Message
 
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import StoreUnavailable
 from dibs.model import ADMIN, VIEWER, Event
-from dibs.server.api.open_requests import OpenRequest
-from dibs.server.auth.guard import Message
 from dibs.server.service import Service
-from dibs.server.streams import stream_routes
-from dibs.server.streams.stream_routes import Stream, Wanted
-from dibs.server.streams.subscribers import Subscriber, Subscribers
+from dibs.server.streams import sse
+from dibs.server.streams.filters import EventFilter
+from dibs.server.streams.open_requests import OpenRequest
+from dibs.server.streams.sse import Stream, Streams
 from dibs.store.open import open_store
 from dibs.testing.sizes import FACTOR, times
 from tests.kit import postgres, sqlite
@@ -338,7 +338,7 @@ def test_events_too_large_for_the_ring_are_told_all_the_same(served: Served) -> 
 def test_a_stream_outlives_a_store_that_is_away_for_a_while(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     board = served.board
     add(board, 0, 3)
-    monkeypatch.setattr(stream_routes, "AWAY_SECONDS", 0)
+    monkeypatch.setattr(sse, "RETRY_SECONDS", 0)
     away = [StoreUnavailable("away"), StoreUnavailable("still away")]
 
     def events(**asked: Any) -> tuple[Event, ...]:
@@ -350,10 +350,13 @@ def test_a_stream_outlives_a_store_that_is_away_for_a_while(served: Served, monk
         service = Service(board.store, board.settings, sweeps=False)
         service.feed.newest = board.events()[-1].id
         monkeypatch.setattr(service.board, "events", events)
-        subscribers = Subscribers(service)
-        me = Subscriber()
-        stays = OpenRequest(service.streaming.kind("listening"), "a key", lambda: None, me.refuse)
-        stream = Stream(subscribers, me, stays, 0, Wanted((), (), ()))
+        quota = service.streaming.quota("listening")
+        stream = Stream(
+            Streams(service),
+            0,
+            EventFilter((), (), ()),
+            lambda refuse: OpenRequest(quota, "a key", lambda: None, refuse),
+        )
         chunks: list[bytes] = []
         everything = asyncio.Event()
 

@@ -74,9 +74,9 @@ def ready(service: Service) -> Any:
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_module, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(feed_module, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(feed_module, "AWAY_SECONDS", 0.05)
+    monkeypatch.setattr(service_module, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(feed_module, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(feed_module, "RETRY_SECONDS", 0.05)
 
 
 def test_a_mistake_of_ours_ends_neither_sweeper_nor_follower(
@@ -84,15 +84,15 @@ def test_a_mistake_of_ours_ends_neither_sweeper_nor_follower(
 ) -> None:
     board = harness.board()
     service = Service(board.store, board.settings)
-    burying, following = Once(service.board.reap_dead_owners), Once(service.feed._take_in)
+    burying, following = Once(service.board.reap_dead_owners), Once(service.feed._read_news)
     monkeypatch.setattr(service.board, "reap_dead_owners", burying)
-    monkeypatch.setattr(service.feed, "_take_in", following)
+    monkeypatch.setattr(service.feed, "_read_news", following)
     with caplog.at_level(logging.ERROR), going(service):
         assert burying.went_on.wait(PATIENCE_SECONDS)
         assert following.went_on.wait(PATIENCE_SECONDS)
         assert ready(service).status_code == 200
     said = [record.getMessage() for record in caplog.records if record.exc_info]
-    assert sorted(words.split(",")[0] for words in said) == ["the feed could not be followed", "the sweep failed"]
+    assert sorted(words.split(";")[0] for words in said) == ["following the feed failed", "the sweep failed"]
 
 
 @pytest.mark.parametrize("gone", ["sweeper", "follower"])

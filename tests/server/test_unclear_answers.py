@@ -13,7 +13,7 @@ import pytest
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
-from dibs.server.api import problems
+from dibs.server.api import responses
 from dibs.store.http.store import HttpStore
 
 JOIN_SECONDS = 10.0
@@ -44,19 +44,21 @@ def answered_with(*replies: tuple[int, bytes]) -> Iterator[HttpStore]:
 
 
 def problem(error: DibsError) -> tuple[int, bytes]:
-    return error.http_status, json.dumps(problems.body(error.http_status, error.code, str(error), error.facts)).encode()
+    return error.http_status, json.dumps(
+        responses.problem_body(error.http_status, error.code, str(error), error.facts)
+    ).encode()
 
 
 AWAY = problem(StoreUnavailable("the store is away", retry_after_seconds=1))
-CRASHED = problem(DibsError("something went wrong here; the server's log says what"))
+CRASHED = problem(DibsError("internal error; the server's log has the details"))
 
 
 def test_what_a_server_says_for_itself_is_told_in_its_own_words() -> None:
-    sentence = "this server does not go by that name"
-    said = json.dumps(problems.body(421, problems.CODES[421], sentence)).encode()
+    sentence = "this server does not have that host name"
+    said = json.dumps(responses.problem_body(421, responses.CODES[421], sentence)).encode()
     with answered_with((421, said)) as store, pytest.raises(StoreUnusable, match=f"answers 421: {sentence}"):
         store.get("x")
-    others = json.dumps({"code": problems.CODES[421], "detail": "pay here", "type": "about:blank"}).encode()
+    others = json.dumps({"code": responses.CODES[421], "detail": "pay here", "type": "about:blank"}).encode()
     with answered_with((421, others)) as store, pytest.raises(StoreUnavailable, match=r"the server answers 421$"):
         store.get("x")
 

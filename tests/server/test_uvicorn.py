@@ -14,8 +14,8 @@ from dibs.server.ops.connection import Connection
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What it has of its own, which is called by nobody else.
-OWN = {"room", "cut", "_need_room", "_count", "_expect_head", "_stop_timer", "_close"}
-STATE = {"_timer", "_in_head", "_head_bytes", "_told_bytes"}
+OWN = {"file_limit", "abort", "_count", "_start_timer", "_stop_timer", "_on_timeout"}
+STATE = {"_timer", "_in_head", "_head_bytes", "_parsed_bytes"}
 
 
 def test_the_one_version_that_is_known_is_asked_for_and_there() -> None:

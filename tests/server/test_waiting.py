@@ -12,15 +12,15 @@ from typing import Any, cast
 
 import pytest
 from fastapi import Request
+from starlette.types import Message
 
-from dibs import board as board_module
 from dibs.board import Board
+from dibs.board import base as board_base
 from dibs.errors import StoreUnavailable
 from dibs.model import AGENT, Grant, Key, Waiting
 from dibs.server import service as service_module
-from dibs.server.auth.guard import Message
 from dibs.server.service import Service
-from dibs.server.streams.feed import Left, Waiter
+from dibs.server.streams.feed import ClientGone, Waiter
 from dibs.store.contract import Store
 from dibs.testing.delegate import Delegate
 from tests.kit import sqlite
@@ -72,7 +72,7 @@ def test_who_hangs_up_is_given_nothing(service: Service) -> None:
         waiting = asyncio.ensure_future(service.wait(caller.request, work))
         assert await service.run(lambda: looked.wait(PATIENCE_SECONDS))
         caller.leave()
-        with pytest.raises(Left):
+        with pytest.raises(ClientGone):
             await within(waiting)
         await service.run(lambda: service.board.add("T", id="t"))
         assert (await service.run(lambda: service.board.get("t"))).item.status == "ready"
@@ -85,7 +85,7 @@ def test_who_hangs_up_is_given_nothing(service: Service) -> None:
 
 def test_who_waits_is_woken_by_the_commit_itself(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """The feed is not followed here: of what this process frees, nothing has to come back to it from outside."""
-    monkeypatch.setattr(board_module, "OWNER_LOOK_SECONDS", WAIT_SECONDS)
+    monkeypatch.setattr(board_base, "OWNER_LOOK_SECONDS", WAIT_SECONDS)
     watched, wait = threading.Event(), service.feed.wait
 
     def watching(seen: int, waiter: Waiter, timeout_seconds: float) -> int:
@@ -118,11 +118,11 @@ class NoRoom(Delegate):
 
     def next_in_time(self, wait_seconds: float, **asked: Any) -> tuple[Grant, ...]:
         self.asked += 1
-        raise StoreUnavailable("256 are waiting here already", retry_after_seconds=1)
+        raise StoreUnavailable("the server already has 256 waiting requests", retry_after_seconds=1)
 
     def wait_in_time(self, wait_seconds: float, item: str, **asked: Any) -> Waiting:
         self.asked += 1
-        raise StoreUnavailable("256 are waiting here already", retry_after_seconds=1)
+        raise StoreUnavailable("the server already has 256 waiting requests", retry_after_seconds=1)
 
 
 def test_who_finds_no_room_to_wait_in_watches_for_itself(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_who_finds_no_room_to_wait_in_watches_for_itself(tmp_path: Path) -> None
 
 
 def test_nobody_takes_all_the_room_and_who_leaves_makes_room(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_module, "WAITS", service_module.WAITS.replace(limit=3, limit_of_key=2))
+    monkeypatch.setattr(service_module, "WAITS", service_module.WAITS.replace(limit=3, limit_per_key=2))
     one, other, third = (service.board.create_key(AGENT) for _ in range(3))
 
     async def look() -> None:
@@ -159,13 +159,13 @@ def test_nobody_takes_all_the_room_and_who_leaves_makes_room(service: Service, m
             )
             for caller in callers
         ]
-        with pytest.raises(StoreUnavailable, match="2 are waiting with this key") as refused:
+        with pytest.raises(StoreUnavailable, match="this key already has 2 waiting") as refused:
             await within(begun[2])
         assert refused.value.facts == {"limit": 2, "retry_after_seconds": 1}
-        with pytest.raises(StoreUnavailable, match="3 are waiting here"):
+        with pytest.raises(StoreUnavailable, match="the server already has 3 waiting"):
             await within(begun[4])
         callers[0].leave()
-        with pytest.raises(Left):
+        with pytest.raises(ClientGone):
             await within(begun[0])
         assert await service.wait(callers[2].request, lambda board: board.next(session="me")) == ()
         assert not any(begun[still].done() for still in (1, 3))

@@ -71,7 +71,7 @@ def test_a_worker_that_dies_is_replaced_and_all_stop_together(tmp_path: Path, da
         assert server.stop() == 0
         assert not [pid for pid in workers if os.path.exists(f"/proc/{pid}")]
         (line,) = server.log().splitlines()
-        assert f"worker {min(first)} ended with -9; the next starts in 0.5s" in line
+        assert f"worker {min(first)} exited with -9; restarting in 0.5s" in line
         assert "password" not in line
 
 

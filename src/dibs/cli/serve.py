@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from dibs.board import Board
     from dibs.config import ServerSettings
-    from dibs.server.ops.address import Place
-    from dibs.server.ops.open_files import Room
+    from dibs.server.ops.open_files import FileLimit
 
 NEEDS_SERVER = "a server needs FastAPI and uvicorn; get them with: pip install 'calldibs[server]'"
 
@@ -51,15 +50,14 @@ def serve(cli: Cli) -> None:
         raise Invalid(f"{url} is a server already; serve the board itself", field="store")
     if settings.workers > 1 and "://" not in url:
         raise Invalid("a board in a file is served by one process; --workers is for PostgreSQL", field="workers")
-    at = address.place_of(settings)
-    listener = address.listen(at)
+    listener = address.listen(settings)
     board = connect(url)
     _require_server()
     # Where nobody looks on, what is printed is kept: in a file, in a journal, where a link would outlive its use.
     is_read = cli.json or sys.stdout.isatty()
     port = listener.getsockname()[1]
-    with address.other_loopback_held(at, port):
-        told = introduced(board, url, at, address.url_of(at, port), with_link=is_read)
+    with address.ipv6_loopback_reserved(settings, port):
+        told = introduced(board, url, settings, address.url_of(settings, port), with_link=is_read)
         if told["pages"] is not None:
             settings = settings.replace(names=(*settings.names, told["pages"]))
         _serve(cli, board, url, settings, listener, told)
@@ -67,20 +65,20 @@ def serve(cli: Cli) -> None:
 
 def _serve(cli: Cli, board: Board, url: str, settings: ServerSettings, listener: socket, told: dict[str, Any]) -> None:
     """Until it is told to stop."""
-    room = open_files.allow_most()
-    told["streams"] = room.streams_max(settings.subscribers_max)
-    live = live_events(told["streams"], room, settings)
+    limit = open_files.raise_limit()
+    told["streams"] = limit.streams_max(settings.subscribers_max)
+    live = live_events(told["streams"], limit, settings)
     if settings.workers > 1:
-        from dibs.server.ops import processes
+        from dibs.server.ops import workers
 
         board.close()
         _announce(cli, told, live)
-        processes.run(url, settings, listener, quiet=cli.args.quiet)
+        workers.run(url, settings, listener, quiet=cli.args.quiet)
     else:
         from dibs.server.ops import run
 
         log = None if cli.args.quiet else sys.stderr
-        server = run.server_of(board, settings, listener, log, lambda: _announce(cli, told, live))
+        server = run.make_server(board, settings, listener, log, lambda: _announce(cli, told, live))
         server.run(sockets=[listener])
 
 
@@ -113,13 +111,13 @@ def _require_own_words(settings: dict[str, Any]) -> None:
         raise trust.refusal(path, f"sets {', '.join(public)} of the server and {why}", path)
 
 
-def introduced(board: Board, url: str, where: Place, at: str, *, with_link: bool) -> dict[str, Any]:
+def introduced(board: Board, url: str, settings: ServerSettings, at: str, *, with_link: bool) -> dict[str, Any]:
     """Where the server is and, on this machine, a key for its user and a way in for a browser."""
     told: dict[str, Any] = {"url": at, "store": location.shown(url), "key_file": None, "pages": None, "login": None}
-    if where.is_local:
+    if address.is_local(settings):
         told["key_file"] = left_key(board, at, location.folder(url))
         told["pages"] = keyring.pages(at)
-    if where.is_local and with_link:
+    if address.is_local(settings) and with_link:
         _, code = board.create_key(LOGIN, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)
         told["login"] = f"{told['pages'] or at}/login?code={code}"
     return told
@@ -166,10 +164,10 @@ def ways_in(told: dict[str, Any]) -> list[str]:
     return [*lines, "  each caller needs a key: dibs key create --role agent --agent NAME"]
 
 
-def live_events(streams: int, room: Room, settings: ServerSettings) -> str:
+def live_events(streams: int, limit: FileLimit, settings: ServerSettings) -> str:
     line = f"  live events:   {streams} streams at once"
     if settings.workers > 1:
         line += f" in each of {settings.workers} processes"
     if streams < settings.subscribers_max:
-        line += f", since {room.files} open files are allowed (ulimit -Hn)"
+        line += f", since {limit.files} open files are allowed (ulimit -Hn)"
     return line

@@ -1,8 +1,7 @@
-"""The application: routes over one service, behind the guard."""
+"""The application: the routes of one service, behind the guard."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -11,78 +10,69 @@ from typing import TextIO
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
 
+from dibs.config import ServerSettings
 from dibs.errors import DibsError
-from dibs.server.api import archive_routes, problems, routes, watch_routes
-from dibs.server.api.openapi import Documented
-from dibs.server.auth import key_routes, login
-from dibs.server.auth.guard import App, Guard
+from dibs.server.api import board_routes, responses, verb_routes
+from dibs.server.api.endpoints import DocumentedApp
+from dibs.server.auth import routes as auth_routes
+from dibs.server.auth.guard import Guard
 from dibs.server.compat import session_task, story_011
-from dibs.server.ops import health, metrics
+from dibs.server.ops import address, health
+from dibs.server.ops.metrics import Metrics
 from dibs.server.service import Service
-from dibs.server.streams import stream_routes
-from dibs.value import Value
+from dibs.server.streams import sse
 
-DESCRIPTION = """A board of work that agents and people share: no item is done twice, a crashed one's work comes back.
+DESCRIPTION = """A board of work that agents and people share: each item is claimed by one session at a time, and the
+items of a crashed session become claimable again.
 
 Every verb is one request. A refusal is `application/problem+json` with a stable `code` and its `facts`. With an
-`Idempotency-Key`, a verb can be asked again after a lost answer, and is answered and not done again."""
+`Idempotency-Key`, repeating a request returns the first answer and changes nothing more."""
 
 
-class Options(Value):
-    """How a server presents itself: the exact hosts and origins that are its own, and where its log goes."""
-
-    hosts: Sequence[str]
-    origins: Sequence[str]
-    #: Those that a browser reaches encrypted: their cookies never travel in the clear.
-    secure_hosts: Sequence[str] = ()
-    #: Where its pages are, if they have a host name of their own.
-    pages: str | None = None
-    log: TextIO | None = sys.stderr
-    log_json: bool = False
-
-
-def make(service: Service, options: Options) -> App:
-    """The whole application, to be run by an ASGI server."""
+def make(
+    service: Service, settings: ServerSettings, port: int, log: TextIO | None, more_hosts: Sequence[str] = ()
+) -> ASGIApp:
+    """The whole application, for an ASGI server. `more_hosts`: accepted in the Host header beside the server's own."""
 
     @asynccontextmanager
-    async def running(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         service.start()
         yield
         service.close()
 
-    app = Documented(
+    app = DocumentedApp(
         title="dibs",
         version=version("calldibs"),
         description=DESCRIPTION,
-        lifespan=running,
+        lifespan=lifespan,
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
         exception_handlers={
-            DibsError: problems.refused,
-            RequestValidationError: problems.invalid,
-            HTTPException: problems.no_such_route,
-            Exception: problems.crashed,
+            DibsError: responses.on_refusal,
+            RequestValidationError: responses.on_invalid_parameter,
+            HTTPException: responses.on_http_error,
+            Exception: responses.on_crash,
         },
     )
-    figures = metrics.Figures(service)
-    routers = [routes.native(service)]
-    routers += [
-        part.routes(service)
-        for part in (key_routes, archive_routes, watch_routes, stream_routes, health, session_task, story_011)
-    ]
-    routers.append(figures.routes())
-    routers.append(login.routes(service, secure_hosts=frozenset(options.secure_hosts), pages=options.pages))
+    app.state.service = service
+    metrics = Metrics(service)
+    routers = [part.routes(service) for part in (verb_routes, board_routes, sse, health, session_task, story_011)]
+    routers += [auth_routes.key_routes(service), metrics.routes()]
+    secure_hosts = frozenset(address.secure_hosts(settings, port))
+    routers.append(auth_routes.login_routes(service, secure_hosts=secure_hosts, pages=address.pages_of(settings)))
     for router in routers:
-        # Not included: each request would be held against all routes twice.
+        # `include_router` would match each request against all routes twice.
         app.router.routes.extend(router.routes)
+    hosts, origins = address.hosts_and_origins(settings, port)
     return Guard(
         app,
-        hosts=frozenset(options.hosts),
-        origins=frozenset(options.origins),
-        log=options.log,
-        log_json=options.log_json,
-        measured=figures.measured,
-        large=archive_routes.LARGE,
+        hosts=frozenset([*hosts, *more_hosts]),
+        origins=frozenset(origins),
+        log=log,
+        log_json=settings.log_json,
+        on_request=metrics.observe_request,
+        archive_paths=board_routes.ARCHIVE_PATHS,
     )

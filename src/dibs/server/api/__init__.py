@@ -1,1 +1,1 @@
-"""The native HTTP API: routes, schemas, the OpenAPI document, refusals."""
+"""The native HTTP API: a route for each verb, schemas, the OpenAPI document, answers and refusals."""

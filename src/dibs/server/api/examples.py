@@ -1,13 +1,27 @@
-"""For each verb an example of its body, or of its query, which can be sent as it stands to a board with these items."""
+"""Examples for the OpenAPI document: a request for each verb, and an answer of each type.
+
+The requests can be sent as they are to a board with these items. The rules compute the answers from the requests, in
+one story: a session adds, claims and finishes an item while another session waits for it.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-ME = "coder-1"
-HELD = {"session": ME, "token": 1}
+from dibs import model
+from dibs.config import DEFAULTS
+from dibs.model import ADMIN, STATUSES
+from dibs.rules import claiming, ending, fencing, items, queueing
+from dibs.rules.decision import State
+from dibs.server.api.schemas import NOON
+from dibs.text import times, wire
+from dibs.value import Value
 
-EXAMPLES: dict[str, dict[str, Any]] = {
+_ME = "coder-1"
+_BY_HOLDER = {"session": _ME, "token": 1}
+
+#: For each verb with a body or a query.
+REQUESTS: dict[str, dict[str, Any]] = {
     "add": {"id": "fix-login", "title": "Fix the login", "type": "bug", "priority": 8, "labels": ["web"]},
     "add_many": {"items": [{"id": "plan", "title": "Plan"}, {"id": "build", "title": "Build", "depends_on": ["plan"]}]},
     "list": {"statuses": ["ready"], "limit": 50},
@@ -17,31 +31,152 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "retry": {"reason": "the network is back"},
     "approve": {"comment": "go ahead", "revision": 4},
     "send_back": {"comment": "shorter, please"},
-    "reject": {**HELD, "reason": "we do not do that"},
-    "annotate": {"session": ME, "links": {"pr": "https://example.org/pull/7"}, "checks": {"ci": "passed"}},
+    "reject": {**_BY_HOLDER, "reason": "we do not do that"},
+    "annotate": {"session": _ME, "links": {"pr": "https://example.org/pull/7"}, "checks": {"ci": "passed"}},
     "force_release": {"reason": "its machine is gone"},
     "set_agent": {"types": ["bug"], "max_claims": 2},
-    "start_session": {"agent": "coder", "id": ME, "kind": "autonomous"},
+    "start_session": {"agent": "coder", "id": _ME, "kind": "autonomous"},
     "sessions": {"ended": False},
-    "claim": {"session": ME},
-    "recover": HELD,
-    "next": {"session": ME, "types": ["bug"], "n": 1},
-    "heartbeat": {"session": ME, "holding": {"fix-login": 1}},
-    "renew": HELD,
-    "progress": {**HELD, "note": "the cause is in auth.py"},
-    "release": {**HELD, "reason": "needs a designer"},
-    "done": {**HELD, "links": {"pr": "https://example.org/pull/7"}},
-    "done_many": {"session": ME, "holding": {"fix-login": 1}},
-    "fail": {**HELD, "reason": "cannot be reproduced"},
-    "submit": {**HELD, "draft": "Dear customer, ..."},
+    "claim": {"session": _ME},
+    "recover": _BY_HOLDER,
+    "next": {"session": _ME, "types": ["bug"], "n": 1},
+    "heartbeat": {"session": _ME, "holding": {"fix-login": 1}},
+    "renew": _BY_HOLDER,
+    "progress": {**_BY_HOLDER, "note": "the cause is in auth.py"},
+    "release": {**_BY_HOLDER, "reason": "needs a designer"},
+    "done": {**_BY_HOLDER, "links": {"pr": "https://example.org/pull/7"}},
+    "done_many": {"session": _ME, "holding": {"fix-login": 1}},
+    "fail": {**_BY_HOLDER, "reason": "cannot be reproduced"},
+    "submit": {**_BY_HOLDER, "draft": "Dear customer, ..."},
     "sweep": {"limit": 100},
-    "wait": {"session": ME, "ttl_seconds": 60},
-    "leave": {"session": ME},
-    "ticket": {"session": ME},
-    "soft_claim": {"session": ME},
-    "soft_release": {"session": ME},
-    "why": {"session": ME},
+    "wait": {"session": _ME, "ttl_seconds": 60},
+    "leave": {"session": _ME},
+    "ticket": {"session": _ME},
+    "soft_claim": {"session": _ME},
+    "soft_release": {"session": _ME},
+    "why": {"session": _ME},
     "events": {"after": 0, "limit": 100},
     "runs": {"agent": "coder", "limit": 20},
     "activity": {"limit": 20},
 }
+
+_AT = times.parse_instant(NOON)
+_CLAIMED_AT, _NOW = _AT + 60_000, _AT + 180_000
+
+SESSION = model.Session(**REQUESTS["start_session"], host="build-7", started_at=_AT, seen_at=_CLAIMED_AT)
+_OTHER = model.Session(id="fixer-1", agent="fixer", started_at=_AT, seen_at=_NOW)
+_AGENT = model.Agent(
+    name=SESSION.agent,
+    types=tuple(REQUESTS["set_agent"]["types"]),
+    max_claims=REQUESTS["set_agent"]["max_claims"],
+    created_at=_AT,
+    updated_at=_AT,
+)
+_ADDED = items.add(
+    _AT,
+    model.NewItem(**{**REQUESTS["add"], "labels": tuple(REQUESTS["add"]["labels"])}),
+    actor=SESSION.agent,
+    token_floor=0,
+)
+_CLAIMED = claiming.grant(_CLAIMED_AT, State(item=_ADDED.item), SESSION, DEFAULTS.ttl_seconds)
+assert _CLAIMED.claim is not None
+CLAIM = fencing.renew(_CLAIMED.claim, _NOW)
+_RUNNING = _CLAIMED.run
+assert _RUNNING is not None
+_STATE = _CLAIMED.after(State(item=_ADDED.item)).replace(claim=CLAIM)
+_DONE = ending.done(_NOW, _STATE, CLAIM, note=None, links=REQUESTS["done"]["links"], cost={})
+assert _DONE.run is not None
+_RUN = _DONE.run
+#: An earlier run of the session.
+EARLIER = _RUN.replace(item=REQUESTS["add_many"]["items"][0]["id"], started_at=_AT, ended_at=_CLAIMED_AT)
+_NOTE = model.Note(at=_NOW, note=REQUESTS["progress"]["note"])
+_TICKET = queueing.wait(_NOW, _STATE, _OTHER, None, DEFAULTS).replace(id=1)
+_RENEWAL = fencing.renewal(CLAIM, _NOW, DEFAULTS)
+_ENDED = model.Ended(item=_DONE.item, run=_RUN)
+_READY = {"type": _ADDED.item.type, "priority": _ADDED.item.priority, "count": 1}
+#: The refusal that another session gets while the item is claimed.
+REFUSAL = claiming.already_claimed(_NOW, CLAIM)
+KEY = model.Key(id="3f9a1c", role=ADMIN, agent=SESSION.agent, digest="", created_at=_AT)
+HOLDING = model.Holding(
+    item=_CLAIMED.item,
+    claim=CLAIM,
+    kind=SESSION.kind,
+    health=fencing.health(CLAIM, _NOW, DEFAULTS),
+    age_seconds=(_NOW - CLAIM.claimed_at) / 1000,
+    remaining_seconds=fencing.remaining_seconds(CLAIM, _NOW),
+    waiters=1,
+)
+STATS = model.Stats(
+    items=dict.fromkeys(STATUSES, 0) | {_CLAIMED.item.status: 1, _DONE.item.status: 3},
+    ready=[],
+    active_claims=1,
+    waiters=1,
+    live_sessions=2,
+    total_claims=4,
+    outcomes={"running": 1, "done": 3},
+    conflicts_avoided=1,
+    claim_success_rate=0.8,
+    failure_rate=0.0,
+    time_to_claim_seconds=60.0,
+    claim_duration_seconds=120.0,
+)
+_VALUES: dict[str, Value] = {
+    type(value).__name__: value
+    for value in (
+        _ADDED.item,
+        _ADDED.event.replace(id=1),
+        model.Added(**_ADDED.item.as_dict()),
+        model.Edited(
+            **_ADDED.item.replace(**REQUESTS["edit"], updated_at=_CLAIMED_AT, revision=3).as_dict(),
+            before={name: getattr(_ADDED.item, name) for name in REQUESTS["edit"]},
+        ),
+        _AGENT,
+        SESSION,
+        CLAIM,
+        _RUN,
+        claiming.refused(_NOW, _CLAIMED.item, _OTHER, REFUSAL).replace(id=1),
+        model.Detail(item=_CLAIMED.item, claim=CLAIM, runs=(_RUNNING,), notes=(_NOTE,), waiters=(_TICKET,)),
+        model.Grant(item=_CLAIMED.item, claim=CLAIM),
+        _RENEWAL,
+        model.Heartbeat(
+            session=SESSION.id,
+            renewed=(_RENEWAL,),
+            lost=(),
+            forgotten=(),
+            heartbeat_seconds=_RENEWAL.heartbeat_seconds,
+        ),
+        queueing.waiting(_NOW, _STATE.replace(tickets=(_TICKET,)), _TICKET),
+        model.SoftClaim(**{name: getattr(CLAIM, name) for name in model.SoftClaim._fields}),
+        model.Reason(code=REFUSAL.code, text=REFUSAL.message),
+        _ENDED,
+        model.Finished(ended=(_ENDED,), lost=()),
+        model.SessionView(session=SESSION, claims=1, recent=(_RUNNING, EARLIER)),
+        model.SessionEnd(
+            session=SESSION.replace(ended_at=_NOW, end_reason="ended by its owner"), released=(CLAIM.item,)
+        ),
+        model.Sweep(expired=(CLAIM.item,), owner_died=(), failed=()),
+        HOLDING,
+        STATS,
+        model.Pulse(
+            ready=[_READY],
+            ready_total=1,
+            active_claims=1,
+            heartbeat_lag_seconds=12.5,
+            sessions={"expiring": 0, "warning": 0, "orphaned": 0, "stale": 0, "healthy": 1, "idle": 1},
+            waiters=0,
+            conflicts_avoided=1,
+        ),
+        KEY,
+        model.Prune(items=12, events=48, token_floor=3, event_floor=480),
+    )
+}
+
+
+def answer_example(answer: Any) -> Any:
+    """The example of a model, or that of the value which the model describes, as JSON data."""
+    if getattr(answer, "__origin__", None) is list:
+        return [answer_example(answer.__args__[0])]
+    if answer is str:  # what `check` finds
+        return f"{CLAIM.item} is in progress and has no claim"
+    own = (answer.model_config.get("json_schema_extra") or {}).get("examples")
+    return own[0] if own else wire.encode(_VALUES[answer.__name__])

@@ -1,7 +1,6 @@
-"""How verbs and values are described to programs: models made from `dibs.model` and from the board's own signatures.
+"""Pydantic models made from `dibs.model` and from the board's signatures, so that the OpenAPI document follows both.
 
-Nothing is said twice: a field that is added to a value or a verb is in the OpenAPI document by itself. What a field may
-hold is decided by the board, which refuses with the field's name; here is only its shape.
+The models check shapes only. The board checks the values, and its refusals name the field.
 """
 
 from __future__ import annotations
@@ -21,69 +20,23 @@ from dibs.value import Value
 
 NOON = "2026-11-15T12:00:00.000Z"
 Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, examples=[NOON])]
-#: The caller's identity and the waiting client's hook are not for a body to say; how long to wait is said once, in the
-#: query.
-NOT_ASKED = frozenset({"self", "request_id", "on_wait", "wait_seconds", "key", "owner_pid"})
-NAMES: dict[str, Any] = {
-    "Any": Any,
-    "Iterable": list,
-    "Mapping": dict,
-    "Page": list,
-    "Callable": Callable,
-}
+#: Parameters of verbs that the server fills in: the caller's identity, and `wait`, which stands in the query.
+NOT_IN_REQUEST = frozenset({"self", "request_id", "on_wait", "wait_seconds", "key", "owner_pid"})
+#: The types of the wire for names in annotations.
+NAMES: dict[str, Any] = {"Any": Any, "Iterable": list, "Mapping": dict, "Page": list, "Callable": Callable}
+STRICT = ConfigDict(extra="forbid", strict=True)
 
 
-class Shape(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+def with_examples(*values: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": list(values)})
 
 
-#: Every value of the model, by its name, in the order in which they are made of each other.
-ANSWERS: dict[str, Any] = {}
-
-
-def _resolved(annotation: str) -> Any:
-    """The type that an annotation names, values being their models: read by the standard library, from a class with
-    only that."""
-    holder = type("Holder", (), {"__annotations__": {"value": annotation}})
-    return get_type_hints(holder, globalns=NAMES, localns=ANSWERS)["value"]
-
-
-def _fields_of(kind: type[Value]) -> dict[str, Any]:
-    """Each field of a value as the wire has it."""
-    found: dict[str, Any] = {}
-    for name, written in kind._hints.items():
-        hint = _resolved(written)
-        if wire.is_instant(name):
-            hint = Instant | None if type(None) in getattr(hint, "__args__", ()) else Instant
-        found[name] = (hint, ...)
-    return found
-
-
-def _answer(kind: type[Value]) -> type[BaseModel]:
-    return create_model(kind.__name__, __config__=ConfigDict(extra="forbid", strict=True), **_fields_of(kind))
-
-
-for _name, _kind in vars(model).items():
-    if isinstance(_kind, type) and issubclass(_kind, Value) and _kind is not Value:
-        ANSWERS[_name] = _answer(_kind)
-
-
-def small(name: str, example: dict[str, Any], **fields: Any) -> type[BaseModel]:
-    """The model of an answer that is no value of the board, with its example; a field is a type, or that and a
-    default."""
-    config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [example]})
-    made = {field: hint if isinstance(hint, tuple) else (hint, ...) for field, hint in fields.items()}
-    found: type[BaseModel] = create_model(name, __config__=config, **made)  # type: ignore[call-overload]
-    return found
-
-
-def fields_of(name: str, *, without: str) -> dict[str, Any]:
-    """The fields of a value's model but one."""
-    return {field: (info.annotation, info) for field, info in ANSWERS[name].model_fields.items() if field != without}
+class RequestBody(BaseModel):
+    model_config = STRICT
 
 
 class Problem(BaseModel):
-    """Why not. `code` is stable; `facts` depend on it: who holds an item, how long to wait."""
+    """A refusal. `code` is stable; which `facts` there are depends on it, such as the holder or a time to wait."""
 
     type: str = Field(examples=["urn:dibs:problem:TASK_ALREADY_CLAIMED"])
     title: str
@@ -93,55 +46,86 @@ class Problem(BaseModel):
     facts: dict[str, Any]
 
 
+#: The model of each value of `dibs.model`, by its name. A value follows those that it contains.
+VALUES: dict[str, Any] = {}
+
+
+def _resolve(annotation: str) -> Any:
+    """The type that an annotation names, with models in place of values. `get_type_hints` needs a class to read."""
+    holder = type("Holder", (), {"__annotations__": {"value": annotation}})
+    return get_type_hints(holder, globalns=NAMES, localns=VALUES)["value"]
+
+
+def _wire_fields(kind: type[Value]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, annotation in kind._hints.items():
+        hint = _resolve(annotation)
+        if wire.is_instant(name):
+            hint = Instant | None if type(None) in getattr(hint, "__args__", ()) else Instant
+        found[name] = (hint, ...)
+    return found
+
+
+for _name, _kind in vars(model).items():
+    if isinstance(_kind, type) and issubclass(_kind, Value) and _kind is not Value:
+        VALUES[_name] = create_model(_kind.__name__, __config__=STRICT, **_wire_fields(_kind))
+
+
+def make_model(name: str, example: dict[str, Any], **fields: Any) -> type[BaseModel]:
+    """The model of an answer that is not a value of `dibs.model`. A field is a type, or a type and a default."""
+    typed = {field: hint if isinstance(hint, tuple) else (hint, ...) for field, hint in fields.items()}
+    made: type[BaseModel] = create_model(name, __config__={**STRICT, **with_examples(example)}, **typed)  # type: ignore[call-overload]
+    return made
+
+
+def fields_of(name: str, *, without: str) -> dict[str, Any]:
+    """The fields of a value's model except one."""
+    return {field: (info.annotation, info) for field, info in VALUES[name].model_fields.items() if field != without}
+
+
 @cache
-def answer_of(name: str) -> Any:
-    """What a verb of the board gives."""
-    returned = inspect.signature(getattr(Board, name)).return_annotation
-    hint = _resolved(returned)
+def answer_of(verb: str) -> Any:
+    hint = _resolve(inspect.signature(getattr(Board, verb)).return_annotation)
     return list[hint.__args__[0]] if getattr(hint, "__origin__", None) is tuple else hint  # type: ignore[name-defined]
 
 
-def asked_of(name: str, *, without: frozenset[str]) -> dict[str, tuple[Any, Any]]:
-    """The parameters of a verb that a request gives, with their types and defaults (`...`: needed)."""
-    if name == "add":
-        return {**_content_of_new_item(), "actor": (str | None, None)}
+def parameters_of(verb: str, *, without: frozenset[str]) -> dict[str, tuple[Any, Any]]:
+    """The parameters of a verb that a request supplies, with types and defaults (`...`: required)."""
+    if verb == "add":
+        return {**_new_item_fields(), "actor": (str | None, None)}
     found: dict[str, tuple[Any, Any]] = {}
-    for parameter in inspect.signature(getattr(Board, name)).parameters.values():
-        if parameter.name in NOT_ASKED | without:
+    for parameter in inspect.signature(getattr(Board, verb)).parameters.values():
+        if parameter.name in NOT_IN_REQUEST | without:
             continue
         if parameter.kind is parameter.VAR_KEYWORD:
-            found |= {field: (hint, None) for field, (hint, _) in _content_of_new_item().items() if field in EDITABLE}
+            found |= {field: (hint, None) for field, (hint, _) in _new_item_fields().items() if field in EDITABLE}
             continue
-        hint = _resolved(parameter.annotation)
         default = ... if parameter.default is parameter.empty else parameter.default
-        found[parameter.name] = (hint, [] if default == () else default)
-    if name == "add_many":
-        one: Any = create_model("NewItem", __base__=Shape, **_content_of_new_item())  # type: ignore[call-overload]
-        found["items"] = (list[one], ...)
+        found[parameter.name] = (_resolve(parameter.annotation), [] if default == () else default)
+    if verb == "add_many":
+        item: Any = create_model("NewItem", __base__=RequestBody, **_new_item_fields())  # type: ignore[call-overload]
+        found["items"] = (list[item], ...)
     return found
 
 
 @cache
-def body_of(name: str, without: frozenset[str]) -> type[BaseModel] | None:
-    """A model of a verb's body; None if there is nothing to say."""
-    fields = asked_of(name, without=without)
+def body_of(verb: str, without: frozenset[str]) -> type[BaseModel] | None:
+    """The model of a verb's body; None if the verb has no parameters for one."""
+    fields = parameters_of(verb, without=without)
     if not fields:
         return None
-    title = "".join(word.capitalize() for word in name.split("_")) + "Request"
-    made: type[BaseModel] = create_model(title, __base__=Shape, **fields)  # type: ignore[call-overload]
+    title = "".join(word.capitalize() for word in verb.split("_")) + "Request"
+    made: type[BaseModel] = create_model(title, __base__=RequestBody, **fields)  # type: ignore[call-overload]
     return made
 
 
-def _content_of_new_item() -> dict[str, tuple[Any, Any]]:
-    """The fields of a new item as a caller may give them: an id is made if none is given, a priority may be a word."""
+def _new_item_fields() -> dict[str, tuple[Any, Any]]:
+    """The fields of `NewItem` as a request gives them: an id is optional, and a priority may be a word."""
     found: dict[str, tuple[Any, Any]] = {}
-    for name, (hint, _) in _fields_of(NewItem).items():
-        if getattr(hint, "__origin__", None) is tuple:
-            hint = list[str]
-        found[name] = (hint, NewItem._defaults.get(name, ...))
+    for name, (hint, _) in _wire_fields(NewItem).items():
+        default = NewItem._defaults.get(name, ...)
+        is_tuple = getattr(hint, "__origin__", None) is tuple
+        found[name] = (list[str] if is_tuple else hint, list(default) if isinstance(default, tuple) else default)
     found["id"] = (str | None, None)
     found["priority"] = (int | str, NewItem._defaults["priority"])
-    return {
-        name: (hint, list(default) if isinstance(default, tuple) else default)
-        for name, (hint, default) in found.items()
-    }
+    return found

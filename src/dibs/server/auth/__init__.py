@@ -1,1 +1,1 @@
-"""Who calls, and what a key allows."""
+"""Authentication, authorization, and the first checks of every request."""

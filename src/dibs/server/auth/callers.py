@@ -1,6 +1,6 @@
-"""Who calls: a key in the Authorization header, or in the cookie of a browser that signed in; and what that allows.
+"""Authentication by the key in the Authorization header or in a browser's cookie, and what each key may do.
 
-Identity comes from the key alone. What a body says about sessions and actors is held against it.
+Only the key identifies a caller. The sessions and actors that a request names are checked against it.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from dibs.rules.decision import BOARD
 from dibs.value import Value
 
 COOKIE = "dibs_session"
-#: With this prefix, a browser takes a cookie only from this very host, encrypted.
+#: Browsers accept a cookie with this prefix only from this very host, and only encrypted.
 SECURE_COOKIE = f"__Host-{COOKIE}"
-#: For so long a key that was found good is taken for good: a revoked one is not much longer in use.
-TRUSTED_SECONDS = 1.0
-TRUSTED_MAX = 10_000
-#: How the history calls a key of no agent, before its id.
-NAMELESS = "key-"
-NEEDS_KEY = "this needs a key that is good: as DIBS_KEY, or Authorization: Bearer KEY (dibs key create makes one)"
+#: How long a valid key is cached, and so for how long a key that was revoked elsewhere remains valid here.
+CACHE_SECONDS = 1.0
+CACHE_KEYS_MAX = 10_000
+#: The history names a key without an agent by this prefix and the key's id.
+KEY_ACTOR_PREFIX = "key-"
+NEEDS_KEY = "a valid key is needed, as DIBS_KEY or Authorization: Bearer KEY; dibs key create makes one"
 
 
 def secret_of(request: Request) -> str:
-    """The secret that came along, empty if it is none for the place it came in. A cookie counts only where there is no
-    Authorization header at all: only there the guard has asked where a change comes from."""
-    said = request.headers.get("authorization")
-    if said is None:
+    """The secret of a request; empty for a kind of secret that does not belong where it stands. A cookie counts only
+    without an Authorization header, because only then the guard has checked the Origin of a change."""
+    header = request.headers.get("authorization")
+    if header is None:
         cookie = request.cookies.get(SECURE_COOKIE) or request.cookies.get(COOKIE, "")
         return cookie if api_keys.is_browsers(cookie) else ""
-    kind, _, secret = said.partition(" ")
-    if kind.lower() != "bearer":
-        raise Unauthenticated("the Authorization header is: Bearer KEY")
+    scheme, _, secret = header.partition(" ")
+    if scheme.lower() != "bearer":
+        raise Unauthenticated("the Authorization header must be: Bearer KEY")
     return "" if api_keys.is_browsers(secret.strip()) else secret.strip()
 
 
@@ -49,138 +49,141 @@ class Caller(Value):
 
     @property
     def actor(self) -> str:
-        """As whom it stands in the history."""
-        return self.agent or f"{NAMELESS}{self.key}"
+        """The caller's name in the history."""
+        return self.agent or f"{KEY_ACTOR_PREFIX}{self.key}"
+
+    @property
+    def session_key(self) -> str | None:
+        """The key that a new session of this caller belongs to; None: any admin's."""
+        return None if self.role == ADMIN else self.key
 
 
 class Callers:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._lock = threading.Lock()
-        self._trusted: dict[str, tuple[float, Key]] = {}
-        #: Called when a key has been revoked here.
+        #: Until when each key is cached, by the digest of its secret.
+        self._cache: dict[str, tuple[float, Key]] = {}
+        #: Called after a key was revoked through this server.
         self.on_revoked: Callable[[], None] = lambda: None
 
-    def known(self, request: Request) -> Caller:
-        """Whose request it is. May ask the store: not for the event loop."""
-        key = self._good(secret_of(request))
+    def authenticate(self, request: Request) -> Caller:
+        """May read from the store: not for the event loop."""
+        key = self._valid_key(secret_of(request))
         if key is None or key.role == LOGIN:
             raise Unauthenticated(NEEDS_KEY)
         return Caller(key=key.id, role=key.role, agent=key.agent)
 
-    def known_now(self, request: Request) -> Caller:
-        """The same by the store's word of this instant."""
+    def reauthenticate(self, request: Request) -> Caller:
+        """`authenticate` without the cache."""
         with self._lock:
-            self._trusted.pop(api_keys.digest(secret_of(request)), None)
-        return self.known(request)
+            self._cache.pop(api_keys.digest(secret_of(request)), None)
+        return self.authenticate(request)
 
-    def just_known(self, request: Request) -> Caller | None:
-        """The same if its key was found good just now. Asks nobody."""
-        key = self._just_trusted(api_keys.digest(secret_of(request)))
+    def cached(self, request: Request) -> Caller | None:
+        """`authenticate` from the cache alone: None if the store has to be read."""
+        key = self._cached_key(api_keys.digest(secret_of(request)))
         return None if key is None else Caller(key=key.id, role=key.role, agent=key.agent)
 
-    def may_sign_in(self, code: str) -> bool:
-        """Whether a login code is good, without using it up."""
-        return self._login_of(code) is not None
+    def is_login_code(self, code: str) -> bool:
+        """Whether a login code is valid. It stays so."""
+        return self._login_key(code) is not None
 
-    def signed_in(self, code: str, seconds: float) -> str | None:
-        """A new secret for a browser in exchange for a login code, which is good once."""
-        key = self._login_of(code)
+    def exchange_login_code(self, code: str, seconds: float) -> str | None:
+        """A new secret for a browser, in exchange for a login code, which is valid once."""
+        key = self._login_key(code)
         if key is None:
             return None
         try:
             self._board.revoke_key(key.id)
         except Invalid:
-            return None  # somebody was faster
+            return None  # another request has used the code
         own, secret = api_keys.made_for_browser(ADMIN, key.agent)
         self._board.store.put_key(own, seconds=seconds)
         return secret
 
     def revoke(self, caller: Caller, key: str, request_id: str | None = None) -> Key:
-        """Here it is good no more from now on; on other servers of the board, when they look again."""
+        """Takes effect here at once, and on other servers of the board when their cache ends."""
         revoked = self._board.revoke_key(key, actor=caller.actor, request_id=request_id)
         with self._lock:
-            self._trusted = {digest: kept for digest, kept in self._trusted.items() if kept[1].id != key}
+            self._cache = {digest: entry for digest, entry in self._cache.items() if entry[1].id != key}
         self.on_revoked()
         return revoked
 
-    def _login_of(self, code: str) -> Key | None:
-        key = self._good(code)
+    def _login_key(self, code: str) -> Key | None:
+        key = self._valid_key(code)
         return key if key is not None and key.role == LOGIN else None
 
-    def _good(self, secret: str) -> Key | None:
+    def _valid_key(self, secret: str) -> Key | None:
         id = api_keys.id_of(secret)
         if id is None:
             return None
         digest = api_keys.digest(secret)
-        trusted = self._just_trusted(digest)
-        if trusted is not None:
-            return trusted
+        cached = self._cached_key(digest)
+        if cached is not None:
+            return cached
         key = self._board.store.find_key(id)
         if key is None or not api_keys.fits(key, secret):
             return None
         if key.role != LOGIN:
             with self._lock:
-                if len(self._trusted) >= TRUSTED_MAX:
-                    self._trusted.clear()
-                self._trusted[digest] = (time.monotonic() + TRUSTED_SECONDS, key)
+                if len(self._cache) >= CACHE_KEYS_MAX:
+                    self._cache.clear()
+                self._cache[digest] = (time.monotonic() + CACHE_SECONDS, key)
         return key
 
-    def _just_trusted(self, digest: str) -> Key | None:
-        until, key = self._trusted.get(digest, (0.0, None))
+    def _cached_key(self, digest: str) -> Key | None:
+        until, key = self._cache.get(digest, (0.0, None))
         return key if until > time.monotonic() else None
 
-    # What it may
+    # Authorization
 
-    def need(self, caller: Caller, role: str) -> None:
+    def require_role(self, caller: Caller, role: str) -> None:
         if not api_keys.may(caller.role, role):
-            raise Forbidden(f"this needs a key of role {role}; yours is {caller.role}", role=role)
+            raise Forbidden(f"this needs a key of role {role}; your key has role {caller.role}", role=role)
 
-    def need_session(self, caller: Caller, session: str) -> None:
-        """It acts only for sessions that it registered itself, or that its agent made in SQL, unless it is an
-        admin's."""
+    def require_session(self, caller: Caller, session: str) -> None:
+        """A key acts only for sessions that it started itself, or that its agent made in SQL, except an admin's."""
         if caller.role == ADMIN:
             return
         found = self._board.store.find_session(check.session_id(session))
         if found is None:
             raise SessionNotFound(f"the session {session} is not known", session=session, ended=False)
-        self.need_own(caller, found)
+        self.require_own(caller, found)
 
-    def need_own(self, caller: Caller, session: Session) -> None:
+    def require_own(self, caller: Caller, session: Session) -> None:
         if caller.role != ADMIN and session.key != caller.key and not self.takes_up(caller, session):
-            raise Forbidden(f"the session {session.id} was registered by another key", session=session.id)
+            raise Forbidden(f"session {session.id} was started with another key", session=session.id)
 
     def takes_up(self, caller: Caller, session: Session) -> bool:
-        """Whether the session is this caller's from now on: its agent made it in SQL, where there are no keys. Of an
-        agent's keys the first has it; a key of no agent never does."""
+        """Bind a session that the caller's agent made in SQL, where there are no keys, to the caller's key; whether it
+        is bound to that key now. The first key of the agent that uses the session gets it; a key without an agent never
+        does."""
         made_in_sql = session.kind == SQL and session.key is None and session.ended_at is None
         if not made_in_sql or session.agent != caller.agent or not api_keys.may(caller.role, AGENT):
             return False
         return self._board.store.take_up(session.id, key=caller.key).key == caller.key
 
-    def need_kind(self, caller: Caller, kind: str | None) -> None:
-        """Claims of a person last for hours without a sign of life: that is not for any program to say of itself."""
+    def require_kind(self, caller: Caller, kind: str | None) -> None:
+        """A person's claims last for hours without a heartbeat, so a program's key must not pass for a person's."""
         if kind == PERSON and not api_keys.may(caller.role, PERSON):
             raise Forbidden(
-                f"a session of kind {PERSON} needs a key of role {PERSON} or {ADMIN}, and this one's is"
-                f" {caller.role}; dibs key create --role {PERSON} makes one",
+                f"a session of kind {PERSON} needs a key of role {PERSON} or {ADMIN}; your key has role {caller.role}."
+                f" dibs key create --role {PERSON} makes one",
                 role=PERSON,
             )
 
-    def agent_of(self, caller: Caller, asked: str | None, otherwise: str = "") -> str:
-        """The agent that a new session is of: the key's. A key of no agent acts for agents without a key of their own:
-        what an agent is allowed, and what its limits leave, is for those who were given its key."""
-        agent = asked or caller.agent or otherwise
+    def agent_for(self, caller: Caller, name: str | None, default: str = "") -> str:
+        """The agent of a new session. A key of one agent starts only that agent's sessions. A key without an agent
+        starts those of agents that have no key: an agent's policy and limits belong to the holders of its key."""
+        agent = name or caller.agent or default
         if caller.role != ADMIN and caller.agent is not None and agent != caller.agent:
-            raise Forbidden(f"this key is {caller.agent}'s and starts no sessions of {agent}", agent=caller.agent)
+            raise Forbidden(f"this key is for {caller.agent} and cannot start sessions of {agent}", agent=caller.agent)
         if caller.role != ADMIN and caller.agent is None:
-            if agent == BOARD or agent.startswith(NAMELESS):
-                raise Forbidden(f"{agent} is what the history calls somebody else; choose another name", agent=agent)
-            if agent in self._agents_with_keys():
-                raise Forbidden(f"{agent} has a key of its own, with which its sessions are started", agent=agent)
+            if agent == BOARD or agent.startswith(KEY_ACTOR_PREFIX):
+                raise Forbidden(f"{agent} is a reserved name; choose another", agent=agent)
+            # Revoked keys count, too: revoking its key must not open an agent to everyone.
+            keys = self._board.keys()
+            if agent in {key.agent for key in keys}:
+                raise Forbidden(f"{agent} has a key of its own; use that key to start its sessions", agent=agent)
         return agent
-
-    def _agents_with_keys(self) -> set[str | None]:
-        """Also of keys that are good no more: to revoke one must not make its agent anybody's."""
-        known = self._board.keys()
-        return {key.agent for key in known}

@@ -1,36 +1,28 @@
-"""What every request has to pass before anything looks at it: host, origin, content type, size. And its log line.
+"""The first checks of every request: host, origin, content type, size and time of the body. Also logs the request.
 
-A page in somebody's browser can send requests to a server on their machine, under any name that it makes point there:
-so the Host is one of ours, exactly, and whatever changes something comes from one of our own pages or from no page.
+A web page can make a browser send requests to a server on the same machine, under any host name that resolves to it.
+So the Host header must be one of ours, exactly, and a change must come from one of our pages or from no page at all.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, TextIO
+from collections.abc import Callable
+from typing import TextIO
 
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dibs import api_keys
-from dibs.server.api import problems
-from dibs.server.ops.log_lines import at
-
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from dibs.server.api import responses
+from dibs.server.ops.logs import AccessLog
 
 BODY_BYTES_MAX = 8_000_000
-#: Within this time a body is here, or it is not waited for.
 BODY_SECONDS = 60.0
-JSON = (b"application/json",)
-#: What no page can send without being asked where it comes from, as little as JSON.
-WHOLE_BOARDS = (b"application/octet-stream", b"application/x-ndjson")
+JSON_TYPES = (b"application/json",)
+#: Like JSON, types that a browser sends to another origin only after asking that origin.
+ARCHIVE_TYPES = (b"application/octet-stream", b"application/x-ndjson")
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -39,45 +31,41 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 ]
+TOO_LARGE = f"a body has at most {BODY_BYTES_MAX} bytes"
 
 
-class TooLarge(HTTPException):
-    def __init__(self) -> None:
-        super().__init__(413, f"a body has {BODY_BYTES_MAX} bytes at most")
-
-
-class TooSlow(HTTPException):
-    def __init__(self) -> None:
-        super().__init__(408, f"a body is sent within {BODY_SECONDS:.0f} seconds")
+class BodyRefused(HTTPException):
+    """The body became too large or took too long while it was read."""
 
 
 class Guard:
-    """`hosts` are the exact values of the Host header that are ours; `origins` those of our own pages."""
+    """`hosts` are the values of the Host header that name this server, `origins` those of its own pages.
+    `archive_paths` accept bodies of any size that are whole boards."""
 
     def __init__(
         self,
-        app: App,
+        app: ASGIApp,
         *,
         hosts: frozenset[str],
         origins: frozenset[str],
         log: TextIO | None = sys.stderr,
         log_json: bool = False,
-        measured: Callable[[str, str, int, float], None] | None = None,
-        large: frozenset[str] = frozenset(),
+        on_request: Callable[[str, str, int, float], None] | None = None,
+        archive_paths: frozenset[str] = frozenset(),
     ) -> None:
         self._app = app
-        self._hosts, self._origins, self._large = hosts, origins, large
-        self._log, self._log_json = log, log_json
-        self._measured = measured
+        self._hosts, self._origins, self._archive_paths = hosts, origins, archive_paths
+        self._log = AccessLog(log, log_json)
+        self._on_request = on_request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        assert scope["type"] == "http", "nothing else is spoken here"
+        assert scope["type"] == "http", "websockets are not served"
         began, status, started = time.perf_counter(), 500, False
 
-        async def sending(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status, started
             if message["type"] == "http.response.start":
                 status, started = message["status"], True
@@ -88,94 +76,67 @@ class Guard:
         try:
             refusal = self._refusal(scope)
             if refusal is not None:
-                await problems.response(*refusal)(scope, receive, sending)
+                await responses.problem(*refusal)(scope, receive, send_with_headers)
             else:
-                await self._app(scope, self._counted(scope, receive), sending)
-        except (TooLarge, TooSlow) as error:
+                await self._app(scope, self._limited(scope, receive), send_with_headers)
+        except BodyRefused as error:
             if not started:
-                code = problems.CODES[error.status_code]
-                await problems.response(error.status_code, code, error.detail)(scope, receive, sending)
+                code = responses.CODES[error.status_code]
+                await responses.problem(error.status_code, code, error.detail)(scope, receive, send_with_headers)
         finally:
-            self._tell(scope, status, time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            if self._on_request is not None:
+                path = getattr(scope.get("route"), "path", None) or "other"
+                self._on_request(scope["method"], path, status, seconds)
+            self._log.write(scope, status, seconds)
 
     def _refusal(self, scope: Scope) -> tuple[int, str, str] | None:
         headers = {name.lower(): value for name, value in scope["headers"]}
-        named = [value for name, value in scope["headers"] if name.lower() == b"host"]
-        # Of two, somebody before us may have looked at the other one.
-        if len(named) != 1 or named[0].decode("latin-1").lower() not in self._hosts:
-            return 421, "WRONG_HOST", "this server does not go by that name; dibs serve --name NAME gives it another"
+        hosts = [value for name, value in scope["headers"] if name.lower() == b"host"]
+        # A proxy in front of the server may have checked only one of several Host headers.
+        if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self._hosts:
+            return 421, "WRONG_HOST", "this server does not have that host name; dibs serve --name NAME adds one"
         if scope["method"] in READS:
             return None
         origins = [value for name, value in scope["headers"] if name.lower() == b"origin"]
         if any(origin.decode("latin-1").lower() not in self._origins for origin in origins):
-            return 403, "FORBIDDEN", "a page of another origin changes nothing here"
+            return 403, "FORBIDDEN", "a page of another origin may not change anything here"
         if not origins and b"cookie" in headers and b"authorization" not in headers:
-            # A browser says where a change comes from. Whatever sends its cookie without that is none, or an odd one.
-            return 403, "FORBIDDEN", "a change that is signed by a cookie says its Origin"
-        is_large = scope["path"] in self._large
-        wanted = WHOLE_BOARDS if is_large else JSON
-        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+            # Browsers send an Origin with every change.
+            return 403, "FORBIDDEN", "a change with a cookie needs an Origin header"
+        is_archive = scope["path"] in self._archive_paths
+        accepted = ARCHIVE_TYPES if is_archive else JSON_TYPES
+        content_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         length = headers.get(b"content-length", b"0")
         has_body = length.strip(b"0") != b"" or b"transfer-encoding" in headers
-        if has_body and kind not in wanted:
-            return 415, "NOT_A_BOARD" if is_large else "NOT_JSON", f"a body is sent here as {wanted[0].decode()}"
-        if not is_large and length.isdigit() and (len(length) > 18 or int(length) > BODY_BYTES_MAX):
-            return 413, "TOO_LARGE", f"a body has {BODY_BYTES_MAX} bytes at most"
+        if has_body and content_type not in accepted:
+            code = "NOT_A_BOARD" if is_archive else "NOT_JSON"
+            return 415, code, f"the Content-Type of the body must be {accepted[0].decode()}"
+        if not is_archive and length.isdigit() and (len(length) > 18 or int(length) > BODY_BYTES_MAX):
+            return 413, "TOO_LARGE", TOO_LARGE
         return None
 
-    def _counted(self, scope: Scope, receive: Receive) -> Receive:
-        """A body is counted as it comes, and does not take for ever."""
-        if scope["path"] in self._large:
+    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+        """Receives a body within the limits of size and time."""
+        if scope["path"] in self._archive_paths:
             return receive
-        total, complete = 0, False
-        end = asyncio.get_running_loop().time() + BODY_SECONDS
+        size, complete = 0, False
+        deadline = asyncio.get_running_loop().time() + BODY_SECONDS
 
-        async def counting() -> Message:
-            nonlocal total, complete
+        async def receive_limited() -> Message:
+            nonlocal size, complete
             if complete:
-                # Only that the caller leaves can still come, whenever that is.
+                # Only the disconnect is left, which may come at any time.
                 return await receive()
             try:
-                async with asyncio.timeout_at(end):
+                async with asyncio.timeout_at(deadline):
                     message = await receive()
             except TimeoutError:
-                raise TooSlow from None
-            total += len(message.get("body", b""))
+                raise BodyRefused(408, f"the body did not arrive within {BODY_SECONDS:.0f} seconds") from None
+            size += len(message.get("body", b""))
             complete = not message.get("more_body", False)
-            if total > BODY_BYTES_MAX:
-                raise TooLarge
+            if size > BODY_BYTES_MAX:
+                raise BodyRefused(413, TOO_LARGE)
             return message
 
-        return counting
-
-    def _tell(self, scope: Scope, status: int, seconds: float) -> None:
-        """One line a request: the path without its query, which may hold what is nobody's business."""
-        route = scope.get("route")
-        path = getattr(route, "path", None) or "other"
-        if self._measured is not None:
-            self._measured(scope["method"], path, status, seconds)
-        if self._log is None:
-            return
-        client = (scope.get("client") or ("-",))[0]
-        caller = scope.get("state", {}).get("caller", "-")
-        shown = api_keys.without_secrets(scope["path"])
-        if self._log_json:
-            line = json.dumps(
-                {
-                    "at": at(time.time()),
-                    "method": scope["method"],
-                    "path": shown,
-                    "status": status,
-                    "ms": round(seconds * 1000, 1),
-                    "client": client,
-                    "key": caller,
-                }
-            )
-        else:
-            shown = "".join(sign if sign.isprintable() and sign != " " else "?" for sign in shown)
-            line = f"{at(time.time())} {scope['method']} {shown} {status} {seconds * 1000:.1f}ms {client} {caller}"
-        try:
-            self._log.write(line + "\n")
-            self._log.flush()
-        except (OSError, ValueError):
-            pass  # nobody reads the log any more, and the work goes on
+        return receive_limited

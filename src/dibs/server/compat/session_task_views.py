@@ -1,4 +1,4 @@
-"""What the session-task contract shows: tasks in flight, sessions with what they are on and what they had, figures."""
+"""How the session-task contract writes the board's values: claims, sessions, statistics and events."""
 
 from __future__ import annotations
 
@@ -8,76 +8,57 @@ from typing import Any
 
 from dibs.board import Board
 from dibs.errors import SessionNotFound
-from dibs.model import ENDED, Claim, Holding, Item, Run, Session, SessionView, Stats
-from dibs.text import priorities
-from dibs.text import times as when
+from dibs.model import ENDED, Claim, Event, Holding, Item, Run, Session, SessionView, Stats
+from dibs.text import priorities, times
 
-#: Ends that the contract has a word of its own for. Where the holder lets go for a reason, that is told; where others
-#: do, how.
+#: Which of the contract's events an event of the feed becomes, if a session held the item.
+EVENTS = {
+    "claimed": "task:claimed",
+    "expired": "task:claim-expired",
+    "owner_died": "task:claim-orphaned",
+    **dict.fromkeys(
+        (
+            *("released", "done", "failed", "submitted", "rejected"),
+            *("forgotten", "force_released", "cancelled", "restored"),
+        ),
+        "task:released",
+    ),
+}
+#: Outcomes that the contract has its own word for.
 REASONS = {"done": "completed", "owner_died": "session_dead"}
-OF_THE_HOLDER = frozenset({"released", "failed"})
+#: Outcomes for which the holder's own reason is shown.
+ENDED_BY_HOLDER = frozenset({"released", "failed"})
 CLAIM_HISTORY = 10
-#: Among how many of the latest runs expired claims are looked for.
+#: How many of the latest runs are searched for expired claims.
 EXPIRED_RUNS = 200
 
 
-def in_flight(board: Board, session: str | None, *, expired: bool) -> dict[str, Any]:
-    shown = [_in_flight(line.item, times(claim), line.kind, line.health) for line, claim in _claimed(board.who())]
-    if expired:
-        shown += _expired(board, session)
-    found = [one for one in shown if session in (None, one["claim"]["sessionId"])]
-    by_session = Counter(one["claim"]["sessionId"] for one in found)
-    return {"inFlight": found, "summary": {"total": len(found), "bySession": dict(by_session)}}
-
-
-def _expired(board: Board, session: str | None) -> list[dict[str, Any]]:
-    """The latest claim of each item that nobody has taken since that claim expired, newest first."""
-    found = []
-    for run in board.runs(session=session, limit=EXPIRED_RUNS):
-        if run.outcome != "expired":
-            continue
-        item = board.get(run.item).item
-        if item.token == run.token and item.status not in ENDED:
-            kind = _kind_of(board, run.session)
-            claim = {
-                "sessionId": run.session,
-                "claimedAt": when.iso(run.started_at),
-                "expiresAt": when.iso(run.ended_at or run.started_at),
-            }
-            found.append(_in_flight(item, claim, kind, "expired"))
-    return found
-
-
-def _kind_of(board: Board, session: str) -> str | None:
-    """None if the session is not there: a board that was imported may have had it elsewhere."""
-    try:
-        return board.find_session(session).kind
-    except SessionNotFound:
+def event(event: Event) -> dict[str, Any] | None:
+    """The contract's form of an event, if there is one."""
+    kind = EVENTS.get(event.kind)
+    if kind is None or event.session is None:
         return None
-
-
-def summary(board: Board) -> dict[str, Any]:
-    current = _current(board)
-    sessions = [_summary(board, view, current.get(view.session.id)) for view in board.sessions()]
-    working = sum(one["currentTaskId"] is not None for one in sessions)
-    return {"sessions": sessions, "summary": {"total": len(sessions), "working": working}}
-
-
-def current_task(board: Board, session: str) -> dict[str, Any] | None:
-    """What a session is on: of several, what it claimed last."""
-    return _current(board).get(session)
+    data: dict[str, Any] = {"taskId": event.item}
+    if kind in ("task:claimed", "task:claim-expired"):
+        data["sessionId"] = event.session
+    else:
+        data["reason"] = release_reason(event.kind, event.data.get("reason"))
+    return {"type": kind, "data": data}
 
 
 def release_reason(outcome: str, reason: str | None) -> str:
-    """Why a claim is over, in one word if there is one."""
-    if outcome in OF_THE_HOLDER and reason:
+    if outcome in ENDED_BY_HOLDER and reason:
         return reason
     return REASONS.get(outcome, outcome)
 
 
-def _claimed(lines: Sequence[Holding]) -> Iterable[tuple[Holding, Claim]]:
-    """What is held, with the claim by which it is."""
-    return ((line, line.claim) for line in lines if line.claim is not None)
+def in_flight(board: Board, session: str | None, *, expired: bool) -> dict[str, Any]:
+    found = [_in_flight(line.item, claim(held), line.kind, line.health) for line, held in _claimed(board.who())]
+    if expired:
+        found += _expired(board, session)
+    found = [one for one in found if session in (None, one["claim"]["sessionId"])]
+    by_session = Counter(one["claim"]["sessionId"] for one in found)
+    return {"inFlight": found, "summary": {"total": len(found), "bySession": dict(by_session)}}
 
 
 def _in_flight(item: Item, claim: dict[str, Any], kind: str | None, health: str) -> dict[str, Any]:
@@ -88,24 +69,56 @@ def _in_flight(item: Item, claim: dict[str, Any], kind: str | None, health: str)
     }
 
 
-def times(claim: Claim) -> dict[str, Any]:
+def _expired(board: Board, session: str | None) -> list[dict[str, Any]]:
+    """The expired claims of items that no session has claimed since, newest first."""
+    found = []
+    for run in board.runs(session=session, limit=EXPIRED_RUNS):
+        if run.outcome != "expired":
+            continue
+        item = board.get(run.item).item
+        if item.token == run.token and item.status not in ENDED:
+            claim = _claim_times(run.session, run.started_at, run.ended_at or run.started_at)
+            found.append(_in_flight(item, claim, _kind_of(board, run.session), "expired"))
+    return found
+
+
+def _kind_of(board: Board, session: str) -> str | None:
+    """None if there is no such session, as can be after an import."""
+    try:
+        return board.find_session(session).kind
+    except SessionNotFound:
+        return None
+
+
+def _claimed(lines: Sequence[Holding]) -> Iterable[tuple[Holding, Claim]]:
+    return ((line, line.claim) for line in lines if line.claim is not None)
+
+
+def claim(claim: Claim) -> dict[str, Any]:
+    return _claim_times(claim.session, claim.claimed_at, claim.expires_at)
+
+
+def _claim_times(session: str, claimed_at: int, expires_at: int) -> dict[str, Any]:
+    return {"sessionId": session, "claimedAt": times.iso(claimed_at), "expiresAt": times.iso(expires_at)}
+
+
+def summary(board: Board) -> dict[str, Any]:
+    current = _current_tasks(board)
+    sessions = [
+        session_summary(view.session, current.get(view.session.id), _ended_runs(board, view))
+        for view in board.sessions()
+    ]
+    working = sum(one["currentTaskId"] is not None for one in sessions)
+    return {"sessions": sessions, "summary": {"total": len(sessions), "working": working}}
+
+
+def session_summary(of: Session, current: dict[str, Any] | None, ended: Sequence[Run]) -> dict[str, Any]:
     return {
-        "sessionId": claim.session,
-        "claimedAt": when.iso(claim.claimed_at),
-        "expiresAt": when.iso(claim.expires_at),
-    }
-
-
-def _current(board: Board) -> dict[str, dict[str, Any]]:
-    held = sorted(_claimed(board.who()), key=lambda pair: pair[1].claimed_at)
-    return {claim.session: task(line, claim) for line, claim in held}
-
-
-def task(line: Holding, claim: Claim) -> dict[str, Any]:
-    return {
-        "taskId": line.item.id,
-        "title": line.item.title,
-        "claim": {"claimedAt": when.iso(claim.claimed_at), "remainingMs": milliseconds(line.remaining_seconds)},
+        **session(of),
+        "currentTaskId": None if current is None else current["taskId"],
+        "currentTaskClaimedAt": None if current is None else current["claim"]["claimedAt"],
+        "currentTask": current,
+        "claimHistory": [_past_claim(run) for run in ended],
     }
 
 
@@ -115,62 +128,63 @@ def session(session: Session) -> dict[str, Any]:
         "agent": session.agent,
         "agentType": session.kind,
         "meta": session.meta,
-        "startedAt": when.iso(session.started_at),
-        "lastSeenAt": when.iso(session.seen_at),
+        "startedAt": times.iso(session.started_at),
+        "lastSeenAt": times.iso(session.seen_at),
     }
 
 
-def _summary(board: Board, view: SessionView, current: dict[str, Any] | None) -> dict[str, Any]:
-    return summed_up(view.session, current, _history(board, view))
+def current_task(board: Board, session: str) -> dict[str, Any] | None:
+    """The task that the session claimed last, of those it holds."""
+    return _current_tasks(board).get(session)
 
 
-def summed_up(of: Session, current: dict[str, Any] | None, history: Sequence[Run]) -> dict[str, Any]:
+def _current_tasks(board: Board) -> dict[str, dict[str, Any]]:
+    held = sorted(_claimed(board.who()), key=lambda pair: pair[1].claimed_at)
+    return {claim.session: current(line, claim) for line, claim in held}
+
+
+def current(line: Holding, claim: Claim) -> dict[str, Any]:
+    remaining = milliseconds(line.remaining_seconds)
     return {
-        **session(of),
-        "currentTaskId": None if current is None else current["taskId"],
-        "currentTaskClaimedAt": None if current is None else current["claim"]["claimedAt"],
-        "currentTask": current,
-        "claimHistory": [_past(run) for run in history],
+        "taskId": line.item.id,
+        "title": line.item.title,
+        "claim": {"claimedAt": times.iso(claim.claimed_at), "remainingMs": remaining},
     }
 
 
-def _history(board: Board, view: SessionView) -> list[Run]:
-    """The last claims of a session that are over, newest first. What it holds stands among its runs as well."""
+def _ended_runs(board: Board, view: SessionView) -> list[Run]:
+    """The last ended runs of a session, newest first. Live runs, which `view.recent` includes, may crowd them out."""
     ended = [run for run in view.recent if run.ended_at is not None]
-    going_on = len(view.recent) - len(ended)
-    if going_on and len(view.recent) >= CLAIM_HISTORY:
-        runs = board.runs(session=view.session.id, limit=CLAIM_HISTORY + max(view.claims, going_on))
+    live = len(view.recent) - len(ended)
+    if live and len(view.recent) >= CLAIM_HISTORY:
+        runs = board.runs(session=view.session.id, limit=CLAIM_HISTORY + max(view.claims, live))
         ended = [run for run in runs if run.ended_at is not None]
     return ended[:CLAIM_HISTORY]
 
 
-def _past(run: Run) -> dict[str, Any]:
+def _past_claim(run: Run) -> dict[str, Any]:
     return {
         "taskId": run.item,
-        "claimedAt": when.iso(run.started_at),
-        "releasedAt": when.iso(run.started_at + duration(run)),
+        "claimedAt": times.iso(run.started_at),
+        "releasedAt": times.iso(run.started_at + duration(run)),
         "releaseReason": release_reason(run.outcome or "", run.reason),
         "duration": duration(run),
     }
 
 
-def stats(board: Board) -> dict[str, Any]:
-    return figures_of(board.stats(), board.who())
-
-
-def figures_of(figures: Stats, lines: Sequence[Holding]) -> dict[str, Any]:
+def stats(stats: Stats, lines: Sequence[Holding]) -> dict[str, Any]:
     held = list(_claimed(lines))
-    ends = {outcome: count for outcome, count in figures.outcomes.items() if outcome != "running"}
-    rate = figures.claim_success_rate
+    ended = {outcome: count for outcome, count in stats.outcomes.items() if outcome != "running"}
+    rate = stats.claim_success_rate
     return {
-        "activeClaims": figures.active_claims,
-        "totalClaims": figures.total_claims,
-        "conflictsAvoided": figures.conflicts_avoided,
+        "activeClaims": stats.active_claims,
+        "totalClaims": stats.total_claims,
+        "conflictsAvoided": stats.conflicts_avoided,
         "claimSuccessRate": 1.0 if rate is None else rate,
-        "averageClaimMs": milliseconds(figures.claim_duration_seconds or 0),
+        "averageClaimMs": milliseconds(stats.claim_duration_seconds or 0),
         "bySession": dict(Counter(claim.session for _, claim in held)),
         "healthStatus": dict(Counter(line.health for line, _ in held)),
-        "releaseReasons": {release_reason(outcome, None): count for outcome, count in ends.items()},
+        "releaseReasons": {release_reason(outcome, None): count for outcome, count in ended.items()},
     }
 
 

@@ -1,1 +1,1 @@
-"""Running a server: address, processes, health, metrics, tracing."""
+"""Running a server: address, connections, processes, logs, health, metrics, tracing."""

@@ -1,9 +1,8 @@
-"""A connection as we take it: whoever sends the head of a request has so much room and so much time for it, one whose
-client does not read can be cut, and one too many is told so.
+"""HTTP connections with limits: size and time of a request's head, the number of connections, and abortable writes.
 
-Without that, a caller who sends one byte a minute, or a header that never ends, would keep a connection and its memory
-for ever, without a key and before the guard sees anything of it; and to close one politely means to wait for what its
-client does not read.
+Without the limits, a client that sends one byte a minute, or an endless header, would keep a connection and its memory
+without a key and before the guard sees a request. And closing a connection gracefully waits for a client that does not
+read.
 """
 
 from __future__ import annotations
@@ -19,40 +18,45 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dibs.errors import StoreUnavailable
-from dibs.server.api import problems
-from dibs.server.ops.open_files import Room
+from dibs.server.api import responses
+from dibs.server.ops.open_files import FileLimit
 from dibs.text import json_text
 
 HEAD_BYTES_MAX = 64 * 1024
 HEAD_SECONDS = 10.0
 TLS_BUFFER_BYTES = 16 * 1024
-#: When one that was refused for want of room may come back.
+#: When a client whose connection was refused may try again.
 RETRY_SECONDS = 5
-CUT = "dibs.cut"
-#: Closed with this, a socket forgets what it has not sent, and its peer is told so at once.
-FORGET = struct.pack("ii", 1, 0)
+ABORT_EXTENSION = "dibs.abort"
+#: A value of SO_LINGER: closing discards unsent data and resets the connection.
+DISCARD_UNSENT = struct.pack("ii", 1, 0)
 
 
 class HeadTooLarge(Exception):
-    """Seen by the parser, which gives up on the connection."""
+    """Raised in a callback of the parser, which then gives up the connection."""
 
 
 class Connection(HttpToolsProtocol):
-    #: How many a process takes on, and refuses; None: as many as come.
-    room: Room | None = None
+    #: Limits the number of connections; None: unlimited.
+    file_limit: FileLimit | None = None
     _timer: asyncio.TimerHandle | None = None
     _in_head = True
-    #: What came in while the head was not complete, and what of it the parser has told of.
-    _head_bytes = _told_bytes = 0
+    #: Bytes received before the head was complete, and bytes that the parser has reported of it.
+    _head_bytes = _parsed_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        # Whoever sends waits until all was taken: of a thousand slow clients, each keeps one piece here, and not many.
-        # (Under TLS, asyncio never lets a writer go on that has to wait for an empty buffer.)
+        # A writer waits until all is sent, so that of many slow clients each holds one piece in memory. (Under TLS,
+        # asyncio never resumes a writer that waits for an empty buffer.)
         transport.set_write_buffer_limits(high=TLS_BUFFER_BYTES if transport.get_extra_info("sslcontext") else 0)
-        self._expect_head()
-        if self.room is not None:
-            self._need_room(len(self.connections) - self.room.connections_max, self.room)
+        self._start_timer()
+        if self.file_limit is not None:
+            excess = len(self.connections) - self.file_limit.connections_max
+            if excess > self.file_limit.refused_max:
+                self.abort()
+            elif excess > 0:
+                # Not aborted: a client that sent a verb and gets no answer cannot know whether it took effect.
+                self.app = _refuse_connection
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
@@ -66,9 +70,9 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["extensions"] = {CUT: {"cut": self.cut}}
-        self._told_bytes = 0
-        self._expect_head()
+        self.scope["extensions"] = {ABORT_EXTENSION: {"abort": self.abort}}
+        self._parsed_bytes = 0
+        self._start_timer()
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -91,66 +95,58 @@ class Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if not self._in_head:
-            # Answered before its body was here. Who hears of that only after sending it gets a while for the rest,
-            # which is thrown away: cut off at once, it would take the refusal for a lost connection.
-            self._expect_head()
+            # Answered before the body was complete. The client gets time to send the rest, which is discarded: closed
+            # at once, it would see a lost connection instead of the refusal.
+            self._start_timer()
 
     def send_400_response(self, msg: str) -> None:
-        """What cannot be read as HTTP is refused like everything else."""
-        body = json_text.line(problems.body(400, "NOT_HTTP", msg)).encode()
+        """What is not HTTP gets a problem, as every other refusal does."""
+        body = json_text.line(responses.problem_body(400, "NOT_HTTP", msg)).encode()
         head = (
-            f"HTTP/1.1 400 Bad Request\r\ncontent-type: {problems.MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\n"
+            f"HTTP/1.1 400 Bad Request\r\ncontent-type: {responses.PROBLEM_JSON}\r\ncontent-length: {len(body)}\r\n"
             "connection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + body)
         self.transport.close()
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         with contextlib.suppress(OSError):  # closed already
-            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, FORGET)
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, DISCARD_UNSENT)
         self.transport.abort()
 
-    def _need_room(self, beyond: int, room: Room) -> None:
-        if beyond > room.refused_max:
-            self.cut()
-        elif beyond > 0:
-            # Not cut off: whoever sends a verb and hears nothing cannot know whether it was done.
-            self.app = _no_room
-
     def _count(self, size: int) -> None:
-        """The whole head may come in one piece of data, with a body behind it."""
-        self._told_bytes += size
-        if self._told_bytes > HEAD_BYTES_MAX:
+        """Counts the parsed head, which may arrive together with a body."""
+        self._parsed_bytes += size
+        if self._parsed_bytes > HEAD_BYTES_MAX:
             raise HeadTooLarge
 
-    def _expect_head(self) -> None:
+    def _start_timer(self) -> None:
         if self._timer is None:
-            self._timer = self.loop.call_later(HEAD_SECONDS, self._close)
+            self._timer = self.loop.call_later(HEAD_SECONDS, self._on_timeout)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _close(self) -> None:
+    def _on_timeout(self) -> None:
         self._timer = None
         self.transport.close()
 
 
-def within(room: Room) -> type[Connection]:
-    """Connections of a process that has so much room."""
-    return type(Connection.__name__, (Connection,), {"room": room})
+def limited_by(limit: FileLimit) -> type[Connection]:
+    return type(Connection.__name__, (Connection,), {"file_limit": limit})
 
 
-async def _no_room(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-    logging.warning("a connection was refused: there are as many as this process can have")
-    refusal = StoreUnavailable("this server has as many connections as it can", retry_after_seconds=RETRY_SECONDS)
-    response = problems.response(refusal.http_status, refusal.code, refusal.message, refusal.facts)
+async def _refuse_connection(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+    logging.warning("refused a connection: this process has as many as its limit of open files allows")
+    refusal = StoreUnavailable("the server has too many connections", retry_after_seconds=RETRY_SECONDS)
+    response = responses.problem(refusal.http_status, refusal.code, refusal.message, refusal.facts)
     response.headers["connection"] = "close"
     await response(scope, receive, send)
 
 
-def cutter(scope: MutableMapping[str, Any]) -> Callable[[], None] | None:
-    """What cuts the connection of a request, if it came over one of these."""
-    found: Callable[[], None] | None = scope.get("extensions", {}).get(CUT, {}).get("cut")
+def abort_of(scope: MutableMapping[str, Any]) -> Callable[[], None] | None:
+    """The function that aborts the connection of a request, if it is a `Connection`."""
+    found: Callable[[], None] | None = scope.get("extensions", {}).get(ABORT_EXTENSION, {}).get("abort")
     return found

@@ -1,7 +1,7 @@
-"""How many files this process may have open, and what follows from it: each connection is one, and so is each stream.
+"""The limit of open files, and the numbers of connections and streams that follow from it: each uses one descriptor.
 
-Part of them is kept for the board and for what else a server opens, so that a crowd of connections is refused in words
-before the system refuses to accept one.
+Some descriptors are left for the board and other files, so that the server refuses connections with an explanation
+before the system refuses to accept them.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ import resource
 
 from dibs.value import Value
 
-#: Asked for where the system names no limit. macOS names none and allows so many all the same.
+#: Requested where the hard limit is infinite. macOS reports infinity but allows only the second.
 FILES_MAX = 65_536
 FILES_MAX_MACOS = 10_240
 
 
-class Room(Value):
-    """What a process with a limit of `files` takes on."""
-
+class FileLimit(Value):
     files: int
 
     @property
@@ -26,35 +24,26 @@ class Room(Value):
 
     @property
     def refused_max(self) -> int:
-        """How many beyond these are told that there is no room; more are cut off."""
+        """How many connections beyond that get a refusal; more are aborted."""
         return self.files // 16
 
     def streams_max(self, wanted: int) -> int:
-        """As many as are wanted, but fewer than connections: a stream stays, and verbs have to get in beside it."""
+        """Fewer than connections, because streams stay open and verbs need connections beside them."""
         return min(wanted, self.files // 2)
 
     def streams_per_key(self, wanted: int, of: int) -> int:
-        """The same share of the streams that there may be as was wanted `of` so many, and one at least."""
+        """Reduced in proportion if `of` streams in all are too many, to at least one."""
         return wanted if self.streams_max(of) == of else min(wanted, max(1, wanted * self.streams_max(of) // of))
 
 
-def allow_most() -> Room:
-    """Raise the soft limit of open files to the hard one, which needs nobody's leave."""
+def raise_limit() -> FileLimit:
+    """Raise the soft limit of open files to the hard limit, which every process may do."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = (FILES_MAX, FILES_MAX_MACOS) if hard == resource.RLIM_INFINITY else (hard,)
-    for files in wanted:
-        if _is_below(soft, files) and _raised(files, hard):
-            soft = files
-    return Room(files=FILES_MAX if soft == resource.RLIM_INFINITY else soft)
-
-
-def _is_below(soft: int, files: int) -> bool:
-    return soft != resource.RLIM_INFINITY and soft < files
-
-
-def _raised(files: int, hard: int) -> bool:
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
-    except (ValueError, OSError):
-        return False  # the system allows less than it says
-    return True
+    for files in (FILES_MAX, FILES_MAX_MACOS) if hard == resource.RLIM_INFINITY else (hard,):
+        if soft != resource.RLIM_INFINITY and soft < files:
+            try:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+                soft = files
+            except (ValueError, OSError):
+                pass  # the system allows less than it reports
+    return FileLimit(files=FILES_MAX if soft == resource.RLIM_INFINITY else soft)

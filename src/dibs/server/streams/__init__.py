@@ -1,1 +1,1 @@
-"""Live events: one feed, many subscribers."""
+"""Requests that stay open: one feed wakes all streams and waiting requests."""

@@ -1,4 +1,4 @@
-"""What is new, once for everybody: one thread follows the board's feed for all streams and all who wait."""
+"""One thread follows the board's feed for the whole server, and wakes its streams and its waiting requests."""
 
 from __future__ import annotations
 
@@ -6,76 +6,78 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from dibs.board import Board
 from dibs.errors import DibsError, Invalid, StoreUnavailable
 from dibs.model import Event
 from dibs.store.contract import Watch
 
+#: How many events one read returns, and how many characters, since a few events can be as large.
 READ_EVENTS = 500
-#: And so many characters, since a few events can be as large.
 READ_BYTES = 1_000_000
-#: A board that nobody touches is looked at this often: what its clock does rings no bell.
-LOOK_SECONDS = 5.0
-AWAY_SECONDS = 0.5
-#: Who waits for what was freed here goes first, and what comes right after it is read together with it.
-TOGETHER_SECONDS = 0.005
+#: The feed is read at least this often, because no notification follows what time alone changes.
+POLL_SECONDS = 5.0
+RETRY_SECONDS = 0.5
+#: After a commit of this process, the feed is read only after this pause: waiting requests go first, and one read
+#: collects several commits.
+COALESCE_SECONDS = 0.005
 
 
 class Stopping(StoreUnavailable):
-    """The server is going down; another, or the next one, goes on."""
+    """The server is stopping; the caller can repeat the request."""
 
 
-class Left(StoreUnavailable):
-    """Who asked is gone, and is given nothing. The status is told to nobody but the log."""
+class ClientGone(StoreUnavailable):
+    """The client has disconnected, so nothing is claimed for it. Only the log shows this status."""
 
     http_status = 499
 
 
 class Waiter:
-    """Somebody who waits in a thread."""
+    """A request that waits in a thread."""
 
-    def __init__(self, still_may: Callable[[], object] = lambda: None) -> None:
-        """`still_may` is called before anything is done for them, and raises if nothing may be done any more."""
-        self.still_may = still_may
-        #: Why nothing more is to be done for them, if so.
-        self.over: DibsError | None = None
+    def __init__(self, authorize: Callable[[], object] = lambda: None) -> None:
+        """`authorize` is called each time the waiter wakes, and raises if its key has become invalid."""
+        self.authorize = authorize
+        #: Why the wait is over, once it is.
+        self.cancelled: DibsError | None = None
 
 
 class Feed:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._changed = threading.Condition()
-        self._round = 0
-        self._stirred = False
+        #: Counts the changes; waiters compare it with the number that they saw.
+        self._generation = 0
+        self._local_commit = False
         self.stopping = False
         self.newest = 0
-        #: Called with a cursor and the events that come next after it, before anybody else learns of them, in the
-        #: thread that follows.
-        self.heard: list[Callable[[int, Sequence[Event]], None]] = []
+        #: Called by the feed's thread with a cursor and the events after it, before anything is woken.
+        self.on_events: list[Callable[[int, Sequence[Event]], None]] = []
         #: Called in the event loop after that.
-        self.news: list[Callable[[], None]] = []
+        self.on_news: list[Callable[[], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._told: asyncio.Event | None = None
+        self._news: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._follow, name="feed", daemon=True)
 
     def start(self) -> None:
-        """From an event loop, which is told of news from then on."""
-        self._loop, self._told = asyncio.get_running_loop(), asyncio.Event()
+        """Call this in the event loop that `on_news` belongs to."""
+        self._loop, self._news = asyncio.get_running_loop(), asyncio.Event()
         latest = self._board.events(newest=True, limit=1)
         self.newest = latest[-1].id if latest else 0
         self._thread.start()
 
     @property
-    def is_followed(self) -> bool:
+    def is_running(self) -> bool:
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """Everybody who waits is sent home."""
+        """Ends every wait."""
         with self._changed:
             self.stopping = True
             self._changed.notify_all()
-        self._tell()
+        self._notify_loop()
 
     def wait_for_stop(self, seconds: float) -> None:
         with self._changed:
@@ -83,46 +85,39 @@ class Feed:
 
     # For threads
 
-    def watch(self, session: str | None = None) -> Watch:
-        return SharedWatch(self, Waiter())
+    def watch_for(self, waiter: Waiter) -> Callable[[str | None], Watch]:
+        return lambda session: FeedWatch(self, waiter)
 
-    def watch_of(self, waiter: Waiter) -> Callable[[str | None], Watch]:
-        return lambda session: SharedWatch(self, waiter)
-
-    def stir(self) -> None:
-        """Wake who waits for something that this process has just freed; everybody is told when it is read here."""
+    def wake_waiters(self) -> None:
+        """Called after a commit of this process that made an item claimable. Streams are woken after the next read."""
         with self._changed:
-            self._round += 1
-            self._stirred = True
+            self._generation += 1
+            self._local_commit = True
             self._changed.notify_all()
 
-    def send_home(self, waiter: Waiter, why: DibsError) -> None:
+    def cancel(self, waiter: Waiter, reason: DibsError) -> None:
         with self._changed:
-            waiter.over = waiter.over or why
+            waiter.cancelled = waiter.cancelled or reason
             self._changed.notify_all()
 
     def wait(self, seen: int, waiter: Waiter, timeout_seconds: float) -> int:
-        """The round that is going on, once it is another than `seen` or the time is up."""
+        """The current generation, once it differs from `seen` or the time is up."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._round != seen or self.stopping or waiter.over is not None, timeout_seconds
+                lambda: self._generation != seen or self.stopping or waiter.cancelled is not None, timeout_seconds
             )
-            if waiter.over is not None:
-                raise waiter.over
+            if waiter.cancelled is not None:
+                raise waiter.cancelled
             if self.stopping:
-                raise Stopping("the server is stopping; ask again", retry_after_seconds=1)
-            return self._round
+                raise Stopping("the server is stopping; repeat the request", retry_after_seconds=1)
+            return self._generation
 
     # For the event loop
 
-    async def changed(self, timeout_seconds: float) -> bool:
-        """Whether there was news within this time."""
-        assert self._told is not None
-        try:
-            await asyncio.wait_for(self._told.wait(), timeout_seconds)
-        except TimeoutError:
-            return False
-        return True
+    async def wait_for_news(self, timeout_seconds: float) -> None:
+        assert self._news is not None
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), timeout_seconds)
 
     def _follow(self) -> None:
         watch: Watch | None = None
@@ -130,51 +125,50 @@ class Feed:
             try:
                 if watch is None:
                     watch = self._board.store.watch()
-                self._take_in()
-                watch.wait(LOOK_SECONDS)
-                if self._stirred:
-                    self._stirred = False
-                    self.wait_for_stop(TOGETHER_SECONDS)
+                self._read_news()
+                watch.wait(POLL_SECONDS)
+                if self._local_commit:
+                    self._local_commit = False
+                    self.wait_for_stop(COALESCE_SECONDS)
             except Exception as error:
-                # The store is away; whoever asks is told so by the store itself. Anything else is for the log.
+                # An unavailable store refuses the callers by itself; anything else is a bug, for the log.
                 if not isinstance(error, DibsError):
-                    logging.exception("the feed could not be followed, and is tried again")
+                    logging.exception("following the feed failed; retrying")
                 _close(watch)
                 watch = None
-                self.wait_for_stop(AWAY_SECONDS)
+                self.wait_for_stop(RETRY_SECONDS)
         _close(watch)
 
-    def _take_in(self) -> None:
+    def _read_news(self) -> None:
         while not self.stopping:
             after = self.newest
             try:
                 events = self._board.events(after=after, limit=READ_EVENTS, bytes_max=READ_BYTES)
             except Invalid as pruned:
-                # What came meanwhile was pruned before it was read: nothing of it can be had any more.
+                # The events after this cursor were pruned before they were read.
                 self.newest = max(after + 1, int(pruned.facts.get("event_floor", 0)))
                 continue
             if events:
-                for hear in self.heard:
-                    hear(after, events)
+                for call in self.on_events:
+                    call(after, events)
             with self._changed:
                 if events:
                     self.newest = events[-1].id
-                self._round += 1
+                self._generation += 1
                 self._changed.notify_all()
-            self._tell()
+            self._notify_loop()
             if len(events) < READ_EVENTS and not events.more:
                 return
 
-    def _tell(self) -> None:
+    def _notify_loop(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._tell_loop)
+            self._loop.call_soon_threadsafe(self._announce_news)
 
-    def _tell_loop(self) -> None:
-        """Wake everybody, and have the next wait begin anew."""
-        if self._told is not None:
-            self._told.set()
-            self._told = asyncio.Event()
-        for call in self.news:
+    def _announce_news(self) -> None:
+        if self._news is not None:
+            self._news.set()
+            self._news = asyncio.Event()
+        for call in self.on_news:
             call()
 
 
@@ -183,19 +177,19 @@ def _close(watch: Watch | None) -> None:
         try:
             watch.close()
         except Exception:
-            logging.exception("a watch could not be closed")
+            logging.exception("closing a watch failed")
 
 
-class SharedWatch(Watch):
-    """Woken by the one thread that watches."""
+class FeedWatch(Watch):
+    """Woken by the feed's thread, instead of watching the store itself."""
 
     def __init__(self, feed: Feed, waiter: Waiter) -> None:
         self._feed, self._waiter = feed, waiter
-        self._seen = feed._round
+        self._seen = feed._generation
 
     def wait(self, timeout_seconds: float) -> bool:
         before, self._seen = self._seen, self._feed.wait(self._seen, self._waiter, timeout_seconds)
-        self._waiter.still_may()
+        self._waiter.authorize()
         return self._seen != before
 
     def close(self) -> None:

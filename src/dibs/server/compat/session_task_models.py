@@ -1,16 +1,16 @@
-"""What is said in the session-task contract, word for word: its bodies and its answers, with its own examples."""
+"""The bodies and answers of the session-task contract, with the examples of its document."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from dibs import check
-from dibs.server.api import samples
-from dibs.server.api.schemas import Instant
+from dibs.server.api import examples
+from dibs.server.api.schemas import Instant, with_examples
 from dibs.server.compat import session_task_views as views
-from dibs.server.compat.contract_routes import Said, Told
+from dibs.server.compat.wire_format import FormatAnswer, FormatRequest
 
 SESSION = "session-abc-123"
 TASK = "hierarchy-phase4-metrics"
@@ -18,14 +18,10 @@ CLAIMED_AT, EXPIRES_AT = "2025-12-28T12:00:00.000Z", "2025-12-28T12:30:00.000Z"
 MILLISECONDS_MAX = 10**12
 
 
-def _like(*examples: dict[str, Any]) -> ConfigDict:
-    return ConfigDict(json_schema_extra={"examples": list(examples)})
-
-
-class RegisterSession(Said):
-    """`agentType` is what kind of session it is (`autonomous`, `cli`, `person`), `agent` whose it is: by default the
-    key's agent, and if that has none, called as its type. Without an id it gets one. `project` and `contextPercent`
-    become part of `meta`. `pid` is the process that owns it, if that process holds this very connection."""
+class RegisterSession(FormatRequest):
+    """`agentType` is the kind of the session (`autonomous`, `cli`, `person`). `agent` defaults to the key's agent, then
+    to `agentType`. The server makes an id if none is given. `project` and `contextPercent` become part of `meta`. `pid`
+    names the process that owns the session, and counts if that process holds this connection."""
 
     sessionId: str | None = None
     id: str | None = None
@@ -36,36 +32,39 @@ class RegisterSession(Said):
     pid: int | None = Field(None, ge=1, le=check.PID_MAX)
     meta: dict[str, Any] = {}
 
-    model_config = _like({"sessionId": SESSION, "agent": "coder", "agentType": "autonomous"})
+    model_config = with_examples({"sessionId": SESSION, "agent": "coder", "agentType": "autonomous"})
 
 
-class ClaimTask(Said):
-    """`agentType` says again what the session was registered as."""
+class SessionRequest(FormatRequest):
+    """The session that the request acts for."""
 
     sessionId: str
+
+
+class ClaimTask(SessionRequest):
+    """`agentType` is ignored: the session was registered with one."""
+
     ttlMs: float | None = Field(None, ge=1, le=MILLISECONDS_MAX)
     agentType: str | None = None
 
-    model_config = _like({"sessionId": SESSION, "ttlMs": 1800000, "agentType": "autonomous"})
+    model_config = with_examples({"sessionId": SESSION, "ttlMs": 1800000, "agentType": "autonomous"})
 
 
-class ReleaseTask(Said):
-    """`completed` ends the task as done, `failed` and `error` as failed; any other reason gives it back."""
+class ReleaseTask(SessionRequest):
+    """`completed` ends the task as done, `failed` and `error` as failed; any other reason makes it claimable again."""
 
-    sessionId: str
     reason: str | None = None
 
-    model_config = _like({"sessionId": SESSION, "reason": "completed"})
+    model_config = with_examples({"sessionId": SESSION, "reason": "completed"})
 
 
-class ExtendClaim(Said):
-    sessionId: str
+class ExtendClaim(SessionRequest):
     extendMs: float | None = Field(None, ge=1, le=MILLISECONDS_MAX)
 
-    model_config = _like({"sessionId": SESSION, "extendMs": 1800000})
+    model_config = with_examples({"sessionId": SESSION, "extendMs": 1800000})
 
 
-class SessionState(Told):
+class SessionState(FormatAnswer):
     sessionId: str
     agent: str
     agentType: str
@@ -74,30 +73,30 @@ class SessionState(Told):
     lastSeenAt: Instant
 
 
-class Registered(Told):
+class Registered(FormatAnswer):
     success: bool
     sessionId: str
     session: SessionState
-    pid: int | None = Field(None, description="the process that owns it; only if one was named and is believed")
-    pidIgnored: str | None = Field(None, description="why the process that was named does not own it")
+    pid: int | None = Field(None, description="the owner process, if one was named and accepted")
+    pidIgnored: str | None = Field(None, description="why the named process was not accepted")
 
-    model_config = _like(
-        {"success": True, "sessionId": samples.SESSION.id, "session": views.session(samples.SESSION)},
+    model_config = with_examples(
+        {"success": True, "sessionId": examples.SESSION.id, "session": views.session(examples.SESSION)},
     )
 
 
-class ClaimOfTask(Told):
+class ClaimOfTask(FormatAnswer):
     taskId: str
     sessionId: str
     claimedAt: Instant
     expiresAt: Instant
 
 
-class Claimed(Told):
+class Claimed(FormatAnswer):
     success: bool
     claim: ClaimOfTask
 
-    model_config = _like(
+    model_config = with_examples(
         {
             "success": True,
             "claim": {"taskId": TASK, "sessionId": SESSION, "claimedAt": CLAIMED_AT, "expiresAt": EXPIRES_AT},
@@ -105,21 +104,21 @@ class Claimed(Told):
     )
 
 
-class HolderOfTask(Told):
+class HolderOfTask(FormatAnswer):
     sessionId: str
     claimedAt: Instant
     remainingMs: int
 
 
-class TaskRefusal(Told):
-    """`claim` is there, instead of a message, if another session has the task."""
+class TaskRefusal(FormatAnswer):
+    """`claim` takes the place of `message` if another session holds the task."""
 
     success: bool
     error: str
     message: str = ""
     claim: HolderOfTask | None = None
 
-    model_config = _like(
+    model_config = with_examples(
         {
             "success": False,
             "error": "TASK_ALREADY_CLAIMED",
@@ -129,40 +128,40 @@ class TaskRefusal(Told):
     )
 
 
-class ReleaseOfTask(Told):
+class ReleaseOfTask(FormatAnswer):
     taskId: str
     reason: str
     claimDuration: int
 
 
-class Released(Told):
+class Released(FormatAnswer):
     success: bool
     released: ReleaseOfTask
 
-    model_config = _like(
+    model_config = with_examples(
         {"success": True, "released": {"taskId": TASK, "reason": "completed", "claimDuration": 1800000}}
     )
 
 
-class Extension(Told):
+class Extension(FormatAnswer):
     expiresAt: Instant
     heartbeatCount: int
 
 
-class Extended(Told):
+class Extended(FormatAnswer):
     success: bool
     claim: Extension
 
-    model_config = _like({"success": True, "claim": {"expiresAt": EXPIRES_AT, "heartbeatCount": 3}})
+    model_config = with_examples({"success": True, "claim": {"expiresAt": EXPIRES_AT, "heartbeatCount": 3}})
 
 
-class TaskInFlight(Told):
+class TaskInFlight(FormatAnswer):
     title: str
     phase: str | None
     priority: str
 
 
-class ClaimInFlight(Told):
+class ClaimInFlight(FormatAnswer):
     sessionId: str
     claimedAt: Instant
     expiresAt: Instant
@@ -170,22 +169,22 @@ class ClaimInFlight(Told):
     healthStatus: str = Field(description="healthy, warning, expiring, stale, orphaned; with includeExpired: expired")
 
 
-class Flight(Told):
+class Flight(FormatAnswer):
     taskId: str
     task: TaskInFlight
     claim: ClaimInFlight
 
 
-class Flights(Told):
+class Flights(FormatAnswer):
     total: int
     bySession: dict[str, int]
 
 
-class InFlight(Told):
+class InFlight(FormatAnswer):
     inFlight: list[Flight]
     summary: Flights
 
-    model_config = _like(
+    model_config = with_examples(
         {
             "inFlight": [
                 {
@@ -209,24 +208,24 @@ class InFlight(Told):
     )
 
 
-class CurrentClaim(Told):
+class CurrentClaim(FormatAnswer):
     claimedAt: Instant
     remainingMs: int
 
 
-class CurrentTask(Told):
+class CurrentTask(FormatAnswer):
     taskId: str
     title: str
     claim: CurrentClaim
 
 
-class Current(Told):
-    """Of several, the one that was claimed last; null: none."""
+class Current(FormatAnswer):
+    """The task that the session claimed last; null if it holds none."""
 
     sessionId: str
     currentTask: CurrentTask | None
 
-    model_config = _like(
+    model_config = with_examples(
         {
             "sessionId": SESSION,
             "currentTask": {
@@ -238,8 +237,8 @@ class Current(Told):
     )
 
 
-class CleanedUp(Told):
-    """`more`: there is more than one call cleans up."""
+class CleanedUp(FormatAnswer):
+    """`more`: one call did not clean up everything."""
 
     success: bool
     cleaned: int
@@ -247,11 +246,11 @@ class CleanedUp(Told):
     orphaned: list[str]
     more: bool
 
-    model_config = _like({"success": True, "cleaned": 1, "expired": [TASK], "orphaned": [], "more": False})
+    model_config = with_examples({"success": True, "cleaned": 1, "expired": [TASK], "orphaned": [], "more": False})
 
 
-class ClaimStats(Told):
-    """`releaseReasons` counts how claims ended, `healthStatus` how those look that go on."""
+class ClaimStats(FormatAnswer):
+    """`releaseReasons` counts ended claims by reason, `healthStatus` live claims by health."""
 
     activeClaims: int
     totalClaims: int
@@ -263,13 +262,13 @@ class ClaimStats(Told):
     releaseReasons: dict[str, int]
 
 
-class ClaimStatistics(Told):
+class ClaimStatistics(FormatAnswer):
     stats: ClaimStats
 
-    model_config = _like({"stats": views.figures_of(samples.STATS, [samples.HOLDING])})
+    model_config = with_examples({"stats": views.stats(examples.STATS, [examples.HOLDING])})
 
 
-class PastClaim(Told):
+class PastClaim(FormatAnswer):
     taskId: str
     claimedAt: Instant
     releasedAt: Instant
@@ -284,21 +283,25 @@ class SessionInSummary(SessionState):
     claimHistory: list[PastClaim]
 
 
-class SessionCounts(Told):
+class SessionCounts(FormatAnswer):
     total: int
     working: int
 
 
-class SessionsSummary(Told):
-    """Sessions that go on, most recently seen first; the last ten claims of each that ended, newest first."""
+class SessionsSummary(FormatAnswer):
+    """Live sessions, most recently seen first, each with its last ten ended claims, newest first."""
 
     sessions: list[SessionInSummary]
     summary: SessionCounts
 
-    model_config = _like(
+    model_config = with_examples(
         {
             "sessions": [
-                views.summed_up(samples.SESSION, views.task(samples.HOLDING, samples.CLAIM), [samples.EARLIER]),
+                views.session_summary(
+                    examples.SESSION,
+                    views.current(examples.HOLDING, examples.CLAIM),
+                    [examples.EARLIER],
+                ),
             ],
             "summary": {"total": 1, "working": 1},
         }

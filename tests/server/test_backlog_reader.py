@@ -10,8 +10,7 @@ import pytest
 
 from dibs.errors import StoreUnavailable
 from dibs.model import Event
-from dibs.server.streams.backlog import CatchingUp
-from dibs.server.streams.event_ring import Page, Told
+from dibs.server.streams.pages import BacklogReader, EncodedEvent, EventPage
 
 
 class Reads:
@@ -19,10 +18,10 @@ class Reads:
 
     def __init__(self) -> None:
         self.begun: list[int] = []
-        self._ends: list[asyncio.Future[Page | None]] = []
+        self._ends: list[asyncio.Future[EventPage | None]] = []
         self._next = asyncio.Event()
 
-    def begin(self, cursor: int) -> asyncio.Future[Page | None]:
+    def begin(self, cursor: int) -> asyncio.Future[EventPage | None]:
         self.begun.append(cursor)
         self._ends.append(asyncio.get_running_loop().create_future())
         self._next.set()
@@ -38,12 +37,12 @@ class Reads:
             self._ends[-1].set_result(page_after(self.begun[-1]))
 
 
-def page_after(cursor: int) -> Page:
+def page_after(cursor: int) -> EventPage:
     told = Event(id=cursor + 1, item="x", number=1, kind="added", at=0, status="ready", token=0, actor="a")
-    return Page([Told(told)])
+    return EventPage([EncodedEvent(told)])
 
 
-async def asking(catching_up: CatchingUp, *cursors: int) -> list[asyncio.Task[Page | None]]:
+async def asking(catching_up: BacklogReader, *cursors: int) -> list[asyncio.Task[EventPage | None]]:
     """Each of them has asked, in this order."""
     tasks = [asyncio.ensure_future(catching_up.page(cursor)) for cursor in cursors]
     await asyncio.sleep(0)
@@ -57,7 +56,7 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 def test_all_at_one_place_are_served_by_one_read() -> None:
     async def test() -> None:
         reads = Reads()
-        asked = await asking(CatchingUp(reads.begin), 7, 7, 7)
+        asked = await asking(BacklogReader(reads.begin), 7, 7, 7)
         await reads.end()
         pages = [await one for one in asked]
         assert reads.begun == [7]
@@ -70,7 +69,7 @@ def test_all_at_one_place_are_served_by_one_read() -> None:
 def test_who_is_furthest_behind_and_who_has_waited_longest_take_turns() -> None:
     async def test() -> None:
         reads = Reads()
-        asked = await asking(CatchingUp(reads.begin), 90, 50, 30, 20, 70)
+        asked = await asking(BacklogReader(reads.begin), 90, 50, 30, 20, 70)
         for _ in asked:
             await reads.end()
         await asyncio.gather(*asked)
@@ -82,7 +81,7 @@ def test_who_is_furthest_behind_and_who_has_waited_longest_take_turns() -> None:
 def test_one_who_asks_again_goes_on_from_there() -> None:
     async def test() -> None:
         reads = Reads()
-        catching_up = CatchingUp(reads.begin)
+        catching_up = BacklogReader(reads.begin)
         for cursor in (5, 5, 6):
             (asked,) = await asking(catching_up, cursor)
             await reads.end()
@@ -95,7 +94,7 @@ def test_one_who_asks_again_goes_on_from_there() -> None:
 def test_a_refusal_is_told_to_all_who_asked_there_and_the_others_go_on() -> None:
     async def test() -> None:
         reads = Reads()
-        refused, also, left, other = await asking(CatchingUp(reads.begin), 1, 1, 1, 2)
+        refused, also, left, other = await asking(BacklogReader(reads.begin), 1, 1, 1, 2)
         left.cancel()
         await reads.end(StoreUnavailable("away"))
         for one in (refused, also):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import socket
 
-from dibs.server.ops.address import Place, listen
+from dibs.config import ServerSettings
+from dibs.server.ops.address import listen
 
 
 def test_no_answer_waits_for_an_acknowledgement_of_its_head() -> None:
     with (
-        listen(Place(port=0)) as listener,
+        listen(ServerSettings(port=0)) as listener,
         socket.create_connection(listener.getsockname()),
         listener.accept()[0] as accepted,
     ):

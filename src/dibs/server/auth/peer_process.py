@@ -1,7 +1,7 @@
-"""Whose process is at the other end of a connection of this machine.
+"""Verifies that a process on this machine holds the client's end of a connection.
 
-A caller may name a process that owns its session, and the process's death then ends the session's claims. Such a name
-is believed only if that very process holds the client's end of the connection over which the name came.
+A caller may name a process that owns its session; the death of that process ends the session's claims. The server
+believes this only of the process that holds the socket over which the request came.
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ from dibs.errors import Invalid
 from dibs.model import Owner
 from dibs.sdk import owner
 
-#: The kernel's tables of connections, by the family of their addresses.
+#: The kernel's tables of TCP sockets, by IP version.
 TABLES = {4: "/proc/net/tcp", 6: "/proc/net/tcp6"}
-#: Connections of a process beyond this many are not looked at.
 DESCRIPTORS_MAX = 100_000
 
-Address = tuple[str, int]
+SocketAddress = tuple[str, int]
 
 
-def owner_at(pid: int, client: Address | None, server: Address | None) -> tuple[Owner | None, str]:
-    """The process as an owner, or why it is not believed to be at the other end."""
+def verified_owner(pid: int, client: SocketAddress | None, server: SocketAddress | None) -> tuple[Owner | None, str]:
+    """The process as a session's owner, or None and the reason why it is not accepted."""
     if client is None or server is None or not ipaddress.ip_address(client[0]).is_loopback:
         return None, "the connection does not come from this machine"
-    inode = _inode(client, server)
+    inode = _socket_inode(client, server)
     if inode is None or not _holds(pid, f"socket:[{inode}]"):
         return None, f"process {pid} does not hold this connection, as far as the server can see"
     try:
@@ -35,10 +34,9 @@ def owner_at(pid: int, client: Address | None, server: Address | None) -> tuple[
         return None, error.message
 
 
-def _inode(client: Address, server: Address) -> str | None:
-    """The number of the client's socket."""
+def _socket_inode(client: SocketAddress, server: SocketAddress) -> str | None:
     for version, path in TABLES.items():
-        wanted = [_hexadecimal(client, version), _hexadecimal(server, version)]
+        wanted = [_table_address(client, version), _table_address(server, version)]
         try:
             with open(path, encoding="ascii") as file:
                 for line in file:
@@ -50,8 +48,8 @@ def _inode(client: Address, server: Address) -> str | None:
     return None
 
 
-def _hexadecimal(address: Address, version: int) -> str:
-    """As the kernel's tables write an address: words of four bytes in this machine's order."""
+def _table_address(address: SocketAddress, version: int) -> str:
+    """An address as the tables write it: hexadecimal, in 4-byte words of this machine's byte order."""
     ip = ipaddress.ip_address(address[0])
     if version == 6 and ip.version == 4:
         ip = ipaddress.ip_address(f"::ffff:{ip}")
@@ -59,12 +57,12 @@ def _hexadecimal(address: Address, version: int) -> str:
     return "".join(f"{socket.ntohl(word):08X}" for word in words) + f":{address[1]:04X}"
 
 
-def _holds(pid: int, name: str) -> bool:
+def _holds(pid: int, link: str) -> bool:
     folder = f"/proc/{pid}/fd"
     try:
         for descriptor in os.listdir(folder)[:DESCRIPTORS_MAX]:
             try:
-                if os.readlink(f"{folder}/{descriptor}") == name:
+                if os.readlink(f"{folder}/{descriptor}") == link:
                     return True
             except OSError:
                 continue

@@ -1,0 +1,167 @@
+"""Routes about the whole board that are not verbs: waiting for changes, and for admins pruning, export and backup."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import IO, Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import FileResponse, Response, StreamingResponse
+from starlette.background import BackgroundTask
+
+from dibs import check
+from dibs.errors import DibsError, Invalid, StoreUnusable
+from dibs.files import durable
+from dibs.model import ADMIN
+from dibs.server.api import bodies, schemas
+from dibs.server.api.endpoints import AuthRoute, Content, describe
+from dibs.server.api.responses import answer
+from dibs.server.service import WAIT_SECONDS_MAX, Service
+from dibs.text import json_text
+
+JSON_LINES, BINARY = "application/x-ndjson", "application/octet-stream"
+IMPORT, RESTORE = "/v1/import", "/v1/restore"
+#: Paths whose bodies are whole boards, and not limited as those of verbs are.
+ARCHIVE_PATHS = frozenset({IMPORT, RESTORE})
+ARCHIVE_BYTES_MAX = 4_000_000_000
+
+
+class PruneRequest(schemas.RequestBody):
+    """`limit` bounds how many items one call removes."""
+
+    older_than_seconds: float
+    limit: int | None = None
+
+    model_config = schemas.with_examples({"older_than_seconds": 2592000})
+
+
+Watched = schemas.make_model("Watched", {"event": 480}, event=int)
+Due = schemas.make_model("Due", {"due_seconds": 42.5}, due_seconds=float | None)
+Loaded = schemas.make_model("Loaded", {"records": 731}, records=int)
+Restored = schemas.make_model("Restored", {"items": 12}, items=int)
+
+
+def routes(service: Service) -> APIRouter:
+    router = APIRouter(route_class=AuthRoute)
+    for add in (_add_waiting, _add_export, _add_backup):
+        add(router, service)
+    return router
+
+
+def _add_waiting(router: APIRouter, service: Service) -> None:
+    quota = service.streaming.quota("watching")
+
+    @router.get("/v1/watch", tags=["waiting"], **describe("watch", "Return once anything changes", Watched))
+    async def watch(
+        request: Request,
+        after: Annotated[int | None, Query(ge=0)] = None,
+        wait: Annotated[float, Query(ge=0, le=WAIT_SECONDS_MAX)] = 0.0,
+    ) -> Response:
+        """Answers with the id of the feed's latest event, once that is greater than `after` or the time is up."""
+        deadline = time.monotonic() + min(wait, service.wait_seconds_max)
+        refused: asyncio.Future[DibsError] = asyncio.get_running_loop().create_future()
+        with service.open_requests.tracked(service.open_request(quota, request, _resolver(refused))):
+            while not refused.done():
+                newest = service.feed.newest
+                left = deadline - time.monotonic()
+                if after is None or newest > after or left <= 0 or service.feed.stopping:
+                    return answer({"event": newest})
+                either: set[asyncio.Future[Any]] = {refused, asyncio.ensure_future(service.feed.wait_for_news(left))}
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        raise refused.result()
+
+    @router.get(
+        "/v1/due", tags=["waiting"], **describe("due_seconds", "How long until time alone changes something", Due)
+    )
+    async def due(request: Request, item: str | None = None) -> Response:
+        known = None if item is None else check.item_id(item, "item")
+        return await service.run(lambda: answer({"due_seconds": service.board.store.due_seconds(known)}))
+
+
+def _resolver(future: asyncio.Future[DibsError]) -> Callable[[DibsError], None]:
+    def resolve(refusal: DibsError) -> None:
+        if not future.done():
+            future.set_result(refusal)
+
+    return resolve
+
+
+def _add_export(router: APIRouter, service: Service) -> None:
+    @router.post(
+        "/v1/prune",
+        tags=["board"],
+        **describe("prune", "Remove what ended long ago", schemas.VALUES["Prune"], ADMIN, body=PruneRequest),
+    )
+    async def prune(request: Request) -> Response:
+        body = await bodies.read(request, PruneRequest)
+        return await service.run(
+            lambda: answer(service.board.prune(older_than_seconds=body.older_than_seconds, limit=body.limit))
+        )
+
+    lines = Content(media_type=JSON_LINES, description="one record per line")
+
+    @router.get(
+        "/v1/export", tags=["board"], **describe("export", "Every record of the board, as JSON lines", lines, ADMIN)
+    )
+    async def export(request: Request) -> Response:
+        records = ((json_text.line([kind, data]) + "\n").encode() for kind, data in service.board.export())
+        return StreamingResponse(records, media_type=JSON_LINES)
+
+    @router.post(IMPORT, tags=["board"], **describe("load", "Fill an empty board from an export", Loaded, ADMIN))
+    async def load(request: Request) -> Response:
+        with tempfile.TemporaryFile() as file:
+            await _receive(request, file)
+            return answer({"records": await service.run(lambda: service.board.load(_records(file)))})
+
+
+def _add_backup(router: APIRouter, service: Service) -> None:
+    file_content = Content(media_type=BINARY, description="the file")
+
+    @router.get("/v1/backup", tags=["board"], **describe("backup", "A backup of the board", file_content, ADMIN))
+    async def backup(request: Request) -> Response:
+        folder = durable.OwnFolder("dibs-backup-")
+        path = os.path.join(folder.path, "backup")
+        try:
+            await service.run(lambda: service.board.backup(path))
+        except BaseException:
+            folder.remove()
+            raise
+        return FileResponse(path, media_type=BINARY, background=BackgroundTask(folder.remove))
+
+    @router.post(RESTORE, tags=["board"], **describe("restore", "Replace the board by a backup", Restored, ADMIN))
+    async def restore(request: Request, actor: str | None = None) -> Response:
+        by = actor or (await service.run(lambda: service.caller(request))).actor
+        with tempfile.NamedTemporaryFile(prefix="dibs-restore-") as file:
+            await _receive(request, file)
+            try:
+                items = await service.run(lambda: service.board.restore(file.name, actor=by))
+            except StoreUnusable as error:
+                raise Invalid(error.message.replace(file.name, "the body"), field="body") from error
+            return answer({"items": items})
+
+
+async def _receive(request: Request, file: IO[bytes]) -> None:
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > ARCHIVE_BYTES_MAX:
+            raise Invalid(f"the body is larger than {ARCHIVE_BYTES_MAX} bytes", field="body")
+        file.write(chunk)
+    file.flush()
+    file.seek(0)
+
+
+def _records(file: IO[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, line in enumerate(file, start=1):
+        try:
+            kind, data = json.loads(line)
+        except (ValueError, TypeError) as error:
+            raise Invalid(f"line {number} is not a record: {error}", field="body") from error
+        if not isinstance(kind, str) or not isinstance(data, dict):
+            raise Invalid(f"line {number} is not a record: a record is [KIND, OBJECT]", field="body")
+        yield kind, data

@@ -1,0 +1,162 @@
+"""One route for each verb of the table, made from the board's signatures."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from dibs import check
+from dibs.board import Board
+from dibs.errors import Unauthenticated
+from dibs.model import ADMIN, Grant, Owner
+from dibs.server.api import bodies, schemas
+from dibs.server.api.endpoints import AuthRoute, describe, describe_answer
+from dibs.server.api.examples import REQUESTS
+from dibs.server.api.responses import ANSWER_BYTES_MAX, answer
+from dibs.server.auth.callers import Caller
+from dibs.server.ops.tracing import traced
+from dibs.server.service import WAIT_SECONDS_MAX, Service
+from dibs.verbs import VERBS, Verb
+
+IDEMPOTENCY_KEY = "idempotency-key"
+MORE = "a page, as large as `bytes_max` allows; more follows after its last element"
+
+
+def routes(service: Service) -> APIRouter:
+    router = APIRouter(route_class=AuthRoute)
+    for verb in VERBS:
+        _add(router, service, verb)
+    return router
+
+
+def _add(router: APIRouter, service: Service, verb: Verb) -> None:
+    in_path = tuple(part[1:-1].partition(":")[0] for part in verb.path.split("/") if part.startswith("{"))
+    parameters = [_parameter("request", Request), *(_parameter(name, str) for name in in_path)]
+    model, example = None, REQUESTS.get(verb.name, {})
+    if verb.method == "GET":
+        for name, (hint, default) in schemas.parameters_of(verb.name, without=frozenset(in_path)).items():
+            examples = [example[name]] if name in example else None
+            parameters.append(_parameter(name, hint, Query(default, examples=examples)))
+    else:
+        model = schemas.body_of(verb.name, frozenset(in_path))
+    if verb.waits:
+        parameters.append(_parameter("wait", float | None, Query(None, ge=0, le=WAIT_SECONDS_MAX)))
+    endpoint = _endpoint(service, verb, model)
+    endpoint.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    required = model is not None and _is_required(model)
+    result = schemas.answer_of(verb.name)
+    described = describe(
+        verb.name, verb.summary, result, verb.role, body=model, body_required=required, body_example=example
+    )
+    if "bytes_max" in _parameters(verb.name):
+        described["responses"][206] = {**describe_answer(result), "description": MORE}
+    router.add_api_route(verb.path, endpoint, methods=[verb.method], tags=[verb.path.split("/")[2]], **described)
+
+
+def _parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+
+
+@functools.cache
+def _parameters(verb: str) -> frozenset[str]:
+    return frozenset(inspect.signature(getattr(Board, verb)).parameters)
+
+
+def _is_required(model: type[BaseModel]) -> bool:
+    """A verb whose parameters are all optional needs no body."""
+    return any(field.is_required() for field in model.model_fields.values())
+
+
+def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Callable[..., Awaitable[Response]]:
+    read_body = bodies.read if model is not None and _is_required(model) else bodies.read_optional
+
+    async def endpoint(request: Request, **parameters: Any) -> Response:
+        wait = parameters.pop("wait", None)
+        request_id = request.headers.get(IDEMPOTENCY_KEY)
+        body = None if model is None else await read_body(request, model)
+
+        def work(board: Board) -> Response:
+            arguments = {name: value for name, value in parameters.items() if value is not None}
+            if body is not None:
+                arguments |= body.model_dump(exclude_unset=True)
+            if wait is not None:
+                arguments["wait_seconds"] = wait
+            caller = service.caller(request)
+            with traced(verb.name, arguments, request.headers):
+                found = call(service, board, caller, verb, arguments, request_id)
+                if wait:
+                    release_if_revoked(service, request, found)
+                return answer(found, in_pages="bytes_max" in arguments, newest=bool(arguments.get("newest")))
+
+        if wait:
+            return await service.wait(request, work)
+        if verb.method == "GET":
+            return await service.read(lambda: work(service.board))
+        return await service.run(lambda: work(service.board))
+
+    endpoint.__name__ = verb.name
+    return endpoint
+
+
+def call(
+    service: Service, board: Board, caller: Caller, verb: Verb, arguments: dict[str, Any], request_id: str | None
+) -> Any:
+    """Call a verb of the board, as far as the caller's key allows."""
+    accepted = _parameters(verb.name)
+    arguments = dict(arguments)
+    if "actor" in accepted and not (caller.role == ADMIN and arguments.get("actor")):
+        arguments["actor"] = caller.actor
+    if verb.name == "edit" and caller.role != ADMIN:
+        # An agent that changes an item's action could escape its policy.
+        arguments["relabel"] = False
+    if verb.name == "start_session":
+        arguments = _session_arguments(service, caller, arguments)
+    elif verb.method != "GET" and arguments.get("session") is not None:
+        service.callers.require_session(caller, arguments["session"])
+    elif verb.name in ("reject", "annotate"):
+        # Without a session, it is a person who does so.
+        service.callers.require_role(caller, ADMIN)
+    if request_id is not None and "request_id" in accepted:
+        arguments["request_id"] = request_id
+    if arguments.get("wait_seconds"):
+        arguments["wait_seconds"] = min(arguments["wait_seconds"], service.wait_seconds_max)
+    if "bytes_max" in accepted:
+        arguments["bytes_max"] = min(arguments.get("bytes_max", ANSWER_BYTES_MAX), ANSWER_BYTES_MAX)
+    return getattr(board, verb.name)(**arguments)
+
+
+def release_if_revoked(service: Service, request: Request, found: Any) -> None:
+    """Release the claims of this answer if the key was revoked before the store granted them: the last check of the
+    key came before the store's lock."""
+    try:
+        service.callers.reauthenticate(request)
+    except Unauthenticated as refusal:
+        for grant in found if isinstance(found, tuple) else (found,):
+            if isinstance(grant, Grant) and not grant.renewed:
+                claim = grant.claim
+                reason = "its key had been revoked when the claim was granted"
+                service.board.release(claim.item, session=claim.session, token=claim.token, reason=reason)
+        raise refusal
+
+
+def _session_arguments(service: Service, caller: Caller, arguments: dict[str, Any]) -> dict[str, Any]:
+    owner = arguments.get("owner")
+    service.callers.require_kind(caller, arguments.get("kind"))
+    if arguments.get("id") is not None and caller.agent is not None:
+        known = service.board.store.find_session(check.session_id(arguments["id"]))
+        if known is not None:
+            service.callers.takes_up(caller, known)
+    return {
+        # Not this machine's name: only the caller knows where the session runs.
+        "host": "",
+        **arguments,
+        "agent": service.callers.agent_for(caller, arguments.get("agent")),
+        "owner": None if owner is None else Owner(**owner),
+        "key": caller.session_key,
+    }

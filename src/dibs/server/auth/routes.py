@@ -1,0 +1,161 @@
+"""Routes for keys, which admins make and which are shown without their digests, and for signing in with a browser.
+
+A link that is valid once becomes a cookie for this server's pages. The cookie holds the secret of a key made for this
+browser, which is valid in cookies only; `dibs key list` shows the key, and revoking it signs the browser out. On
+loopback the pages have a host name of their own (see `dibs.files.keyring`), and other links are redirected to it.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from dibs import api_keys
+from dibs.api_keys import shown
+from dibs.errors import Invalid, Unauthenticated
+from dibs.model import ADMIN
+from dibs.server.api import bodies, examples, schemas
+from dibs.server.api.endpoints import AuthRoute, describe
+from dibs.server.api.responses import answer
+from dibs.server.api.verb_routes import IDEMPOTENCY_KEY
+from dibs.server.auth.callers import COOKIE, SECURE_COOKIE
+from dibs.server.ops.address import LOOPBACK
+from dibs.server.service import Service
+from dibs.text import wire
+
+COOKIE_SECONDS = 12 * 3600
+LINK_INVALID = "this link was used already or has expired; dibs key link prints another"
+
+
+class NewKey(schemas.RequestBody):
+    """`digest` and `id` are those of a secret that the caller made itself. Without them the server makes a secret and
+    shows it once."""
+
+    role: str
+    agent: str | None = None
+    seconds: float | None = None
+    id: str | None = None
+    digest: str | None = None
+
+    model_config = schemas.with_examples({"role": "agent", "agent": "coder"})
+
+
+_KEY = examples.KEY
+_EXAMPLE: dict[str, Any] = wire.encode(shown(_KEY))
+_FIELDS = schemas.fields_of("Key", without="digest")
+ShownKey = schemas.make_model("ShownKey", _EXAMPLE, **_FIELDS)
+FoundKey = schemas.make_model("FoundKey", {"key": _EXAMPLE}, key=ShownKey | None)
+MadeKey = schemas.make_model(
+    "MadeKey", {**_EXAMPLE, "secret": f"{api_keys.PREFIX}_{_KEY.id}_..."}, **_FIELDS, secret=(str, "")
+)
+Me = schemas.make_model(
+    "Me", {"key": _KEY.id, "role": _KEY.role, "agent": _KEY.agent}, key=str, role=str, agent=str | None
+)
+
+
+def key_routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["keys"], route_class=AuthRoute)
+
+    @router.get("/v1/keys", **describe("keys", "All keys, without their secrets", list[ShownKey], ADMIN))  # type: ignore[valid-type]
+    async def keys(request: Request) -> Response:
+        return await service.run(lambda: answer(list(map(shown, service.board.keys()))))
+
+    @router.post("/v1/keys", **describe("create_key", "Make a key", MadeKey, ADMIN, body=NewKey))
+    async def create_key(request: Request) -> Response:
+        body = await bodies.read(request, NewKey)
+
+        def create() -> Response:
+            if (body.digest is None) != (body.id is None):
+                missing = "digest" if body.digest is None else "id"
+                raise Invalid("a key whose secret you made needs both id and digest", field=missing)
+            if body.digest is not None and body.id is not None:
+                return answer(shown(service.board.keep_key(body.id, body.role, body.agent, body.digest, body.seconds)))
+            key, secret = service.board.create_key(body.role, agent=body.agent, seconds=body.seconds)
+            return answer({**shown(key), "secret": secret})
+
+        return await service.run(create)
+
+    @router.get("/v1/keys/{key}", **describe("find_key", "A key, if it is valid", FoundKey, ADMIN))
+    async def find_key(key: str) -> Response:
+        def find() -> Response:
+            found = service.board.store.find_key(key)
+            return answer({"key": None if found is None else shown(found)})
+
+        return await service.run(find)
+
+    @router.post("/v1/keys/{key}/revoke", **describe("revoke_key", "Revoke a key", ShownKey, ADMIN))
+    async def revoke_key(request: Request, key: str) -> Response:
+        def revoke() -> Response:
+            request_id = request.headers.get(IDEMPOTENCY_KEY)
+            return answer(shown(service.callers.revoke(service.caller(request), key, request_id)))
+
+        return await service.run(revoke)
+
+    @router.get("/v1/me", **describe("me", "The key of this request", Me))
+    async def me(request: Request) -> Response:
+        return await service.run(lambda: answer(service.caller(request).as_dict()))
+
+    return router
+
+
+def login_routes(service: Service, *, secure_hosts: frozenset[str], pages: str | None) -> APIRouter:
+    """`pages` is the URL of the server's pages, if they have a host name of their own."""
+    router = APIRouter(include_in_schema=False)
+
+    def is_secure(request: Request) -> bool:
+        return request.headers["host"].lower() in secure_hosts
+
+    @router.get("/login")
+    async def login(request: Request, code: str = "") -> Response:
+        if pages is not None and _is_shared(request.headers["host"].lower()):
+            # The host name of the pages is a secret, too: only the holder of a valid link learns it.
+            if not await service.run(lambda: service.callers.is_login_code(code)):
+                raise Unauthenticated(LINK_INVALID)
+            return RedirectResponse(f"{pages}/login?{urlencode({'code': code})}", status_code=303)
+        secret = await service.run(lambda: service.callers.exchange_login_code(code, COOKIE_SECONDS))
+        if secret is None:
+            raise Unauthenticated(LINK_INVALID)
+        response = RedirectResponse("/", status_code=303)
+        secure = is_secure(request)
+        response.set_cookie(
+            SECURE_COOKIE if secure else COOKIE,
+            secret,
+            max_age=COOKIE_SECONDS,
+            httponly=True,
+            samesite="strict",
+            secure=secure,
+            path="/",
+        )
+        return response
+
+    @router.post("/logout")
+    async def logout(request: Request) -> Response:
+        def revoke_own_key() -> None:
+            caller = service.caller(request)
+            service.callers.revoke(caller, caller.key)
+
+        await service.run(revoke_own_key)
+        response = Response(status_code=204)
+        secure = is_secure(request)
+        response.delete_cookie(SECURE_COOKIE if secure else COOKIE, path="/", secure=secure)
+        return response
+
+    @router.get("/")
+    async def home(request: Request) -> Response:
+        caller = await service.run(lambda: service.caller(request))
+        return HTMLResponse(
+            f"<!doctype html><title>dibs</title><p>Signed in as {escape(caller.actor)} ({caller.role})."
+            ' <a href="/v1/who">claims</a> · <a href="/v1/stats">statistics</a> · <a href="/openapi.json">API</a>'
+        )
+
+    return router
+
+
+def _is_shared(host: str) -> bool:
+    """Whether browsers would send a cookie for this host to other programs on this machine, too."""
+    name, _, port = host.rpartition(":")
+    return (name if port.isdigit() else host).strip("[]") in LOOPBACK

@@ -1,0 +1,65 @@
+"""The server's log on stderr: a line for each request, and warnings and crashes in the same form, without secrets."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import MutableMapping
+from typing import Any, TextIO
+
+from dibs import api_keys
+
+
+class AccessLog:
+    def __init__(self, stream: TextIO | None, as_json: bool) -> None:
+        self._stream, self._as_json = stream, as_json
+
+    def write(self, scope: MutableMapping[str, Any], status: int, seconds: float) -> None:
+        """Leaves out the query, which may be private."""
+        if self._stream is None:
+            return
+        at, method, path = timestamp(time.time()), scope["method"], api_keys.without_secrets(scope["path"])
+        client = (scope.get("client") or ("-",))[0]
+        key = scope.get("state", {}).get("caller", "-")
+        if self._as_json:
+            milliseconds = round(seconds * 1000, 1)
+            request = {"at": at, "method": method, "path": path, "status": status, "ms": milliseconds}
+            line = json.dumps({**request, "client": client, "key": key})
+        else:
+            path = "".join(sign if sign.isprintable() and sign != " " else "?" for sign in path)
+            line = f"{at} {method} {path} {status} {seconds * 1000:.1f}ms {client} {key}"
+        try:
+            self._stream.write(line + "\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            pass  # the stream is closed; the server goes on without a log
+
+
+class LogFormatter(logging.Formatter):
+    def __init__(self, as_json: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, except for tracebacks outside of JSON."""
+        text = record.getMessage()
+        if record.exc_info:
+            text = f"{text}\n{self.formatException(record.exc_info)}"
+        text = api_keys.without_secrets(text)
+        at, level = timestamp(record.created), record.levelname.lower()
+        return json.dumps({"at": at, "level": level, "message": text}) if self._as_json else f"{at} {level} {text}"
+
+
+def install(as_json: bool) -> None:
+    """Replaces the handlers of the root logger: nothing else in this process logs."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogFormatter(as_json))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+
+
+def timestamp(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

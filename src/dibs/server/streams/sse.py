@@ -1,0 +1,278 @@
+"""Live events as server-sent events: `GET /api/events`. A client can resume its stream, also after a restart.
+
+The stream sends each event of the feed under its own name and id, and before it the session-task contract's form of the
+event, if there is one. A client that reconnects sends the last id it has, and gets every event after that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Annotated, TypeVar
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from dibs.errors import DibsError, Invalid, StoreUnavailable
+from dibs.server.api.endpoints import AuthRoute, Content, describe
+from dibs.server.api.responses import problem_body, redacted_json
+from dibs.server.ops.connection import abort_of
+from dibs.server.service import Service
+from dibs.server.streams.feed import RETRY_SECONDS
+from dibs.server.streams.filters import EventFilter, ProjectCache, ProjectsOf
+from dibs.server.streams.open_requests import OpenRequest
+from dibs.server.streams.pages import BacklogReader, EventPage, EventPages
+
+T = TypeVar("T")
+
+MEDIA_TYPE = "text/event-stream"
+#: How long a client waits before it reconnects.
+RETRY_MILLISECONDS = 1000
+#: How long a client that does not read can delay the server's stop.
+STOP_SECONDS = 2.0
+FILTERS_MAX = 50
+CURSOR_DIGITS_MAX = 16
+#: After a wake-up, further events within this time are sent together: many small pages would slow down verbs.
+COALESCE_SECONDS = 0.05
+#: Reading for streams that are behind has its own threads, so that many of them delay no verb.
+READ_THREADS = 2
+#: How often within the shortest of its timeouts the timer looks at all streams.
+TICKS = 4
+
+Refuse = Callable[[DibsError], None]
+Names = Annotated[tuple[str, ...], Query(max_length=FILTERS_MAX)]
+
+
+class Streams:
+    """All open streams. One timer finds those that need a keep-alive, and those whose clients do not read."""
+
+    def __init__(self, service: Service) -> None:
+        self.feed, self._open_requests, self._options = service.feed, service.open_requests, service.streaming
+        self._all: set[Stream] = set()
+        self._threads = ThreadPoolExecutor(READ_THREADS, "stream")
+        self._timer: asyncio.TimerHandle | None = None
+        self._wake_timer: asyncio.TimerHandle | None = None
+        self._woken_at = 0.0
+        self._pages, self._projects = EventPages(service.board), ProjectCache(service.board)
+        self.feed.on_events += [self._pages.on_events, self._projects.on_events]
+        self.feed.on_news.append(self.wake)
+        self._backlog = BacklogReader(lambda cursor: self._in_thread(lambda: self._pages.from_store(cursor)))
+
+    @contextmanager
+    def opened(self, stream: Stream) -> Iterator[None]:
+        self._all.add(stream)
+        self._pages.readers += 1
+        if self._timer is None:
+            self._start_timer()
+        try:
+            with self._open_requests.tracked(stream.request):
+                yield
+        finally:
+            self._all.discard(stream)
+            self._pages.readers -= 1
+
+    async def page(self, cursor: int) -> EventPage | None:
+        return self._pages.from_memory(cursor) or await self._backlog.page(cursor)
+
+    async def projects_of(self, items: set[str]) -> ProjectsOf:
+        cached = self._projects.cached(items)
+        return await self._in_thread(lambda: self._projects.load(items)) if cached is None else cached
+
+    def _in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def wake(self) -> None:
+        loop = asyncio.get_running_loop()
+        left = self._woken_at + COALESCE_SECONDS - loop.time()
+        if self.feed.stopping:
+            self._wake_all()
+            self._abort_stalled(0)
+        elif left <= 0:
+            self._wake_all()
+        elif self._wake_timer is None:
+            self._wake_timer = loop.call_later(left, self._wake_all)
+
+    def _wake_all(self) -> None:
+        if self._wake_timer is not None:
+            self._wake_timer.cancel()
+            self._wake_timer = None
+        self._woken_at = _now()
+        for stream in self._all:
+            stream.wakeup.set()
+
+    def _start_timer(self) -> None:
+        seconds = min(self._options.keep_alive_seconds, self._options.stalled_seconds) / TICKS
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if not self._all:
+            return
+        self._abort_stalled(self._options.stalled_seconds)
+        quiet_since = _now() - self._options.keep_alive_seconds
+        for stream in self._all:
+            if stream.sent_at <= quiet_since and stream.stalled_at is None:
+                stream.needs_keep_alive = True
+                stream.wakeup.set()
+        self._start_timer()
+
+    def _abort_stalled(self, seconds: float) -> None:
+        """The client loses only what it has not read, and can resume after the last event that it read."""
+        since = _now() - seconds
+        for stream in tuple(self._all):
+            if stream.stalled_at is not None and stream.stalled_at <= since and stream.abort is not None:
+                stream.abort()
+
+
+class Stream(Response):
+    """A response without an end. It holds a cursor, and the one page that is being sent."""
+
+    media_type = MEDIA_TYPE
+
+    def __init__(
+        self, streams: Streams, cursor: int, filter: EventFilter, open_request: Callable[[Refuse], OpenRequest]
+    ) -> None:
+        super().__init__(headers={"X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._streams, self._cursor, self._filter = streams, cursor, filter
+        self.wakeup = asyncio.Event()
+        self.needs_keep_alive = False
+        self.sent_at = _now()
+        #: Since when the client has not read what was sent.
+        self.stalled_at: float | None = None
+        self.abort: Callable[[], None] | None = None
+        self._refusal: DibsError | None = None
+        self._disconnected = False
+        self.request = open_request(self._refuse)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._send = send
+        self.abort = abort_of(scope)
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        listening = asyncio.ensure_future(self._await_disconnect(receive))
+        try:
+            with self._streams.opened(self):
+                await self._send_chunk(opening_frame(self._cursor))
+                await self._send_events()
+                await self._end()
+        finally:
+            listening.cancel()
+
+    async def _send_events(self) -> None:
+        """Until the client disconnects, the server stops, or the stream is refused."""
+        feed = self._streams.feed
+        while not self._disconnected and not feed.stopping and self._refusal is None:
+            # Cleared before anything is read, so that no change is missed.
+            self.wakeup.clear()
+            if self.needs_keep_alive:
+                self.needs_keep_alive = False
+                await self._send_chunk(keep_alive_frame(self._cursor))
+            if self._cursor >= feed.newest or not await self._send_page():
+                await self.wakeup.wait()
+
+    async def _end(self) -> None:
+        if self._refusal is not None:
+            await self._send_chunk(refused_frame(self._refusal))
+        elif self._streams.feed.stopping:
+            await self._send_chunk(stopping_frame(self._cursor))
+            if self.abort is not None:
+                asyncio.get_running_loop().call_later(STOP_SECONDS, self.abort)
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_page(self) -> bool:
+        """Whether there may be another page."""
+        try:
+            page = await self._streams.page(self._cursor)
+            if page is None:
+                return False
+            chunk = await self._filter.apply(page, self._streams.projects_of)
+        except StoreUnavailable:
+            await asyncio.sleep(RETRY_SECONDS)
+            return True
+        except DibsError as refusal:
+            self._refusal = refusal
+            return True
+        self._cursor = page.end
+        if chunk:
+            await self._send_chunk(chunk)
+        # Otherwise a client that reads fast would keep the event loop for itself.
+        await asyncio.sleep(0)
+        return True
+
+    async def _send_chunk(self, chunk: bytes) -> None:
+        self.stalled_at = _now()
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+        self.stalled_at = None
+        self.sent_at = _now()
+
+    async def _await_disconnect(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._disconnected = True
+        self.wakeup.set()
+
+    def _refuse(self, refusal: DibsError) -> None:
+        self._refusal = refusal
+        self.wakeup.set()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["events"], route_class=AuthRoute)
+    streams = Streams(service)
+    quota = service.streaming.quota("listening")
+    content = Content(media_type=MEDIA_TYPE, description="a stream of events")
+
+    @router.get("/api/events", **describe("stream", "Live events, as server-sent events", content))
+    async def stream(
+        request: Request,
+        project: Names = (),
+        item: Names = (),
+        session: Names = (),
+        after: Annotated[int | None, Query(ge=0)] = None,
+        messages: bool = False,
+    ) -> Response:
+        cursor = cursor_of(request.headers.get("last-event-id"), after)
+        if cursor is not None:
+            # Refuses a cursor before the pruned events while there still can be an error response.
+            await service.run(lambda: service.board.events(after=cursor, limit=1))
+        start = service.feed.newest if cursor is None else cursor
+        wanted = EventFilter(project, item, session, messages)
+        return Stream(streams, start, wanted, lambda refuse: service.open_request(quota, request, refuse))
+
+    return router
+
+
+def cursor_of(last_event_id: str | None, after: int | None) -> int | None:
+    """Last-Event-ID, which a browser sends when it reconnects, wins over `after`, which its URL repeats."""
+    if last_event_id is None:
+        return after
+    if not (last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) <= CURSOR_DIGITS_MAX):
+        raise Invalid("Last-Event-ID must be the id of an event", field="last-event-id")
+    return int(last_event_id)
+
+
+# Frames beside events. Each carries the cursor, because a filter may have sent no event for a long time.
+
+
+def opening_frame(cursor: int) -> bytes:
+    return b"retry: %d\nid: %d\n\n" % (RETRY_MILLISECONDS, cursor)
+
+
+def keep_alive_frame(cursor: int) -> bytes:
+    return b": still here\nid: %d\n\n" % cursor
+
+
+def stopping_frame(cursor: int) -> bytes:
+    return b'event: stopping\nretry: %d\nid: %d\ndata: {"after": %d}\n\n' % (RETRY_MILLISECONDS, cursor, cursor)
+
+
+def refused_frame(refusal: DibsError) -> bytes:
+    body = problem_body(refusal.http_status, refusal.code, refusal.message, refusal.facts)
+    return f"event: refused\ndata: {redacted_json(body)}\n\n".encode()
