@@ -21,6 +21,7 @@ from tests.kit import postgres, sqlite
 from tests.kit.machine.machine import ANSWERS, HOT, BoardMachine, machine_over
 from tests.kit.postgres_server import PostgresServer
 from tests.kit.twin import TwinHarness
+from tests.property.test_mistakes_in_functions import STORIES, spoil
 
 MEMORY = "/dev/shm"
 #: Fewer than SQLite has alone, since every step is taken on two boards; the soak makes up for it.
@@ -76,59 +77,17 @@ def test_functions_and_rules_and_the_model_agree(postgres_server: PostgresServer
     assert machine.steps >= STEPS_MIN
 
 
-#: A mistake in a function, by what it does: which function, what stands in it, what instead.
-MISTAKES = {
-    "the last in the queue is served first": ("available", "ORDER BY id LIMIT 1", "ORDER BY id DESC LIMIT 1"),
-    "a lapsed offer leaves its ticket": ("freshen", "AND session = i.offered_to", "AND false"),
-    "an ended item keeps its queue": ("end_as_done", "t.item = ANY (p_items) AND t.closed_at IS NULL", "false"),
-    "anybody takes what is offered": ("claim", "i.offered_to <> p_session THEN", "false THEN"),
-    "done frees nobody": ("end_as_done", "d.needs = ANY (p_items)", "false"),
-    "what is not held is no matter": ("next", "ended < cardinality(p_done)", "false"),
-    "done though expired": ("finishable", "x.expires_at > at", "true"),
-    "blocked means later": ("rest", "RETURN 'blocked'", "RETURN 'scheduled'"),
-    "sessions are not counted together": ("room", "a.max_claims_total - held_total", "p_n"),
-    "strikes are not counted": ("strike", "i.strikes := i.strikes + 1", "i.strikes := i.strikes"),
-    "the token does not matter": ("held", "p_token = c.token", "true"),
-    "expired is as good as live": ("held", "c.expires_at > at", "true"),
-    "a heartbeat revives": (
-        "heartbeat",
-        "x.session = p_session AND x.expires_at > at RETURNING",
-        "x.session = p_session RETURNING",
-    ),
-    "a late heartbeat forgets what was given since": ("heartbeat", "> p_known_event", "> p_known_event AND false"),
-    "the token is given again": ("claim", "i.token := i.token + 1", "i.token := i.token"),
-    "policy does not matter": ("may_take", "NOT p_approved", "true"),
-    "force release strikes": ("force_release", "'force_released'", "'expired'"),
-}
-
-
-#: Of these it takes many examples to come upon one that tells: found in a soak.
-RARE = {
-    *("policy does not matter", "done though expired", "expired is as good as live", "a heartbeat revives"),
-    *("a lapsed offer leaves its ticket", "the last in the queue is served first", "what is not held is no matter"),
-    *("an ended item keeps its queue", "sessions are not counted together", "blocked means later"),
-    *("strikes are not counted", "force release strikes"),
-    "a late heartbeat forgets what was given since",
-}
-#: More than a mistake needs, so that chance has no say; it ends with the first that finds it.
+#: More examples than a mistake needs, so that chance has no say; the search ends with the first that finds it.
 SEARCHED = 480
 
 
-@pytest.mark.parametrize("mistake", [one for one in MISTAKES if sizes.FACTOR > 1 or one not in RARE])
+#: For every commit each mistake has its story (`test_mistakes_in_functions`), and one is searched for.
+COMMON = "done frees nobody"
+
+
+@pytest.mark.parametrize("mistake", [one for one in STORIES if sizes.FACTOR > 1 or one == COMMON])
 def test_a_mistake_in_a_function_is_found(mistake: str, postgres_server: PostgresServer) -> None:
-    function, right, wrong = MISTAKES[mistake]
-
-    def spoil(url: str) -> None:
-        with psycopg.connect(url) as connection:
-            row = connection.execute(
-                "SELECT pg_get_functiondef(p.oid) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
-                " WHERE n.nspname = 'dibs' AND p.proname = %s",
-                (function,),
-            ).fetchone()
-            assert row is not None
-            if right not in row[0]:
-                raise LookupError(f"{function} does not say {right!r} any more")
-            connection.execute(row[0].replace(right, wrong).encode())
-
+    function, right, wrong, _ = STORIES[mistake]
+    spoiled = machine_over(lambda: twins(postgres_server, lambda url: spoil(url, function, right, wrong)))
     with pytest.raises((AssertionError, DibsError, psycopg.Error)):
-        run(machine_over(lambda: twins(postgres_server, spoil)), SEARCHED, [Phase.generate])
+        run(spoiled, SEARCHED, [Phase.generate])
