@@ -13,6 +13,7 @@ from _weakref import ref
 import apsw
 
 from dibs.errors import Invalid, StoreUnavailable
+from dibs.files.fork import ForkAware
 from dibs.store.contract import Store
 from dibs.store.sql import requests
 from dibs.store.sql.keys import Keys
@@ -43,14 +44,12 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_stores: list[ref[SqliteStore]] = []
-
 
 def system_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
+class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, ForkAware, Store):
     #: Whether callers may use the connection themselves while no other thread does. Else everything is done by the
     #: store's thread: see `group_commit`.
     callers_take_turns = True
@@ -66,14 +65,15 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
         self._clock = clock
         self._lock = FairLock(self.path, settings.lock_wait_seconds)
         self._bell = Bell(self.path)
-        self._pid = os.getpid()
+        self._held_for_fork: list[Turn] = []
+        self._paused_for_fork: list[CallQueue] = []
         self._current: SqliteTransaction | None = None
         self._turns, self._calls = Turns(), self._new_queue()
         #: How many transactions there were; with many threads, less than there was work.
         self.commits = 0
         self._connection: apsw.Connection | None = None
         self._readers: Readers | None = None
-        _stores.append(ref(self, _stores.remove))
+        self.track_forks()
         self._connection = self._call(lambda: self._open(create))
 
     def write(
@@ -347,7 +347,7 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
     def close(self) -> None:
         def close() -> None:
             connection, self._connection = self._connection, None
-            if connection is not None and self._pid == os.getpid():
+            if connection is not None and not self.is_inherited:
                 shorten_log(connection, self.path)
                 connection.close()
             self._lock.forget()
@@ -423,11 +423,38 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
     def _connected(self) -> apsw.Connection:
         if self._connection is None:
             raise StoreUnavailable(f"the board {self.path} was closed")
-        if self._pid != os.getpid():
+        if self.is_inherited:
             # Closed first: SQLite would take the parent's locks for this process's own, and rely on them.
             self._connection.close(True)
-            self._connection, self._pid = self._open(create=False), os.getpid()
+            self._connection, self.is_inherited = self._open(create=False), False
         return self._connection
+
+    # Forks
+
+    def before_fork(self) -> None:
+        """No thread is in the middle of a transaction when the process forks: the child's half would never end."""
+        if self._calls.pause(self.settings.lock_wait_seconds):
+            self._paused_for_fork.append(self._calls)
+        turn = Turn()
+        if self._turns.take(turn, self.settings.lock_wait_seconds):
+            self._held_for_fork.append(turn)
+
+    def after_fork_in_parent(self) -> None:
+        while self._held_for_fork:
+            self._turns.end(self._held_for_fork.pop())
+        while self._paused_for_fork:
+            self._paused_for_fork.pop().go_on()
+
+    def after_fork_in_child(self) -> None:
+        """No turn is taken, no call waits, and nothing that belongs to the parent stays open."""
+        self._held_for_fork.clear()
+        self._paused_for_fork.clear()
+        self._turns, self._calls = Turns(), self._new_queue()
+        self._lock.forget()
+        self._bell.close()
+        if self._readers is not None:
+            self._readers.close()
+            self._readers = None
 
     def _open_reader(self) -> apsw.Connection:
         return self._open(create=False)
@@ -437,43 +464,3 @@ class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
             return open_database(self.path, self.settings, self._lock, create=create)
         except OSError as error:
             raise explain(error, self.path) from error
-
-
-def _open_stores() -> list[SqliteStore]:
-    return [store for reference in _stores if (store := reference()) is not None]
-
-
-def _before_fork() -> None:
-    """No thread is in the middle of a transaction when the process splits: its half in the child would never end."""
-    for store in _open_stores():
-        if store._calls.pause(store.settings.lock_wait_seconds):
-            _paused.append(store._calls)
-        turns, turn = store._turns, Turn()
-        if turns.take(turn, store.settings.lock_wait_seconds):
-            _held_for_fork.append((turns, turn))
-
-
-def _after_fork_in_parent() -> None:
-    while _held_for_fork:
-        turns, turn = _held_for_fork.pop()
-        turns.end(turn)
-    while _paused:
-        _paused.pop().go_on()
-
-
-def _after_fork_in_child() -> None:
-    """It is nobody's turn, nothing waits, and nothing is open that is the parent's."""
-    _held_for_fork.clear()
-    _paused.clear()
-    for store in _open_stores():
-        store._turns, store._calls = Turns(), store._new_queue()
-        store._lock.forget()
-        store._bell.close()
-        if store._readers is not None:
-            store._readers.close()
-            store._readers = None
-
-
-_held_for_fork: list[tuple[Turns, Turn]] = []
-_paused: list[CallQueue] = []
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -530,7 +530,7 @@ class VaultStore(SqliteStore):
 
     def _connected(self) -> apsw.Connection:
         """The index may be taken away at any time: it is made again, from the files."""
-        if self._connection is not None and self._pid == os.getpid() and not _is_at(self._index, self.path):
+        if self._connection is not None and not self.is_inherited and not _is_at(self._index, self.path):
             if not vault_root.has_ready(self.root):
                 raise vault_root.missing(self.root, [])  # the whole drive, say: no index is to be made in its place
             self._connection.close(True)
