@@ -8,6 +8,8 @@ import time
 
 RETRY_SECONDS = 0.01
 RETRY_SECONDS_MAX = 0.5
+#: A larger power of two is no float, and an outage may last for any number of attempts.
+DOUBLINGS_MAX = 62
 
 
 def uniform(low: float = 0.0, high: float = 1.0) -> float:
@@ -22,14 +24,18 @@ def jittered(seconds: float) -> float:
 
 def backoff_seconds(attempt: int, *, base_seconds: float, max_seconds: float) -> float:
     """The delay before this attempt, counted from 0: doubled each time up to the maximum, and jittered."""
-    return jittered(min(max_seconds, base_seconds * 2.0**attempt))
+    return jittered(_doubled(base_seconds, attempt, max_seconds))
 
 
 def sleep_before_retry(attempt: int) -> None:
     """Sleep briefly before a request is repeated whose connection broke: longer each time, with full jitter."""
-    time.sleep(uniform(0, min(RETRY_SECONDS_MAX, RETRY_SECONDS * 2.0**attempt)))
+    time.sleep(uniform(0, _doubled(RETRY_SECONDS, attempt, RETRY_SECONDS_MAX)))
 
 
 def request_id() -> str:
     """An idempotency key that nobody else has."""
     return os.urandom(12).hex()
+
+
+def _doubled(seconds: float, times: int, max_seconds: float) -> float:
+    return min(max_seconds, seconds * 2.0 ** min(times, DOUBLINGS_MAX))

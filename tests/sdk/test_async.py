@@ -84,7 +84,7 @@ def test_a_cancelled_wait_gives_back_what_it_may_still_be_given(stage: Stage) ->
 
 def until_asked(live: object) -> None:
     end = time.monotonic() + PATIENCE_SECONDS
-    while not live._asking and time.monotonic() < end:  # type: ignore[attr-defined]
+    while not live._keeper.gate._requests and time.monotonic() < end:  # type: ignore[attr-defined]
         time.sleep(0.005)  # bounded: another thread is at it
 
 
@@ -143,12 +143,12 @@ def test_who_waits_for_a_loss_is_woken_by_it(near_stage: Stage) -> None:
             await asyncio.sleep(0)
             assert not lost.done()
             board.force_release("x", reason="stuck")
-            me.live._heart.by(0)
+            me.live._keeper.heartbeat.beat_within(0)
             await asyncio.wait_for(lost, PATIENCE_SECONDS)
             assert claim.is_lost
             assert claim.lost_by is not None
             await claim.until_lost()
-            assert claim.handle._tell == []
+            assert claim.handle._callbacks == []
 
     asyncio.run(work())
 

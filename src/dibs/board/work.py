@@ -56,10 +56,10 @@ class WorkVerbs(BoardBase):
 
         if self.store.waits:
 
-            def stands(seconds: float) -> Waiting:
+            def wait(seconds: float) -> Waiting:
                 return self.wait(item, session=session, ttl_seconds=waiting.TICKET_SECONDS, wait_seconds=seconds)
 
-            return waiting.claim_when_told(self.store, item, session, claim, stands, wait_seconds, on_wait)
+            return waiting.claim_from_server(self.store, item, session, claim, wait, wait_seconds, on_wait)
         return waiting.claim_in_turn(
             self.store,
             self._watch(session),
@@ -262,7 +262,7 @@ class WorkVerbs(BoardBase):
                 pass  # watched from here instead, where the caller learns what is wrong
         from dibs.sdk import waiting
 
-        return waiting.stand(self.store, self.watch(), ticket, wait_seconds, self.reap_dead_owners)
+        return waiting.wait_for_change(self.store, self.watch(), ticket, wait_seconds, self.reap_dead_owners)
 
     def leave(self, item: str, *, session: str, request_id: str | None = None) -> Waiting:
         return self._call(self.store.leave, item, session=check.session_id(session), request_id=request_id)

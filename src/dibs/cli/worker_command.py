@@ -127,7 +127,7 @@ def _shown(cli: Cli) -> tuple[Live, Command]:
         on_timeout=cli.args.on_timeout,
         environment={config.ENV_STORE: store},
     )
-    if not command.is_here:
+    if not command.is_installed:
         right = "name one on the PATH, or by its path"
         raise UsageError(f"there is no command {command.arguments[0]!r} that can be run here: {right}", field="command")
     command.show = (live := Live(cli)).output

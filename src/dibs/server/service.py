@@ -150,7 +150,7 @@ class Service:
         sweeper = Sweeper(board.store, board.sweep, board.reap_dead_owners, every_seconds=every_seconds)
         while not self.feed.stopping:
             try:
-                sweeper.look()
+                sweeper.sweep_if_due()
                 self.feed.wait_for_stop(sweeper.seconds_left())
             except Exception:
                 # Whatever it was about, the rest of the board is moved on all the same.
