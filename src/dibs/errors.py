@@ -1,4 +1,4 @@
-"""Every way dibs says no. One class, one stable code, an HTTP status, an exit code, and facts a program can use.
+"""The errors of dibs. Each class has a stable code, an HTTP status, an exit code, and facts for programs.
 
     DibsError
     ├── ItemNotFound          TASK_NOT_FOUND        404  exit 5
@@ -14,12 +14,12 @@
     ├── RateLimited           RATE_LIMITED          429  exit 75  retry_after_seconds
     ├── Invalid               INVALID               422  exit 1   field
     ├── Forbidden             FORBIDDEN             403  exit 6
-    ├── NotTrusted            NOT_TRUSTED           403  exit 6   path, trust: the line that makes it trusted
-    ├── Unauthenticated       UNAUTHENTICATED       401  exit 6   a server does not know the caller's key
+    ├── NotTrusted            NOT_TRUSTED           403  exit 6   path, trust (the command that trusts it)
+    ├── Unauthenticated       UNAUTHENTICATED       401  exit 6   the server does not know the caller's key
     └── StoreUnavailable      STORE_UNAVAILABLE     503  exit 75  retry_after_seconds
-        └── StoreUnusable     STORE_UNAVAILABLE     503  exit 1   waiting will not help: damaged, newer, not writable
+        └── StoreUnusable     STORE_UNAVAILABLE     503  exit 1   waiting does not help: damaged, newer, not writable
 
-The codes are the wire's words (a source contract prescribes the first seven); in code the noun is item.
+A contract that dibs implements prescribes the first seven codes, which say task; everywhere else the noun is item.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class DibsError(Exception):
-    """The root. `message` is one readable line that says what would be right; `facts` is JSON-ready."""
+    """The root. `message` is one line that says what would be right; `facts` is plain JSON."""
 
     code: ClassVar[str] = "ERROR"
     http_status: ClassVar[int] = 500
@@ -92,7 +92,7 @@ class ClaimExpired(DibsError):
 
 
 class ItemChanged(DibsError):
-    """The item is not at the revision that the caller has read."""
+    """The item has changed since the caller read it."""
 
     code = "TASK_CHANGED"
     http_status = 409
@@ -130,7 +130,7 @@ class Forbidden(DibsError):
 
 
 class NotTrusted(DibsError):
-    """A file that a search found is not the caller's own, and nobody said that it is to be believed."""
+    """A file that was found, not named, is not the caller's own and not on the trust list."""
 
     code = "NOT_TRUSTED"
     http_status = 403
@@ -150,6 +150,6 @@ class StoreUnavailable(DibsError):
 
 
 class StoreUnusable(StoreUnavailable):
-    """Unavailable, and waiting will not help."""
+    """Unavailable, and waiting does not help."""
 
     exit_code = 1

@@ -177,7 +177,7 @@ def test_a_command_may_end_its_claim_itself(
         (("work", "--once"), "-- COMMAND is missing"),
         (("work", "--once", "--"), "-- COMMAND is missing"),
         (("work", "x", "--", "true"), "'x' is one word too many"),
-        (("work", "--interval", "soon", "--", "true"), "'soon' is no duration"),
+        (("work", "--interval", "soon", "--", "true"), "'soon' is not a duration"),
         (("work", "--max", "0", "--", "true"), "max_claims must be at least 1"),
         (("exec", "--", "true"), "ITEM is missing"),
         (("exec", "x"), "-- COMMAND is missing"),

@@ -242,7 +242,7 @@ class ManageVerbs(BoardBase):
         """A key for a caller of a server, and its secret, which the board does not keep."""
         from dibs import api_keys
 
-        key, secret = api_keys.made(role, None if agent is None else check.agent_name(agent))
+        key, secret = api_keys.new(role, None if agent is None else check.agent_name(agent))
         return self.store.put_key(key, seconds=_lasting(role, seconds)), secret
 
     def keep_key(self, id: str, role: str, agent: str | None, digest: str, seconds: float | None) -> Key:
@@ -250,7 +250,7 @@ class ManageVerbs(BoardBase):
         from dibs import api_keys
 
         agent = None if agent is None else check.agent_name(agent)
-        return self.store.put_key(api_keys.told(id, role, agent, digest), seconds=_lasting(role, seconds))
+        return self.store.put_key(api_keys.registered(id, role, agent, digest), seconds=_lasting(role, seconds))
 
     def keys(self) -> tuple[Key, ...]:
         return self.store.keys()

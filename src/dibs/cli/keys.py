@@ -30,7 +30,7 @@ def key_create(cli: Cli) -> None:
     """The only time that the secret is told: the board keeps what it can check it by, and nothing more."""
     asked = cli.args
     if asked.role not in ROLES:
-        raise api_keys.no_role(asked.role)
+        raise api_keys.unknown_role(asked.role)
     key, secret = cli.board.create_key(asked.role, agent=asked.agent, seconds=asked.expires)
     if cli.json:
         return cli.answer({"key": {**api_keys.shown(key), "secret": secret}})

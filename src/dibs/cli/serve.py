@@ -136,7 +136,7 @@ def left_key(board: Board, at: str, folder: str | None) -> str:
 def _is_good(board: Board, secret: str) -> bool:
     id = api_keys.id_of(secret)
     key = None if id is None else board.store.find_key(id)
-    return key is not None and key.role == ADMIN and api_keys.fits(key, secret)
+    return key is not None and key.role == ADMIN and api_keys.matches(key, secret)
 
 
 def _require_server() -> None:
