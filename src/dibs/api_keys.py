@@ -1,7 +1,7 @@
 """API keys of a server: secrets of 256 random bits, of which a board keeps only the digest.
 
-A secret has the form `dibs_ID_RANDOM`, so that one found in a file can be recognised; the id finds its row. Keys are not
-tokens, which are the fencing numbers of claims.
+A secret has the form `dibs_ID_RANDOM`, so that one found in a file can be recognised; the id finds its row. Keys are
+not tokens, which are the fencing numbers of claims.
 
 A browser that signed in has a key of its own, of the form `dibsweb_webID_RANDOM`. It is accepted only in a cookie, and
 cookies accept no other key.

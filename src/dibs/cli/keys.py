@@ -85,15 +85,15 @@ def key_link(cli: Cli) -> None:
 def _server_of(url: str) -> str:
     if url.startswith(("http://", "https://")):
         return url
-    folder = location.folder(url)
+    folder = location.folder_of(url)
     if folder is None:
         raise Invalid(
-            f"{location.shown(url)} does not know where it is served; name the server with --url", field="url"
+            f"{location.printable(url)} does not know where it is served; name the server with --url", field="url"
         )
     found = keyring.served_at(folder)
     if found is None:
         raise StoreUnavailable(
-            f"nobody serves {location.shown(url)} here; start it with dibs serve, or name the server with --url"
+            f"nobody serves {location.printable(url)} here; start it with dibs serve, or name the server with --url"
         )
     return found
 

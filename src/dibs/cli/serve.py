@@ -46,7 +46,7 @@ def serve_options(parser: Parser) -> None:
 
 def serve(cli: Cli) -> None:
     settings = asked_settings(cli)
-    url = location.anywhere(cli.args.store or default_url("."))
+    url = location.absolute(cli.args.store or default_url("."))
     if url.startswith(("http://", "https://")):
         raise Invalid(f"{url} is a server already; serve the board itself", field="store")
     if settings.workers > 1 and "://" not in url:
@@ -108,16 +108,16 @@ def _require_own_words(settings: dict[str, Any]) -> None:
     harmless = {"host": address.LOOPBACK, "names": ((),), "tls_cert": (None,), "tls_key": (None,)}
     public = [name for name in harmless if name in settings and settings[name] not in harmless[name]]
     path = config.find_file(".") if public else None
-    why = None if path is None else location.committed(path, ".")
+    why = None if path is None else location.commit_problem(path, ".")
     if path is not None and why is not None and not trust.is_listed(path):
         raise trust.refusal(path, f"sets {', '.join(public)} of the server and {why}", path)
 
 
 def introduced(board: Board, url: str, where: Place, at: str, *, with_link: bool) -> dict[str, Any]:
     """Where the server is and, on this machine, a key for its user and a way in for a browser."""
-    told: dict[str, Any] = {"url": at, "store": location.shown(url), "key_file": None, "pages": None, "login": None}
+    told: dict[str, Any] = {"url": at, "store": location.printable(url), "key_file": None, "pages": None, "login": None}
     if where.is_local:
-        told["key_file"] = left_key(board, at, location.folder(url))
+        told["key_file"] = left_key(board, at, location.folder_of(url))
         told["pages"] = keyring.pages(at)
     if where.is_local and with_link:
         _, code = board.create_key(LOGIN, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)

@@ -120,7 +120,7 @@ def _shown(cli: Cli) -> tuple[Live, Command]:
     from dibs.worker.command import Command
 
     # The command may go to another folder.
-    store = location.anywhere(cli.args.store or default_url("."))
+    store = location.absolute(cli.args.store or default_url("."))
     command = Command(
         cli.args.command,
         timeout_seconds=cli.args.timeout,

@@ -61,18 +61,18 @@ def copy(
 
     Neither board is given the agents of a `dibs.toml`: the copy is to be what the first one is.
     """
-    if location.same(source, target):
-        raise Invalid(f"{location.shown(source)} is both; a board is copied to another place", field="to")
+    if location.is_same(source, target):
+        raise Invalid(f"{location.printable(source)} is both; a board is copied to another place", field="to")
     with connect(source, seeded=False) as board, connect(target, create=True, seeded=False) as new:
         read = Tally(on_read)
-        _load(new, read.of(board.export()), location.shown(target))
+        _load(new, read.of(board.export()), location.printable(target))
         written = Tally(on_checked)
         for _ in written.of(new.export()):
             pass
     wrong = read.differences(written)
     if wrong:
         raise StoreUnusable(
-            f"the copy at {location.shown(target)} does not say the same about {', '.join(wrong)}: do not use it, "
+            f"the copy at {location.printable(target)} does not say the same about {', '.join(wrong)}: do not use it, "
             "unless somebody worked on it during the copy",
             kinds=wrong,
         )

@@ -98,7 +98,7 @@ def _add_backups(router: APIRouter, service: Service) -> None:
         **needs(ADMIN),
     )
     async def backup(request: Request) -> Response:
-        folder = durable.OwnFolder("dibs-backup-")
+        folder = durable.TemporaryFolder("dibs-backup-")
         path = os.path.join(folder.path, "backup")
         try:
             await service.run(lambda: service.board.backup(path))
