@@ -36,6 +36,10 @@ class DibsError(Exception):
     http_status: ClassVar[int] = 500
     exit_code: ClassVar[int] = 1
 
+    def __init_subclass__(cls, **constants: Any) -> None:
+        for name, value in constants.items():
+            setattr(cls, name, value)
+
     def __init__(self, message: str, **facts: Any) -> None:
         super().__init__(message)
         self.message = message
@@ -49,107 +53,69 @@ def _rebuild(cls: type[DibsError], message: str, facts: dict[str, Any]) -> DibsE
     return cls(message, **facts)
 
 
-class ItemNotFound(DibsError):
-    code = "TASK_NOT_FOUND"
-    http_status = 404
-    exit_code = 5
+class ItemNotFound(DibsError, code="TASK_NOT_FOUND", http_status=404, exit_code=5):
+    """The board has no such item."""
 
 
-class SessionNotFound(DibsError):
-    code = "SESSION_NOT_FOUND"
-    http_status = 404
-    exit_code = 5
+class SessionNotFound(DibsError, code="SESSION_NOT_FOUND", http_status=404, exit_code=5):
+    """The board has no such session, or the session has ended."""
 
 
-class ItemAlreadyClaimed(DibsError):
-    code = "TASK_ALREADY_CLAIMED"
-    http_status = 409
-    exit_code = 4
+class ItemAlreadyClaimed(DibsError, code="TASK_ALREADY_CLAIMED", http_status=409, exit_code=4):
+    """Another session holds the item."""
 
 
-class ItemNotClaimed(DibsError):
-    code = "TASK_NOT_CLAIMED"
-    http_status = 404
-    exit_code = 4
+class ItemNotClaimed(DibsError, code="TASK_NOT_CLAIMED", http_status=404, exit_code=4):
+    """The item has no claim."""
 
 
-class ItemNotClaimable(DibsError):
-    code = "TASK_NOT_CLAIMABLE"
-    http_status = 400
-    exit_code = 4
+class ItemNotClaimable(DibsError, code="TASK_NOT_CLAIMABLE", http_status=400, exit_code=4):
+    """The status of the item does not allow a claim."""
 
 
-class NotClaimOwner(DibsError):
-    code = "NOT_CLAIM_OWNER"
-    http_status = 403
-    exit_code = 4
+class NotClaimOwner(DibsError, code="NOT_CLAIM_OWNER", http_status=403, exit_code=4):
+    """Another session holds the claim."""
 
 
-class ClaimExpired(DibsError):
-    code = "CLAIM_EXPIRED"
-    http_status = 410
-    exit_code = 4
+class ClaimExpired(DibsError, code="CLAIM_EXPIRED", http_status=410, exit_code=4):
+    """The claim of the caller is over, whether or not another session has the item."""
 
 
-class ItemChanged(DibsError):
+class ItemChanged(DibsError, code="TASK_CHANGED", http_status=409, exit_code=4):
     """The item has changed since the caller read it."""
 
-    code = "TASK_CHANGED"
-    http_status = 409
-    exit_code = 4
+
+class AgentAtCapacity(DibsError, code="AGENT_AT_CAPACITY", http_status=409, exit_code=75):
+    """The agent or the session holds as many claims as it may."""
 
 
-class AgentAtCapacity(DibsError):
-    code = "AGENT_AT_CAPACITY"
-    http_status = 409
-    exit_code = 75
+class ResourceBusy(DibsError, code="RESOURCE_BUSY", http_status=409, exit_code=75):
+    """A claim of another item holds a resource of this one."""
 
 
-class ResourceBusy(DibsError):
-    code = "RESOURCE_BUSY"
-    http_status = 409
-    exit_code = 75
+class RateLimited(DibsError, code="RATE_LIMITED", http_status=429, exit_code=75):
+    """The agent claims faster than it may."""
 
 
-class RateLimited(DibsError):
-    code = "RATE_LIMITED"
-    http_status = 429
-    exit_code = 75
+class Invalid(DibsError, code="INVALID", http_status=422, exit_code=1):
+    """The input is wrong, and nothing was changed."""
 
 
-class Invalid(DibsError):
-    code = "INVALID"
-    http_status = 422
-    exit_code = 1
+class Forbidden(DibsError, code="FORBIDDEN", http_status=403, exit_code=6):
+    """The caller may not do this."""
 
 
-class Forbidden(DibsError):
-    code = "FORBIDDEN"
-    http_status = 403
-    exit_code = 6
-
-
-class NotTrusted(DibsError):
+class NotTrusted(DibsError, code="NOT_TRUSTED", http_status=403, exit_code=6):
     """A file that was found, not named, is not the caller's own and not on the trust list."""
 
-    code = "NOT_TRUSTED"
-    http_status = 403
-    exit_code = 6
+
+class Unauthenticated(DibsError, code="UNAUTHENTICATED", http_status=401, exit_code=6):
+    """The server does not know the caller's key."""
 
 
-class Unauthenticated(DibsError):
-    code = "UNAUTHENTICATED"
-    http_status = 401
-    exit_code = 6
+class StoreUnavailable(DibsError, code="STORE_UNAVAILABLE", http_status=503, exit_code=75):
+    """The store cannot be reached now."""
 
 
-class StoreUnavailable(DibsError):
-    code = "STORE_UNAVAILABLE"
-    http_status = 503
-    exit_code = 75
-
-
-class StoreUnusable(StoreUnavailable):
+class StoreUnusable(StoreUnavailable, exit_code=1):
     """Unavailable, and waiting does not help."""
-
-    exit_code = 1

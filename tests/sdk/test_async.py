@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import signal
 import threading
 import time
 
 import pytest
 
+from dibs.sdk.async_session import AsyncClaim, AsyncSession
+from dibs.sdk.claim_handle import ClaimHandle
+from dibs.sdk.session import LiveSession
 from dibs.testing.conformance.asking import added, kinds, session, until
 from tests.sdk.conftest import Stage
 
@@ -185,3 +189,14 @@ def test_a_session_begins_when_it_is_entered(near_stage: Stage) -> None:
     with pytest.raises(RuntimeError, match="async with"):
         _ = me.id
     assert near_stage.board.sessions() == ()
+
+
+def test_every_verb_has_the_parameters_of_the_session_and_of_the_handle() -> None:
+    for name in ("check", "verify", "progress", "done", "fail", "submit", "release", "reject", "recover"):
+        verb = getattr(AsyncClaim, name)
+        assert inspect.iscoroutinefunction(verb)
+        assert inspect.signature(verb) == inspect.signature(getattr(ClaimHandle, name))
+    for name in ("next", "next_of"):
+        assert inspect.signature(getattr(AsyncSession, name)) == inspect.signature(getattr(LiveSession, name))
+    ours, theirs = inspect.signature(AsyncSession.claim), inspect.signature(LiveSession.claim)
+    assert set(theirs.parameters) - set(ours.parameters) == {"on_wait"}

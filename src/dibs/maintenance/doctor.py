@@ -181,8 +181,7 @@ class Examination:
                 item=item.id, what=what, advice=f'dibs force-release {item.id} --reason "its session is gone"'
             )
         elif claim.expires_at <= self.now:
-            what = f"{item.id} is in progress, and its claim has expired"
-            yield Finding(item=item.id, what=what, advice=SWEEP, late=True)
+            yield _overdue(item.id, f"{item.id} is in progress, and its claim has expired")
 
     def _check_queue(self, item: Item) -> Iterator[Finding]:
         """No session waits for an ended item, and an offer is made to a session that waits."""
@@ -197,8 +196,9 @@ class Examination:
         if item.status != READY or item.offered_to is None or item.offer_expires_at is None:
             yield _damage(item.id, f"{item.id} is {item.status}, and offered to {item.offered_to or 'no session'}")
         elif item.offer_expires_at <= self.now:
-            what = f"{item.id} is offered to session {item.offered_to}, which did not accept it in time"
-            yield Finding(item=item.id, what=what, advice=SWEEP, late=True)
+            yield _overdue(
+                item.id, f"{item.id} is offered to session {item.offered_to}, which did not accept it in time"
+            )
         elif item.offered_to not in [ticket.session for ticket in tickets]:
             what = f"{item.id} is offered to session {item.offered_to}, which does not wait for it"
             yield Finding(item=item.id, what=what, advice=f"{SWEEP}, once the offer has lapsed")
@@ -228,7 +228,7 @@ class Examination:
         if belongs == item.status:
             return
         if item.status == "scheduled" and belongs == READY:
-            yield Finding(item=item.id, what=f"{item.id} is scheduled, and is due", advice=SWEEP, late=True)
+            yield _overdue(item.id, f"{item.id} is scheduled, and is due")
             return
         why = f": {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not done" if missing else ""
         yield Finding(
@@ -280,8 +280,7 @@ class Examination:
         holders = {claim.session for claim in self.claims.values()} & self.sessions.keys()
         owners = [(id, process) for id in sorted(holders) if (process := self.sessions[id].owner) is not None]
         for session, process in owner.find_dead(owners):
-            what = f"session {session} holds items, and the process {process.pid} that owned it is dead"
-            yield Finding(item=None, what=what, advice=SWEEP, late=True)
+            yield _overdue(None, f"session {session} holds items, and its owner process {process.pid} is dead")
 
     def _lives(self, session: str) -> bool:
         return session in self.sessions and self.sessions[session].ended_at is None
@@ -340,3 +339,7 @@ def _gap(item: Item) -> str:
 
 def _damage(item: str, what: str) -> Finding:
     return Finding(item=item, what=what, advice=RESTORE)
+
+
+def _overdue(item: str | None, what: str) -> Finding:
+    return Finding(item=item, what=what, advice=SWEEP, late=True)

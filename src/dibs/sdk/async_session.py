@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
     from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-    from dibs.model import Approval, Item, Previous, Waiting
+    from dibs.model import Waiting
 
     T = TypeVar("T")
     P = ParamSpec("P")
@@ -48,6 +48,11 @@ def _awaited(verb: Callable[Concatenate[ClaimHandle, P], T]) -> ClaimVerb[P, T]:
         return await in_thread(functools.partial(verb, claim.handle, *args, **kwargs))
 
     return call
+
+
+def _attribute(get: Callable[[ClaimHandle], T]) -> T:
+    """A read-only attribute of a claim handle, with its type."""
+    return property(lambda claim: get(claim.handle))  # type: ignore[return-value]  # what the property gives
 
 
 class AsyncSession:
@@ -162,6 +167,16 @@ class AsyncClaim:
     reject = _awaited(ClaimHandle.reject)
     recover = _awaited(ClaimHandle.recover)
 
+    item = _attribute(lambda handle: handle.item)
+    token = _attribute(lambda handle: handle.token)
+    previous = _attribute(lambda handle: handle.previous)
+    approval = _attribute(lambda handle: handle.approval)
+    approved_draft = _attribute(lambda handle: handle.approved_draft)
+    outcome = _attribute(lambda handle: handle.outcome)
+    seconds_left = _attribute(lambda handle: handle.seconds_left)
+    is_lost = _attribute(lambda handle: handle.lost.is_set())
+    lost_by = _attribute(lambda handle: handle.lost_by)
+
     def __init__(self, handle: ClaimHandle) -> None:
         self.handle = handle
 
@@ -173,42 +188,6 @@ class AsyncClaim:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         await in_thread(functools.partial(self.handle.__exit__, kind, error, None))
-
-    @property
-    def item(self) -> Item:
-        return self.handle.item
-
-    @property
-    def token(self) -> int:
-        return self.handle.token
-
-    @property
-    def previous(self) -> Previous | None:
-        return self.handle.previous
-
-    @property
-    def approval(self) -> Approval | None:
-        return self.handle.approval
-
-    @property
-    def approved_draft(self) -> str | None:
-        return self.handle.approved_draft
-
-    @property
-    def outcome(self) -> str | None:
-        return self.handle.outcome
-
-    @property
-    def seconds_left(self) -> float:
-        return self.handle.seconds_left
-
-    @property
-    def is_lost(self) -> bool:
-        return self.handle.lost.is_set()
-
-    @property
-    def lost_by(self) -> DibsError | None:
-        return self.handle.lost_by
 
     async def until_lost(self) -> None:
         """Return when the claim is lost, which may be never."""
