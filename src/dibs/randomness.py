@@ -33,7 +33,7 @@ def sleep_before_retry(attempt: int) -> None:
 
 
 def request_id() -> str:
-    """An idempotency key that nobody else has."""
+    """A new idempotency key."""
     return os.urandom(12).hex()
 
 

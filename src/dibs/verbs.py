@@ -2,8 +2,8 @@
 
 Names and parameters are those of `dibs.board.Board`, whose signatures the server reads. The HTTP client, the server's
 routes and the documents are built from this table or checked against it. A verb that takes a `session` acts for that
-session, and only the key that registered the session may use it; an `actor` is the key's own name, unless an admin
-names somebody else.
+session, and only the key that registered the session may use it. An `actor` is the name of the key, unless an admin
+gives another name.
 """
 
 from __future__ import annotations

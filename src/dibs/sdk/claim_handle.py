@@ -36,10 +36,13 @@ class ClaimHandle:
     item: Item
     token: int
     ttl_seconds: float
+    #: When, by this machine's clock, the claim can no longer be relied on.
+    safe_until: float
     #: The approval of the item, if a person gave one, with the run whose draft was approved.
     approval: Approval | None
 
     def __init__(self, session: LiveSession, grant: Grant, sent_at: float) -> None:
+        self.session = session
         #: The previous run, for the holder to continue from.
         self.previous: Previous | None = grant.previous
         #: Set when the claim is lost, or may have expired.
@@ -53,7 +56,6 @@ class ClaimHandle:
         #: A file with the tokens of this claim, for a process that works on the item on this program's behalf.
         self.token_file: str | None = None
         self._recovery: tuple[str, float] | None = None
-        self._session = session
         self._ending = False
         self._callbacks: list[Callable[[], None]] = []
         self._lock = threading.Lock()
@@ -67,7 +69,7 @@ class ClaimHandle:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if self.outcome is not None or self._session.is_inherited:
+        if self.outcome is not None or self.session.is_inherited:
             return  # after a fork, the parent goes on with the claim
         if error is None:
             self.done()
@@ -90,18 +92,14 @@ class ClaimHandle:
         return None if run is None else run.draft
 
     @property
-    def session(self) -> LiveSession:
-        return self._session
-
-    @property
     def seconds_left(self) -> float:
         """How long the claim can be relied on without another heartbeat."""
-        return max(0.0, self._safe_until - clock())
+        return max(0.0, self.safe_until - clock())
 
     def check(self) -> None:
         """Raise if the claim is lost, by what this process knows."""
-        if self.is_held and clock() >= self._safe_until:
-            self._session.renew_or_lose()
+        if self.is_held and clock() >= self.safe_until:
+            self.session.renew_or_lose()
         if self.lost_by is not None:
             raise self.lost_by
 
@@ -109,13 +107,13 @@ class ClaimHandle:
         """Raise if the claim is lost, by what the board knows: renews the claim at once."""
         self.check()
         sent_at = clock()
-        renewal = self._session.board.renew(self.item.id, session=self._session.id, token=self.token)
+        renewal = self.session.board.renew(self.item.id, session=self.session.id, token=self.token)
         self.record_renewal(renewal, sent_at)
 
     def progress(self, note: str, *, meta: Mapping[str, Any] | None = None) -> Renewal:
         """Leave a note for watchers and for the next holder, and renew the claim."""
         sent_at = clock()
-        renewal: Renewal = self._session.call_as_holder(self, "progress", note=note, meta=meta)
+        renewal: Renewal = self.session.call_as_holder(self, "progress", note=note, meta=meta)
         self.record_renewal(renewal, sent_at)
         return renewal
 
@@ -155,7 +153,7 @@ class ClaimHandle:
 
     def recover(self) -> None:
         """Claim the lost item again, under a new token, unless it was given to another session since."""
-        self._session.recover(self)
+        self.session.recover(self)
 
     # For the worker and the session
 
@@ -171,7 +169,7 @@ class ClaimHandle:
 
     def stop_renewing(self, error: DibsError) -> None:
         """Nothing works on the item any more: the claim expires unless it has ended already."""
-        self._session.forget(self)
+        self.session.forget(self)
         self.lost_by = self.lost_by or error
         self.lost.set()
         self._run_callbacks()
@@ -179,11 +177,6 @@ class ClaimHandle:
     @property
     def is_held(self) -> bool:
         return self.outcome is None and not self.lost.is_set() and not self._ending
-
-    @property
-    def safe_until(self) -> float:
-        """When, by this machine's clock, the claim can no longer be relied on."""
-        return self._safe_until
 
     @property
     def is_at_deadline(self) -> bool:
@@ -235,7 +228,7 @@ class ClaimHandle:
 
     def lose_if_expired(self, now: float) -> None:
         with self._lock:
-            if now >= self._safe_until:
+            if now >= self.safe_until:
                 self._lose(self._expired())
 
     def on_lost(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -269,13 +262,13 @@ class ClaimHandle:
                 )
             self._ending = True
         try:
-            answer = self._session.call_as_holder(self, verb, **asked)
+            answer = self.session.call_as_holder(self, verb, **asked)
         except BaseException as error:
             self._ending = False
             if isinstance(error, LOSSES):
                 self.lose(error)
             raise
-        self._session.forget(self)
+        self.session.forget(self)
         self.lost_by = None
         self.lost.clear()
         return answer
@@ -290,13 +283,13 @@ class ClaimHandle:
     def _set_expiry(self, sent_at: float, seconds: float, expires_at: int) -> None:
         """The claim lasts for so many seconds of the store's clock, counted here from before the request was sent."""
         self._sent_at, self._expires_at = sent_at, expires_at
-        self._safe_until = sent_at + seconds - min(MARGIN_SECONDS_MAX, MARGIN_SHARE * seconds)
+        self.safe_until = sent_at + seconds - min(MARGIN_SECONDS_MAX, MARGIN_SHARE * seconds)
 
     def _lose(self, error: DibsError, token: int | None = None) -> None:
         if self.is_held and token in (None, self.token):
             self.lost_by = error
             self.lost.set()
-            self._session.forget(self)
+            self.session.forget(self)
             self._run_callbacks()
 
     def _run_callbacks(self) -> None:

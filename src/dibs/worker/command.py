@@ -51,7 +51,7 @@ MARGIN_SECONDS_MAX = 15.0
 ON_TIMEOUT = ("fail", "release")
 #: The outcomes by which a command can end its own claim, and the exit code of `dibs exec` if the command exits with 0.
 OWN_ENDS = {"done": DONE, "submitted": SUBMIT, "released": RELEASE, "failed": 1}
-_WORDS = re.compile(r"\{(id|title)\}")
+_PLACEHOLDERS = re.compile(r"\{(id|title)\}")
 
 
 class Command:
@@ -87,7 +87,7 @@ class Command:
     @property
     def is_installed(self) -> bool:
         """Whether the program exists, as far as its name does not depend on the item."""
-        return _WORDS.search(self.arguments[0]) is not None or self._is_program(self.arguments[0])
+        return _PLACEHOLDERS.search(self.arguments[0]) is not None or self._is_program(self.arguments[0])
 
     def run(self, claim: ClaimHandle) -> Verdict:
         """Run the command, and end the claim by its verdict. Raises if the claim is lost before that, or if the command
@@ -234,8 +234,8 @@ def _ended_by_command(error: DibsError | None) -> str | None:
 
 def _filled_in(argument: str, claim: ClaimHandle) -> str:
     """In one pass, because a title may contain `{id}`."""
-    words = {"id": claim.item.id, "title": claim.item.title}
-    return _WORDS.sub(lambda found: words[found[1]], argument)
+    values = {"id": claim.item.id, "title": claim.item.title}
+    return _PLACEHOLDERS.sub(lambda found: values[found[1]], argument)
 
 
 def _variables(claim: ClaimHandle, files: Exchange) -> dict[str, str]:

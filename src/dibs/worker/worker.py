@@ -80,7 +80,8 @@ class Worker:
         self._changed = threading.Condition()
         self._calls: set[HandlerCall] = set()
         self._ending: list[threading.Thread] = []
-        self._stopping = threading.Event()
+        #: Set once this run takes no more items.
+        self.stopping = threading.Event()
         self._fatal: BaseException | None = None
         self._registering = threading.Lock()
         self._session: LiveSession | None = None
@@ -114,11 +115,11 @@ class Worker:
         try:
             for loop in self._handler_loops:
                 loop.start(once, interval_seconds)
-            while not self._stopping.is_set() and (self._calls or any(loop.is_open for loop in self._handler_loops)):
+            while not self.stopping.is_set() and (self._calls or any(loop.is_open for loop in self._handler_loops)):
                 self._end_timed_out(self._tick())
             self._drain()
         finally:
-            self._stopping.set()
+            self.stopping.set()
             self._release_all("the worker was interrupted")
             for number, handler in before.items():
                 signal.signal(number, handler or signal.SIG_DFL)
@@ -130,23 +131,18 @@ class Worker:
 
     def stop(self) -> None:
         """Take no more items, and let the running handlers finish."""
-        self._stopping.set()
+        self.stopping.set()
 
     # For the handler loops
 
-    @property
-    def stopping(self) -> threading.Event:
-        """Set once this run takes no more items."""
-        return self._stopping
-
     def pause(self, seconds: float) -> None:
-        self._stopping.wait(seconds)
+        self.stopping.wait(seconds)
 
     def pause_until_a_run_ends(self, seconds: float) -> None:
         with self._changed:
             ended = self.tally.total()
             end = clock() + seconds
-            while self.tally.total() == ended and not self._stopping.is_set() and (left := end - clock()) > 0:
+            while self.tally.total() == ended and not self.stopping.is_set() and (left := end - clock()) > 0:
                 self._changed.wait(min(left, TICK_SECONDS))
 
     def fail(self, error: BaseException) -> None:
@@ -257,7 +253,7 @@ class Worker:
             session, self._session = self._session, None
         event_loop, self._event_loop = self._event_loop, None
         # A handler loop that still waits for an item has the old event; the next run has a new one.
-        self._stopping = threading.Event()
+        self.stopping = threading.Event()
         if event_loop is not None:
             event_loop.call_soon_threadsafe(event_loop.stop)
         if session is not None:
@@ -274,7 +270,7 @@ class Worker:
             return {}
 
         def stop(number: int, frame: FrameType | None) -> None:
-            if self._stopping.is_set():
+            if self.stopping.is_set():
                 raise KeyboardInterrupt
             self.stop()
 
