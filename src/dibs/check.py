@@ -1,12 +1,12 @@
-"""Input, checked once, above every store: what comes out of here is valid, and what cannot be is refused by field.
+"""Validation of input, once, above every store. An invalid parameter is refused with the name of its field.
 
-Nothing here knows a board: whether an id exists or a token is live is the store's to say.
+Nothing here knows a board: whether an id exists or a token is current, the store decides.
 """
 
 from __future__ import annotations
 
 import os
-from _collections_abc import Iterable, Mapping  # what `os` has imported already; `collections` takes a millisecond
+from _collections_abc import Iterable, Mapping  # `os` has imported it; `collections` costs a millisecond
 
 from dibs.errors import Invalid
 from dibs.model import DEFAULT_TYPE, EDITABLE, STATUSES, NewItem, Owner
@@ -27,27 +27,27 @@ TEXT_BYTES_MAX = 1_000_000
 NOTE_BYTES_MAX = 64_000
 JSON_BYTES_MAX = 1_000_000
 JSON_DEPTH_MAX = 100
-#: Of a session: a list shows it of a thousand of them at once.
+#: The `meta` of a session; a list may show a thousand sessions.
 META_BYTES_MAX = 16_000
 LABELS_MAX = 64
 RESOURCE_BYTES_MAX = 1000
 RETRIES_MAX = 1000
 TIMEOUT_SECONDS_MAX = 365 * 86400.0
 TOKEN_MAX = 2**53
-#: The highest count that is believed of a file somebody else may have written: there is room to count on from it.
+#: The highest count that is accepted from a file of unknown origin: it can be counted up from there.
 COUNT_MAX = TOKEN_MAX // 16
 BATCH_MAX = 1000
-#: Beyond what any session holds, and answered before anybody else has waited long.
+#: More than any session holds, and handled before other callers wait for long.
 HOLDING_MAX = 10_000
-#: The kernel's own: a larger one is no pid that it could be asked about.
+#: The limit of the kernel.
 PID_MAX = 2**31 - 1
 LIST_MAX = 100_000
-#: How much a page of an answer can be asked to hold.
+#: The largest page of an answer that can be asked for.
 ANSWER_BYTES_MAX = 10**9
 
 #: An id is also a file name in a vault and a word in a shell.
 _LETTERS_AND_DIGITS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
-#: 32 characters of ids, without those that are mistaken for one another.
+#: The 32 characters of random ids, without those that look alike.
 _TAIL = "abcdefghjkmnpqrstuvwxyz023456789"
 _ID = _LETTERS_AND_DIGITS | frozenset("._-")
 _NAME = _ID | frozenset(":/@#+")
@@ -62,7 +62,7 @@ def item(given: object) -> str:
 
 
 def agent_name(given: object) -> str:
-    """An agent's name follows the rule of ids: it names a folder in a vault."""
+    """As strict as an id, because it names a folder in a vault."""
     return _word(given, "agent", _ID, NAME_LENGTH_MAX, "letters, digits, '.', '_' and '-'")
 
 
@@ -72,16 +72,11 @@ def name(given: object, field: str) -> str:
 
 def names(given: object, field: str) -> tuple[str, ...]:
     """Names without repetition, in the order given."""
-    if isinstance(given, str | dict) or not isinstance(given, Iterable):
-        raise Invalid(f"{field} must be a list of names", field=field)
-    found = tuple(dict.fromkeys(name(one, field) for one in given))
-    if len(found) > LABELS_MAX:
-        raise Invalid(f"{field} has {len(found)} entries; {LABELS_MAX} is the most", field=field)
-    return found
+    return _unique(given, field, "a list of names", lambda one: name(one, field))
 
 
 def text(given: object, field: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
-    """Any text that every store can keep: no NUL, no lone surrogates, within a size."""
+    """Text that every store can keep: no NUL, no lone surrogate, within a size."""
     if not isinstance(given, str):
         raise Invalid(f"{field} must be text", field=field)
     if "\0" in given:
@@ -89,7 +84,7 @@ def text(given: object, field: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
     try:
         size = len(given.encode())
     except UnicodeEncodeError as error:
-        raise Invalid(f"{field} contains a lone surrogate, which is no character", field=field) from error
+        raise Invalid(f"{field} contains a lone surrogate, which is not a character", field=field) from error
     if size > bytes_max:
         raise Invalid(f"{field} has {size} bytes; {bytes_max} is the most", field=field, bytes_max=bytes_max)
     return given
@@ -100,7 +95,7 @@ def optional_text(given: object, field: str, bytes_max: int = NOTE_BYTES_MAX) ->
 
 
 def reason(given: object, field: str = "reason") -> str:
-    """A reason that has to be given: whoever reads the history wants to know."""
+    """A reason that must be given, because the history shows it."""
     found = text(given, field, NOTE_BYTES_MAX).strip()
     if not found:
         raise Invalid(f"a {field} is needed", field=field)
@@ -112,7 +107,7 @@ def title(given: object) -> str:
     if not found:
         raise Invalid("a title is needed", field="title")
     if "\n" in found or "\r" in found:
-        raise Invalid("a title is one line; the rest belongs into the body", field="title")
+        raise Invalid("a title is one line; put the rest into the body", field="title")
     if len(found) > TITLE_LENGTH_MAX:
         raise Invalid(f"the title has {len(found)} characters; {TITLE_LENGTH_MAX} is the most", field="title")
     return found
@@ -121,17 +116,17 @@ def title(given: object) -> str:
 def json_object(
     given: object, field: str, bytes_max: int = JSON_BYTES_MAX, depth_max: int = JSON_DEPTH_MAX
 ) -> dict[str, Any]:
-    """A JSON object that comes back as it went in: no NaN, no NUL, text keys, within a size."""
+    """A JSON object that every store returns unchanged: no NaN, no NUL, text keys, within a size."""
     if not isinstance(given, dict):
         raise Invalid(f"{field} must be a JSON object", field=field)
     if not given:
         return {}
-    depth, least = _measured(given, depth_max)
+    depth, size_min = _measure(given, depth_max)
     if depth > depth_max:
         raise Invalid(f"{field} is nested more than {depth_max} deep", field=field)
-    if least > bytes_max:
-        # Told before it is put into text: for long numbers that takes seconds, in which no other thread runs.
-        raise Invalid(f"{field} has over {least} bytes; {bytes_max} is the most", field=field, bytes_max=bytes_max)
+    if size_min > bytes_max:
+        # Refused before it is encoded: long numbers take seconds, in which no other thread runs.
+        raise Invalid(f"{field} has over {size_min} bytes; {bytes_max} is the most", field=field, bytes_max=bytes_max)
     import json
 
     try:
@@ -197,13 +192,8 @@ def dependencies(given: object) -> tuple[str, ...]:
 
 
 def resources(given: object) -> tuple[str, ...]:
-    """Resources in their one spelling, each once."""
-    if isinstance(given, str | dict) or not isinstance(given, Iterable):
-        raise Invalid("resources must be a list", field="resources")
-    found = tuple(dict.fromkeys(_resource(one) for one in given))
-    if len(found) > LABELS_MAX:
-        raise Invalid(f"resources has {len(found)} entries; {LABELS_MAX} is the most", field="resources")
-    return found
+    """Normalised resources, without repetition."""
+    return _unique(given, "resources", "a list", _resource)
 
 
 def flag(given: object, field: str) -> bool:
@@ -213,24 +203,21 @@ def flag(given: object, field: str) -> bool:
 
 
 def token(given: object) -> int | None:
-    return None if given is None else whole(given, "token", low=1, high=TOKEN_MAX)
+    return optional_whole(given, "token", low=1, high=TOKEN_MAX)
 
 
 def revision(given: object) -> int | None:
-    return None if given is None else whole(given, "revision", low=1, high=TOKEN_MAX)
+    return optional_whole(given, "revision", low=1, high=TOKEN_MAX)
 
 
 def finished(given: object) -> dict[str, int]:
-    """Items to be ended as done, each with its token: what is not named by it could be ended twice."""
-    if not isinstance(given, Mapping):
-        raise Invalid("done must map items to their tokens", field="done")
-    if len(given) > BATCH_MAX:
-        raise Invalid(f"done has {len(given)} items; {BATCH_MAX} is the most", field="done")
-    return {item_id(item, "done"): whole(held, "token", low=1, high=TOKEN_MAX) for item, held in given.items()}
+    """Items to be ended as done, each with its token, without which a repeated call could end another claim."""
+    found = _tokens(given, "done", BATCH_MAX)
+    return {item: whole(held, "token", low=1, high=TOKEN_MAX) for item, held in found.items()}
 
 
 def batch(given: Iterable[T]) -> list[T]:
-    """What is added in one step, for which everybody else has to wait."""
+    """The items of one transaction, for which all other writers wait."""
     found = list(given)
     if len(found) > BATCH_MAX:
         raise Invalid(f"{len(found)} items at once; {BATCH_MAX} is the most: add them in batches", field="items")
@@ -238,18 +225,14 @@ def batch(given: Iterable[T]) -> list[T]:
 
 
 def holding(given: object) -> dict[str, int | None]:
-    """Items that a session says it holds, each with its token, if it knows that."""
-    if not isinstance(given, Mapping):
-        raise Invalid("holding must map items to their tokens", field="holding")
-    if len(given) > HOLDING_MAX:
-        raise Invalid(f"holding has {len(given)} items; {HOLDING_MAX} is the most", field="holding")
-    return {item_id(item, "holding"): token(held) for item, held in given.items()}
+    """The items that a session holds, each with its token, or None if it does not know the token."""
+    return {item: token(held) for item, held in _tokens(given, "holding", HOLDING_MAX).items()}
 
 
 def owner(given: object) -> Owner:
-    """A process that somebody else looked up. Whoever judges it later asks the kernel about these numbers."""
+    """A process that another program looked up. Later the kernel is asked about these numbers."""
     if not isinstance(given, Owner):
-        raise Invalid("owner is a process, with its boot_id, pid_namespace, pid and start_time", field="owner")
+        raise Invalid("owner must be a process with boot_id, pid_namespace, pid and start_time", field="owner")
     text(given.boot_id, "owner", NAME_LENGTH_MAX)
     whole(given.pid_namespace, "owner", low=0, high=TOKEN_MAX)
     whole(given.pid, "owner", low=1, high=PID_MAX)
@@ -258,7 +241,7 @@ def owner(given: object) -> Owner:
 
 
 def ttl_seconds(given: object) -> float | None:
-    """A number above zero; the bounds that hold for the session's kind are the rules' to check."""
+    """A number above zero; the rules check the bounds for the kind of the session."""
     return None if given is None else number(given, "ttl_seconds", low=0.001, high=1e9)
 
 
@@ -274,7 +257,7 @@ def statuses(given: Iterable[object]) -> tuple[str, ...]:
     found = names(given, "statuses")
     for status in found:
         if status not in STATUSES:
-            raise Invalid(f"{status!r} is no status; {', '.join(STATUSES)} are", field="statuses")
+            raise Invalid(f"unknown status {status!r}; choose one of {', '.join(STATUSES)}", field="statuses")
     return found
 
 
@@ -290,27 +273,27 @@ def run(given: object, field: str) -> tuple[str, int]:
     """A run by its item and token, as `item:token`."""
     item, _, number = text(given, field).rpartition(":")
     if not (number.isascii() and number.isdigit() and len(number) <= len(str(TOKEN_MAX))):
-        raise Invalid(f"{field} is a run, as in fix-login:3", field=field)
+        raise Invalid(f"{field} must be a run, such as fix-login:3", field=field)
     return item_id(item, field), whole(int(number), field, low=1, high=TOKEN_MAX)
 
 
 def new_item(given: Mapping[str, object], tail: str | None = None) -> NewItem:
-    """An item to be added, from the fields a caller gave; without an id it gets one made from its title."""
+    """A new item from the given fields; without an id it gets one made from its title."""
     unknown = set(given) - set(NewItem._fields)
     if unknown:
         raise Invalid(f"an item has no field {sorted(unknown)[0]!r}", field=sorted(unknown)[0])
     found_title = title(given.get("title", ""))
     found_type = name(given.get("type", DEFAULT_TYPE), "type")
-    found_id = given.get("id")
     content: dict[str, Any] = {field: _CONTENT[field](value) for field, value in given.items() if field in _CONTENT}
-    found_id = made_id(found_title, tail) if found_id is None else item_id(found_id)
+    id = given.get("id")
+    found_id = made_id(found_title, tail) if id is None else item_id(id)
     return NewItem(**{**content, "id": found_id, "title": found_title, "type": found_type})
 
 
 def edits(given: Mapping[str, object]) -> dict[str, Any]:
-    """Changes to an item, each field valid by itself."""
+    """The changes of an edit, each field by itself."""
     if not given:
-        raise Invalid("there is nothing to change; name at least one field", field="changes")
+        raise Invalid("nothing to change; give at least one field", field="changes")
     for field in given:
         if field not in EDITABLE:
             raise Invalid(f"{field!r} cannot be edited; {', '.join(EDITABLE)} can", field=field)
@@ -318,33 +301,49 @@ def edits(given: Mapping[str, object]) -> dict[str, Any]:
 
 
 def made_id(from_title: str, tail: str | None = None) -> str:
-    """A readable id that nobody else will have: the title's words and a tail, of 40 random bits if none is given. With
-    24 bits, one in fifteen boards with 1,500 items of one title had an id twice, and an item equal to the first one
-    under an id that exists is not added."""
+    """A readable unique id: the words of the title and a tail, by default of 40 random bits. With 24 bits, one in
+    fifteen boards with 1,500 items of one title had an id twice, and of two equal items with one id the second is not
+    added."""
     lower = "".join(char if char in _LETTERS_AND_DIGITS else " " for char in from_title.lower())
     words = "-".join(lower.split())[:40].rstrip("-")
     return f"{words or 'item'}-{tail or ''.join(_TAIL[byte % 32] for byte in os.urandom(8))}"
 
 
-def _measured(value: object, depth_max: int) -> tuple[int, int]:
-    """How deep the data are nested, counted no further than matters, and how long their texts and whole numbers are at
-    least."""
-    level, depth, least = [value], 0, 0
+def _unique(given: object, field: str, wanted: str, checked: Callable[[object], str]) -> tuple[str, ...]:
+    if isinstance(given, str | dict) or not isinstance(given, Iterable):
+        raise Invalid(f"{field} must be {wanted}", field=field)
+    found = tuple(dict.fromkeys(checked(one) for one in given))
+    if len(found) > LABELS_MAX:
+        raise Invalid(f"{field} has {len(found)} entries; {LABELS_MAX} is the most", field=field)
+    return found
+
+
+def _tokens(given: object, field: str, items_max: int) -> dict[str, object]:
+    if not isinstance(given, Mapping):
+        raise Invalid(f"{field} must map items to their tokens", field=field)
+    if len(given) > items_max:
+        raise Invalid(f"{field} has {len(given)} items; {items_max} is the most", field=field)
+    return {item_id(item, field): held for item, held in given.items()}
+
+
+def _measure(value: object, depth_max: int) -> tuple[int, int]:
+    """The depth of nested data, counted up to one above the limit, and a lower bound of its size as text."""
+    level, depth, size = [value], 0, 0
     while level and depth <= depth_max:
         for one in level:
             if isinstance(one, str):
-                least += len(one)
+                size += len(one)
             elif isinstance(one, int):
-                least += one.bit_length() * 3 // 10
-        level = [
-            inner
-            for outer in level
-            for inner in (
-                outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list | tuple) else ()
-            )
-        ]
+                size += one.bit_length() * 3 // 10
+        level = [inner for outer in level for inner in _children(outer)]
         depth += 1
-    return depth, least
+    return depth, size
+
+
+def _children(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
 
 
 def _all_text(value: object) -> str:
@@ -394,8 +393,7 @@ _CONTENT: dict[str, Callable[[Any], Any]] = {
 
 #: The most items that one `next` gives.
 NEXT_MAX = 1000
-#: How each parameter of a verb is checked, whatever the verb. None passes: a parameter that is needed is checked by the
-#: verb itself.
+#: How each parameter is checked, for every verb that has it. None passes: the verb itself checks what it requires.
 _PARAMETERS: dict[str, Callable[[Any], Any]] = {
     "item": item,
     "session": session_id,
@@ -417,12 +415,11 @@ _PARAMETERS: dict[str, Callable[[Any], Any]] = {
     "holding": holding,
     "known_event": lambda given: whole(given, "known_event", low=0, high=TOKEN_MAX),
 }
-#: Parameters that the stores want as objects, empty if the caller gave none.
+#: Parameters that stores take as objects, empty if the caller gave none.
 _OBJECTS = frozenset({"links", "cost", "meta"})
 
 
 def parameter(name: str, given: object) -> Any:
-    """A parameter of a verb as the store takes it."""
     if name in _OBJECTS:
         return json_object({} if given is None else dict(given), name)  # type: ignore[call-overload]
     rule = _PARAMETERS.get(name)

@@ -1,7 +1,6 @@
-"""Settings: the numbers of DESIGN's defaults, each of which `dibs.toml` may change, and the environment's names.
+"""Settings, from the tables `[board]` and `[server]` of a `dibs.toml`, and the names of environment variables.
 
-`Settings` is a plain value; `load` reads the `[board]` table of a `dibs.toml` if there is one, `load_server` the
-`[server]` table. Reading TOML costs 15 ms of imports, so it happens only where a file exists.
+The TOML parser costs 15 ms of imports, so it is imported only where a file exists.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ ENV_INSECURE_HTTP = "DIBS_INSECURE_HTTP"
 
 
 class Settings(Value):
-    """What a board can be told about time, limits and patience. All durations are seconds."""
+    """Times and limits of a board."""
 
     ttl_seconds: float = 30 * 60
     ttl_seconds_min: float = 60
@@ -54,7 +53,7 @@ class Settings(Value):
 
 
 class ServerSettings(Value):
-    """Where and how `dibs serve` serves a board. `names`: those by which it is called beside its own address."""
+    """Settings of `dibs serve`. `names` are the host names that it accepts besides its own address."""
 
     host: str = "127.0.0.1"
     port: int = 8377
@@ -75,13 +74,13 @@ WORKERS_MAX = 64
 
 
 def load(folder: str) -> tuple[Settings, dict[str, dict[str, Any]]]:
-    """The settings and the agents that the nearest `dibs.toml` at or above `folder` gives; defaults without one."""
+    """The settings and the agents of the nearest `dibs.toml` at or above `folder`; defaults without one."""
     path = find_file(folder)
     return (DEFAULTS, {}) if path is None else read(path)
 
 
 def find_file(folder: str) -> str | None:
-    """The nearest `dibs.toml` at or above `folder`, which has to be trusted."""
+    """The nearest `dibs.toml` at or above `folder`. One that is not trusted is refused."""
     start = folder = os.path.abspath(folder)
     while True:
         path = os.path.join(folder, FILE_NAME)
@@ -102,13 +101,12 @@ def read(path: str) -> tuple[Settings, dict[str, dict[str, Any]]]:
 
 
 def load_server(folder: str) -> ServerSettings:
-    """How to serve, as the nearest `dibs.toml` says."""
     path = find_file(folder)
     return SERVER_DEFAULTS if path is None else server_from_table(read_tables(path)["server"], path)
 
 
 def read_tables(path: str) -> dict[str, dict[str, Any]]:
-    """The tables that we know, as they stand there."""
+    """The known tables of a file, unchecked."""
     import tomllib
 
     try:
@@ -118,81 +116,74 @@ def read_tables(path: str) -> dict[str, dict[str, Any]]:
         raise Invalid(f"{path}: {error}", field=FILE_NAME) from error
     known = {name: tables.get(name, {}) for name in ("board", "server", "agents")}
     if not all(isinstance(table, dict) for table in known.values()):
-        raise Invalid(f"{path}: [board], [server] and [agents.NAME] are tables", field=FILE_NAME)
+        raise Invalid(f"{path}: [board], [server] and [agents.NAME] must be tables", field=FILE_NAME)
     return known
 
 
 def from_table(table: dict[str, Any], source: str) -> Settings:
-    """Settings with the table's values over the defaults; a wrong name, type or sign is refused by name."""
+    """The defaults with the values of the table; an unknown name or a wrong value is refused by name."""
     for name, value in table.items():
-        if name not in Settings._fields:
-            raise Invalid(f"{source}: [board] has no setting {name!r}", field=name)
-        default = getattr(DEFAULTS, name)
-        kinds = (bool,) if isinstance(default, bool) else (int, float) if "_seconds" in name else (int,)
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            wanted = {bool: "true or false", int: "a whole number"}.get(kinds[-1], "a number")
-            raise Invalid(f"{source}: {name} must be {wanted}", field=name)
+        _check_type(name, value, DEFAULTS, f"{source}: [board]", source)
         if not isinstance(value, bool) and not 0 < value < 1e9:
             raise Invalid(f"{source}: {name} must be above zero and below 1e9", field=name)
     settings = DEFAULTS.replace(**table)
-    if not settings.ttl_seconds_min <= settings.ttl_seconds <= settings.ttl_seconds_max:
-        raise Invalid(
-            f"{source}: ttl_seconds must lie between ttl_seconds_min and ttl_seconds_max", field="ttl_seconds"
-        )
-    if not settings.ttl_seconds_min <= settings.person_ttl_seconds <= settings.person_ttl_seconds_max:
-        raise Invalid(
-            f"{source}: person_ttl_seconds must lie between ttl_seconds_min and person_ttl_seconds_max",
-            field="person_ttl_seconds",
-        )
+    for name, high in (("ttl_seconds", "ttl_seconds_max"), ("person_ttl_seconds", "person_ttl_seconds_max")):
+        if not settings.ttl_seconds_min <= getattr(settings, name) <= getattr(settings, high):
+            raise Invalid(f"{source}: {name} must lie between ttl_seconds_min and {high}", field=name)
     return settings
 
 
 def server_from_table(table: dict[str, Any], source: str) -> ServerSettings:
-    """The same for `[server]`; files are named from the folder in which `source` lies."""
+    """The same for `[server]`; paths of files are relative to the folder of `source`."""
     given = dict(table)
     for name, value in table.items():
         if name == "insecure":
             raise Invalid(
-                f"{source}: insecure is no setting of a file, which may come with a clone; say it on the line:"
-                " dibs serve --insecure",
+                f"{source}: insecure cannot be set in a file, which may come with a clone; type: dibs serve --insecure",
                 field=name,
             )
-        if name not in ServerSettings._fields:
-            raise Invalid(f"{source}: [server] has no setting {name!r}", field=name)
-        default = getattr(SERVER_DEFAULTS, name)
-        if isinstance(default, bool):
-            wanted, right = "true or false", isinstance(value, bool)
-        elif isinstance(default, int):
-            wanted, right = "a whole number", isinstance(value, int) and not isinstance(value, bool)
-        elif isinstance(default, tuple):
-            wanted = "a list of names"
-            right = isinstance(value, list) and all(isinstance(one, str) and one for one in value)
-            given[name] = tuple(value) if right else ()
-        else:
-            wanted, right = "text", isinstance(value, str) and bool(value)
-        if not right:
-            raise Invalid(f"{source}: {name} must be {wanted}", field=name)
+        _check_type(name, value, SERVER_DEFAULTS, f"{source}: [server]", source)
         if name in ("tls_cert", "tls_key"):
             given[name] = os.path.join(os.path.dirname(source), value)
+        elif isinstance(value, list):
+            given[name] = tuple(value)
     return checked_server(SERVER_DEFAULTS.replace(**given), f"{source}: ")
 
 
+def _check_type(name: str, value: object, defaults: Value, table: str, source: str) -> None:
+    if name not in defaults._fields:
+        raise Invalid(f"{table} has no setting {name!r}", field=name)
+    default, is_bool = getattr(defaults, name), isinstance(value, bool)
+    if isinstance(default, bool):
+        wanted, right = "true or false", is_bool
+    elif isinstance(default, tuple):
+        wanted, right = "a list of names", isinstance(value, list) and all(isinstance(n, str) and n for n in value)
+    elif not isinstance(default, int | float):
+        wanted, right = "text", isinstance(value, str) and bool(value)
+    elif "_seconds" in name:
+        wanted, right = "a number", isinstance(value, int | float) and not is_bool
+    else:
+        wanted, right = "a whole number", isinstance(value, int) and not is_bool
+    if not right:
+        raise Invalid(f"{source}: {name} must be {wanted}", field=name)
+
+
 def checked_server(settings: ServerSettings, source: str = "") -> ServerSettings:
-    """The settings, if they go together."""
+    """The settings, if they are consistent."""
     if not 0 <= settings.port <= PORT_MAX:
         raise Invalid(f"{source}port must lie between 0 and {PORT_MAX}", field="port")
     if not 1 <= settings.workers <= WORKERS_MAX:
         raise Invalid(f"{source}workers must lie between 1 and {WORKERS_MAX}", field="workers")
     for name in ("subscribers_max", "subscribers_per_key"):
         if getattr(settings, name) < 0:
-            raise Invalid(f"{source}{name} must not be below zero", field=name)
+            raise Invalid(f"{source}{name} must not be negative", field=name)
     if (settings.tls_cert is None) != (settings.tls_key is None):
-        raise Invalid(f"{source}tls_cert and tls_key are given together", field="tls_cert")
+        raise Invalid(f"{source}tls_cert and tls_key must be given together", field="tls_cert")
     return settings
 
 
 def user_name() -> str:
-    """Who runs this process, as far as a name is needed in the history."""
+    """The name of this process's user, for the history."""
     import pwd
 
     try:

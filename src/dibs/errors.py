@@ -1,4 +1,4 @@
-"""Every way dibs says no. One class, one stable code, an HTTP status, an exit code, and facts a program can use.
+"""The errors of dibs. Each class has a stable code, an HTTP status, an exit code, and facts for programs.
 
     DibsError
     ├── ItemNotFound          TASK_NOT_FOUND        404  exit 5
@@ -14,12 +14,12 @@
     ├── RateLimited           RATE_LIMITED          429  exit 75  retry_after_seconds
     ├── Invalid               INVALID               422  exit 1   field
     ├── Forbidden             FORBIDDEN             403  exit 6
-    ├── NotTrusted            NOT_TRUSTED           403  exit 6   path, trust: the line that makes it trusted
-    ├── Unauthenticated       UNAUTHENTICATED       401  exit 6   a server does not know the caller's key
+    ├── NotTrusted            NOT_TRUSTED           403  exit 6   path, trust (the command that trusts it)
+    ├── Unauthenticated       UNAUTHENTICATED       401  exit 6   the server does not know the caller's key
     └── StoreUnavailable      STORE_UNAVAILABLE     503  exit 75  retry_after_seconds
-        └── StoreUnusable     STORE_UNAVAILABLE     503  exit 1   waiting will not help: damaged, newer, not writable
+        └── StoreUnusable     STORE_UNAVAILABLE     503  exit 1   waiting does not help: damaged, newer, not writable
 
-The codes are the wire's words (a source contract prescribes the first seven); in code the noun is item.
+A contract that dibs implements prescribes the first seven codes, which say task; everywhere else the noun is item.
 """
 
 from __future__ import annotations
@@ -30,11 +30,15 @@ if TYPE_CHECKING:
 
 
 class DibsError(Exception):
-    """The root. `message` is one readable line that says what would be right; `facts` is JSON-ready."""
+    """The root. `message` is one line that says what would be right; `facts` is plain JSON."""
 
     code: ClassVar[str] = "ERROR"
     http_status: ClassVar[int] = 500
     exit_code: ClassVar[int] = 1
+
+    def __init_subclass__(cls, **constants: Any) -> None:
+        for name, value in constants.items():
+            setattr(cls, name, value)
 
     def __init__(self, message: str, **facts: Any) -> None:
         super().__init__(message)
@@ -49,107 +53,69 @@ def _rebuild(cls: type[DibsError], message: str, facts: dict[str, Any]) -> DibsE
     return cls(message, **facts)
 
 
-class ItemNotFound(DibsError):
-    code = "TASK_NOT_FOUND"
-    http_status = 404
-    exit_code = 5
+class ItemNotFound(DibsError, code="TASK_NOT_FOUND", http_status=404, exit_code=5):
+    """The board has no such item."""
 
 
-class SessionNotFound(DibsError):
-    code = "SESSION_NOT_FOUND"
-    http_status = 404
-    exit_code = 5
+class SessionNotFound(DibsError, code="SESSION_NOT_FOUND", http_status=404, exit_code=5):
+    """The board has no such session, or the session has ended."""
 
 
-class ItemAlreadyClaimed(DibsError):
-    code = "TASK_ALREADY_CLAIMED"
-    http_status = 409
-    exit_code = 4
+class ItemAlreadyClaimed(DibsError, code="TASK_ALREADY_CLAIMED", http_status=409, exit_code=4):
+    """Another session holds the item."""
 
 
-class ItemNotClaimed(DibsError):
-    code = "TASK_NOT_CLAIMED"
-    http_status = 404
-    exit_code = 4
+class ItemNotClaimed(DibsError, code="TASK_NOT_CLAIMED", http_status=404, exit_code=4):
+    """The item has no claim."""
 
 
-class ItemNotClaimable(DibsError):
-    code = "TASK_NOT_CLAIMABLE"
-    http_status = 400
-    exit_code = 4
+class ItemNotClaimable(DibsError, code="TASK_NOT_CLAIMABLE", http_status=400, exit_code=4):
+    """The status of the item does not allow a claim."""
 
 
-class NotClaimOwner(DibsError):
-    code = "NOT_CLAIM_OWNER"
-    http_status = 403
-    exit_code = 4
+class NotClaimOwner(DibsError, code="NOT_CLAIM_OWNER", http_status=403, exit_code=4):
+    """Another session holds the claim."""
 
 
-class ClaimExpired(DibsError):
-    code = "CLAIM_EXPIRED"
-    http_status = 410
-    exit_code = 4
+class ClaimExpired(DibsError, code="CLAIM_EXPIRED", http_status=410, exit_code=4):
+    """The claim of the caller is over, whether or not another session has the item."""
 
 
-class ItemChanged(DibsError):
-    """The item is not at the revision that the caller has read."""
-
-    code = "TASK_CHANGED"
-    http_status = 409
-    exit_code = 4
+class ItemChanged(DibsError, code="TASK_CHANGED", http_status=409, exit_code=4):
+    """The item has changed since the caller read it."""
 
 
-class AgentAtCapacity(DibsError):
-    code = "AGENT_AT_CAPACITY"
-    http_status = 409
-    exit_code = 75
+class AgentAtCapacity(DibsError, code="AGENT_AT_CAPACITY", http_status=409, exit_code=75):
+    """The agent or the session holds as many claims as it may."""
 
 
-class ResourceBusy(DibsError):
-    code = "RESOURCE_BUSY"
-    http_status = 409
-    exit_code = 75
+class ResourceBusy(DibsError, code="RESOURCE_BUSY", http_status=409, exit_code=75):
+    """A claim of another item holds a resource of this one."""
 
 
-class RateLimited(DibsError):
-    code = "RATE_LIMITED"
-    http_status = 429
-    exit_code = 75
+class RateLimited(DibsError, code="RATE_LIMITED", http_status=429, exit_code=75):
+    """The agent claims faster than it may."""
 
 
-class Invalid(DibsError):
-    code = "INVALID"
-    http_status = 422
-    exit_code = 1
+class Invalid(DibsError, code="INVALID", http_status=422, exit_code=1):
+    """The input is wrong, and nothing was changed."""
 
 
-class Forbidden(DibsError):
-    code = "FORBIDDEN"
-    http_status = 403
-    exit_code = 6
+class Forbidden(DibsError, code="FORBIDDEN", http_status=403, exit_code=6):
+    """The caller may not do this."""
 
 
-class NotTrusted(DibsError):
-    """A file that a search found is not the caller's own, and nobody said that it is to be believed."""
-
-    code = "NOT_TRUSTED"
-    http_status = 403
-    exit_code = 6
+class NotTrusted(DibsError, code="NOT_TRUSTED", http_status=403, exit_code=6):
+    """A file that was found, not named, is not the caller's own and not on the trust list."""
 
 
-class Unauthenticated(DibsError):
-    code = "UNAUTHENTICATED"
-    http_status = 401
-    exit_code = 6
+class Unauthenticated(DibsError, code="UNAUTHENTICATED", http_status=401, exit_code=6):
+    """The server does not know the caller's key."""
 
 
-class StoreUnavailable(DibsError):
-    code = "STORE_UNAVAILABLE"
-    http_status = 503
-    exit_code = 75
+class StoreUnavailable(DibsError, code="STORE_UNAVAILABLE", http_status=503, exit_code=75):
+    """The store cannot be reached now."""
 
 
-class StoreUnusable(StoreUnavailable):
-    """Unavailable, and waiting will not help."""
-
-    exit_code = 1
+class StoreUnusable(StoreUnavailable, exit_code=1):
+    """Unavailable, and waiting does not help."""

@@ -1,11 +1,11 @@
-"""Where a folder's board is: one for all worktrees of a git repository, else the nearest vault or `.dibs` above. And
-how the place of a board is told: never with the password that its URL may hold.
+"""Finding the board of a folder: that of its git repository, else the nearest vault or `.dibs` above it. Also how the
+URL of a board is printed: never with its password.
 
-In a repository the board lives in `<git common dir>/dibs/`: shared by every worktree, out of reach of `git clean`,
-never committed. Git's own files say where that is; running git would cost more than the whole claim. That board comes
-before whatever lies in the work tree, where a commit could have put it. What a search finds is used only if it is
-trusted: see `trust`. A `.git` that is not trusted is no repository, and its files are read with care: another user can
-put anything there.
+In a repository the board is in `<git common dir>/dibs/`: shared by all worktrees, out of reach of `git clean`, and
+never committed. Git's files are read to find it, since running git would cost more than a whole claim. That board comes
+before one in the work tree, which may come from a commit. A board that was found is used only if it is trusted: see
+`trust`. A `.git` that is not trusted is no repository, and its files are read with care, because another user can put
+anything there.
 """
 
 from __future__ import annotations
@@ -30,38 +30,41 @@ BOARD_FILE = "board.db"
 VAULT = "vault:"
 HIDDEN = "***"
 HIDDEN_FOLDER = ".dibs"
-#: Longer than any path that a file of git's holds.
+#: The most that is read of a file of git, which is longer than any path.
 LINE_MAX = 8192
-#: What a URL of a database may carry that is nobody else's business.
+#: Parameters of a database URL that are secret.
 SECRETS = frozenset({"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"})
 
 
-class Place:
-    """A board that may be there: `names` lead to it from the folder `base`. `tree` is the work tree around it, if any,
-    and the git directory of it; `way` are the paths in git's files that led to it."""
+class Candidate:
+    """A place where a board may be: `names` lead to it from the folder `base`. `tree` is the work tree around it, if
+    any, with its git directory; `git_paths` are the paths of git's files that led to it."""
 
-    def __init__(self, url: str, base: str, names: tuple[str, ...], tree: Tree | None, way: tuple[str, ...] = ()):
+    def __init__(
+        self, url: str, base: str, names: tuple[str, ...], tree: Tree | None, git_paths: tuple[str, ...] = ()
+    ) -> None:
         self.url = url
-        self.listing = os.path.join(base, names[0])
+        #: The path that `dibs trust` lists.
+        self.top = os.path.join(base, names[0])
         self._path = os.path.join(base, *names)
-        self._way = tuple(dict.fromkeys(way))
+        self._git_paths = tuple(dict.fromkeys(git_paths))
         self._tree = tree
-        #: What dibs keeps there: in a vault that lost its index, this is not what it was known by.
-        self._own = self.listing if way else os.path.join(base, HIDDEN_FOLDER)
+        #: The folder with dibs' own files. A vault that lost its index is found by another folder.
+        self._own = self.top if git_paths else os.path.join(base, HIDDEN_FOLDER)
 
-    def is_there(self) -> bool:
-        """Also if it lies in a folder that is closed to us, which is not the same as no board."""
+    def exists(self) -> bool:
+        """True also in a folder without access, which is not the same as no board."""
         try:
             os.stat(self._path)
         except PermissionError:
-            return os.path.lexists(self.listing)
+            return os.path.lexists(self.top)
         except OSError:
             return False
         return True
 
-    def is_on_trusted_way(self, folder: str) -> bool:
-        """Whether git's files that led to it are believed by a caller who stands in `folder`."""
-        for path in self._way:
+    def is_repository_trusted(self, folder: str) -> bool:
+        """Whether a caller in `folder` trusts the files of git that led here."""
+        for path in self._git_paths:
             try:
                 why = _problem(path, folder, link=True)
             except OSError:
@@ -69,11 +72,11 @@ class Place:
             if why is not None:
                 from dibs.files import trust
 
-                return trust.is_listed(self.listing)
+                return trust.is_listed(self.top)
         return True
 
     def refusal(self, folder: str) -> NotTrusted | None:
-        """Why a caller who stands in `folder` does not use it; None if it is trusted."""
+        """Why a caller in `folder` does not use this board; None if it is trusted."""
         try:
             for path, why, listing in self._problems(folder):
                 from dibs.files import trust
@@ -83,19 +86,18 @@ class Place:
         except PermissionError:
             from dibs.files import trust
 
-            return trust.closed(self._path, self.listing)
+            return trust.no_access(self._path, self.top)
         return None
 
     def _problems(self, folder: str) -> Iterator[tuple[str, str, str]]:
-        """What is not to be believed, why, and what to list if it is all the same; PermissionError if it is closed to
-        us."""
-        for path in dict.fromkeys((*self._way, self.listing, self._path, self._own)):
+        """Each path that is not trusted, why, and the path to list. PermissionError without access."""
+        for path in dict.fromkeys((*self._git_paths, self.top, self._path, self._own)):
             try:
-                why = _problem(path, folder, link=path in self._way)
+                why = _problem(path, folder, link=path in self._git_paths)
             except FileNotFoundError:
                 continue
             if why is not None:
-                yield path, why, self._own if path == self._own else self.listing
+                yield path, why, self._own if path == self._own else self.top
         if self._tree is None:
             return
         from dibs.files import git_index
@@ -106,10 +108,9 @@ class Place:
 
 
 def find(folder: str) -> str:
-    """The board's file for `folder`, or its vault; refused with the line to type if there is none, or if what is there
-    is not trusted."""
+    """The URL of the board of `folder`. Refused, with the command to type, if there is none or it is not trusted."""
     for place in _places(folder):
-        if place.is_there():
+        if place.exists():
             refusal = place.refusal(folder)
             if refusal is not None:
                 raise refusal
@@ -117,30 +118,30 @@ def find(folder: str) -> str:
     raise Invalid("no board here or above; make one with: dibs init", field="store")
 
 
-def home(folder: str) -> str:
-    """Where `dibs init` in `folder` puts a new board. What is there already has to be trusted."""
+def for_init(folder: str) -> str:
+    """The URL of the board that `dibs init` makes in `folder`. An existing one must be trusted."""
     repositories = (_of_git(above, git) for above in _upwards(folder) if (git := _git_dirs(above)))
-    place = next((place for place in repositories if place.is_on_trusted_way(folder)), None)
+    place = next((place for place in repositories if place.is_repository_trusted(folder)), None)
     place = place or _of_folder(os.path.abspath(folder), None)
-    refusal = place.refusal(folder) if os.path.lexists(place.listing) else None
+    refusal = place.refusal(folder) if os.path.lexists(place.top) else None
     if refusal is not None:
         raise refusal
     return place.url
 
 
-def committed(path: str, folder: str) -> str | None:
-    """Why a file is not believed by a caller who stands in `folder`: a commit brought it, or may have."""
+def commit_problem(path: str, folder: str) -> str | None:
+    """Why a caller in `folder` does not trust a file: it comes from a commit, or may come from one."""
     for above in _upwards(os.path.dirname(path)):
         git = _git_dirs(above)
-        if git is not None and _of_git(above, git).is_on_trusted_way(folder):
+        if git is not None and _of_git(above, git).is_repository_trusted(folder):
             from dibs.files import git_index
 
             return git_index.problem(path, above, git[0])
     return None
 
 
-def anywhere(url: str) -> str:
-    """The same board, by words that name it from any folder."""
+def absolute(url: str) -> str:
+    """The URL that names the board from any folder."""
     url = url.removeprefix("sqlite:")
     if "://" in url:
         return url
@@ -149,28 +150,28 @@ def anywhere(url: str) -> str:
     return os.path.abspath(url)
 
 
-def folder(url: str) -> str | None:
-    """Where the file of a board lies, with all that belongs to it; None if it is no file."""
+def folder_of(url: str) -> str | None:
+    """The folder with the files of a board; None for a board on a server."""
     if "://" in url:
         return None
-    place = anywhere(url)
+    place = absolute(url)
     if place.startswith(VAULT):
         place = os.path.join(place.removeprefix(VAULT), layout.HIDDEN, layout.INDEX)
     return os.path.dirname(place)
 
 
-def shown(url: str) -> str:
-    """The place of a board as it may be printed: an absolute path, or a URL without its password."""
-    return without_password(anywhere(url)) if "://" in url else anywhere(url)
+def printable(url: str) -> str:
+    """An absolute path, or a URL without its password."""
+    return without_password(absolute(url)) if "://" in url else absolute(url)
 
 
 def without_password(text: str) -> str:
-    """A text in which every word that is a URL has lost its password."""
+    """The text with the password of every URL hidden."""
     return " ".join(_without_password(word) if "://" in word else word for word in text.split(" "))
 
 
-def same(one: str, other: str) -> bool:
-    """Whether two URLs name the same board, as far as their words tell."""
+def is_same(one: str, other: str) -> bool:
+    """Whether two URLs name the same board, judged by their text."""
     return _place(one) == _place(other)
 
 
@@ -185,8 +186,7 @@ def _without_password(url: str) -> str:
     scheme, _, rest = url.partition("://")
     rest, mark, query = rest.partition("?")
     rest += mark + "&".join(_without_secret(setting) for setting in query.split("&"))
-    # Up to the last @, and whatever stands between: a password that was not encoded may hold any of / ? : @, and it is
-    # better to show too little than a part of it.
+    # Up to the last @: a password that is not encoded may contain any of / ? : @, and no part of it is to be shown.
     before, at, after = rest.rpartition("@")
     user, colon, _ = before.partition(":")
     return f"{scheme}://{user}{colon}{HIDDEN if colon else ''}{at}{after}"
@@ -199,21 +199,21 @@ def _without_secret(setting: str) -> str:
     return f"{name}{equals}{HIDDEN}" if unquote(name) in SECRETS else setting
 
 
-def _places(folder: str) -> Iterator[Place]:
-    """In the order in which a board is looked for."""
+def _places(folder: str) -> Iterator[Candidate]:
+    """The candidates, in the order of the search."""
     passed: list[str] = []
-    strange: list[Place] = []
+    untrusted: list[Candidate] = []
     for above in _upwards(folder):
         passed.append(above)
         git = _git_dirs(above)
         if git is None:
             continue
         place = _of_git(above, git)
-        if not place.is_on_trusted_way(folder):
-            strange.append(place)
+        if not place.is_repository_trusted(folder):
+            untrusted.append(place)
             continue
-        # Only if it is trusted: what cannot be used comes before nobody's own board.
-        if place.is_there() and place.refusal(folder) is None:
+        # First only if it can be used: otherwise the boards of the work tree come before it.
+        if place.exists() and place.refusal(folder) is None:
             yield place
         for inner in passed:
             yield from _of_work_tree(inner, (above, git[0]))
@@ -221,30 +221,32 @@ def _places(folder: str) -> Iterator[Place]:
         passed.clear()
     for above in passed:
         yield from _of_work_tree(above, None)
-    # Last, for the refusal that says how to trust them.
-    yield from strange
+    # Last, for the refusal with the command that trusts them.
+    yield from untrusted
 
 
-def _of_git(above: str, git: tuple[str, str]) -> Place:
+def _of_git(above: str, git: tuple[str, str]) -> Candidate:
     common = git[1]
-    return Place(os.path.join(common, "dibs", BOARD_FILE), common, ("dibs", BOARD_FILE), None, (f"{above}/.git", *git))
+    return Candidate(
+        os.path.join(common, "dibs", BOARD_FILE), common, ("dibs", BOARD_FILE), None, (f"{above}/.git", *git)
+    )
 
 
-def _of_work_tree(above: str, tree: Tree | None) -> Iterator[Place]:
-    """A vault is known by its index; one that lost it, by the folder that tasks are taken from. The tasks are committed
-    by design, what dibs keeps beside them is not."""
-    yield Place(VAULT + above, above, (layout.HIDDEN, layout.INDEX), tree)
+def _of_work_tree(above: str, tree: Tree | None) -> Iterator[Candidate]:
+    """A vault is found by its index, or without one by the folder of ready tasks. Tasks are committed by design, dibs'
+    own files are not."""
+    yield Candidate(VAULT + above, above, (layout.HIDDEN, layout.INDEX), tree)
     yield _of_folder(above, tree)
-    yield Place(VAULT + above, above, (layout.FOLDERS[READY],), tree)
+    yield Candidate(VAULT + above, above, (layout.FOLDERS[READY],), tree)
 
 
-def _of_folder(above: str, tree: Tree | None) -> Place:
-    return Place(os.path.join(above, HIDDEN_FOLDER, BOARD_FILE), above, (HIDDEN_FOLDER, BOARD_FILE), tree)
+def _of_folder(above: str, tree: Tree | None) -> Candidate:
+    return Candidate(os.path.join(above, HIDDEN_FOLDER, BOARD_FILE), above, (HIDDEN_FOLDER, BOARD_FILE), tree)
 
 
 def _problem(path: str, folder: str, *, link: bool) -> str | None:
-    """As `trust` says, which is not asked about what is the caller's, no link, and not open to everybody.
-    PermissionError if it is believed and closed to us."""
+    """Why `path` is not trusted. The usual case, a private file of the caller, is decided without importing `trust`.
+    PermissionError if it is trusted and cannot be read."""
     found = os.lstat(path)
     if found.st_uid == os.geteuid() and not found.st_mode & S_IWOTH and not S_ISLNK(found.st_mode):
         return None
@@ -264,7 +266,7 @@ def _upwards(folder: str) -> list[str]:
 
 
 def _git_dirs(folder: str) -> tuple[str, str] | None:
-    """The git directory of the work tree whose top `folder` is, and the one that all its worktrees share."""
+    """The git directory of the work tree at `folder`, and the common one of all its worktrees."""
     git = os.path.join(folder, ".git")
     try:
         found = os.stat(git)
@@ -281,7 +283,7 @@ def _git_dirs(folder: str) -> tuple[str, str] | None:
 
 
 def _first_line(path: str) -> str | None:
-    """None if it is no regular file: whatever else lies there could keep us waiting, or never end."""
+    """None if it is not a regular file: reading another one could block, or never end."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:

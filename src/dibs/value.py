@@ -1,12 +1,13 @@
 """The base of every value in dibs: a light frozen record.
 
-Fields are the class's annotations, after those of the value it derives from; defaults are its class attributes. Values
-compare by content, copy with `replace`, and turn into plain dicts with `as_dict`. The class exists because the standard
-library's two answers cost 10 ms (`typing.NamedTuple`) and 17 ms (`dataclasses`) of import time, more than a whole claim
-takes.
+The fields are the annotations of the class, after those of its base; defaults are class attributes. Values compare by
+content, copy with `replace`, and turn into dicts with `as_dict`. The standard library's equivalents cost 10 ms
+(`typing.NamedTuple`) and 17 ms (`dataclasses`) of import time, more than a whole claim takes.
 """
 
 from __future__ import annotations
+
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,11 +20,12 @@ else:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Value:
-    #: Each field's annotation, as it is written.
+    #: The annotation of each field, as text.
     _hints: ClassVar[dict[str, Any]] = {}
     _fields: ClassVar[tuple[str, ...]] = ()
     _names: ClassVar[frozenset[str]] = frozenset()
     _defaults: ClassVar[dict[str, Any]] = {}
+    _nested: ClassVar[dict[str, type[Value]]]
 
     def __init_subclass__(cls) -> None:
         own = {n: hint for n, hint in cls.__annotations__.items() if not n.startswith("_")}
@@ -46,10 +48,19 @@ class Value:
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Self:
-        """The value with exactly these fields, which are not looked at: for rows, of which there are many."""
+        """The value with exactly these fields, unchecked: for rows, of which there are many."""
         made = object.__new__(cls)
         made.__dict__.update(fields)
         return made
+
+    @classmethod
+    def nested(cls) -> dict[str, type[Value]]:
+        """The fields that hold other values, one or a tuple of them, with the class of those values."""
+        if "_nested" not in cls.__dict__:
+            known = vars(sys.modules[cls.__module__])
+            kinds = {n: known.get(_element(hint)) for n, hint in cls._hints.items()}
+            cls._nested = {n: k for n, k in kinds.items() if isinstance(k, type) and issubclass(k, Value)}
+        return cls._nested
 
     def replace(self, **changes: Any) -> Self:
         return type(self)(**{**self.__dict__, **changes})
@@ -66,3 +77,8 @@ class Value:
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={self.__dict__[name]!r}" for name in self._fields)
         return f"{type(self).__name__}({fields})"
+
+
+def _element(hint: str) -> str:
+    """The name of the class in `Run`, `Run | None` or `tuple[Run, ...]`."""
+    return hint.removeprefix("tuple[").partition(",")[0].partition(" |")[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from dibs.sdk import claim_handle, heartbeat, session
+from dibs.sdk import claim_handle, claim_keeper, heartbeat, session
 from tests.docs.markdown import blocks, prose, read, section
 from tests.docs.shop import Shop
 
@@ -54,7 +54,7 @@ def test_the_same_is_awaited(tmp_path: Path) -> None:
 def test_the_figures_are_those_of_the_code() -> None:
     said = " ".join(prose(GUIDE).split())
     for words, true in (
-        ("at least three times in the TTL", session.BEATS_A_CLAIM == 3),
+        ("at least three times in the TTL", claim_keeper.HEARTBEATS_A_CLAIM == 3),
         ("ten seconds, or `patience_seconds=`", session.PATIENCE_SECONDS == 10),
         (
             "a tenth of the TTL, ten seconds at most",

@@ -107,7 +107,7 @@ def leaves_a_key(unit: Mapping[str, str], folder: Path, monkeypatch: pytest.Monk
         monkeypatch.setenv(name, str(folder) + value)
     make(os.environ["DIBS_STORE"])
     with connect() as board:
-        left_key(board, "http://127.0.0.1:8377", location.folder(os.environ["DIBS_STORE"]))
+        left_key(board, "http://127.0.0.1:8377", location.folder_of(os.environ["DIBS_STORE"]))
     assert keyring.find("http://127.0.0.1:8377")
 
 

@@ -75,7 +75,7 @@ DAMAGE: dict[str, tuple[str, str | None, str, str]] = {
     "a forged row": (
         "UPDATE items SET title = 'Forged' WHERE id = 'ready'",
         "ready",
-        "ready is not what its history tells: title",
+        "ready differs from its history in: title",
         RESTORE,
     ),
     "a gap in a history": ("DELETE FROM events WHERE item = 'done' AND number = 2", "done", "has a gap", RESTORE),
@@ -91,20 +91,20 @@ DAMAGE: dict[str, tuple[str, str | None, str, str]] = {
     "in progress without a claim": (
         "DELETE FROM claims WHERE item = 'src'",
         "src",
-        "src is in_progress, and nobody has a claim of it",
+        "src is in_progress, and has no claim",
         RESTORE,
     ),
     "a claim whose item is gone": ("DELETE FROM items WHERE id = 'src'", "src", "which does not exist", RESTORE),
     "a claim whose run has ended": (
         "UPDATE runs SET outcome = 'done', ended_at = 1 WHERE item = 'src'",
         "src",
-        "is not what its run and its row tell",
+        "does not match its run and its row",
         RESTORE,
     ),
     "a claim of another session than its run's": (
         "UPDATE claims SET session = 's2' WHERE item = 'src'",
         "src",
-        "is not what its run and its row tell",
+        "does not match its run and its row",
         RESTORE,
     ),
     "a claim beyond its deadline": (
@@ -116,13 +116,13 @@ DAMAGE: dict[str, tuple[str, str | None, str, str]] = {
     "a run that never ended": (
         "UPDATE runs SET outcome = NULL, ended_at = NULL WHERE item = 'done'",
         "done",
-        "nobody holds done, and its run under token 1 never ended",
+        "done has no claim, and its run under token 1 never ended",
         RESTORE,
     ),
     "a run that is missing": (
         "DELETE FROM runs WHERE item = 'done'",
         "done",
-        "tells of 1 claims, its runs of 0",
+        "has 1 claims, and the item has 0 runs",
         RESTORE,
     ),
     "a token nobody was given": (
@@ -134,13 +134,13 @@ DAMAGE: dict[str, tuple[str, str | None, str, str]] = {
     "a holder whose session ended": (
         "UPDATE sessions SET ended_at = 1 WHERE id = 's2'",
         "lib",
-        "session s2 holds lib, and is not there any more",
+        "session s2 holds lib, and is not a live session",
         "dibs force-release lib",
     ),
     "a holder whose session is gone": (
         "DELETE FROM sessions WHERE id = 's2'",
         "lib",
-        "session s2 holds lib, and is not there any more",
+        "session s2 holds lib, and is not a live session",
         "dibs force-release lib",
     ),
     "a claim that lapsed": (
@@ -188,26 +188,26 @@ DAMAGE: dict[str, tuple[str, str | None, str, str]] = {
     "a time that has come": (
         "UPDATE items SET not_before = 1 WHERE id = 'scheduled'",
         "scheduled",
-        "its time has come",
+        "is scheduled, and is due",
         "dibs sweep",
     ),
     "a circle": (
         "UPDATE items SET depends_on = '[\"blocked\"]' WHERE id = 'ready';"
         "INSERT INTO dependencies (item, needs) VALUES ('ready', 'blocked')",
         "blocked",
-        "blocked, ready depend on each other in a circle",
+        "blocked, ready depend on each other in a cycle",
         "dibs edit blocked --no-needs",
     ),
     "a need that got lost": (
         "DELETE FROM dependencies WHERE item = 'blocked'",
         "blocked",
-        "blocked does not say the same everywhere about what it needs: ready",
+        "the dependencies of blocked are recorded differently in two places: ready",
         RESTORE,
     ),
     "a need that nobody named": (
         "INSERT INTO dependencies (item, needs) VALUES ('ready', 'src')",
         "ready",
-        "ready does not say the same everywhere about what it needs: src",
+        "the dependencies of ready are recorded differently in two places: src",
         RESTORE,
     ),
     "one resource in two hands": (

@@ -78,7 +78,7 @@ def test_a_committed_board_is_refused_and_the_line_that_is_told_trusts_it(bare: 
         assert error["trust"] == f"dibs trust {clone}/.dibs"
     refusal = bare("list", folder=clone / "src", environment=home)
     assert refusal.stderr.count("\n") == 1
-    assert "was committed" in refusal.stderr
+    assert "comes from a commit" in refusal.stderr
     bare.ok(*line_of(refusal.stderr), environment=home)
     assert items(bare, clone / "src", **home) == ["evil"]
     assert bare.json("trust", "--list", environment=home)["trusted"] == [f"{clone}/.dibs"]
@@ -261,7 +261,7 @@ def test_what_root_makes_in_a_users_repository_is_refused_with_the_line_that_giv
     alice.owns(checkout)
     root.ok(checkout, "init", SUDO_UID=str(ALICE))
     refusal = alice.refused(checkout, "list")
-    assert "belongs to root (uid 0), and is closed to you" in refusal
+    assert "belongs to root (uid 0), and you have no access to it" in refusal
     chown, recursive, who, path = line_of(refusal)
     assert (chown, recursive, who) == ("chown", "-R", str(ALICE))
     subprocess.run([chown, recursive, who, path], check=True)

@@ -237,7 +237,7 @@ END $$
 
 def between_attempts(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
     """Let something happen after the first attempt, while the second is waited for."""
-    monkeypatch.setattr(store, "pause", lambda tries: happens() if tries == 1 else None)
+    monkeypatch.setattr(store, "sleep_before_retry", lambda tries: happens() if tries == 1 else None)
 
 
 def test_an_end_whose_answer_was_lost_is_recognised_though_another_holds_the_item_by_now(

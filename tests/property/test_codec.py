@@ -44,15 +44,13 @@ BY_ANNOTATION: dict[str, st.SearchStrategy[Any]] = {
     "list[dict[str, Any]]": st.lists(facts, max_size=2),
 }
 KINDS = [
-    kind
-    for _, kind in inspect.getmembers(model, inspect.isclass)
-    if issubclass(kind, Value) and kind is not Value and kind.__module__ == model.__name__
+    kind for _, kind in inspect.getmembers(model, inspect.isclass) if issubclass(kind, Value) and kind is not Value
 ]
 
 
 def values_of(kind: type[Value]) -> st.SearchStrategy[Any]:
     """Any value of this kind; a field whose type this does not know fails, so that it is added here."""
-    nested: dict[str, type[Value]] = kind.__dict__.get("_nested", {})
+    nested = kind.nested()
     fields = {name: _field(name, hint, nested.get(name)) for name, hint in kind._hints.items()}
     return st.builds(kind, **fields)
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import signal
 import threading
 import time
 
 import pytest
 
+from dibs.sdk.async_session import AsyncClaim, AsyncSession
+from dibs.sdk.claim_handle import ClaimHandle
+from dibs.sdk.session import LiveSession
 from dibs.testing.conformance.asking import added, kinds, session, until
 from tests.sdk.conftest import Stage
 
@@ -86,7 +90,7 @@ def test_a_cancelled_wait_gives_back_what_it_may_still_be_given(stage: Stage) ->
 
 def until_asked(live: object) -> None:
     end = time.monotonic() + PATIENCE_SECONDS
-    while not live._asking and time.monotonic() < end:  # type: ignore[attr-defined]
+    while not live._keeper.gate._requests and time.monotonic() < end:  # type: ignore[attr-defined]
         time.sleep(0.005)  # bounded: another thread is at it
 
 
@@ -145,12 +149,12 @@ def test_who_waits_for_a_loss_is_woken_by_it(near_stage: Stage) -> None:
             await asyncio.sleep(0)
             assert not lost.done()
             board.force_release("x", reason="stuck")
-            me.live._heart.by(0)
+            me.live._keeper.heartbeat.beat_within(0)
             await asyncio.wait_for(lost, PATIENCE_SECONDS)
             assert claim.is_lost
             assert claim.lost_by is not None
             await claim.until_lost()
-            assert claim.handle._tell == []
+            assert claim.handle._callbacks == []
 
     asyncio.run(work())
 
@@ -187,3 +191,14 @@ def test_a_session_begins_when_it_is_entered(near_stage: Stage) -> None:
     with pytest.raises(RuntimeError, match="async with"):
         _ = me.id
     assert near_stage.board.sessions() == ()
+
+
+def test_every_verb_has_the_parameters_of_the_session_and_of_the_handle() -> None:
+    for name in ("check", "verify", "progress", "done", "fail", "submit", "release", "reject", "recover"):
+        verb = getattr(AsyncClaim, name)
+        assert inspect.iscoroutinefunction(verb)
+        assert inspect.signature(verb) == inspect.signature(getattr(ClaimHandle, name))
+    for name in ("next", "next_of"):
+        assert inspect.signature(getattr(AsyncSession, name)) == inspect.signature(getattr(LiveSession, name))
+    ours, theirs = inspect.signature(AsyncSession.claim), inspect.signature(LiveSession.claim)
+    assert set(theirs.parameters) - set(ours.parameters) == {"on_wait"}

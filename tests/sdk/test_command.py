@@ -160,9 +160,9 @@ def test_exit_10_submits_the_draft(bench: Bench) -> None:
         (': >"$DIBS_DRAFT_FILE"', "is empty"),
         ('printf " \\n" >"$DIBS_DRAFT_FILE"', "is empty"),
         ('mkdir "$DIBS_DRAFT_FILE"', "cannot be read"),
-        ('mkfifo "$DIBS_DRAFT_FILE"', "no regular file"),
+        ('mkfifo "$DIBS_DRAFT_FILE"', "not a regular file"),
         ('ln -s /etc/hostname "$DIBS_DRAFT_FILE"', "it is a link"),
-        ('echo secret >"$DIBS_LINKS_FILE"; ln "$DIBS_LINKS_FILE" "$DIBS_DRAFT_FILE"', "second name"),
+        ('echo secret >"$DIBS_LINKS_FILE"; ln "$DIBS_LINKS_FILE" "$DIBS_DRAFT_FILE"', "a hard link"),
         (f'head -c {TEXT_BYTES_MAX + 1} /dev/zero | tr "\\0" x >"$DIBS_DRAFT_FILE"', "has more than"),
     ],
 )
@@ -195,8 +195,8 @@ def test_a_token_is_not_written_through_a_link(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("1\n")
     (tmp_path / "claim").symlink_to(precious)
-    token_file.write_down(str(tmp_path / "claim"), 2)
-    assert (precious.read_text(), token_file.written(str(tmp_path / "claim"))) == ("1\n", [])
+    token_file.append(str(tmp_path / "claim"), 2)
+    assert (precious.read_text(), token_file.read(str(tmp_path / "claim"))) == ("1\n", [])
 
 
 def test_exit_75_releases_for_later(bench: Bench) -> None:
@@ -223,7 +223,7 @@ def test_a_signal_is_a_failure_by_its_name(bench: Bench) -> None:
 @pytest.mark.parametrize("name", ["no-such-command", "./no-such-command", "/", "/etc/passwd"])
 def test_a_command_that_is_not_there_is_no_failure_of_the_item(bench: Bench, name: str) -> None:
     command, claim = bench.command(name), bench.claim()
-    assert not command.is_here
+    assert not command.is_installed
     with pytest.raises(CannotBegin, match=f"there is no command '{name}' that can be run here"):
         command.run(claim)
     assert bench.run_of(claim).outcome is None
@@ -232,7 +232,7 @@ def test_a_command_that_is_not_there_is_no_failure_of_the_item(bench: Bench, nam
 
 def test_a_command_that_the_item_names_is_the_items_matter(bench: Bench) -> None:
     command, claim = bench.command("./{id}"), bench.claim()
-    assert command.is_here
+    assert command.is_installed
     assert command.run(claim).exit_code == 127
     run = bench.run_of(claim)
     assert (run.outcome, run.reason) == ("failed", f"there is no command './{claim.item.id}' that can be run here")
@@ -454,11 +454,11 @@ def test_cost_and_links_come_from_files(bench: Bench) -> None:
 def test_a_bad_cost_file_does_not_cost_the_work(bench: Bench, said: str) -> None:
     _, run = bench.sh(f"echo '{said}' >\"$DIBS_COST_FILE\"; echo ok")
     assert (run.outcome, run.cost) == ("done", {})
-    assert (run.reason or "").startswith("ok\ndibs: the cost file is no JSON object")
+    assert (run.reason or "").startswith("ok\ndibs: the cost file is not a JSON object")
 
 
 def test_of_an_endless_stream_no_more_is_kept_than_is_told() -> None:
-    kept = output.Kept(10, 0)
+    kept = output.HeadAndTail(10, 0)
     for _ in range(100):
         kept.add(bytes(100_000))
     assert len(kept._tail) < 300_000
@@ -513,13 +513,13 @@ def test_a_hundred_megabytes_take_no_memory_and_keep_head_and_tail(bench: Bench,
 
 
 def test_kept_keeps_what_fits_and_says_what_does_not() -> None:
-    kept = output.Kept(4, 6)
+    kept = output.HeadAndTail(4, 6)
     for data in (b"ab", b"cd", b"ef"):
         kept.add(data)
     assert (kept.text, kept.whole) == ("abcdef", None)
     kept.add(b"0123456789")
     assert kept.text == "abcd\n[... 6 bytes left out ...]\n456789"
-    many = output.Kept()
+    many = output.HeadAndTail()
     for _ in range(1000):
         many.add(b"x" * 1000)
     assert len(many._tail) <= 2 * output.TAIL_BYTES + output.CHUNK_BYTES
@@ -545,7 +545,7 @@ def test_who_is_stuck_with_a_line_does_not_keep_the_run_from_its_end(bench: Benc
     stuck = threading.Event()
     _, run = bench.sh("seq 100000", timeout_seconds=1, show=lambda claim, line: stuck.wait(10 * SECONDS_MAX))
     assert run.outcome == "failed"
-    assert (run.reason or "").startswith("timed out after 1s; the last it said: ")
+    assert (run.reason or "").startswith("timed out after 1s; its last output: ")
     stuck.set()
 
 
@@ -594,7 +594,7 @@ def test_what_takes_too_long_is_ended_and_has_failed(bench: Bench, tmp_path: Pat
     pids = tmp_path / "pids"
     verdict, run = bench.sh(f"echo $$ >{pids}; echo working; sleep 600", timeout_seconds=0.5)
     assert (verdict.exit_code, run.outcome) == (124, "failed")
-    assert run.reason == "timed out after 0.5s; the last it said: working"
+    assert run.reason == "timed out after 0.5s; its last output: working"
     assert not alive(written(pids))
 
 
@@ -675,9 +675,9 @@ def test_a_worker_that_lets_go_ends_the_command_first(
 #: A worker that tells when its command runs, and then does nothing more.
 WORKER = """
 import sys, threading
-from dibs.worker.process_group import Group, Guard
+from dibs.worker.process_group import Guard, ProcessGroup
 guard = Guard()
-group = Group(["sh", "-c", sys.argv[1]], {"PATH": "/usr/bin:/bin"}, "/dev/null", guard)
+group = ProcessGroup(["sh", "-c", sys.argv[1]], {"PATH": "/usr/bin:/bin"}, "/dev/null", guard)
 print(group.process.pid, guard._process.pid, flush=True)
 threading.Event().wait()
 """
@@ -714,12 +714,12 @@ def test_a_command_whose_worker_was_killed_before_the_guardian_knew_does_not_beg
 def test_a_guardian_that_was_killed_is_replaced_and_knows_what_the_last_one_knew(tmp_path: Path) -> None:
     guard = process_group.Guard()
     environment = dict(os.environ)
-    first = process_group.Group(["sleep", "600"], environment, "/dev/null", guard)
+    first = process_group.ProcessGroup(["sleep", "600"], environment, "/dev/null", guard)
     try:
         assert guard._process is not None
         guard._process.kill()
         guard._process.wait()
-        second = process_group.Group(["sleep", "600"], environment, "/dev/null", guard)
+        second = process_group.ProcessGroup(["sleep", "600"], environment, "/dev/null", guard)
         begun = [first.process.pid, second.process.pid]
         assert len(alive(begun)) == 2
     finally:

@@ -96,7 +96,9 @@ def test_who_stops_because_it_was_told_to_has_not_failed(near_stage: Stage) -> N
     with board.session("coder") as me:
         claim = me.claim("x")
         board.force_release("x", reason="mine")
-        claim.give_up(ClaimExpired("taken away", item="x", token=claim.token, how="force_released", taken_over_by=None))
+        claim.stop_renewing(
+            ClaimExpired("taken away", item="x", token=claim.token, how="force_released", taken_over_by=None)
+        )
         with pytest.raises(ClaimExpired), claim:
             claim.check()
     assert board.get("x").item.status == "ready"
@@ -123,7 +125,7 @@ def test_a_failure_that_cannot_be_told_does_not_hide_what_failed(near_stage: Sta
         board.force_release("x", reason="stuck")
         with pytest.raises(Broken) as raised, claim:
             raise Broken("no such branch")
-        assert "could not be given back" in raised.value.__notes__[0]
+        assert "could not be ended" in raised.value.__notes__[0]
 
 
 def test_who_asks_for_what_it_has_gets_the_same_handle(near_stage: Stage) -> None:

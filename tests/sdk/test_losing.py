@@ -211,7 +211,7 @@ def test_who_stood_still_past_the_time_of_the_item_has_lost_it(near_stage: Stage
     with board.session("coder", ttl_seconds=600) as me:
         claim = me.claim("x")
         near_stage.harness.clock.advance(61)
-        me._heart.by(0)
+        me._keeper.heartbeat.beat_within(0)
         assert claim.lost.wait(30)
         assert claim.token == 1
         assert board.get("x").item.token == 1, "it was claimed again"
@@ -287,7 +287,7 @@ def test_what_a_process_that_works_for_it_has_recovered_is_its_own(
         claim.token_file = str(tmp_path / "tokens")
         stage.harness.clock.advance(7200)
         if is_written:
-            token_file.write_down(claim.token_file, 2)
+            token_file.append(claim.token_file, 2)
         assert stage.board.recover("x", session=me.id, token=1).claim.token == 2
         until(stage.board, lambda: claim.token == 2 or claim.lost.is_set(), "the heart hears of it")
         assert claim.lost.is_set() != is_written

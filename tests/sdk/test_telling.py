@@ -13,6 +13,7 @@ import pytest
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
 from dibs.model import Heartbeat
+from dibs.sdk import heartbeat
 from dibs.sdk import session as sessions
 from dibs.testing.conformance.asking import added, kinds, refused
 from dibs.testing.invariants import assert_sound
@@ -88,7 +89,7 @@ def test_a_claim_that_is_just_being_given_is_not_taken_for_forgotten(stage: Stag
             except BaseException as error:
                 wrong.append(error)
 
-        me._heart.by(0)
+        me._keeper.heartbeat.beat_within(0)
         threads = [threading.Thread(target=work) for _ in range(THREADS)]
         for thread in threads:
             thread.start()
@@ -112,7 +113,7 @@ def test_a_claim_whose_answer_was_lost_is_let_go(near_stage: Stage) -> None:
         refused(StoreUnavailable, me.next, patience_seconds=0)
         assert near_stage.board.get("x").item.status == "in_progress"
         assert me.claims == ()
-        me._heart.by(0)
+        me._keeper.heartbeat.beat_within(0)
         end = time.monotonic() + 30
         while near_stage.board.get("x").claim is not None and time.monotonic() < end:
             time.sleep(0.01)  # bounded: the heartbeat goes on by itself
@@ -197,18 +198,18 @@ def test_a_slow_telling_is_waited_for(near_stage: Stage) -> None:
     added(board, "x")
 
     def slow(does: Callable[[], Any]) -> Any:
-        time.sleep(1.5 * sessions.TELLING_SECONDS)  # what is tested is that time passes
+        time.sleep(1.5 * heartbeat.REPORT_SECONDS)  # what is tested is that time passes
         return does()
 
     with board.session("coder") as me:
-        with me._turn():
-            me._heart.by(0)
-            until_true(lambda: me._wants_to_tell)
+        with me._keeper.gate.requesting():
+            me._keeper.heartbeat.beat_within(0)
+            until_true(lambda: me._keeper.gate._report_is_due)
         board.flaws["heartbeat"] = slow
         claim = me.next()
         assert claim is not None
         board.flaws.clear()
-        me._heart.by(0)
+        me._keeper.heartbeat.beat_within(0)
         until_true(lambda: len([verb for verb, _ in board.asked if verb == "heartbeat"]) >= 3)
         assert "forgotten" not in kinds(near_stage.board, "x")
         claim.done()
@@ -235,8 +236,8 @@ def test_a_claim_that_needs_it_sooner_is_renewed_in_time(near_stage: Stage) -> N
 
     board.flaws["heartbeat"] = slow
     with board.session("coder") as me:
-        with me._turn():  # as if something were being asked for: what is held is not told
-            me._heart.by(0)
+        with me._keeper.gate.requesting():  # as if something were being asked for: what is held is not told
+            me._keeper.heartbeat.beat_within(0)
             assert under_way.wait(30)
         claim = me.claim("x", ttl_seconds=2)
         go_on.set()

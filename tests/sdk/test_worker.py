@@ -20,7 +20,7 @@ from dibs.sdk.async_session import AsyncClaim
 from dibs.sdk.claim_handle import ClaimHandle
 from dibs.store.sqlite.bell import BellWatch
 from dibs.testing.harness import Harness
-from dibs.worker import handler_loop as lanes
+from dibs.worker import handler_loop
 from dibs.worker.worker import CannotBegin, Draft, Worker
 from tests.conformance.conftest import folder
 from tests.kit import sqlite
@@ -184,7 +184,7 @@ class TestHowAnItemEnds:
         with running(worker):
             heard.until("done")
         assert heard.of("waiting") == ["later was released: rate limited"]
-        assert tries[3] - tries[0] > 3 * lanes.PAUSE_SECONDS
+        assert tries[3] - tries[0] > 3 * handler_loop.PAUSE_SECONDS
 
     def test_what_is_parked_costs_no_pause(self, board: Board) -> None:
         added(board, "later", "a")
@@ -321,7 +321,7 @@ class TestHowAnItemEnds:
 class TestTime:
     @pytest.fixture(autouse=True)
     def soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(lanes, "GRACE_SECONDS", 0.5)
+        monkeypatch.setattr(handler_loop, "GRACE_SECONDS", 0.5)
 
     def test_a_function_that_takes_too_long_is_left_behind_and_finds_its_claim_lost(self, board: Board) -> None:
         added(board, "slow", priority=9)
@@ -335,7 +335,7 @@ class TestTime:
                 assert claim.lost.wait(PATIENCE_SECONDS)
                 with pytest.raises(Exception, match=r"timed out after 0\.2s"):
                     claim.check()
-                with pytest.raises(Exception, match="has ended already: failed"):
+                with pytest.raises(Exception, match="has already ended: failed"):
                     claim.done("too late")
                 found.append("lost")
 
@@ -389,7 +389,7 @@ class TestTime:
         board.force_release("x", reason="mine", actor="boss")
         boss = board.start_session("boss").id
         board.claim("x", session=boss)
-        time.sleep(lanes.FRESH_SECONDS)  # what is waited for is that it stood still for so long
+        time.sleep(handler_loop.FRESH_SECONDS)  # what is waited for is that it stood still for so long
         actor.resume()
         assert actor.result() == {"lost": 1}
         assert board.done("x", session=boss).item.status == "done"
@@ -535,7 +535,7 @@ class TestWaiting:
         worker.handles("patient")(lambda claim: None)
         with running(worker):
             assert waits.wait(PATIENCE_SECONDS)
-        assert [one.name for one in threading.enumerate() if one.name == "dibs lane patient"] == []
+        assert [one.name for one in threading.enumerate() if one.name == "dibs handler patient"] == []
 
     def test_what_no_waiting_helps_against_is_raised(self, board: Board) -> None:
         worker = Worker(board, "coder", tell=(heard := Heard()))
@@ -656,14 +656,14 @@ class TestStoreAway:
         worker = Worker(board, "coder")
         paused: list[float] = []
         monkeypatch.setattr(worker, "pause", paused.append)
-        lane = lanes.Lane(worker, lambda claim: None, (), 1, None)
-        for refusals in range(1, 12):
+        loop = handler_loop.HandlerLoop(worker, lambda claim: None, (), 1, None)
+        for refusals in [*range(1, 12), 2000]:
             for _ in range(20):
-                lane._rest(StoreUnavailable("away"), refusals)
+                loop._pause_after(StoreUnavailable("away"), refusals)
         firsts, lasts = paused[:20], paused[-20:]
         assert len(set(lasts)) > 5, "drawn"
-        assert max(firsts) <= 2 * lanes.PAUSE_SECONDS
-        assert all(lanes.PAUSE_SECONDS_MAX / 2 <= pause <= lanes.PAUSE_SECONDS_MAX for pause in lasts)
+        assert max(firsts) <= 2 * handler_loop.PAUSE_SECONDS
+        assert all(handler_loop.PAUSE_SECONDS_MAX / 2 <= pause <= handler_loop.PAUSE_SECONDS_MAX for pause in lasts)
 
     def test_what_is_over_its_time_does_not_wait_for_another_to_be_ended(
         self, board: Board, monkeypatch: pytest.MonkeyPatch

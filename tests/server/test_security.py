@@ -285,7 +285,7 @@ def test_a_key_in_the_address_is_no_key(shop: Served) -> None:
 
 
 def test_digests_are_compared_in_constant_time() -> None:
-    assert "compare_digest" in api_keys.fits.__code__.co_names
+    assert "compare_digest" in api_keys.matches.__code__.co_names
 
 
 def test_what_is_remembered_of_good_keys_has_its_bound(shop: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,7 +118,7 @@ def test_taken_over_again_nothing_changes(shop: Shop, tasks: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ('{"jobs": []}', '{"tasks": [...]}'),
         ('[{"id": "../x", "title": "no"}]', "task 1: "),
         ('[{"id": "a", "title": "A", "dependencies": ["nowhere"]}]', "nowhere, which is neither"),

@@ -16,6 +16,7 @@ import pytest
 
 from dibs.config import DEFAULTS
 from dibs.errors import StoreUnavailable, StoreUnusable
+from dibs.files.mounts import filesystem_type
 from dibs.model import NewItem, Session
 from dibs.store.sqlite import database as opening
 from dibs.store.sqlite import lock as locking
@@ -151,15 +152,15 @@ def test_many_processes_may_make_the_same_board_at_once(tmp_path: Path) -> None:
 def test_a_network_filesystem_is_refused_unless_overridden(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(opening, "_filesystem", lambda path: kind)
+    monkeypatch.setattr(opening, "filesystem_type", lambda path: kind)
     with pytest.raises(StoreUnusable, match="network filesystem"):
         make(tmp_path / "board.db")
     SqliteStore(str(tmp_path / "board.db"), DEFAULTS.replace(network_filesystem=True), create=True).close()
 
 
 def test_the_filesystem_of_a_path_is_read_from_the_mount_table() -> None:
-    assert opening._filesystem("/proc/self") == "proc"
-    assert opening._filesystem("/") not in ("", "proc")
+    assert filesystem_type("/proc/self") == "proc"
+    assert filesystem_type("/") not in ("", "proc")
 
 
 def test_a_stopped_holder_of_the_lock_delays_others_only_so_long(tmp_path: Path) -> None:

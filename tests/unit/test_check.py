@@ -169,7 +169,7 @@ def test_a_token_and_a_ttl_may_be_left_out_but_not_be_nonsense(verb: Callable[[o
 
 def test_statuses_are_known_ones() -> None:
     assert check.statuses(["ready", "done"]) == ("ready", "done")
-    with pytest.raises(Invalid, match="no status"):
+    with pytest.raises(Invalid, match="unknown status"):
         check.statuses(["finished"])
 
 

@@ -104,7 +104,7 @@ def test_a_server_is_told_where_to_listen_and_finds_its_files_beside_the_configu
         ("[server]\nlog_json = 'yes'\n", "true or false"),
         ("[server]\ninsecure = true\n", "dibs serve --insecure"),
         ("[server]\nworkers = 0\n", "between 1"),
-        ("[server]\nsubscribers_max = -1\n", "below zero"),
+        ("[server]\nsubscribers_max = -1\n", "negative"),
         ("[server]\ntls_cert = 'a'\n", "together"),
         ("[server]\nadmin = 1\n", "admin"),
         ("server = 5\n", "table"),

@@ -17,7 +17,7 @@ Record = tuple[str, dict[str, Any]]
 
 def tally(*records: Record) -> Tally:
     told = Tally(lambda: None)
-    assert tuple(told.of(records)) == records
+    assert tuple(told.counting(records)) == records
     return told
 
 

@@ -38,14 +38,14 @@ def test_a_folder_goes_with_its_files_and_with_nothing_else(tmp_path: Path, monk
     monkeypatch.setattr("tempfile.tempdir", None)
     precious = tmp_path / "precious"
     precious.write_text("mine")
-    with durable.OwnFolder("a-") as folder:
+    with durable.TemporaryFolder("a-") as folder:
         Path(folder, "file").write_text("x")
         Path(folder, "link").symlink_to(precious)
     assert [one.name for one in tmp_path.iterdir()] == ["precious"]
-    with durable.OwnFolder("b-") as folder:
+    with durable.TemporaryFolder("b-") as folder:
         Path(folder, "tree", "deep").mkdir(parents=True)
     assert Path(folder, "tree", "deep").is_dir()
-    with durable.OwnFolder("c-") as folder:
+    with durable.TemporaryFolder("c-") as folder:
         Path(folder).rename(tmp_path / "moved")
         Path(folder).mkdir()
         Path(folder, "theirs").write_text("x")

@@ -32,7 +32,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_outside_a_repository_the_board_is_in_the_folder(tmp_path: Path) -> None:
-    assert location.home(str(tmp_path)) == str(tmp_path / ".dibs" / "board.db")
+    assert location.for_init(str(tmp_path)) == str(tmp_path / ".dibs" / "board.db")
 
 
 def test_no_board_is_refused_with_the_line_to_type(tmp_path: Path) -> None:
@@ -41,31 +41,31 @@ def test_no_board_is_refused_with_the_line_to_type(tmp_path: Path) -> None:
 
 
 def test_a_board_is_found_from_any_folder_below(tmp_path: Path) -> None:
-    board = board_at(location.home(str(tmp_path)))
+    board = board_at(location.for_init(str(tmp_path)))
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
     assert location.find(str(below)) == board
 
 
 def test_in_a_repository_the_board_is_in_its_git_directory(repository: Path) -> None:
-    home = location.home(str(repository))
+    home = location.for_init(str(repository))
     assert home == str(repository / ".git" / "dibs" / "board.db")
     below = repository / "src"
     below.mkdir()
-    assert location.home(str(below)) == home
+    assert location.for_init(str(below)) == home
     board_at(home)
     assert location.find(str(below)) == home
 
 
 def test_every_worktree_has_the_same_board(repository: Path, tmp_path: Path) -> None:
     git("worktree", "add", str(tmp_path / "tree"), cwd=repository)
-    assert location.home(str(tmp_path / "tree")) == location.home(str(repository))
-    board = board_at(location.home(str(repository)))
+    assert location.for_init(str(tmp_path / "tree")) == location.for_init(str(repository))
+    board = board_at(location.for_init(str(repository)))
     assert location.find(str(tmp_path / "tree")) == board
 
 
 def test_a_clean_of_the_repository_spares_the_board(repository: Path) -> None:
-    board = board_at(location.home(str(repository)))
+    board = board_at(location.for_init(str(repository)))
     git("clean", "-fdx", cwd=repository)
     assert location.find(str(repository)) == board
 
@@ -76,16 +76,16 @@ def test_a_submodule_has_a_board_of_its_own(repository: Path, tmp_path: Path) ->
     git("init", cwd=inner)
     git("commit", "--allow-empty", "-m", "first", cwd=inner)
     git("-c", "protocol.file.allow=always", "submodule", "add", str(inner), "sub", cwd=repository)
-    home = location.home(str(repository / "sub"))
-    assert home != location.home(str(repository))
+    home = location.for_init(str(repository / "sub"))
+    assert home != location.for_init(str(repository))
     assert home.startswith(str(repository / ".git" / "modules"))
 
 
 def test_a_git_file_that_says_nothing_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / ".git").write_text("nonsense")
-    assert location.home(str(tmp_path)) == str(tmp_path / ".dibs" / "board.db")
+    assert location.for_init(str(tmp_path)) == str(tmp_path / ".dibs" / "board.db")
     (tmp_path / ".git").write_bytes(b"\xff\xfe")
-    assert location.home(str(tmp_path)) == str(tmp_path / ".dibs" / "board.db")
+    assert location.for_init(str(tmp_path)) == str(tmp_path / ".dibs" / "board.db")
 
 
 SHOWN = {
@@ -104,13 +104,13 @@ SHOWN = {
 
 @pytest.mark.parametrize(("url", "shown"), SHOWN.items())
 def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
-    assert location.shown(url) == shown
+    assert location.printable(url) == shown
     assert location.without_password(f"there is no {url} here") == f"there is no {shown} here"
 
 
 def test_a_file_is_shown_with_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert location.shown("board.db") == location.shown("sqlite:board.db") == str(tmp_path / "board.db")
+    assert location.printable("board.db") == location.printable("sqlite:board.db") == str(tmp_path / "board.db")
 
 
 @pytest.mark.parametrize(
@@ -125,4 +125,4 @@ def test_a_file_is_shown_with_its_whole_path(tmp_path: Path, monkeypatch: pytest
     ],
 )
 def test_two_urls_of_one_board_are_known(one: str, other: str, same: bool) -> None:
-    assert location.same(one, other) is same
+    assert location.is_same(one, other) is same

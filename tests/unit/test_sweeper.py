@@ -65,7 +65,7 @@ def test_of_many_who_follow_one_sweeps(harness: SqliteHarness, clock: Time) -> N
     board.add("later", id="x", not_before=harness.clock.now() + 100)
     crowd = [Counted(harness.board()) for _ in range(5)]
     for one in crowd:
-        one.sweeper.look()
+        one.sweeper.sweep_if_due()
     waits = {one.sweeper.seconds_left() for one in crowd}
     assert len(waits) > 1, "all of them would look at the same instant"
     assert min(waits) >= 0.1
@@ -73,7 +73,7 @@ def test_of_many_who_follow_one_sweeps(harness: SqliteHarness, clock: Time) -> N
     harness.clock.advance(0.3)
     clock.now += 0.3
     for one in crowd:
-        one.sweeper.look()
+        one.sweeper.sweep_if_due()
     assert [one.sweeps for one in crowd] == [1, 0, 0, 0, 0]
 
 
@@ -82,7 +82,7 @@ def test_without_anything_due_nothing_is_swept_and_a_look_comes_within_a_second(
 ) -> None:
     counted = Counted(harness.board())
     for _ in range(20):
-        counted.sweeper.look()
+        counted.sweeper.sweep_if_due()
         assert sweeper.LOOK_SECONDS <= clock.pass_to(counted.sweeper) <= sweeper.LOOK_SECONDS_MAX < 1
     assert counted.sweeps == 0
 
@@ -91,7 +91,7 @@ def test_for_a_server_it_also_sweeps_now_and_then(harness: SqliteHarness, clock:
     counted = Counted(harness.board(), every_seconds=60.0)
     begun = clock.now
     while clock.now - begun < 200:
-        counted.sweeper.look()
+        counted.sweeper.sweep_if_due()
         clock.pass_to(counted.sweeper)
     assert counted.sweeps == 3
 
@@ -112,13 +112,13 @@ def test_who_may_not_write_is_not_disturbed_and_rarely_tries(
     counted = Counted(board, refusal)
     waits = []
     for _ in range(12):
-        counted.sweeper.look()
+        counted.sweeper.sweep_if_due()
         waits.append(clock.pass_to(counted.sweeper))
     assert counted.sweeps == len(waits)
     assert waits[-1] == pytest.approx(longest)
     assert sum(waits) >= longest
     harness.board().sweep()
-    counted.sweeper.look()
+    counted.sweeper.sweep_if_due()
     assert counted.sweeps == len(waits)
     assert board.get("x").item.status == "ready"
 
@@ -131,7 +131,7 @@ def test_a_look_that_takes_long_is_not_taken_often(
 
     spent = iter([0.0, 2.0])
     monkeypatch.setattr("dibs.sdk.sweeper.thread_time", lambda: next(spent))
-    counted.sweeper.look()
+    counted.sweeper.sweep_if_due()
     assert counted.sweeper.seconds_left() == pytest.approx(2.0 / sweeper.LOOK_SHARE)
 
 
@@ -144,7 +144,7 @@ def test_what_is_due_in_great_numbers_is_swept_batch_by_batch(tmp_path: Path, cl
         harness.clock.advance(1)
         counted = Counted(board)
         while board.store.due_seconds() == 0:
-            counted.sweeper.look()
+            counted.sweeper.sweep_if_due()
             assert clock.pass_to(counted.sweeper) <= sweeper.AGAIN_SECONDS
         assert counted.sweeps == 3
 

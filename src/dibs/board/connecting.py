@@ -55,9 +55,8 @@ def connect(
     seeded: bool = True,
     lean: bool = False,
 ) -> Board:
-    """The board at `url`; without one, that of `DIBS_STORE`, or the one that belongs to `folder`. With `seeded`, the
-    agents that the folder's `dibs.toml` names are created (behind a server, the server does that). `lean`: for a
-    process that lives for one verb."""
+    """The board at `url`, else at `DIBS_STORE`, else that of `folder`. With `seeded`, the agents in the folder's
+    `dibs.toml` are created (a server does that itself). `lean`: for a process that calls one verb and exits."""
     url = url or default_url(folder)
     settings, agents = config.load(folder)
     board = Board(open_store(url, settings, create=create, lean=lean), settings, actor=actor)
@@ -67,24 +66,24 @@ def connect(
 
 
 def make(url: str, *, folder: str = ".") -> bool:
-    """Make the board at `url`, unless it is there already; whether it was made."""
+    """Make the board at `url` unless it exists; whether it was made."""
     made = not is_there(url, config.load(folder)[0])
     connect(url, folder=folder, create=True).close()
     return made
 
 
 def migrate(url: str | None = None, *, folder: str = ".") -> tuple[int, int]:
-    """Bring the schema of a board up to this version of dibs; which version it had, and has now."""
+    """Migrate the schema of a board to this version of dibs; the versions before and after."""
     return migrate_store(url or default_url(folder), config.load(folder)[0])
 
 
 def make_hub(path: str) -> bool:
-    """Make a bare repository for clones of a vault, unless it is there already; whether it was made."""
+    """Make a bare repository for clones of a vault unless it exists; whether it was made."""
     return make_store_hub(path)
 
 
 def default_url(folder: str) -> str:
-    """The URL of the board if nobody names one: that of `DIBS_STORE`, or that of the board of `folder`."""
+    """`DIBS_STORE`, or the URL of the board of `folder`."""
     named = os.environ.get(config.ENV_STORE)
     if named:
         return named
@@ -94,7 +93,7 @@ def default_url(folder: str) -> str:
 
 
 def seed(board: Board, agents: Mapping[str, Mapping[str, Any]]) -> None:
-    """Create the agents a `dibs.toml` names; those the board knows already are left as they are."""
+    """Create the agents of a `dibs.toml` that the board does not have; others are left unchanged."""
     if agents:
         known = {agent.name for agent in board.agents()}
         for name, fields in agents.items():

@@ -31,11 +31,11 @@ class ManageVerbs(BoardBase):
     def add_many(
         self, items: Iterable[Mapping[str, Any]], *, actor: str | None = None, request_id: str | None = None
     ) -> tuple[Added, ...]:
-        """Add all of the items or none; a refusal says which one was wrong, counted from 1, as `number`."""
+        """Add all of the items or none; `number` in a refusal is the item that was wrong, counted from 1."""
         new = []
         given, actor = check.batch(items), self._actor(actor)
         for number, fields in enumerate(given, start=1):
-            # A repeated request makes up the same ids, so that it adds nothing twice.
+            # A repeated request generates the same ids, so that it adds nothing twice.
             tail = None if request_id is None else _tail(actor, request_id, number)
             try:
                 new.append(check.new_item(fields, tail))
@@ -75,8 +75,8 @@ class ManageVerbs(BoardBase):
         request_id: str | None = None,
         **changes: Any,
     ) -> Edited:
-        """Change the content that is named; a list replaces the whole list. The answer says what was there `before`.
-        With `revision`, only if the item is still at that one; without `relabel`, not its type or action."""
+        """Change the given fields; a list replaces the whole list. `before` in the answer has the former values. With
+        `revision`, change the item only if it still has that revision; without `relabel`, not its type or action."""
         asked = {"changes": check.edits(changes), "revision": revision, "actor": actor, "relabel": relabel}
         return self._call_past_dead_owners(self.store.edit, item, **asked, request_id=request_id)
 
@@ -111,8 +111,8 @@ class ManageVerbs(BoardBase):
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Item:
-        """Approve an item that waits for it: it may be done now, or with `done` it is done with its draft. `revision`
-        is that of the item that was read, and `token` the run whose draft was read: nothing else is approved."""
+        """Approve an item that waits for approval; with `done`, also end it as done with its draft. `revision` and
+        `token` name the item and the draft that the caller has read: nothing else is approved."""
         decision = {"comment": comment, "done": done, "token": token, "revision": revision}
         return self._call(self.store.approve, item, **decision, actor=actor, request_id=request_id)
 
@@ -139,10 +139,10 @@ class ManageVerbs(BoardBase):
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Item:
-        """The item is not to be done: said by its holder (with `session` and `token`), or by a person of an item that
-        waits for approval (with the `revision` that was read)."""
+        """Mark the item as never to be done: by its holder (with `session` and `token`), or by a person if it waits for
+        approval (with the `revision` that the person has read)."""
         if session is not None and revision is not None:
-            raise Invalid("a holder rejects by its token; revision is for who decides about a draft", field="revision")
+            raise Invalid("give token as the holder, or revision as the person who decides, not both", field="revision")
         asked = {"token": token, "reason": check.reason(reason), "revision": revision}
         return self._call(self.store.reject, item, **asked, session=session, actor=actor, request_id=request_id)
 
@@ -266,15 +266,15 @@ class ManageVerbs(BoardBase):
         """A key for a caller of a server, and its secret, which the board does not keep."""
         from dibs import api_keys
 
-        key, secret = api_keys.made(role, None if agent is None else check.agent_name(agent))
+        key, secret = api_keys.new(role, None if agent is None else check.agent_name(agent))
         return self.store.put_key(key, seconds=_lasting(role, seconds)), secret
 
     def keep_key(self, id: str, role: str, agent: str | None, digest: str, seconds: float | None) -> Key:
-        """Keep a key whose secret the caller made and does not send."""
+        """Register a key whose secret the caller made and keeps to itself."""
         from dibs import api_keys
 
         agent = None if agent is None else check.agent_name(agent)
-        return self.store.put_key(api_keys.told(id, role, agent, digest), seconds=_lasting(role, seconds))
+        return self.store.put_key(api_keys.registered(id, role, agent, digest), seconds=_lasting(role, seconds))
 
     def keys(self) -> tuple[Key, ...]:
         return self.store.keys()
@@ -294,7 +294,7 @@ def _lasting(role: str, seconds: float | None) -> float | None:
 
 
 def _tail(actor: str, request_id: str, number: int) -> str:
-    """What distinguishes the ids that a request makes up, the same each time it is repeated."""
+    """The tail of an id that a request generates, which is the same when the request is repeated."""
     import hashlib
 
     asked = f"{actor} {request_id} {number}"

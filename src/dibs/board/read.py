@@ -37,8 +37,8 @@ class ReadVerbs(BoardBase):
         return self.events(after=after, item=item, limit=check.LIST_MAX, bytes_max=bytes_max)
 
     def follow(self, *, after: int | None = None, wait_seconds: float | None = None) -> Iterator[Event]:
-        """The feed after a cursor, event by event as they come; ends after `wait_seconds` without one, else never.
-        Changes by time are recorded meanwhile, as far as the caller may, so that they are in the feed, too."""
+        """The feed after a cursor, event by event; ends after `wait_seconds` without an event, without it never. As far
+        as the caller may write, changes by time are recorded meanwhile and so appear in the feed."""
         watch = self.watch(sweeps=True)
         try:
             while True:
@@ -84,15 +84,13 @@ class ReadVerbs(BoardBase):
     # Whole boards
 
     def sync(self, *, expire: bool = False) -> Synced:
-        """Bring a vault and its git remote together.
-
-        With `expire`, for a process that does so again and again: claims held elsewhere end whose sessions are silent.
-        """
+        """Sync a vault with its git remote. With `expire`, for a process that syncs in a loop, the claims of other
+        clones expire whose sessions show no sign of life."""
         return self.store.sync(expire=expire)
 
     def prune(self, *, older_than_seconds: float, limit: int | None = None) -> Prune:
-        """Forget what ended so long ago, in short batches so that nobody waits long for any of them; with a limit, only
-        one batch of so many."""
+        """Delete items that ended that long ago, in small batches so that no writer waits long; with a limit, only one
+        batch of that size."""
         seconds = check.number(older_than_seconds, "older_than_seconds", low=0, high=1e10)
         if limit is not None:
             return self.store.prune(older_than_seconds=seconds, limit=check.limit(limit))

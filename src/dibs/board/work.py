@@ -30,10 +30,10 @@ class WorkVerbs(BoardBase):
         on_wait: Callable[[Waiting], None] | None = None,
         request_id: str | None = None,
     ) -> Grant:
-        """Claim by id. The claim of a dead owner process does not stand in the way.
+        """Claim an item by its id. A claim of a dead owner process does not block it.
 
-        With `wait_seconds`, queue for an item that cannot be had now, and claim it when it is offered; `on_wait` is
-        called with where this session stands. The ticket is given up when the time is over or something interrupts.
+        With `wait_seconds`, queue for an item that cannot be claimed now, and claim it when it is offered; `on_wait` is
+        called with the state of the ticket. The ticket is given up when the time is over or the wait is interrupted.
         """
         item, session = check.item(item), check.session_id(session)
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
@@ -56,10 +56,10 @@ class WorkVerbs(BoardBase):
 
         if self.store.waits:
 
-            def stands(seconds: float) -> Waiting:
+            def wait(seconds: float) -> Waiting:
                 return self.wait(item, session=session, ttl_seconds=waiting.TICKET_SECONDS, wait_seconds=seconds)
 
-            return waiting.claim_when_told(self.store, item, session, claim, stands, wait_seconds, on_wait)
+            return waiting.claim_from_server(self.store, item, session, claim, wait, wait_seconds, on_wait)
         return waiting.claim_in_turn(
             self.store,
             self._watch(session),
@@ -97,10 +97,10 @@ class WorkVerbs(BoardBase):
         done: Mapping[str, int] | None = None,
         request_id: str | None = None,
     ) -> tuple[Grant, ...]:
-        """The best items for this session. With `wait_seconds`, blocks until there is one or the time is up.
+        """Claim the best items for this session. With `wait_seconds`, block until there is one or the time is up.
 
-        `done` maps items that the session has finished to their tokens: they are ended as done in the same step, all
-        of them or nothing, before anything is looked for.
+        `done` maps items that the session has finished to their tokens: they are ended as done in the same transaction,
+        all or none of them, before an item is chosen.
         """
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
         asked: dict[str, Any] = {"types": types, "projects": projects, "n": n, "ttl_seconds": ttl_seconds}
@@ -111,7 +111,7 @@ class WorkVerbs(BoardBase):
             request_id,
             {"session": check.session_id(session), "agent": agent, **asked, "done": finished},
         )
-        # A repeated call treats items that have ended already as ended.
+        # A repeated call accepts items that it has ended before.
         grants = self._past_dead_owners(lambda: self.store.next(**checked), lambda grants: not grants)
         if grants or wait_seconds <= 0:
             return grants
@@ -122,8 +122,8 @@ class WorkVerbs(BoardBase):
                 return _until(end, lambda left: self.store.next_in_time(left, **checked))
             except StoreUnavailable as error:
                 if request_id is None and error.facts.get("outcome") == "unknown":
-                    raise  # an item may have been given: another look could be given more
-                # Watched from here instead, where the caller learns what is wrong.
+                    raise  # an item may have been granted, and another call could be granted more
+                # Wait on this side instead, where the caller learns what is wrong.
         return self._wait_for(lambda: self._past_dead_owners(lambda: self.store.next(**checked)), end)
 
     def heartbeat(
@@ -134,9 +134,10 @@ class WorkVerbs(BoardBase):
         known_event: int | None = None,
         at_most_every_seconds: float | None = None,
     ) -> Heartbeat:
-        """Renew all that a session holds, and with `holding` release the rest; `known_event` is the `event` of an
-        earlier answer, so that a late heartbeat releases nothing that was given since. With `at_most_every_seconds`,
-        a claim that was renewed less than that ago is left as it is, however many callers ask at once."""
+        """Renew the claims of a session; with `holding`, release those that it does not list. `known_event` is the
+        `event` of an earlier answer: a late heartbeat releases no claim that was granted after it. With
+        `at_most_every_seconds`, a claim that was renewed less than that ago is left as it is, however many callers
+        ask at once."""
         if known_event is not None and holding is None:
             raise Invalid("known_event goes with holding", field="known_event")
         return self._call(
@@ -206,15 +207,15 @@ class WorkVerbs(BoardBase):
         recover: bool = False,
         request_id: str | None = None,
     ) -> Ended:
-        """The item is done. With `recover`, also if the claim has expired and nobody was given the item since."""
+        """End the item as done. With `recover`, also by an expired claim, unless the item was given away since."""
         asked: dict[str, Any] = {"token": token, "note": note, "links": links, "cost": cost}
         return self._call_as_holder(
             self.store.done, item, session=session, recover=recover, request_id=request_id, **asked
         )
 
     def done_many(self, holding: Mapping[str, int | None], *, session: str, request_id: str | None = None) -> Finished:
-        """`done` for each item, given with its token (None: not known), in one step. What cannot be done is answered
-        as lost; a claim that has expired is not recovered here."""
+        """End items as done in one transaction; each is given with its token, or None. Claims that the session no
+        longer holds are returned as lost; expired ones are not recovered."""
         asked: dict[str, Any] = {"holding": check.holding(holding), "session": check.session_id(session)}
         return self._call(self.store.done_many, **asked, request_id=request_id)
 
@@ -261,15 +262,15 @@ class WorkVerbs(BoardBase):
         )
 
     def sweep(self, *, limit: int | None = None) -> Sweep:
-        """End what has lapsed: expired claims, and those of owners that this process can prove dead."""
+        """Record what is overdue, such as expired claims, and end the claims of owners that are proven dead."""
         limit = self.settings.sweep_batch if limit is None else check.limit(limit)
         return self.store.sweep(dead=self._dead_owners(), limit=limit)
 
     # Waiting for one item
 
     def wait(self, item: str, *, session: str, ttl_seconds: float | None = None, wait_seconds: float = 0) -> Waiting:
-        """Take a ticket in the item's queue, or renew the one there is. With `wait_seconds`, answered once it is
-        offered the item or its place changes, or when the time is up."""
+        """Take or renew a ticket in the item's queue. With `wait_seconds`, answer once the item is offered to it, its
+        position changes, or the time is up."""
         item, session, ttl_seconds = check.item(item), check.session_id(session), check.ttl_seconds(ttl_seconds)
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
 
@@ -285,10 +286,10 @@ class WorkVerbs(BoardBase):
             try:
                 return self.store.wait_in_time(wait_seconds, item, session=session, ttl_seconds=ttl_seconds)
             except StoreUnavailable:
-                pass  # watched from here instead, where the caller learns what is wrong
+                pass  # wait on this side instead, where the caller learns what is wrong
         from dibs.sdk import waiting
 
-        return waiting.stand(self.store, self.watch(), ticket, wait_seconds, self.reap_dead_owners)
+        return waiting.wait_for_change(self.store, self.watch(), ticket, wait_seconds, self.reap_dead_owners)
 
     def leave(self, item: str, *, session: str, request_id: str | None = None) -> Waiting:
         return self._call(self.store.leave, item, session=check.session_id(session), request_id=request_id)
@@ -303,12 +304,12 @@ class WorkVerbs(BoardBase):
         return self._call(self.store.soft_release, item, session=check.session_id(session), request_id=request_id)
 
     def why(self, item: str, *, session: str | None = None, agent: str | None = None) -> tuple[Reason, ...]:
-        """Everything that keeps the item from this session, or from a new session of this agent, or of any agent; or
-        why `claim` and `next` would give it."""
+        """Every reason why this session, a new session of this agent, or one of any agent, cannot claim the item; or
+        why it can."""
         return self._call(self.store.why, item, session=session, agent=agent)
 
     def _wait_for(self, look: Callable[[], tuple[Grant, ...]], end: float) -> tuple[Grant, ...]:
-        """Look whenever something changed or fell due, until there is something or the time is up."""
+        """Look after every change and whenever something is due, until there is a grant or the time is up."""
         watch = self.watch()
         reaped = time.monotonic()
         try:
@@ -321,7 +322,7 @@ class WorkVerbs(BoardBase):
                 due = self.store.due_seconds()
                 pause = base.OWNER_LOOK_SECONDS
                 woken = watch.wait(min(left, pause if due is None else min(due, pause)))
-                # A woken waiter first looks for what woke it.
+                # A waiter that was woken looks for an item first.
                 if not woken or time.monotonic() - reaped > pause:
                     self.reap_dead_owners()
                     reaped = time.monotonic()

@@ -27,10 +27,10 @@ def patiently(ask: Callable[..., Any], *args: Any, **said: Any) -> Any:
     try:
         return ask(*args, **said)
     except StoreUnavailable as error:
-        from dibs.sdk import patience
+        from dibs.sdk import retries
 
         is_repeatable = said.get("request") is not None
-        return patience.ask_again(lambda: ask(*args, **said), error, began=began, repeatable=is_repeatable)
+        return retries.retry(lambda: ask(*args, **said), error, began=began, repeatable=is_repeatable)
 
 
 class PatientStore:

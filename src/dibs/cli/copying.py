@@ -28,7 +28,7 @@ def copy(cli: Cli) -> None:
     finally:
         reading.erase()
         checking.erase()
-    shown = {"from": location.shown(source), "to": location.shown(target)}
+    shown = {"from": location.printable(source), "to": location.printable(target)}
     if cli.json:
         return cli.answer({**shown, "records": reading.count, "copied": counts})
     told = ", ".join(number_of(counts[kind], kind) for kind in TOLD if kind in counts)

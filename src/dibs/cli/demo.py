@@ -56,7 +56,7 @@ def demo_options(parser: Parser) -> None:
 
 def demo(cli: Cli) -> int:
     leave_politely()
-    with durable.OwnFolder("dibs-demo-", inner=("dibs/servers", "dibs")) as folder:
+    with durable.TemporaryFolder("dibs-demo-", inner=("dibs/servers", "dibs")) as folder:
         with open(f"{folder}/dibs.toml", "w") as file:
             file.write(f"[board]\nttl_seconds = {TTL_SECONDS}\nttl_seconds_min = 1\n")
         with (

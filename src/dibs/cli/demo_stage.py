@@ -81,7 +81,7 @@ class Stage:
             process.kill()
         for process in started:
             process.communicate()
-            self._guard.forget(process.pid)
+            self._guard.remove(process.pid)
         self._guard.close()
         self._listener.join()
 
@@ -125,7 +125,7 @@ class Stage:
             # Ctrl-C is for the director alone, who then sees to everybody.
             process_group=0,
         )
-        self._guard.know(process.pid)
+        self._guard.add(process.pid)
         return process
 
     def tell(self, what: str, *names: str) -> None:

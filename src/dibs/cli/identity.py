@@ -175,15 +175,15 @@ def own_token(cli: Cli) -> int | None:
         return token
     if not (named.isascii() and named.isdigit() and len(named) < 20):
         raise UsageError(f"{config.ENV_TOKEN} is {named!r}, which is no token; a whole number is", field="token")
-    known = token_file.written(os.environ.get(config.ENV_CLAIM_FILE) or "")
+    known = token_file.read(os.environ.get(config.ENV_CLAIM_FILE) or "")
     return known[-1] if int(named) in known else int(named)
 
 
 def write_down(cli: Cli, token: int) -> None:
     """The claim goes on under this token: for the worker that runs this command, and for what it calls next."""
     path, named = os.environ.get(config.ENV_CLAIM_FILE), os.environ.get(config.ENV_TOKEN)
-    if path and named and cli.args.token is None and int(named) in token_file.written(path):
-        token_file.write_down(path, token)
+    if path and named and cli.args.token is None and int(named) in token_file.read(path):
+        token_file.append(path, token)
 
 
 def actor(cli: Cli) -> str | None:

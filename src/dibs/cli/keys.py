@@ -30,7 +30,7 @@ def key_create(cli: Cli) -> None:
     """The only time that the secret is told: the board keeps what it can check it by, and nothing more."""
     asked = cli.args
     if asked.role not in ROLES:
-        raise api_keys.no_role(asked.role)
+        raise api_keys.unknown_role(asked.role)
     key, secret = cli.board.create_key(asked.role, agent=asked.agent, seconds=asked.expires)
     if cli.json:
         return cli.answer({"key": {**api_keys.shown(key), "secret": secret}})
@@ -85,15 +85,15 @@ def key_link(cli: Cli) -> None:
 def _server_of(url: str) -> str:
     if url.startswith(("http://", "https://")):
         return url
-    folder = location.folder(url)
+    folder = location.folder_of(url)
     if folder is None:
         raise Invalid(
-            f"{location.shown(url)} does not know where it is served; name the server with --url", field="url"
+            f"{location.printable(url)} does not know where it is served; name the server with --url", field="url"
         )
     found = keyring.served_at(folder)
     if found is None:
         raise StoreUnavailable(
-            f"nobody serves {location.shown(url)} here; start it with dibs serve, or name the server with --url"
+            f"nobody serves {location.printable(url)} here; start it with dibs serve, or name the server with --url"
         )
     return found
 

@@ -45,7 +45,7 @@ def serve_options(parser: Parser) -> None:
 
 def serve(cli: Cli) -> None:
     settings = asked_settings(cli)
-    url = location.anywhere(cli.args.store or default_url("."))
+    url = location.absolute(cli.args.store or default_url("."))
     if url.startswith(("http://", "https://")):
         raise Invalid(f"{url} is a server already; serve the board itself", field="store")
     if settings.workers > 1 and "://" not in url:
@@ -106,16 +106,16 @@ def _require_own_words(settings: dict[str, Any]) -> None:
     harmless = {"host": address.LOOPBACK, "names": ((),), "tls_cert": (None,), "tls_key": (None,)}
     public = [name for name in harmless if name in settings and settings[name] not in harmless[name]]
     path = config.find_file(".") if public else None
-    why = None if path is None else location.committed(path, ".")
+    why = None if path is None else location.commit_problem(path, ".")
     if path is not None and why is not None and not trust.is_listed(path):
         raise trust.refusal(path, f"sets {', '.join(public)} of the server and {why}", path)
 
 
 def introduced(board: Board, url: str, settings: ServerSettings, at: str, *, with_link: bool) -> dict[str, Any]:
     """Where the server is and, on this machine, a key for its user and a way in for a browser."""
-    told: dict[str, Any] = {"url": at, "store": location.shown(url), "key_file": None, "pages": None, "login": None}
+    told: dict[str, Any] = {"url": at, "store": location.printable(url), "key_file": None, "pages": None, "login": None}
     if address.is_local(settings):
-        told["key_file"] = left_key(board, at, location.folder(url))
+        told["key_file"] = left_key(board, at, location.folder_of(url))
         told["pages"] = keyring.pages(at)
     if address.is_local(settings) and with_link:
         _, code = board.create_key(LOGIN, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)
@@ -134,7 +134,7 @@ def left_key(board: Board, at: str, folder: str | None) -> str:
 def _is_good(board: Board, secret: str) -> bool:
     id = api_keys.id_of(secret)
     key = None if id is None else board.store.find_key(id)
-    return key is not None and key.role == ADMIN and api_keys.fits(key, secret)
+    return key is not None and key.role == ADMIN and api_keys.matches(key, secret)
 
 
 def _require_server() -> None:

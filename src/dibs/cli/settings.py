@@ -42,10 +42,10 @@ def _setting(name: str, value: Any, source: str) -> dict[str, Any]:
 
 def _store(cli: Cli) -> dict[str, Any]:
     if cli.args.store:
-        return _setting("store", location.shown(cli.args.store), "option --store")
+        return _setting("store", location.printable(cli.args.store), "option --store")
     named = os.environ.get(configuration.ENV_STORE)
     if named:
-        return _setting("store", location.shown(named), f"{ENVIRONMENT} {configuration.ENV_STORE}")
+        return _setting("store", location.printable(named), f"{ENVIRONMENT} {configuration.ENV_STORE}")
     try:
         return _setting("store", location.find("."), "the nearest board")
     except Invalid:

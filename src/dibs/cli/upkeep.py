@@ -26,9 +26,9 @@ def init(cli: Cli) -> None:
     """Make the board, or say that it is there: in a repository one for all of its worktrees."""
     asked = cli.args
     named = asked.store or (None if asked.path else os.environ.get(config.ENV_STORE))
-    url = named or location.home(asked.path or ".")
+    url = named or location.for_init(asked.path or ".")
     made = make(url, folder=asked.path or ".")
-    place = location.shown(url)
+    place = location.printable(url)
     if cli.json:
         return cli.answer({"store": place, "created": made})
     if not made:
@@ -45,7 +45,7 @@ def migrate(cli: Cli) -> None:
     """Bring the board's schema up to date. A file has done so when it was last opened; a database waits to be told."""
     url = cli.args.store or default_url(".")
     before, after = migrate_board(url)
-    place = location.shown(url)
+    place = location.printable(url)
     if cli.json:
         return cli.answer({"store": place, "before": before, "after": after})
     if before == after:

@@ -120,14 +120,14 @@ def _shown(cli: Cli) -> tuple[Live, Command]:
     from dibs.worker.command import Command
 
     # The command may go to another folder.
-    store = location.anywhere(cli.args.store or default_url("."))
+    store = location.absolute(cli.args.store or default_url("."))
     command = Command(
         cli.args.command,
         timeout_seconds=cli.args.timeout,
         on_timeout=cli.args.on_timeout,
         environment={config.ENV_STORE: store},
     )
-    if not command.is_here:
+    if not command.is_installed:
         right = "name one on the PATH, or by its path"
         raise UsageError(f"there is no command {command.arguments[0]!r} that can be run here: {right}", field="command")
     command.show = (live := Live(cli)).output

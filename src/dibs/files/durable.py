@@ -1,17 +1,17 @@
-"""Files that are whole and on the disk, or not there at all; and whether somebody else is writing one."""
+"""Files that are complete and on the disk, or do not exist; and leases that detect other writers."""
 
 from __future__ import annotations
 
 import os
 
-#: What SQLite may leave beside a database that it was writing.
-BESIDE = ("", "-journal", "-wal", "-shm")
+#: A database and the files that SQLite may leave beside it.
+SQLITE_SUFFIXES = ("", "-journal", "-wal", "-shm")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class NewFile:
-    """The path of an empty file to be written, its owner's alone, which becomes `path` when the block ends. A file that
-    is there by then is not overwritten: `FileExistsError`. If the block raises, nothing is left."""
+    """Gives the path of an empty private file, which becomes `path` when the block ends. An existing file is not
+    overwritten: `FileExistsError`. If the block raises, nothing is left."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -31,16 +31,16 @@ class NewFile:
                 _give_name(self._half, self._path)
                 sync_folder(os.path.dirname(os.path.abspath(self._path)))
         finally:
-            for left in BESIDE:
+            for suffix in SQLITE_SUFFIXES:
                 try:
-                    os.unlink(self._half + left)
+                    os.unlink(self._half + suffix)
                 except FileNotFoundError:
                     pass
 
 
-class OwnFolder:
-    """A new folder for a few files, which go with it. `inner` are folders that will be in it, the innermost first.
-    Whatever else is found in it stays, and then so does the folder: nothing is removed as a tree."""
+class TemporaryFolder:
+    """A new folder, removed with the files in it and in the folders `inner` (innermost first). If anything else is in
+    it, the folder stays: nothing is removed as a tree."""
 
     def __init__(self, prefix: str, inner: tuple[str, ...] = ()) -> None:
         import tempfile
@@ -67,7 +67,7 @@ class OwnFolder:
                 _unlink_all(folder)
                 os.rmdir(self.path)
         except OSError:
-            pass  # there is more in it than files, which is not ours
+            pass  # it contains more than these files
         finally:
             os.close(folder)
 
@@ -90,19 +90,28 @@ def _unlink_all(folder: int) -> None:
 
 
 def _give_name(half: str, path: str) -> None:
-    """A link does not overwrite a file made meanwhile; a rename would."""
+    """By a link, which does not overwrite a file that was made meanwhile, as a rename would."""
     try:
         os.link(half, path)
     except FileExistsError:
         raise
     except OSError:
-        # A file system without links: the name is taken first, and only the file that took it is replaced.
+        # A file system without links: reserve the name, then replace the reservation.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         os.replace(half, path)
 
 
+def write_private(path: str, data: bytes) -> None:
+    """Write or replace a file in one step, readable by its owner only, with its folder."""
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    half = f"{path}-{os.urandom(4).hex()}"
+    with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(data)
+    os.replace(half, path)
+
+
 def sync(descriptor: int) -> None:
-    """Let it reach the disk itself: macOS's fsync stops at the disk's memory."""
+    """Flush a file to the disk itself: on macOS, fsync stops at the cache of the disk."""
     import fcntl
 
     full = getattr(fcntl, "F_FULLFSYNC", None)
@@ -124,8 +133,8 @@ def sync_folder(folder: str) -> None:
 
 
 def lease(descriptor: int) -> bool | None:
-    """Take a lease of a file that is open to read, until it is closed: it holds up whoever opens the file to write.
-    False if somebody has it open so already, None where there are no leases."""
+    """Take a lease of a file that is open for reading, until it is closed: a process that opens the file for writing
+    has to wait. False if a process has it open for writing, None where there are no leases."""
     import errno
     import fcntl
     import signal
@@ -133,7 +142,7 @@ def lease(descriptor: int) -> bool | None:
     if not hasattr(fcntl, "F_SETLEASE"):
         return None
     try:
-        # Whoever opens the file sends a signal, which by default would end this process.
+        # The kernel signals that another process opens the file, by default with a signal that ends this one.
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:

@@ -1,11 +1,11 @@
-"""Where a key is found that nobody named: `DIBS_KEY`, or a file that a server on this machine left for its own user.
+"""The key for a server: from `DIBS_KEY`, or from a file that a server on this machine wrote for its own user.
 
-A server on loopback leaves a key beside its board, readable by its user only, and in the user's state folder a note
-where that is, by the server's address. So `DIBS_STORE=http://127.0.0.1:8377 dibs who` works without any set-up. The key
-is for that address alone, to which the names of this machine lead, too.
+A server on loopback writes a key beside its board, readable by its user only, and a pointer to it, by the address of
+the server, into the user's state folder. So `DIBS_STORE=http://127.0.0.1:8377 dibs who` works without any set-up. The
+key is sent to that address only, also for the host names of this machine.
 
-Beside the key stands the host name of the server's pages. Cookies are sent to every port of a host, so pages under
-127.0.0.1 would share theirs with all other programs on the machine; this name nobody else knows.
+The file also has the host name of the server's pages. Browsers send cookies to every port of a host, so pages under
+127.0.0.1 would share theirs with all other programs on the machine. No other program knows this name.
 """
 
 from __future__ import annotations
@@ -17,37 +17,34 @@ from dibs.errors import Invalid
 
 LOOPBACK = "127.0.0.1"
 FILE_NAME = "server-key.json"
-#: Browsers take every name under localhost for this machine, without asking anybody.
+#: Browsers resolve every name under localhost to this machine, without DNS.
 PAGES_DOMAIN = ".dibs.localhost"
 NAME_BYTES = 8
 
 
 def address(host: str) -> str:
-    """What to connect to for a host without encryption. The names of this machine stand for the address at which a
-    server listens unless told otherwise: looked up, they may lead to [::1] first, where another user may listen."""
+    """The address to connect to for a host without TLS. Names of this machine mean the default address of a server:
+    DNS may resolve them to [::1] first, where another user may listen."""
     name = host.rstrip(".")
     return LOOPBACK if name == "localhost" or name.endswith(".localhost") else host
 
 
 def find(url: str) -> str | None:
     """The key for the server at `url`, if this process has one."""
-    named = os.environ.get(ENV_KEY)
-    if named:
-        return named
-    return _left(url).get("key")
+    return os.environ.get(ENV_KEY) or _left(url).get("key")
 
 
 def pages(url: str) -> str | None:
-    """Where the pages of the server at `url` are, if that runs on this machine."""
+    """The URL of the pages of the server at `url`, if it runs on this machine."""
     return _left(url).get("pages")
 
 
 def keep(url: str, secret: str, board_folder: str | None) -> str:
-    """Leave a key for whoever may read it, which is its owner; where it is."""
+    """Write a key for the user of this process; returns the path of the file."""
     note = _note_path(url)
     kept = {"url": _address(url), "key": secret}
     if url.startswith("http:"):
-        # A certificate would be for another name; over TLS, nobody else on this machine can pass for the server.
+        # Not over TLS: the certificate is for another name, and no other program can pass for the server.
         kept["pages"] = f"http://{_own_name(url, board_folder)}:{url.rpartition(':')[2]}"
     if board_folder is None:
         _write(note, kept)
@@ -59,18 +56,18 @@ def keep(url: str, secret: str, board_folder: str | None) -> str:
 
 
 def kept(url: str, board_folder: str | None) -> str | None:
-    """The key that an earlier server of this board, or at this address, left."""
+    """The key of an earlier server of this board, or at this address."""
     return _left_before(url, board_folder).get("key")
 
 
 def served_at(board_folder: str) -> str | None:
-    """Where the board in this folder was last served."""
+    """The URL at which the board in this folder was last served."""
     found = _read(os.path.join(board_folder, FILE_NAME))
     return None if found is None else found.get("url")
 
 
 def _left(url: str) -> dict[str, str]:
-    """What the server at this address has left, and no other."""
+    """The data of the server at exactly this address."""
     note = _read(_note_path(url)) or {}
     found = note if "key" in note else _read(note.get("file", "")) or {}
     return found if found.get("url") == _address(url) else {}
@@ -82,10 +79,10 @@ def _left_before(url: str, board_folder: str | None) -> dict[str, str]:
 
 
 def _own_name(url: str, board_folder: str | None) -> str:
-    """A host name that nobody can guess: the one from before, so that a browser stays signed in."""
+    """A host name that cannot be guessed; the one from before, so that a browser stays signed in."""
     before = str(_left_before(url, board_folder).get("pages")).removeprefix("http://").partition(":")[0]
     own = before.removesuffix(PAGES_DOMAIN)
-    # Nothing but what was made here: the file may have come with a clone, and a browser goes where this leads.
+    # Only a name of this form: the file may have come with a clone, and a browser follows it.
     is_ours = before != own and len(own) == 2 * NAME_BYTES and set(own) <= set("0123456789abcdef")
     return before if is_ours else os.urandom(NAME_BYTES).hex() + PAGES_DOMAIN
 
@@ -107,7 +104,7 @@ def _read(path: str) -> dict[str, str] | None:
 
     try:
         with open(path, encoding="utf-8") as file:
-            # A file that others can write could send our key to them; one that they can read is no secret.
+            # A file that others can write could send the key to them; one that they can read is not secret.
             about = os.fstat(file.fileno())
             if about.st_uid != os.getuid() or about.st_mode & 0o077:
                 return None
@@ -118,17 +115,11 @@ def _read(path: str) -> dict[str, str] | None:
 
 
 def _write(path: str, data: dict[str, str]) -> None:
-    """In one step, and never readable by others, not for a moment."""
     import json
 
+    from dibs.files.durable import write_private
+
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        half = f"{path}-{os.getpid()}"
-        file = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(file, json.dumps(data).encode())
-        finally:
-            os.close(file)
-        os.replace(half, path)
+        write_private(path, json.dumps(data).encode())
     except OSError as error:
-        raise Invalid(f"the server's key cannot be left at {path}: {error.strerror}", field="key") from error
+        raise Invalid(f"the key of the server cannot be written to {path}: {error.strerror}", field="key") from error

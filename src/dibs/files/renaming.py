@@ -1,9 +1,9 @@
-"""Two renames that `os` does not have: one that never overwrites, and one that lets two files change places.
+"""Two renames that `os` does not have: one that never overwrites, and one that exchanges two files.
 
-Linux has both as `renameat2`, macOS as `renameatx_np`. A file system may lack either (NFS and some others do); then it
-is made of several calls, each of which leaves something that `mend` can finish after a crash. The order matters: a move
-that links first and unlinks the old name after that gives a file to two owners, since between the two whoever renames
-the old name has it as well.
+They are `renameat2` on Linux and `renameatx_np` on macOS. Some file systems, such as NFS, lack them. There, several
+calls take their place, and `mend` finishes what a crash interrupted. The order of the calls matters: a move that first
+links the new name and then unlinks the old one gives the file to two owners, because another process can rename the old
+name in between.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: A name in a folder, which is an open descriptor.
+#: The descriptor of an open folder, and a name in it.
 Place = tuple[int, str]
 
 _MISSING = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 _IS_MAC = sys.platform == "darwin"
 _NO_REPLACE, _EXCHANGE = (4, 2) if _IS_MAC else (1, 2)
-#: What a file is called for a moment on its way, where the file system cannot move it in one step.
+#: The prefix of a file's name during a move in several steps.
 STRAY = ".dibs-move-"
 _STRAY_LENGTH = len(STRAY) + 17
 
 
 class Moved(Exception):
-    """Somebody else moved the file while its text was to be exchanged."""
+    """Another process moved the file that was to be exchanged."""
 
 
 class Renaming:
-    """The two renames. `native` is False to do without the system's, as one has to on some file systems."""
+    """The two renames. With `native=False`, the system's own are not used, as on some file systems."""
 
     def __init__(self, native: bool = True) -> None:
         self._native_move = self._native_swap = native
 
     def move(self, at: Place, to: Place) -> None:
-        """Rename; FileExistsError if there is something of that name, FileNotFoundError if the file is gone."""
+        """Rename. FileExistsError if the new name exists, FileNotFoundError if the old one does not."""
         if self._native_move:
             try:
                 return _renamed(at, to, _NO_REPLACE)
@@ -49,10 +49,9 @@ class Renaming:
         return _moved_in_steps(at, to)
 
     def swap(self, one: Place, other: Place, spare: Place) -> None:
-        """Let two files change places. `spare` is a free name for whoever has to do it in steps.
+        """Exchange two files. `spare` is a free name, for an exchange in several steps.
 
-        Done in steps, a save that renames a new file over `other` within a few microseconds is lost: what it made is
-        overwritten.
+        In several steps, a file that another process renames over `other` within a few microseconds is lost.
         """
         if self._native_swap:
             try:
@@ -65,7 +64,7 @@ class Renaming:
 
 
 def mend(folder: int, stray: str) -> str | None:
-    """Finish the move in steps that a crash left at `stray`; the name it should have, if something else has it."""
+    """Finish the move that a crash interrupted at `stray`. Returns the intended name if another file has it."""
     name = stray[_STRAY_LENGTH:]
     if os.stat(stray, dir_fd=folder, follow_symlinks=False).st_nlink == 1:
         try:
@@ -80,7 +79,7 @@ def _moved_in_steps(at: Place, to: Place) -> None:
     if _exists(to):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), to[1])
     stray = (to[0], f"{STRAY}{os.urandom(8).hex()}-{to[1]}")
-    # The owner is decided here: of all who rename this name, one does.
+    # This decides the owner: of several processes that rename this name, one succeeds.
     _rename(at, stray)
     try:
         _link(stray, to)
@@ -97,14 +96,11 @@ def _swapped_in_steps(one: Place, other: Place, spare: Place) -> None:
         if _inode(other) != _inode(spare):
             raise Moved
         _rename(one, other)
-    except OSError:
-        _unlink(spare)
-        raise
-    except Moved:
+    except (OSError, Moved):
         _unlink(spare)
         raise
     if os.stat(spare[1], dir_fd=spare[0], follow_symlinks=False).st_nlink > 1:
-        # It was not overwritten: it lies elsewhere, and ours must not be a second one.
+        # The file was moved, not overwritten: ours would be a second one.
         _unlink(other)
         _unlink(spare)
         raise Moved

@@ -1,20 +1,20 @@
-"""The tokens of a claim, in a file that a worker has for each command it runs: the one it began with, then those that
-it was recovered under, by the worker or by the command itself. An environment cannot be changed from outside.
+"""The tokens of a claim, in a file that a worker makes for each command: the first one, then those of recoveries
+by the worker or by the command. The environment of a running command cannot be changed.
 """
 
 from __future__ import annotations
 
 import os
 
-#: More than anybody writes there.
+#: The most that is read: a file that grew larger was not written by dibs.
 BYTES_MAX = 1 << 16
 DIGITS_MAX = 20
-#: The command may have put a link there, or a pipe, and the worker may be allowed more than the command is.
+#: The command may have put a link or a pipe there, and the worker may have more rights than the command.
 FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def written(path: str) -> list[int]:
-    """In order; none if the file is gone, and with it the worker."""
+def read(path: str) -> list[int]:
+    """The tokens in order; none if the file is gone because the worker is."""
     try:
         with open(os.open(path, os.O_RDONLY | FLAGS), "rb") as file:
             words = file.read(BYTES_MAX).split()
@@ -23,8 +23,8 @@ def written(path: str) -> list[int]:
     return [int(word) for word in words if word.isdigit() and len(word) < DIGITS_MAX]
 
 
-def write_down(path: str, token: int) -> None:
-    """Only a help: where it cannot be written, what comes under the old token is refused."""
+def append(path: str, token: int) -> None:
+    """Best effort: without it, a call under the old token is refused."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | FLAGS)
     except OSError:

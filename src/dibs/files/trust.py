@@ -1,8 +1,8 @@
-"""Whose files are believed on a machine that several users share.
+"""Which files are trusted on a machine that several users share.
 
-A board or a `dibs.toml` that a search found, and nobody named, is used only if it belongs to the caller, to root, or to
-somebody for whom root acts; else only if the user's own trust file lists it. Git draws the same line
-(`safe.directory`): a folder above, such as `/tmp`, may hold what another user put there.
+A board or a `dibs.toml` that was found, not named, is used only if it belongs to the caller, to root, or to the user
+for whom root acts, or if the user's trust file lists it. Git has the same rule (`safe.directory`): a folder above, such
+as `/tmp`, may contain files of other users.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ if TYPE_CHECKING:
 
 ENV_CONFIG = "XDG_CONFIG_HOME"
 ROOT = 0
-#: Many times what anybody lists.
+#: The most that is read of a trust file.
 BYTES_MAX = 1 << 20
-#: So many folders are looked at on the way up to the top of a repository.
+#: How many folders are examined on the way up to the top of a repository.
 DEPTH_MAX = 256
 
 
 def problem(path: str, folder: str, *, link: bool = False) -> str | None:
-    """Why what lies at `path` is not believed by a caller who stands in `folder`; None if it is. With `link`, a link is
-    judged by its own owner and by what it leads to."""
+    """Why a caller in `folder` does not trust `path`; None if it does. With `link`, a symbolic link is judged by its
+    owner and by its target; otherwise it is not trusted."""
     found = os.lstat(path)
     if stat.S_ISLNK(found.st_mode):
         if not link:
             return "is a symbolic link"
         if not _is_accepted(found.st_uid, folder):
-            return _whose(found.st_uid)
+            return _owned_by(found.st_uid)
         found = os.stat(path)
     if not _is_accepted(found.st_uid, folder):
-        return _whose(found.st_uid)
+        return _owned_by(found.st_uid)
     if found.st_mode & stat.S_IWOTH:
         return "can be written by every user of this machine"
     return None
 
 
 def refusal(path: str, why: str, listing: str) -> NotTrusted:
-    """The refusal of what lies at `path`, with the line that makes it trusted by listing `listing`."""
+    """The refusal of `path`, with the command that adds `listing` to the trust file."""
     line = f"dibs trust {quoted(listing)}"
     return NotTrusted(f"{path} {why}, so it is not used; if you trust it, type: {line}", path=path, trust=line)
 
 
-def closed(path: str, folder: str) -> NotTrusted:
-    """The refusal of a board that is there and that the caller may not enter, such as one that root made."""
-    whose = _whose(os.lstat(folder).st_uid)
+def no_access(path: str, folder: str) -> NotTrusted:
+    """The refusal of an existing board that the caller may not open, such as one that root made."""
+    whose = _owned_by(os.lstat(folder).st_uid)
     line = f"sudo chown -R {_name(os.geteuid()) or os.geteuid()} {quoted(folder)}"
-    return NotTrusted(f"{path} {whose}, and is closed to you; if it should be yours, type: {line}", path=path)
+    return NotTrusted(f"{path} {whose}, and you have no access to it; if it should be yours, type: {line}", path=path)
 
 
 def require_file(path: str, folder: str) -> None:
-    """That a file that a search from `folder` found may be believed."""
+    """Refuse a file that a search from `folder` found, unless it is trusted."""
     why = problem(path, folder, link=True)
     if why is not None and not is_listed(path):
         raise refusal(path, why, path)
@@ -70,14 +70,14 @@ def file_path() -> str:
 
 
 def listed() -> list[str]:
-    """The paths that the user's trust file lists; refused if others than the user can have written it."""
+    """The paths in the user's trust file, which is refused if other users can write it."""
     path = file_path()
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             about = os.fstat(file.fileno())
             if not _is_of_caller(about.st_uid) or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise NotTrusted(
-                    f"{path} can be changed by others, so it lists nothing; make it yours alone:"
+                    f"{path} can be written by other users, so it is ignored; make it yours alone:"
                     f" chown {os.geteuid()} {quoted(path)} && chmod go-w {quoted(path)}",
                     path=path,
                 )
@@ -90,13 +90,13 @@ def listed() -> list[str]:
 
 
 def is_listed(path: str) -> bool:
-    """Whether the trust file lists this path, or a folder that it lies in."""
+    """Whether the trust file lists this path or a folder above it."""
     path = canonical(path)
     return any(path == one or path.startswith(one.rstrip("/") + "/") for one in listed())
 
 
 def add(path: str) -> str:
-    """List a path; how it stands in the file."""
+    """Add a path; returns it as written to the file."""
     path = canonical(path)
     if "\n" in path or "\r" in path:
         raise Invalid("a path with a line break cannot be listed", field="path")
@@ -109,13 +109,13 @@ def add(path: str) -> str:
 def remove(path: str) -> str:
     path = canonical(path)
     if path not in listed():
-        raise Invalid(f"{path} is not listed; dibs trust --list shows what is", field="path")
+        raise Invalid(f"{path} is not on the trust list; to see the list: dibs trust --list", field="path")
     _change(lambda known: [one for one in known if one != path])
     return path
 
 
 def canonical(path: str) -> str:
-    """The one name of a path: its last part may be a link, which is then meant itself."""
+    """The canonical name of a path. Links above it are resolved; a link at its end is not."""
     folder, name = os.path.split(os.path.abspath(path))
     return os.path.join(os.path.realpath(folder), name) if name else folder
 
@@ -127,14 +127,12 @@ def quoted(path: str) -> str:
 
 
 def _change(change: Callable[[list[str]], list[str]]) -> None:
+    from dibs.files.durable import write_private
+
     path = file_path()
-    paths = change(listed())
-    half = f"{path}-{os.getpid()}"
+    data = "".join(f"{one}\n" for one in change(listed())).encode(errors="surrogateescape")
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write("".join(f"{one}\n" for one in paths).encode(errors="surrogateescape"))
-        os.replace(half, path)
+        write_private(path, data)
     except OSError as error:
         raise Invalid(f"{path} cannot be written: {error.strerror}", field="path") from error
 
@@ -143,8 +141,8 @@ def _change(change: Callable[[list[str]], list[str]]) -> None:
 
 
 def _is_accepted(uid: int, folder: str) -> bool:
-    """Root can do to the caller what it likes, whoever the caller is. The other way round, root believes a user only
-    where it acts for one: called through sudo, or standing in that user's repository, as in a container."""
+    """Every caller trusts root, which can do anything anyway. Root trusts a user only where it acts for that user:
+    through sudo, or inside that user's repository, as in a container."""
     return _is_of_caller(uid) or uid == ROOT or (os.geteuid() == ROOT and uid == _owner_of_repository(folder))
 
 
@@ -154,8 +152,8 @@ def _is_of_caller(uid: int) -> bool:
 
 
 def _owner_of_repository(folder: str) -> int | None:
-    """Who owns the repository around `folder`, if everything from there up to its top is theirs as well. Otherwise a
-    `.git` that somebody puts into a folder for all would make that user the owner of what lies below."""
+    """The owner of the repository around `folder`, if every folder up to its top has the same owner. Otherwise a `.git`
+    in a shared folder would make its owner the owner of everything below."""
     above = os.path.abspath(folder)
     owner = os.stat(above).st_uid
     for _ in range(DEPTH_MAX):
@@ -171,7 +169,7 @@ def _owner_of_repository(folder: str) -> int | None:
     return None
 
 
-def _whose(uid: int) -> str:
+def _owned_by(uid: int) -> str:
     name = _name(uid)
     return f"belongs to uid {uid}" if name is None else f"belongs to {name} (uid {uid})"
 

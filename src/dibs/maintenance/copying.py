@@ -1,9 +1,8 @@
-"""A whole board from one store to another, and the proof that nothing was lost on the way.
+"""Copying a board from one store to another, with a check that the copy is complete.
 
-Each record goes straight from the export of one board into the load of the other, and is counted and digested as it
-passes; then the copy is exported and digested, too. Nothing is held in memory. The digest of a kind is a sum, so the
-order in which a store gives its records does not matter. The first board may be in full use: its export is of one
-instant, and it is that instant which is copied and compared.
+Each record goes from the export of one board into the load of the other, and is counted and digested on the way. Then
+the copy is exported and digested as well. Nothing is kept in memory. The digest of a kind of record is a sum, so the
+order of the records does not matter. The first board may be in use: its export is one snapshot.
 """
 
 from __future__ import annotations
@@ -28,24 +27,24 @@ DIGEST_MODULUS = 2**256
 
 
 class Tally:
-    """How many records of each kind there are, and what they say."""
+    """The number of records of each kind, and a digest of their content."""
 
     def __init__(self, on_record: Callable[[], object]) -> None:
         self.counts: dict[str, int] = {}
         self._digests: dict[str, int] = {}
         self._on_record = on_record
 
-    def of(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records as they are, each taken note of as it passes."""
+    def counting(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Pass the records on, and count them."""
         for kind, value in records:
             self.counts[kind] = self.counts.get(kind, 0) + 1
-            # A sum, not an exclusive or: two equal records would cancel each other out.
+            # A sum, because in an exclusive or two equal records would cancel out.
             self._digests[kind] = (self._digests.get(kind, 0) + _digest(value)) % DIGEST_MODULUS
             self._on_record()
             yield kind, value
 
     def differences(self, other: Tally) -> list[str]:
-        """The kinds of which the two do not tell the same."""
+        """The kinds of record in which the two differ."""
         kinds = self._digests.keys() | other._digests.keys()
         return sorted(
             kind
@@ -57,23 +56,23 @@ class Tally:
 def copy(
     source: str, target: str, *, on_read: Callable[[], object], on_checked: Callable[[], object]
 ) -> dict[str, int]:
-    """Copy the board at one URL to another, where nothing is yet; how many records of each kind that were.
+    """Copy the board at one URL into an empty one at another; returns the number of records of each kind.
 
-    Neither board is given the agents of a `dibs.toml`: the copy is to be what the first one is.
+    The agents of a `dibs.toml` are added to neither board, so that the copy equals the first one.
     """
-    if location.same(source, target):
-        raise Invalid(f"{location.shown(source)} is both; a board is copied to another place", field="to")
+    if location.is_same(source, target):
+        raise Invalid(f"{location.printable(source)} is both the source and the target; name another", field="to")
     with connect(source, seeded=False) as board, connect(target, create=True, seeded=False) as new:
         read = Tally(on_read)
-        _load(new, read.of(board.export()), location.shown(target))
+        _load(new, read.counting(board.export()), location.printable(target))
         written = Tally(on_checked)
-        for _ in written.of(new.export()):
+        for _ in written.counting(new.export()):
             pass
     wrong = read.differences(written)
     if wrong:
         raise StoreUnusable(
-            f"the copy at {location.shown(target)} does not say the same about {', '.join(wrong)}: do not use it, "
-            "unless somebody worked on it during the copy",
+            f"the copy at {location.printable(target)} differs in {', '.join(wrong)}; do not use it, unless it was "
+            "changed during the copy",
             kinds=wrong,
         )
     return read.counts
@@ -84,7 +83,7 @@ def _load(board: Board, records: Iterator[Record], place: str) -> None:
         board.load(records)
     except Invalid as error:
         if error.facts.get("field") == "store":
-            raise Invalid(f"{place} has something on it; a board is copied into an empty one", field="to") from error
+            raise Invalid(f"{place} is not empty; copy the board into an empty one", field="to") from error
         raise
 
 

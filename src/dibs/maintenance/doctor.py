@@ -1,8 +1,8 @@
-"""Is the board sound? What `dibs doctor` looks at, and what to do about each finding.
+"""The checks of `dibs doctor`, with advice for each finding.
 
-It reads only, and everything from one instant, so that a board in full use looks no different from one at rest. Damage
-of the store comes first; if there is any, the rest waits until that is repaired. Then every invariant is checked on
-what `export` gives, as it comes: a history is folded as soon as its last event has passed, and forgotten.
+They only read, and from one snapshot, so that a board in use looks like one at rest. Damage of the store comes first;
+if there is any, the other checks wait until it is repaired. The invariants are checked on the records of `export` as
+they come: a history is replayed as soon as its last event has come, and then dropped.
 """
 
 from __future__ import annotations
@@ -28,17 +28,14 @@ if TYPE_CHECKING:
 
 SWEEP = "dibs sweep"
 RESTORE = "keep a copy of the board, then bring back a backup with dibs restore FILE"
-#: A restore moves every token past all that were given, also where nothing else is wrong.
-MOVE_TOKENS_ON = "dibs backup FILE, then dibs restore FILE: that moves every token on"
-#: Kinds of event that may raise an item's token.
-GIVING = frozenset({"added", "claimed", "restored", "found"})
+#: A restore raises every token above all that were given.
+RAISE_TOKENS = "dibs backup FILE, then dibs restore FILE: that raises every token"
+#: The kinds of event that may raise an item's token.
+TOKEN_EVENTS = frozenset({"added", "claimed", "restored", "found"})
 
 
 class Finding(Value):
-    """Something that is not as it should be, and what to do about it.
-
-    `late` is what only waits for the next one who asks, or is only worth knowing: a sound board may have such things.
-    """
+    """A problem, and advice. A sound board may have findings that are `late`: the next call records what is overdue."""
 
     item: str | None
     what: str
@@ -47,8 +44,8 @@ class Finding(Value):
 
 
 def examine(board: Board) -> Iterator[Finding]:
-    """Every finding about this board, as they are found."""
-    found = list(_look_at_the_store(board))
+    """The findings about this board, as they come."""
+    found = list(_check_store(board))
     yield from found
     damaged = any(finding.advice == RESTORE for finding in found)
     for what, advice in board.store.remarks():
@@ -56,13 +53,13 @@ def examine(board: Board) -> Iterator[Finding]:
     for what, advice in board.store.notes():
         yield Finding(item=None, what=what, advice=advice, late=True)
     if not damaged:
-        # Read before the snapshot: what is overdue by this clock was overdue in it. On SQLite it is the store's own.
+        # Read before the snapshot, in which everything that is overdue by this clock is overdue as well.
         now = int(time.time() * 1000)
         yield from Examination(now).of(board.export())
 
 
 class Examination:
-    """One look at a board: its rows as far as they are needed, and what they must have to do with each other."""
+    """One pass over the records of a board, and the invariants between them."""
 
     def __init__(self, now: int) -> None:
         self.now = now
@@ -75,10 +72,11 @@ class Examination:
         self.run_tokens: dict[str, list[int]] = {}
         self.needs: dict[str, set[str]] = {}
         self.histories: dict[str, list[Event]] = {}
-        self.told: set[str] = set()
+        #: The items whose whole history has been checked.
+        self.checked: set[str] = set()
 
     def of(self, records: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[Finding]:
-        """Findings in what a board exports: its rows, each kind before those that refer to it, events last."""
+        """The findings in an export, which has each kind of record before those that refer to it, and events last."""
         for kind, value in records:
             match kind:
                 case "board":
@@ -90,28 +88,28 @@ class Examination:
                     item = wire.decode(Item, value)
                     self.items[item.id] = item
                 case "claim":
-                    yield from self._take_claim(wire.decode(Claim, value))
+                    yield from self._add_claim(wire.decode(Claim, value))
                 case "soft_claim":
-                    yield from self._look_at_soft_claim(wire.decode(SoftClaim, value))
+                    yield from self._check_soft_claim(wire.decode(SoftClaim, value))
                 case "ticket":
-                    self._take_ticket(wire.decode(Ticket, value))
+                    self._add_ticket(wire.decode(Ticket, value))
                 case "run":
-                    yield from self._take_run(wire.decode(Run, value))
+                    yield from self._add_run(wire.decode(Run, value))
                 case "event":
-                    yield from self._take_event(wire.decode(Event, value))
+                    yield from self._add_event(wire.decode(Event, value))
                 case "dependency":
                     self.needs.setdefault(value["item"], set()).add(value["needs"])
                 case _:
-                    pass  # agents, activity and kept answers: nothing else depends on them
+                    pass  # nothing refers to agents, activity and answers of requests
         for item in self.items.values():
-            yield from self._look_at_item(item)
-        yield from self._look_at_circles()
-        yield from self._look_at_resources()
-        yield from self._look_at_owners()
+            yield from self._check_item(item)
+        yield from self._check_cycles()
+        yield from self._check_resources()
+        yield from self._check_owners()
 
-    # What comes in
+    # Records
 
-    def _take_claim(self, claim: Claim) -> Iterator[Finding]:
+    def _add_claim(self, claim: Claim) -> Iterator[Finding]:
         if claim.item in self.claims:
             yield _damage(
                 claim.item, f"{claim.item} has two claims: {self.claims[claim.item].session}, {claim.session}"
@@ -120,16 +118,16 @@ class Examination:
             yield _damage(claim.item, f"session {claim.session} has a claim of {claim.item}, which does not exist")
         self.claims[claim.item] = claim
 
-    def _look_at_soft_claim(self, soft: SoftClaim) -> Iterator[Finding]:
+    def _check_soft_claim(self, soft: SoftClaim) -> Iterator[Finding]:
         if soft.expires_at > self.now and not self._lives(soft.session):
-            what = f"session {soft.session} has a soft claim of {soft.item}, and is not there any more"
-            yield Finding(item=soft.item, what=what, advice="it lapses by itself; nothing has to be done")
+            what = f"session {soft.session} has a soft claim of {soft.item}, and is not a live session"
+            yield Finding(item=soft.item, what=what, advice="nothing to do: it lapses by itself")
 
-    def _take_ticket(self, ticket: Ticket) -> None:
+    def _add_ticket(self, ticket: Ticket) -> None:
         if ticket.closed_at is None:
             self.tickets.setdefault(ticket.item, []).append(ticket)
 
-    def _take_run(self, run: Run) -> Iterator[Finding]:
+    def _add_run(self, run: Run) -> Iterator[Finding]:
         if run.item not in self.items:
             yield _damage(run.item, f"there is a run of {run.item} under token {run.token}, but no such item")
             return
@@ -137,57 +135,56 @@ class Examination:
             self.open_runs.setdefault(run.item, []).append(run)
         self.run_tokens.setdefault(run.item, []).append(run.token)
 
-    def _take_event(self, event: Event) -> Iterator[Finding]:
+    def _add_event(self, event: Event) -> Iterator[Finding]:
         if event.kind in ("added", "restored") and event.token > self.token_floor:
             what = f"{event.item} was given token {event.token} at event {event.id}, above the floor {self.token_floor}"
-            yield Finding(item=event.item, what=what, advice=MOVE_TOKENS_ON)
+            yield Finding(item=event.item, what=what, advice=RAISE_TOKENS)
         history = self.histories.setdefault(event.item, [])
         history.append(event)
         item = self.items.get(event.item)
         if item is None:
             if len(history) == 1:
                 yield _damage(event.item, f"there is a history of {event.item}, but no such item")
-        elif event.number == item.revision and item.id not in self.told:
-            self.told.add(item.id)
-            yield from _look_at_history(item, self.histories.pop(item.id), self.run_tokens.pop(item.id, []))
+        elif event.number == item.revision and item.id not in self.checked:
+            self.checked.add(item.id)
+            yield from _check_history(item, self.histories.pop(item.id), self.run_tokens.pop(item.id, []))
 
-    # What has to be true of it
+    # Invariants
 
-    def _look_at_item(self, item: Item) -> Iterator[Finding]:
-        if item.id not in self.told or item.id in self.histories:
+    def _check_item(self, item: Item) -> Iterator[Finding]:
+        if item.id not in self.checked or item.id in self.histories:
             yield _damage(item.id, _gap(item))
-        yield from self._look_at_claim(item)
-        yield from self._look_at_queue(item)
-        yield from self._look_at_needs(item)
-        yield from self._look_at_rest(item)
+        yield from self._check_claim(item)
+        yield from self._check_queue(item)
+        yield from self._check_dependencies(item)
+        yield from self._check_rest(item)
 
-    def _look_at_claim(self, item: Item) -> Iterator[Finding]:
-        """A claim iff in progress, under the item's token, with its run open, by a session that lives."""
+    def _check_claim(self, item: Item) -> Iterator[Finding]:
+        """An item has a claim iff it is in progress: under its token, with an open run, by a live session."""
         claim, runs = self.claims.get(item.id), self.open_runs.get(item.id, [])
         if (claim is not None) != (item.status == IN_PROGRESS):
-            has = "nobody has a claim of it" if claim is None else f"session {claim.session} has a claim of it"
+            has = "has no claim" if claim is None else f"session {claim.session} has a claim of it"
             yield _damage(item.id, f"{item.id} is {item.status}, and {has}")
         if claim is None:
             for run in runs:
-                yield _damage(item.id, f"nobody holds {item.id}, and its run under token {run.token} never ended")
+                yield _damage(item.id, f"{item.id} has no claim, and its run under token {run.token} never ended")
             return
         if [(run.token, run.session) for run in runs] != [(claim.token, claim.session)] or claim.token != item.token:
             yield _damage(
-                item.id, f"the claim of {item.id} under token {claim.token} is not what its run and its row tell"
+                item.id, f"the claim of {item.id} under token {claim.token} does not match its run and its row"
             )
         if claim.expires_at > claim.deadline_at:
             yield _damage(item.id, f"the claim of {item.id} lasts beyond its deadline")
         if not self._lives(claim.session):
-            what = f"session {claim.session} holds {item.id}, and is not there any more"
+            what = f"session {claim.session} holds {item.id}, and is not a live session"
             yield Finding(
                 item=item.id, what=what, advice=f'dibs force-release {item.id} --reason "its session is gone"'
             )
         elif claim.expires_at <= self.now:
-            what = f"{item.id} is in progress and nobody holds it: its claim has expired"
-            yield Finding(item=item.id, what=what, advice=SWEEP, late=True)
+            yield _overdue(item.id, f"{item.id} is in progress, and its claim has expired")
 
-    def _look_at_queue(self, item: Item) -> Iterator[Finding]:
-        """Nobody queues for what has ended, and an offer goes to somebody who queues."""
+    def _check_queue(self, item: Item) -> Iterator[Finding]:
+        """No session waits for an ended item, and an offer is made to a session that waits."""
         tickets = self.tickets.get(item.id, [])
         if item.status in ENDED:
             for ticket in tickets:
@@ -197,40 +194,41 @@ class Examination:
         if item.offered_to is None and item.offer_expires_at is None:
             return
         if item.status != READY or item.offered_to is None or item.offer_expires_at is None:
-            yield _damage(item.id, f"{item.id} is {item.status}, and offered to {item.offered_to or 'nobody'}")
+            yield _damage(item.id, f"{item.id} is {item.status}, and offered to {item.offered_to or 'no session'}")
         elif item.offer_expires_at <= self.now:
-            what = f"{item.id} is offered to session {item.offered_to}, which did not accept it in time"
-            yield Finding(item=item.id, what=what, advice=SWEEP, late=True)
+            yield _overdue(
+                item.id, f"{item.id} is offered to session {item.offered_to}, which did not accept it in time"
+            )
         elif item.offered_to not in [ticket.session for ticket in tickets]:
             what = f"{item.id} is offered to session {item.offered_to}, which does not wait for it"
             yield Finding(item=item.id, what=what, advice=f"{SWEEP}, once the offer has lapsed")
 
-    def _look_at_needs(self, item: Item) -> Iterator[Finding]:
-        """What an item is kept back by is what it says that it needs, as far as that was not pruned, being done."""
+    def _check_dependencies(self, item: Item) -> Iterator[Finding]:
+        """The recorded dependencies are those that the item lists, except for pruned ones, which were done."""
         recorded = self.needs.get(item.id, set())
-        # One that was there before the item cannot have been pruned since: it would not be there any more.
+        # An item that exists and is older than this one cannot have been pruned meanwhile.
         there = {one for one in item.depends_on if one in self.items and self.items[one].created_at <= item.created_at}
         wrong = (recorded - set(item.depends_on)) | (there - recorded)
         if wrong:
-            what = f"{item.id} does not say the same everywhere about what it needs: {', '.join(sorted(wrong))}"
+            what = f"the dependencies of {item.id} are recorded differently in two places: {', '.join(sorted(wrong))}"
             yield _damage(item.id, what)
 
     def _needed(self, item: Item) -> set[str]:
-        """What the item needs and is still there; what is gone was done when it was pruned."""
+        """The dependencies that still exist; pruned ones were done."""
         return {one for one in self.needs.get(item.id, ()) if one in self.items}
 
-    def _look_at_rest(self, item: Item) -> Iterator[Finding]:
-        """An item that nobody holds is where it belongs: blocked iff something it needs is not done, and so on."""
+    def _check_rest(self, item: Item) -> Iterator[Finding]:
+        """An unclaimed item has the status that follows from its fields: blocked iff a dependency is not done, etc."""
         if item.status not in RESTING:
             return
-        # What a file of a vault names and is not there is waited for; what was pruned is not recorded any more.
+        # An item of a vault also waits for dependencies that do not exist; pruned ones are no longer recorded.
         needed = self.needs.get(item.id, set())
         missing = sorted(one for one in needed if one not in self.items or self.items[one].status != DONE)
         belongs = rest(item, self.now, blocked=bool(missing))
         if belongs == item.status:
             return
         if item.status == "scheduled" and belongs == READY:
-            yield Finding(item=item.id, what=f"{item.id} is scheduled, and its time has come", advice=SWEEP, late=True)
+            yield _overdue(item.id, f"{item.id} is scheduled, and is due")
             return
         why = f": {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not done" if missing else ""
         yield Finding(
@@ -239,8 +237,9 @@ class Examination:
             advice=f"dibs park {item.id}, then dibs unpark {item.id}",
         )
 
-    def _look_at_circles(self) -> Iterator[Finding]:
-        """Take away, again and again, what needs nothing that is left; what cannot be taken away runs in a circle."""
+    def _check_cycles(self) -> Iterator[Finding]:
+        """Dependencies have no cycle: remove, repeatedly, the items without dependencies. Those that remain are in a
+        cycle, or depend on one."""
         needs = {item.id: self._needed(item) for item in self.items.values()}
         needed_by: dict[str, list[str]] = {}
         for id, needed in needs.items():
@@ -256,11 +255,11 @@ class Examination:
                     free.append(one)
         if needs:
             first = min(needs)
-            what = f"{', '.join(sorted(needs))} depend on each other in a circle"
+            what = f"{', '.join(sorted(needs))} depend on each other in a cycle"
             yield Finding(item=first, what=what, advice=f"dibs edit {first} --no-needs, or --needs others")
 
-    def _look_at_resources(self) -> Iterator[Finding]:
-        """What one session holds, no other does: in a project, no two live claims touch the same."""
+    def _check_resources(self) -> Iterator[Finding]:
+        """In a project, no two sessions hold claims with overlapping resources."""
         holds: dict[str, list[Hold]] = {}
         for claim in self.claims.values():
             item = self.items.get(claim.item)
@@ -270,26 +269,25 @@ class Examination:
             other = conflict(item, held, claim.session)
             if other is not None:
                 what = f"{item.id} and {other.item} both touch {other.resource}, and are both in progress"
-                advice = f'dibs force-release {item.id} --reason "it touches what {other.item} touches"'
+                advice = f'dibs force-release {item.id} --reason "shares a resource with {other.item}"'
                 yield Finding(item=item.id, what=what, advice=advice)
             held += [
                 Hold(resource=resource, item=item.id, session=claim.session, agent=claim.agent)
                 for resource in item.resources
             ]
 
-    def _look_at_owners(self) -> Iterator[Finding]:
+    def _check_owners(self) -> Iterator[Finding]:
         holders = {claim.session for claim in self.claims.values()} & self.sessions.keys()
         owners = [(id, process) for id in sorted(holders) if (process := self.sessions[id].owner) is not None]
         for session, process in owner.find_dead(owners):
-            what = f"session {session} holds items, and the process {process.pid} that owned it is dead"
-            yield Finding(item=None, what=what, advice=SWEEP, late=True)
+            yield _overdue(None, f"session {session} holds items, and its owner process {process.pid} is dead")
 
     def _lives(self, session: str) -> bool:
         return session in self.sessions and self.sessions[session].ended_at is None
 
 
-def _look_at_the_store(board: Board) -> Iterator[Finding]:
-    """What the store finds wrong with itself, also where that keeps it from looking further."""
+def _check_store(board: Board) -> Iterator[Finding]:
+    """The problems that the store finds in itself, also one that stops its check."""
     try:
         sentences = board.check()
     except StoreUnusable as error:
@@ -300,37 +298,37 @@ def _look_at_the_store(board: Board) -> Iterator[Finding]:
         yield Finding(item=None, what=what, advice=advice or RESTORE)
 
 
-def _look_at_history(item: Item, events: list[Event], run_tokens: list[int]) -> Iterator[Finding]:
-    """The history counts from 1 without a gap, folds to the row, and tells of every run and of no other."""
+def _check_history(item: Item, events: list[Event], run_tokens: list[int]) -> Iterator[Finding]:
+    """The history has no gap, replays to the row of the item, and has exactly the runs of the item."""
     if [event.number for event in events] != list(range(1, item.revision + 1)):
         yield _damage(item.id, _gap(item))
         return
-    told = fold(events)
-    if told is not None and told != item:
-        wrong = ", ".join(name for name in item._fields if getattr(told, name) != getattr(item, name))
-        yield _damage(item.id, f"{item.id} is not what its history tells: {wrong}")
+    replayed = fold(events)
+    if replayed is not None and replayed != item:
+        wrong = ", ".join(name for name in item._fields if getattr(replayed, name) != getattr(item, name))
+        yield _damage(item.id, f"{item.id} differs from its history in: {wrong}")
     given, claimed = _tokens(events)
     if given != sorted(given) or item.token != given[-1]:
         yield _damage(item.id, f"the latest token of {item.id} is {given[-1]} by its history, {item.token} by its row")
     if sorted(claimed) != sorted(run_tokens):
         yield _damage(
-            item.id, f"the history of {item.id} tells of {len(claimed)} claims, its runs of {len(run_tokens)}"
+            item.id, f"the history of {item.id} has {len(claimed)} claims, and the item has {len(run_tokens)} runs"
         )
 
 
 def _tokens(events: list[Event]) -> tuple[list[int], list[int]]:
-    """Every token that was given, in order, and those of runs; but for what a vault's hub has made void."""
+    """Every token that was given, in order, and the tokens of runs, without those that a vault's hub made void."""
     given: list[int] = []
     claimed: list[int] = []
     for event in events:
         void_from = event.data.get("void_from")
         if void_from is not None:
             given, claimed = [], [token for token in claimed if token < void_from]
-        if event.kind in GIVING:
+        if event.kind in TOKEN_EVENTS:
             given.append(event.token)
         if event.kind == "claimed":
             claimed.append(event.token)
-        # Runs of before the index of a vault was lost: its files tell of them, its history does not any more.
+        # Runs from before the index of a vault was lost, which are known from its files only.
         claimed += event.data.get("runs", ())
     return given, claimed
 
@@ -341,3 +339,7 @@ def _gap(item: Item) -> str:
 
 def _damage(item: str, what: str) -> Finding:
     return Finding(item=item, what=what, advice=RESTORE)
+
+
+def _overdue(item: str | None, what: str) -> Finding:
+    return Finding(item=item, what=what, advice=SWEEP, late=True)

@@ -1,10 +1,10 @@
-"""A file of tasks as the session-task design has it: a JSON list, or an object with a list `tasks`. A task has an id,
-a title, a status, and while a session is on it a `claim`.
+"""A file of tasks in the format of session-task: a JSON list, or an object with a list `tasks`. A task has an id, a
+title, a status, and a `claim` while a session works on it.
 
-`items` are its tasks as items of a board. `Mirror` writes the other way: it keeps `status` and `claim` of each task as
-the board has them. Everything else in the file is other programs', and no write of theirs may be lost. So the file
-changes places with a prepared one, and the one that gave way is compared with what was read: if they differ, somebody
-wrote in between, and they change places again.
+`items` turns its tasks into items of a board. `Mirror` writes the `status` and the `claim` of each item back. Other
+programs own the rest of the file, and none of their writes may be lost. So the file is exchanged with a prepared one,
+and the old one is compared with the text that was read: if they differ, another program wrote in between, and the two
+are exchanged back.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     Task = dict[str, Any]
 
 BYTES_MAX = 16 * 1024 * 1024
-#: How often a file that others write to is tried again in a row.
+#: How many times in a row a file that other programs write to is retried.
 TRIES_MAX = 20
-#: How long a program may take from finding a file to having it open, and how often that is looked at.
-ARRIVAL_SECONDS, LOOK_SECONDS = 0.1, 0.005
-#: The file's words for statuses of ours, and ours for its own; what is neither is kept as it is.
+#: How long a program may take to open a file whose name it has looked up, and how often that is checked.
+OPENING_SECONDS, CHECK_SECONDS = 0.1, 0.005
+#: The status in the file for each status of an item; `pending` for the others.
 STATUS_WORDS = {IN_PROGRESS: "in_progress", BLOCKED: "blocked", DONE: "completed", FAILED: "failed"}
 STATUS_WORDS |= {REJECTED: "cancelled", CANCELLED: "cancelled"}
 PENDING = "pending"
 OVER = frozenset({"completed", "done", "cancelled", "canceled", "skipped"})
-#: Fields of a task, by the field of an item that they become; the first that is there counts.
+#: For each field of an item, the fields of a task that it is taken from; the first that exists counts.
 FIELDS = {
     "title": ("title", "name"),
     "body": ("description", "body", "details"),
@@ -53,18 +53,18 @@ NOT_CONTENT = frozenset({"id", "status", "claim", "assignee", "priority", *DEPEN
 
 
 class Unreadable(Invalid):
-    """No file of tasks, or one that is being written."""
+    """Not a file of tasks, or one that is being written."""
 
 
 class Busy(StoreUnavailable):
-    """Others write to the file all the time."""
+    """Other programs write to the file all the time."""
 
 
 def read(path: str) -> bytes:
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise Unreadable(f"{path} is no file", field="file")
+                raise Unreadable(f"{path} is not a file", field="file")
             text = file.read(BYTES_MAX + 1)
     except OSError as error:
         raise Unreadable(f"cannot read {path}: {error.strerror}", field="file") from error
@@ -74,10 +74,10 @@ def read(path: str) -> bytes:
 
 
 def tasks(document: Any) -> list[Task]:
-    """The tasks of a parsed file, which they are part of."""
+    """The tasks in a parsed file, to be changed in place."""
     found = document.get("tasks") if isinstance(document, dict) else document
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise Unreadable('a file of tasks is a list of objects, or {"tasks": [...]}', field="file")
+        raise Unreadable('a file of tasks must be a list of objects, or {"tasks": [...]}', field="file")
     return found
 
 
@@ -85,11 +85,11 @@ def parse(text: bytes, path: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Unreadable(f"{path} is no JSON: {error}", field="file") from error
+        raise Unreadable(f"{path} is not JSON: {error}", field="file") from error
 
 
 def items(of: list[Task]) -> list[dict[str, Any]]:
-    """The fields of an item for each task that is not over. What is over is no dependency any more."""
+    """The fields of an item for each task that is not over. Tasks that are over are dropped from dependencies."""
     over = {str(task.get("id")) for task in of if str(task.get("status", "")).lower() in OVER}
     found = []
     for number, task in enumerate(of, start=1):
@@ -116,13 +116,13 @@ def _item(task: Task, over: set[str]) -> dict[str, Any]:
     needs = [str(one) for name in DEPENDENCIES for one in task.get(name) or ()]
     fields["depends_on"] = [one for one in needs if one not in over]
     fields["payload"] = {name: value for name, value in task.items() if name not in used}
-    # Each field as `add` would have it, so that a mistake is told with the task's number.
+    # Checked as `add` does, so that an error names the number of the task.
     check.new_item(fields)
     return fields
 
 
 def states(board: Board) -> dict[str, Task]:
-    """`status` and `claim` of every item, in the file's words."""
+    """The `status` and the `claim` of every item, as the file has them."""
     found: dict[str, Task] = {
         item.id: {"status": STATUS_WORDS.get(item.status, PENDING)} for item in board.list(limit=check.LIST_MAX)
     }
@@ -138,12 +138,12 @@ def states(board: Board) -> dict[str, Task]:
     return found
 
 
-def told(text: bytes, path: str, to: Mapping[str, Task]) -> bytes:
-    """The text with `status` and `claim` of each task as they are on the board; the same text if they are already."""
+def updated(text: bytes, path: str, states: Mapping[str, Task]) -> bytes:
+    """The text with these states of its tasks; the same text if nothing changes."""
     document = parse(text, path)
     changed = False
     for task in tasks(document):
-        state = to.get(str(task.get("id")))
+        state = states.get(str(task.get("id")))
         if state is None or {"status": task.get("status"), "claim": task.get("claim")} == {"claim": None, **state}:
             continue
         changed = True
@@ -152,11 +152,11 @@ def told(text: bytes, path: str, to: Mapping[str, Task]) -> bytes:
             task["claim"] = state["claim"]
         else:
             task.pop("claim", None)
-    return _written(document, text) if changed else text
+    return _formatted(document, text) if changed else text
 
 
-def _written(document: Any, like: bytes) -> bytes:
-    """Indented and ended as the text was."""
+def _formatted(document: Any, like: bytes) -> bytes:
+    """JSON with the indentation and the end of the former text."""
     second = like.split(b"\n", 2)[1:2]
     indent: str | int | None = None
     if second:
@@ -165,7 +165,7 @@ def _written(document: Any, like: bytes) -> bytes:
 
 
 class Mirror:
-    """Keeps one file as the board is."""
+    """Writes the states of a board into one file."""
 
     def __init__(self, path: str) -> None:
         self._path = os.path.realpath(path)
@@ -176,50 +176,50 @@ class Mirror:
     def close(self) -> None:
         os.close(self._folder)
 
-    def write(self, to: Mapping[str, Task]) -> bool:
-        """Bring the file up to date; whether there was anything to write."""
+    def write(self, states: Mapping[str, Task]) -> bool:
+        """Bring the file up to date; whether anything changed."""
         for _ in range(TRIES_MAX):
             text = read(self._path)
-            wanted = told(text, self._path, to)
-            if wanted == text or self._replace(text, wanted):
-                return wanted != text
-        raise Busy(f"{self._path} is being written to all the time", file=self._path)
+            new = updated(text, self._path, states)
+            if new == text or self._replace(text, new):
+                return new != text
+        raise Busy(f"other programs write to {self._path} all the time; try again later", file=self._path)
 
-    def _replace(self, text: bytes, wanted: bytes) -> bool:
-        """Let the file say what is wanted if it says `text`; whether it did."""
-        new = f".{self._name}.{os.urandom(6).hex()}.dibs"
-        ours, file_name, spare = (self._folder, new), (self._folder, self._name), (self._folder, f"{new}2")
+    def _replace(self, text: bytes, new: bytes) -> bool:
+        """Replace the text of the file if it still is `text`; whether it was."""
+        name = f".{self._name}.{os.urandom(6).hex()}.dibs"
+        ours, theirs, spare = (self._folder, name), (self._folder, self._name), (self._folder, f"{name}2")
         mode = stat.S_IMODE(os.stat(self._name, dir_fd=self._folder).st_mode)
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._folder)
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._folder)
         try:
             with open(descriptor, "wb") as file:
                 os.fchmod(file.fileno(), mode)
-                file.write(wanted)
+                file.write(new)
                 file.flush()
                 sync(file.fileno())
             with open(os.open(self._path, os.O_RDONLY | os.O_CLOEXEC), "rb") as old:
                 leased = lease(old.fileno())
                 if leased is False or old.read() != text:
                     return False
-                self._renaming.swap(ours, file_name, spare)
-                is_old = os.stat(new, dir_fd=self._folder).st_ino == os.fstat(old.fileno()).st_ino
-                if is_old and (not leased or _is_left(old.fileno())):
+                self._renaming.swap(ours, theirs, spare)
+                is_old = os.stat(name, dir_fd=self._folder).st_ino == os.fstat(old.fileno()).st_ino
+                if is_old and (not leased or _has_no_writer(old.fileno())):
                     return True
-                self._renaming.swap(ours, file_name, spare)
+                self._renaming.swap(ours, theirs, spare)
                 return False
         finally:
-            os.unlink(new, dir_fd=self._folder)
+            os.unlink(name, dir_fd=self._folder)
 
 
-def _is_left(descriptor: int) -> bool:
-    """Whether nobody opens the file to write any more, now that it has no name: a program that was on its way to it
-    asks for the lease to be given up. It has arrived by the end of this time."""
+def _has_no_writer(descriptor: int) -> bool:
+    """Whether no program opens the replaced file for writing. One that had looked up its name before breaks the lease
+    within this time."""
     import fcntl
     import time
 
-    end = time.monotonic() + ARRIVAL_SECONDS
+    end = time.monotonic() + OPENING_SECONDS
     while time.monotonic() < end:
         if fcntl.fcntl(descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK:
             return False
-        time.sleep(LOOK_SECONDS)
+        time.sleep(CHECK_SECONDS)
     return True

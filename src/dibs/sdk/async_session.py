@@ -1,12 +1,11 @@
-"""A session for programs that await: the same session and the same claims, each call in a thread of its own.
+"""A session for asyncio: the same session and the same claims, with each call in a thread of its own.
 
 async with board.asession(agent="coder") as me:
     while claim := await me.next(types=["bug"], wait_seconds=60):
         async with claim:
             await fix(claim.item)
 
-Nothing is decided here. Whoever stops waiting for a call, because its task was cancelled, does not stop the call: what
-comes of it afterwards is given back.
+Cancelling a task does not stop a call in progress. A claim that such a call still gets is released.
 """
 
 from __future__ import annotations
@@ -18,44 +17,68 @@ import threading
 from concurrent.futures import Future
 
 from dibs.errors import DibsError
-from dibs.sdk.session import WAIT_SECONDS, why_left
+from dibs.sdk.claim_handle import ClaimHandle
+from dibs.sdk.session import WAIT_SECONDS, LiveSession, end_reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any, Self, TypeVar
+    from collections.abc import Callable, Coroutine, Iterable
+    from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-    from dibs.model import Approval, Ended, Item, Previous, Renewal, Waiting
-    from dibs.sdk.claim_handle import ClaimHandle
-    from dibs.sdk.session import LiveSession
+    from dibs.model import Ended, Waiting
 
     T = TypeVar("T")
+    P = ParamSpec("P")
+    SessionVerb = Callable[Concatenate["AsyncSession", P], Coroutine[Any, Any, T]]
+    ClaimVerb = Callable[Concatenate["AsyncClaim", P], Coroutine[Any, Any, T]]
+
+
+def _like(
+    verb: Callable[Concatenate[LiveSession, P], object],
+) -> Callable[[Callable[..., Coroutine[Any, Any, T]]], SessionVerb[P, T]]:
+    """Give a coroutine function the parameters and the docstring of the session's own verb."""
+    return functools.wraps(verb)
+
+
+def _awaited(verb: Callable[Concatenate[ClaimHandle, P], T]) -> ClaimVerb[P, T]:
+    """A verb of a claim handle as a coroutine function with the same parameters."""
+
+    @functools.wraps(verb)
+    async def call(claim: AsyncClaim, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await in_thread(functools.partial(verb, claim.handle, *args, **kwargs))
+
+    return call
+
+
+def _attribute(get: Callable[[ClaimHandle], T]) -> T:
+    """A read-only attribute of a claim handle, with its type."""
+    return property(lambda claim: get(claim.handle))  # type: ignore[return-value]  # what the property gives
 
 
 class AsyncSession:
     def __init__(self, start: Callable[[], LiveSession]) -> None:
-        """`start` makes the session that this one stands for, when it is entered."""
+        """`start` makes the session when this one is entered."""
         self._start = start
         self._live: LiveSession | None = None
-        self._giving_back = threading.Lock()
+        self._releasing = threading.Lock()
 
     async def __aenter__(self) -> Self:
-        self._live = await aside(self._start, lambda live: live.end("nobody waited for it"))
-        self._live.leave_on_sigterm()
+        self._live = await in_thread(self._start, lambda live: live.end("its start was cancelled"))
+        self._live.exit_on_sigterm()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         live = self.live
         try:
-            await aside(functools.partial(self._end, live, why_left(error)))
+            await in_thread(functools.partial(self._end, live, end_reason(error)))
         finally:
-            live.let_sigterm_be()
+            live.restore_sigterm()
 
     @property
     def live(self) -> LiveSession:
         """The session itself."""
         if self._live is None:
-            raise RuntimeError("a session begins with `async with`")
+            raise RuntimeError("enter the session first: async with board.asession(...) as me")
         return self._live
 
     @property
@@ -78,11 +101,11 @@ class AsyncSession:
         wait_seconds: float = 0,
         patience_seconds: float | None = None,
     ) -> AsyncClaim:
-        """As that of a session."""
-        gone = threading.Event()
+        """Claim this item, as `LiveSession.claim` does."""
+        cancelled = threading.Event()
 
-        def stop_if_gone(_: Waiting) -> None:
-            if gone.is_set():
+        def stop_if_cancelled(_: Waiting) -> None:
+            if cancelled.is_set():
                 raise asyncio.CancelledError
 
         def ask() -> list[ClaimHandle]:
@@ -91,93 +114,72 @@ class AsyncSession:
                 ttl_seconds=ttl_seconds,
                 wait_seconds=wait_seconds,
                 patience_seconds=patience_seconds,
-                on_wait=stop_if_gone,
+                on_wait=stop_if_cancelled,
             )
             return [handle]
 
         try:
-            (handle,) = await aside(ask, self._give_back)
+            (handle,) = await in_thread(ask, self._release)
         except asyncio.CancelledError:
-            gone.set()
+            cancelled.set()
             raise
         return AsyncClaim(handle)
 
-    async def next(
-        self,
-        *,
-        types: Sequence[str] = (),
-        projects: Sequence[str] = (),
-        ttl_seconds: float | None = None,
-        wait_seconds: float = 0,
-        patience_seconds: float | None = None,
-    ) -> AsyncClaim | None:
-        """As that of a session."""
-        found = await self.next_of(
-            1,
-            types=types,
-            projects=projects,
-            ttl_seconds=ttl_seconds,
-            wait_seconds=wait_seconds,
-            patience_seconds=patience_seconds,
-        )
+    @_like(LiveSession.next)
+    async def next(self, **options: Any) -> AsyncClaim | None:
+        found = await self.next_of(1, **options)
         return found[0] if found else None
 
-    async def next_of(
-        self,
-        n: int,
-        *,
-        types: Sequence[str] = (),
-        projects: Sequence[str] = (),
-        ttl_seconds: float | None = None,
-        wait_seconds: float = 0,
-        patience_seconds: float | None = None,
-    ) -> list[AsyncClaim]:
-        """As that of a session."""
+    @_like(LiveSession.next_of)
+    async def next_of(self, n: int, *, wait_seconds: float = 0, **options: Any) -> list[AsyncClaim]:
         loop = asyncio.get_running_loop()
         end = loop.time() + wait_seconds
         while True:
             left = max(0.0, end - loop.time())
-            ask = functools.partial(
-                self.live.next_of,
-                n,
-                types=types,
-                projects=projects,
-                ttl_seconds=ttl_seconds,
-                # No longer, since nobody can stop a thread: a task that was cancelled leaves it to its call.
-                wait_seconds=min(WAIT_SECONDS, left),
-                patience_seconds=patience_seconds,
-            )
-            handles = await aside(ask, self._give_back)
+            # A thread cannot be stopped, so no call of a cancelled task waits for longer than this.
+            ask = functools.partial(self.live.next_of, n, wait_seconds=min(WAIT_SECONDS, left), **options)
+            handles = await in_thread(ask, self._release)
             if handles or left <= WAIT_SECONDS:
                 return [AsyncClaim(handle) for handle in handles]
 
-    async def annotate(
-        self,
-        item: str,
-        *,
-        token: int | None = None,
-        links: Mapping[str, Any] | None = None,
-        checks: Mapping[str, Any] | None = None,
-        cost: Mapping[str, Any] | None = None,
-    ) -> Ended:
-        """As that of a session."""
-        said: dict[str, Any] = {"token": token, "links": links, "checks": checks, "cost": cost}
-        return await aside(functools.partial(self.live.annotate, item, **said))
+    @_like(LiveSession.annotate)
+    async def annotate(self, item: str, **added: Any) -> Ended:
+        return await in_thread(functools.partial(self.live.annotate, item, **added))
 
-    def _give_back(self, handles: Iterable[ClaimHandle]) -> None:
-        with self._giving_back:
+    def _release(self, handles: Iterable[ClaimHandle]) -> None:
+        with self._releasing:
             for handle in handles:
-                if not self.live.is_over:  # its end has released it
+                if not self.live.is_over:  # the end of the session has released its claims
                     with contextlib.suppress(DibsError):
-                        handle.release("nobody waited for it any more")
+                        handle.release("the task that asked for it was cancelled")
 
     def _end(self, live: LiveSession, reason: str) -> None:
-        with self._giving_back:
+        with self._releasing:
             live.end(reason)
 
 
 class AsyncClaim:
-    """A claim handle whose verbs are awaited; `handle` is the handle itself."""
+    """A claim handle whose verbs are coroutines; `handle` is the handle itself."""
+
+    check = _awaited(ClaimHandle.check)
+    verify = _awaited(ClaimHandle.verify)
+    progress = _awaited(ClaimHandle.progress)
+    done = _awaited(ClaimHandle.done)
+    fail = _awaited(ClaimHandle.fail)
+    submit = _awaited(ClaimHandle.submit)
+    release = _awaited(ClaimHandle.release)
+    reject = _awaited(ClaimHandle.reject)
+    recover = _awaited(ClaimHandle.recover)
+
+    item = _attribute(lambda handle: handle.item)
+    token = _attribute(lambda handle: handle.token)
+    previous = _attribute(lambda handle: handle.previous)
+    approval = _attribute(lambda handle: handle.approval)
+    approved_draft = _attribute(lambda handle: handle.approved_draft)
+    outcome = _attribute(lambda handle: handle.outcome)
+    seconds_left = _attribute(lambda handle: handle.seconds_left)
+    is_lost = _attribute(lambda handle: handle.lost.is_set())
+    lost_by = _attribute(lambda handle: handle.lost_by)
 
     def __init__(self, handle: ClaimHandle) -> None:
         self.handle = handle
@@ -189,117 +191,35 @@ class AsyncClaim:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        await aside(functools.partial(self.handle.__exit__, kind, error, None))
-
-    @property
-    def item(self) -> Item:
-        return self.handle.item
-
-    @property
-    def token(self) -> int:
-        return self.handle.token
-
-    @property
-    def previous(self) -> Previous | None:
-        return self.handle.previous
-
-    @property
-    def approval(self) -> Approval | None:
-        return self.handle.approval
-
-    @property
-    def approved_draft(self) -> str | None:
-        return self.handle.approved_draft
-
-    @property
-    def outcome(self) -> str | None:
-        return self.handle.outcome
-
-    @property
-    def seconds_left(self) -> float:
-        return self.handle.seconds_left
-
-    @property
-    def is_lost(self) -> bool:
-        return self.handle.lost.is_set()
-
-    @property
-    def lost_by(self) -> DibsError | None:
-        return self.handle.lost_by
+        await in_thread(functools.partial(self.handle.__exit__, kind, error, None))
 
     async def until_lost(self) -> None:
-        """Returns when the claim is lost, which may be never."""
+        """Return when the claim is lost, which may be never."""
         loop, lost = asyncio.get_running_loop(), asyncio.Event()
 
-        def tell() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(lost.set)
 
-        take_back = self.handle.when_lost(tell)
+        unsubscribe = self.handle.on_lost(wake)
         try:
             await lost.wait()
         finally:
-            take_back()
-
-    async def check(self) -> None:
-        await aside(self.handle.check)
-
-    async def verify(self) -> None:
-        await aside(self.handle.verify)
-
-    async def progress(self, note: str, *, meta: Mapping[str, Any] | None = None) -> Renewal:
-        return await aside(functools.partial(self.handle.progress, note, meta=meta))
-
-    async def done(
-        self,
-        note: str | None = None,
-        *,
-        links: Mapping[str, Any] | None = None,
-        cost: Mapping[str, Any] | None = None,
-    ) -> Ended:
-        return await aside(functools.partial(self.handle.done, note, links=links, cost=cost))
-
-    async def fail(
-        self,
-        reason: str | None = None,
-        *,
-        links: Mapping[str, Any] | None = None,
-        cost: Mapping[str, Any] | None = None,
-    ) -> Ended:
-        return await aside(functools.partial(self.handle.fail, reason, links=links, cost=cost))
-
-    async def submit(
-        self,
-        draft: str,
-        note: str | None = None,
-        *,
-        links: Mapping[str, Any] | None = None,
-        cost: Mapping[str, Any] | None = None,
-    ) -> Ended:
-        return await aside(functools.partial(self.handle.submit, draft, note, links=links, cost=cost))
-
-    async def release(self, reason: str | None = None, *, park: bool = False) -> Ended:
-        return await aside(functools.partial(self.handle.release, reason, park=park))
-
-    async def reject(self, reason: str) -> Item:
-        return await aside(functools.partial(self.handle.reject, reason))
-
-    async def recover(self) -> None:
-        await aside(self.handle.recover)
+            unsubscribe()
 
 
-async def aside(do: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
-    """Do this in a thread. If nobody waits for it any more when it is done, it is undone.
+async def in_thread(call: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
+    """Run the call in a thread. If the task is cancelled meanwhile, the result of the call is undone.
 
-    The thread is its own and dies with the process: a pool would make calls wait for others that wait for work, and
-    the end of the program for all of them.
+    Each call has a daemon thread of its own. In a pool, calls would queue behind others that wait for items, and the
+    program could not exit before all of them.
     """
     pending: Future[T] = Future()
     pending.set_running_or_notify_cancel()
 
     def run() -> None:
         try:
-            answer = do()
+            answer = call()
         except BaseException as error:
             pending.set_exception(error)
         else:
@@ -310,11 +230,11 @@ async def aside(do: Callable[[], T], undo: Callable[[T], object] | None = None) 
         return await asyncio.wrap_future(pending)
     except asyncio.CancelledError:
         if undo is not None:
-            pending.add_done_callback(functools.partial(_undone, undo))
+            pending.add_done_callback(functools.partial(_undo_result, undo))
         raise
 
 
-def _undone(undo: Callable[[T], object], ended: Future[T]) -> None:
+def _undo_result(undo: Callable[[T], object], ended: Future[T]) -> None:
     if ended.exception() is None:
-        # Not here: this may be the thread of the loop.
+        # In another thread: this one may be the event loop's.
         threading.Thread(target=undo, args=(ended.result(),), name="dibs call", daemon=True).start()

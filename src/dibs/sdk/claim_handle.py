@@ -1,16 +1,16 @@
-"""A claim in the hands of who works on it: leaving it is done, an exception is fail, and it knows when it is lost.
+"""A claim as a program holds it. Leaving the `with` block marks the item done; an exception marks it failed.
 
 with me.claim("fix-login") as claim:
     work_on(claim.item)
     claim.progress("half of it")
-    claim.check()          # raises if somebody else may have it by now
+    claim.check()          # raises if the claim may be lost
 """
 
 from __future__ import annotations
 
-import os
 import threading
 
+from dibs import randomness
 from dibs.errors import ClaimExpired, DibsError, ItemNotClaimed, ItemNotFound, NotClaimOwner, SessionNotFound
 from dibs.files import token_file
 from dibs.sdk.heartbeat import clock
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from dibs.model import Approval, Ended, Grant, Item, Previous, Renewal
     from dibs.sdk.session import LiveSession
 
-#: Before its claim can have expired by the board's clock, a holder that cannot renew it stops: by this share of what
-#: was left of it when it was last renewed, and by no more than this.
+#: A holder that cannot renew its claim stops before the claim can have expired by the store's clock: earlier by this
+#: share of the time that was left when it was last renewed, and by no more than this.
 MARGIN_SHARE = 0.1
 MARGIN_SECONDS_MAX = 10.0
 REASON_CHARACTERS_MAX = 2000
-#: Refusals that say that the claim is gone.
+#: Refusals that mean that the claim is gone.
 LOSSES = (ClaimExpired, ItemNotClaimed, ItemNotFound, NotClaimOwner, SessionNotFound)
 
 
@@ -36,27 +36,30 @@ class ClaimHandle:
     item: Item
     token: int
     ttl_seconds: float
+    #: When, by this machine's clock, the claim can no longer be relied on.
+    safe_until: float
+    #: The approval of the item, if a person gave one, with the run whose draft was approved.
     approval: Approval | None
 
-    def __init__(self, session: LiveSession, grant: Grant, asked_at: float) -> None:
-        #: Where the last holder stopped.
+    def __init__(self, session: LiveSession, grant: Grant, sent_at: float) -> None:
+        self.session = session
+        #: The previous run, for the holder to continue from.
         self.previous: Previous | None = grant.previous
-        #: Set when the claim is lost, and before it can have expired unnoticed.
+        #: Set when the claim is lost, or may have expired.
         self.lost = threading.Event()
-        #: Why, once it is.
+        #: Why the claim was lost.
         self.lost_by: DibsError | None = None
-        #: How the run ended, once it has: `done`, `failed`, `submitted`, `released`, `rejected`.
+        #: How the run ended: `done`, `failed`, `submitted`, `released`, `rejected`. None while it goes on.
         self.outcome: str | None = None
-        #: Where its tokens are written down, for who works for it in another process.
+        #: The reason of an end other than done.
+        self.end_reason = ""
+        #: A file with the tokens of this claim, for a process that works on the item on this program's behalf.
         self.token_file: str | None = None
-        #: What was said of that, unless it is done.
-        self.why_ended = ""
-        self._regaining: tuple[str, float] | None = None
-        self._session = session
+        self._recovery: tuple[str, float] | None = None
         self._ending = False
-        self._tell: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], None]] = []
         self._lock = threading.Lock()
-        self._have(grant, asked_at)
+        self._set_claim(grant, sent_at)
 
     def __repr__(self) -> str:
         state = self.outcome or ("lost" if self.lost.is_set() else "held")
@@ -66,66 +69,58 @@ class ClaimHandle:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if self.outcome is not None or not self._session.is_here:
-            return  # a forked child leaves what its parent goes on with
+        if self.outcome is not None or self.session.is_inherited:
+            return  # after a fork, the parent goes on with the claim
         if error is None:
             self.done()
             return
         if error is self.lost_by:
-            return  # it stopped because it was told to
+            return  # the work stopped because the claim was lost
         try:
             if isinstance(error, Exception):
                 self.fail(summary(error))
             else:
-                # Told to stop: the item is as good as it was.
+                # An interrupt says nothing about the item.
                 self.release(f"interrupted: {type(error).__name__}")
         except DibsError as refusal:
-            error.add_note(f"dibs: and the claim of {self.item.id} could not be given back: {refusal.message}")
+            error.add_note(f"dibs: also, the claim of {self.item.id} could not be ended: {refusal.message}")
 
     @property
     def approved_draft(self) -> str | None:
-        """What a person has said yes to, word for word; None unless one has."""
+        """The exact text that a person approved; None without an approved draft."""
         run = None if self.approval is None else self.approval.run
         return None if run is None else run.draft
 
     @property
-    def session(self) -> LiveSession:
-        """Whose claim it is."""
-        return self._session
-
-    @property
     def seconds_left(self) -> float:
-        """How long the claim can be counted on without another heartbeat."""
-        return max(0.0, self._losing_at - clock())
+        """How long the claim can be relied on without another heartbeat."""
+        return max(0.0, self.safe_until - clock())
 
     def check(self) -> None:
-        """Go on only if the claim is still held."""
-        if self.is_at_stake and clock() >= self._losing_at:
-            self._session.keep_if_possible()
+        """Raise if the claim is lost, by what this process knows."""
+        if self.is_held and clock() >= self.safe_until:
+            self.session.renew_or_lose()
         if self.lost_by is not None:
             raise self.lost_by
 
     def verify(self) -> None:
-        """Go on only if the board says so, too: asked at once, by renewing it."""
+        """Raise if the claim is lost, by what the board knows: renews the claim at once."""
         self.check()
-        asked_at = clock()
-        renewal = self._session.board.renew(self.item.id, session=self._session.id, token=self.token)
-        self.renewed(renewal, asked_at)
+        sent_at = clock()
+        renewal = self.session.board.renew(self.item.id, session=self.session.id, token=self.token)
+        self.record_renewal(renewal, sent_at)
 
     def progress(self, note: str, *, meta: Mapping[str, Any] | None = None) -> Renewal:
-        asked_at = clock()
-        renewal: Renewal = self._session.hold(self, "progress", note=note, meta=meta)
-        self.renewed(renewal, asked_at)
+        """Leave a note for watchers and for the next holder, and renew the claim."""
+        sent_at = clock()
+        renewal: Renewal = self.session.call_as_holder(self, "progress", note=note, meta=meta)
+        self.record_renewal(renewal, sent_at)
         return renewal
 
     def done(
-        self,
-        note: str | None = None,
-        *,
-        links: Mapping[str, Any] | None = None,
-        cost: Mapping[str, Any] | None = None,
+        self, note: str | None = None, *, links: Mapping[str, Any] | None = None, cost: Mapping[str, Any] | None = None
     ) -> Ended:
-        return self._ended(self._end("done", note=note, links=links, cost=cost))
+        return self._end_run("done", note=note, links=links, cost=cost)
 
     def fail(
         self,
@@ -134,7 +129,7 @@ class ClaimHandle:
         links: Mapping[str, Any] | None = None,
         cost: Mapping[str, Any] | None = None,
     ) -> Ended:
-        return self._ended(self._end("fail", reason=reason, links=links, cost=cost))
+        return self._end_run("fail", reason=reason, links=links, cost=cost)
 
     def submit(
         self,
@@ -145,118 +140,121 @@ class ClaimHandle:
         cost: Mapping[str, Any] | None = None,
     ) -> Ended:
         """End the run with a draft for a person to approve."""
-        return self._ended(self._end("submit", draft=draft, note=note, links=links, cost=cost))
+        return self._end_run("submit", draft=draft, note=note, links=links, cost=cost)
 
     def release(self, reason: str | None = None, *, park: bool = False) -> Ended:
-        return self._ended(self._end("release", reason=reason, park=park))
+        return self._end_run("release", reason=reason, park=park)
 
     def reject(self, reason: str) -> Item:
-        """The item is not to be done, by anyone."""
+        """Mark the item as never to be done."""
         rejected: Item = self._end("reject", reason=reason)
         self.outcome, self.item = rejected.status, rejected
         return rejected
 
     def recover(self) -> None:
-        """Have it again after it was lost, if nobody was given it since; under a new token, with what was done."""
-        self._session.recover(self)
+        """Claim the lost item again, under a new token, unless it was given to another session since."""
+        self.session.recover(self)
 
     # For the worker and the session
 
-    def cut_short(self, verb: str, reason: str, patience_seconds: float) -> None:
-        """End it from outside, by `fail` or `release`; whoever works on it finds it lost."""
+    def end_early(self, verb: str, reason: str, patience_seconds: float) -> None:
+        """End the claim from another thread, by `fail` or `release`. Its handler finds the claim lost."""
         over = ClaimExpired(
             f"{self.item.id}: {reason}", item=self.item.id, token=self.token, how=reason, taken_over_by=None
         )
         try:
-            self._ended(self._end(verb, reason=reason, patience_seconds=patience_seconds))
+            self._end_run(verb, reason=reason, patience_seconds=patience_seconds)
         finally:
-            self.give_up(over)
+            self.stop_renewing(over)
 
-    def give_up(self, error: DibsError) -> None:
-        """Whatever became of it, nobody works on it: it is renewed no more."""
-        self._session.forget(self)
+    def stop_renewing(self, error: DibsError) -> None:
+        """Nothing works on the item any more: the claim expires unless it has ended already."""
+        self.session.forget(self)
         self.lost_by = self.lost_by or error
         self.lost.set()
-        self._tell_all()
+        self._run_callbacks()
 
     @property
-    def is_at_stake(self) -> bool:
+    def is_held(self) -> bool:
         return self.outcome is None and not self.lost.is_set() and not self._ending
 
     @property
-    def losing_at(self) -> float:
-        return self._losing_at
-
-    @property
-    def is_out_of_time(self) -> bool:
-        """Whether it cannot be renewed any more: the item's own time for a claim is over."""
+    def is_at_deadline(self) -> bool:
+        """Whether the claim cannot be extended: it lasts until the item's own deadline for a claim."""
         return self._expires_at >= self._deadline_at
 
-    def renewed(self, renewal: Renewal, asked_at: float) -> None:
+    def record_renewal(self, renewal: Renewal, sent_at: float) -> None:
         with self._lock:
-            if renewal.token == self.token and asked_at >= self._asked_at:
-                self._kept(asked_at, renewal.remaining_seconds, renewal.expires_at)
+            if renewal.token == self.token and sent_at >= self._sent_at:
+                self._set_expiry(sent_at, renewal.remaining_seconds, renewal.expires_at)
 
-    def regaining(self) -> tuple[str, float]:
-        """The request under which it is claimed again, and when that was first asked: if an answer is lost, what was
-        given is found by asking again."""
+    def begin_recovery(self) -> tuple[str, float]:
+        """The request id of the recovery, and when it was first sent. Both stay the same until there is an answer, so
+        that a repeated request finds the grant whose answer was lost."""
         with self._lock:
-            if self._regaining is None:
-                self._regaining = os.urandom(12).hex(), clock()
-            return self._regaining
+            if self._recovery is None:
+                self._recovery = randomness.request_id(), clock()
+            return self._recovery
 
     @property
-    def is_regaining(self) -> bool:
-        return self._regaining is not None
+    def is_recovering(self) -> bool:
+        return self._recovery is not None
 
-    def not_regained(self) -> None:
-        self._regaining = None
+    def recovery_refused(self) -> None:
+        self._recovery = None
 
-    def regained(self, grant: Grant, asked_at: float, *, revives: bool) -> bool:
-        """Whether it is held again. Who was told that it is lost has stopped, and goes on only if it asked for that."""
+    def recovered(self, grant: Grant, sent_at: float, *, revives: bool) -> bool:
+        """Hold the claim again, and return whether it is held. A handler that saw the loss has stopped, so a lost claim
+        comes back only if the handler asked for that: `revives`."""
         with self._lock:
-            self._regaining = None
+            self._recovery = None
             if self.lost.is_set() and not revives:
                 return False
-            self._have(grant, asked_at)
+            self._set_claim(grant, sent_at)
             self.lost_by = None
             self.lost.clear()
         if self.token_file is not None:
-            token_file.write_down(self.token_file, self.token)
+            token_file.append(self.token_file, self.token)
         return True
 
     def was_recovered_under(self, token: int) -> bool:
-        """Whether who works for it has said so."""
-        return self.token_file is not None and token in token_file.written(self.token_file)
+        """Whether a process that works on this program's behalf has recovered the claim under this token."""
+        return self.token_file is not None and token in token_file.read(self.token_file)
 
     def lose(self, error: DibsError, token: int | None = None) -> None:
-        """It is lost, if it is still the claim under this token."""
+        """Mark the claim as lost, if it still has this token."""
         with self._lock:
             self._lose(error, token)
 
-    def give_up_if_late(self, now: float) -> None:
+    def lose_if_expired(self, now: float) -> None:
         with self._lock:
-            if now >= self._losing_at:
-                self._lose(self._late())
+            if now >= self.safe_until:
+                self._lose(self._expired())
 
-    def when_lost(self, tell: Callable[[], None]) -> Callable[[], None]:
-        """`tell` is called once it is lost, by whoever notices, and at once if it is; what is returned takes that
-        back."""
+    def on_lost(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back once the claim is lost, from the thread that notices it; at once if it is lost already. The
+        returned function unsubscribes."""
         with self._lock:
-            self._tell.append(tell)
+            self._callbacks.append(callback)
             is_lost = self.lost.is_set()
         if is_lost:
-            tell()
-        return lambda: self._tell.remove(tell)
+            callback()
+        return lambda: self._callbacks.remove(callback)
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()
 
-    def _end(self, verb: str, **said: Any) -> Any:
+    def _end_run(self, verb: str, **asked: Any) -> Ended:
+        ended: Ended = self._end(verb, **asked)
+        self.outcome, self.item = ended.run.outcome, ended.item
+        self.end_reason = "" if self.outcome == "done" else ended.run.reason or ""
+        return ended
+
+    def _end(self, verb: str, **asked: Any) -> Any:
         with self._lock:
             if self.outcome is not None:
                 raise ClaimExpired(
-                    f"the claim of {self.item.id} has ended already: {self.outcome}",
+                    f"the claim of {self.item.id} has already ended: {self.outcome}",
                     item=self.item.id,
                     token=self.token,
                     how=self.outcome,
@@ -264,72 +262,61 @@ class ClaimHandle:
                 )
             self._ending = True
         try:
-            answer = self._session.hold(self, verb, **said)
+            answer = self.session.call_as_holder(self, verb, **asked)
         except BaseException as error:
             self._ending = False
             if isinstance(error, LOSSES):
                 self.lose(error)
             raise
-        self._session.forget(self)
+        self.session.forget(self)
         self.lost_by = None
         self.lost.clear()
         return answer
 
-    def _ended(self, ended: Ended) -> Ended:
-        self.outcome, self.item = ended.run.outcome, ended.item
-        self.why_ended = "" if self.outcome == "done" else ended.run.reason or ""
-        return ended
-
-    def _have(self, grant: Grant, asked_at: float) -> None:
+    def _set_claim(self, grant: Grant, sent_at: float) -> None:
         claim = grant.claim
         self.item, self.token, self.ttl_seconds = grant.item, claim.token, claim.ttl_seconds
-        #: The yes that the item has, if it has one, and the run whose draft it was said to.
         self.approval = grant.approval
         self._deadline_at = claim.deadline_at
-        self._kept(asked_at, (claim.expires_at - claim.renewed_at) / 1000, claim.expires_at)
+        self._set_expiry(sent_at, (claim.expires_at - claim.renewed_at) / 1000, claim.expires_at)
 
-    def _kept(self, asked_at: float, seconds: float, expires_at: int) -> None:
-        """It goes on for so long since before this was asked: what the board's clock says, told by this machine's."""
-        self._asked_at, self._expires_at = asked_at, expires_at
-        self._losing_at = asked_at + seconds - min(MARGIN_SECONDS_MAX, MARGIN_SHARE * seconds)
+    def _set_expiry(self, sent_at: float, seconds: float, expires_at: int) -> None:
+        """The claim lasts for so many seconds of the store's clock, counted here from before the request was sent."""
+        self._sent_at, self._expires_at = sent_at, expires_at
+        self.safe_until = sent_at + seconds - min(MARGIN_SECONDS_MAX, MARGIN_SHARE * seconds)
 
     def _lose(self, error: DibsError, token: int | None = None) -> None:
-        if self.is_at_stake and token in (None, self.token):
+        if self.is_held and token in (None, self.token):
             self.lost_by = error
             self.lost.set()
-            self._session.forget(self)
-            self._tell_all()
+            self.session.forget(self)
+            self._run_callbacks()
 
-    def _tell_all(self) -> None:
-        for tell in list(self._tell):
-            tell()
+    def _run_callbacks(self) -> None:
+        for callback in list(self._callbacks):
+            callback()
 
-    def _late(self) -> ClaimExpired:
+    def _expired(self) -> ClaimExpired:
         id = self.item.id
-        why = (
-            f"the time that {id} gives a claim is over"
-            if self.is_out_of_time
-            else f"no heartbeat for {id} got through in time"
-        )
+        if self.is_at_deadline:
+            why, how = f"the claim of {id} reached the item's timeout", "timeout"
+        else:
+            why, how = f"no heartbeat for {id} got through in time", "unheard"
         return ClaimExpired(
-            f"{why}: by now somebody else may have it",
-            item=id,
-            token=self.token,
-            how="timeout" if self.is_out_of_time else "unheard",
-            taken_over_by=None,
+            f"{why}: another session may have the item by now", item=id, token=self.token, how=how, taken_over_by=None
         )
 
 
 def summary(error: BaseException) -> str:
-    """An exception in a line or two: what, and where."""
+    """An exception in a line or two: its type, its message, and where it was raised."""
     import traceback
 
     what = "".join(traceback.format_exception_only(error)).strip()
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename.rpartition('/')[2]}, line {frames[-1].lineno})" if frames else ""
-    return keepable(f"{what}{where}"[:REASON_CHARACTERS_MAX])
+    return storable(f"{what}{where}"[:REASON_CHARACTERS_MAX])
 
 
-def keepable(text: str) -> str:
-    """A text as every store can keep it."""
+def storable(text: str) -> str:
+    """The text without characters that some store cannot keep."""
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd").strip()

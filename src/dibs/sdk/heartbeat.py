@@ -1,58 +1,60 @@
-"""The heartbeat of a session: one thread renews what it holds, another knows in time when that did not get through.
+"""The heartbeat of a session: one thread renews its claims, another notices when renewals do not get through in time.
 
-They are two because a call to a store that is away may hang for longer than a claim lasts. Time is the machine's, and
-goes on while it is suspended: who wakes up too late notices, tries once to keep what it had, and is told if it lost it.
+There are two threads because a call to an unreachable store may block for longer than a claim lasts. The clock includes
+the time that the machine was suspended: a process that wakes up too late tries once to renew its claims, and those that
+it cannot renew are marked as lost.
 """
 
 from __future__ import annotations
 
-import os
+import contextlib
 import threading
 import time
 
 from dibs.errors import SessionNotFound
-from dibs.sdk.patience import drawn
+from dibs.randomness import jittered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-#: After a heartbeat that did not get through, the next comes after so long, drawn between half and all of it.
+#: The delay after a heartbeat that failed; jittered.
 RETRY_SECONDS = 1.0
-#: How late a thread may be woken before it is clear that the whole process stood still.
+#: A thread that wakes up later than this was not scheduled: the whole process was stopped.
 GAP_SECONDS = 0.5
-#: A process that stood still is given so long to renew what it holds before that is taken for lost.
+#: How long a process that was stopped has to renew its claims before they count as lost.
 GRACE_SECONDS = 3.0
-#: A suspended machine stops its timers, so nobody sleeps for long.
-LOOK_SECONDS = 2.0
-#: A heartbeat that is under way when the heart stops is waited for so long; then it is left to end by itself.
+#: The longest sleep, because timers stand still while the machine is suspended.
+SLEEP_SECONDS_MAX = 2.0
+#: How long `stop` waits for a heartbeat in progress.
 LAST_BEAT_SECONDS = 1.0
+#: How long a request for claims lets an overdue report go first.
+REPORT_SECONDS = 1.0
 NEVER = float("inf")
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def clock() -> float:
-    """Seconds of this machine, also those it slept through."""
+    """Seconds since this machine booted, including suspended time."""
     return time.clock_gettime(_CLOCK)
 
 
-class Heart:
+class HeartbeatLoop:
     def __init__(
-        self, beat: Callable[[], float], lose: Callable[[float], None], losing_at: Callable[[], float | None]
+        self, beat: Callable[[], float], lose_expired: Callable[[float], None], first_expiry: Callable[[], float | None]
     ) -> None:
-        """`beat` renews and says how long until the next time; `lose` gives up what can no longer be kept at that
-        instant; `losing_at` is when there will next be something to give up."""
-        self._beat, self._lose, self._losing_at = beat, lose, losing_at
+        """`beat` renews and returns the seconds until the next heartbeat. `lose_expired` marks the claims as lost that
+        can no longer be relied on at the given time; `first_expiry` is when that will happen next."""
+        self._beat, self._lose_expired, self._first_expiry = beat, lose_expired, first_expiry
         self._changed = threading.Condition()
         self._stopped = False
         self._next = 0.0
         self._beats = 0
         self._beating = False
-        self._pid = os.getpid()
         self._threads = [
             threading.Thread(target=run, name=f"dibs {what}", daemon=True)
-            for what, run in (("heartbeat", self._go_on), ("watch", self._look_out))
+            for what, run in (("heartbeat", self._run_heartbeats), ("watch", self._run_watchdog))
         ]
 
     def start(self, seconds: float) -> None:
@@ -60,72 +62,116 @@ class Heart:
         for thread in self._threads:
             thread.start()
 
-    def by(self, seconds: float) -> None:
-        """Beat within this time; whoever holds something new may need it sooner."""
+    def beat_within(self, seconds: float) -> None:
+        """Bring the next heartbeat forward: a new claim may expire before it."""
         with self._changed:
-            if clock() + seconds < self._next:
-                self._next = clock() + seconds
+            self._next = min(self._next, clock() + seconds)
             self._changed.notify_all()
 
     def stop(self) -> None:
-        if self._pid != os.getpid():
-            return  # in a child process there are no threads
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
         if threading.current_thread() not in self._threads:
-            beats, watches = self._threads
-            watches.join()
-            # It may hang on a store that is away, and then dies with the process.
-            beats.join(LAST_BEAT_SECONDS)
+            heartbeats, watchdog = self._threads
+            watchdog.join()
+            # A call to an unreachable store may block for longer; the thread ends with the process.
+            heartbeats.join(LAST_BEAT_SECONDS)
 
-    def keep(self) -> None:
-        """Give up what can no longer be kept, once a heartbeat had the chance to keep it."""
-        if self._pid == os.getpid():
-            with self._changed:
-                self._try_to_keep()
-        self._lose(clock())
+    def try_to_renew(self) -> None:
+        """Beat at once, and wait until a heartbeat that began after this call has ended, or for the grace period."""
+        with self._changed:
+            self._try_to_renew()
 
-    def _go_on(self) -> None:
+    def _run_heartbeats(self) -> None:
         while True:
             with self._changed:
                 while not self._stopped and (left := self._next - clock()) > 0:
-                    self._changed.wait(min(left, LOOK_SECONDS))
+                    self._changed.wait(min(left, SLEEP_SECONDS_MAX))
                 if self._stopped:
                     return
-                # What is asked for from here on is not known to this beat, and is not forgotten by it.
+                # A claim that is granted from here on needs a heartbeat after this one.
                 self._next, self._beating = NEVER, True
             try:
                 seconds = self._beat()
             except SessionNotFound:
                 return
-            except Exception:  # whatever it is, a heart that stopped would cost everything that is held
-                seconds = drawn(RETRY_SECONDS)
+            except Exception:  # whatever it is: without heartbeats the session would lose every claim
+                seconds = jittered(RETRY_SECONDS)
             with self._changed:
                 self._next, self._beating = min(self._next, clock() + seconds), False
                 self._beats += 1
                 self._changed.notify_all()
 
-    def _look_out(self) -> None:
+    def _run_watchdog(self) -> None:
         while True:
             with self._changed:
                 if self._stopped:
                     return
-                losing_at, now = self._losing_at(), clock()
-                pause = LOOK_SECONDS if losing_at is None else min(LOOK_SECONDS, max(0.0, losing_at - now))
+                expiry, now = self._first_expiry(), clock()
+                pause = SLEEP_SECONDS_MAX if expiry is None else min(SLEEP_SECONDS_MAX, max(0.0, expiry - now))
                 self._changed.wait(pause)
                 if clock() > now + pause + GAP_SECONDS:
-                    self._try_to_keep()
+                    self._try_to_renew()
                 if self._stopped:
                     return
-            self._lose(clock())
+            self._lose_expired(clock())
 
-    def _try_to_keep(self) -> None:
-        """The process stood still: a heartbeat at once, before anything is given up that is still to be had."""
+    def _try_to_renew(self) -> None:
         end = clock() + GRACE_SECONDS
-        # One that is under way may have begun before that, and says nothing.
+        # A heartbeat in progress may have begun before the process was stopped, so it proves nothing.
         beats = self._beats + (2 if self._beating else 1)
         self._next = 0.0
         self._changed.notify_all()
         while not self._stopped and self._beats < beats and (left := end - clock()) > 0:
             self._changed.wait(left)
+
+
+class ReportGate:
+    """Keeps heartbeats that report the held claims apart from requests for new claims.
+
+    The store releases live claims that a report does not list. A claim that is granted while the report is on its way
+    is not listed, so a report and requests exclude each other. Requests run side by side.
+    """
+
+    def __init__(self, beat_now: Callable[[], None]) -> None:
+        self._beat_now = beat_now
+        self._changed = threading.Condition()
+        self._requests = self._queued = 0
+        self._reporting = self._report_is_due = False
+
+    @contextlib.contextmanager
+    def requesting(self) -> Iterator[None]:
+        with self._changed:
+            if self._report_is_due and self._requests == 0:
+                self._beat_now()
+                self._changed.wait_for(lambda: not self._report_is_due, REPORT_SECONDS)
+                self._report_is_due = False
+            self._queued += 1
+            try:
+                while self._reporting:
+                    self._changed.wait()
+            finally:
+                self._queued -= 1
+            self._requests += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._requests -= 1
+                self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def reporting(self) -> Iterator[bool]:
+        """Yields whether this heartbeat may report the claims; if not, it is sent without them."""
+        with self._changed:
+            # A request that waited for a report goes before the next report.
+            may_report = self._requests == 0 and self._queued == 0
+            self._reporting, self._report_is_due = may_report, not may_report
+            self._changed.notify_all()
+        try:
+            yield may_report
+        finally:
+            with self._changed:
+                self._reporting = False
+                self._changed.notify_all()

@@ -1,7 +1,7 @@
-"""Owner processes: naming one so that it can be told from every other, and telling whether it is dead.
+"""Owner processes: a unique name for each, and a check whether one is dead.
 
-A pid alone proves nothing: it is reused, and another namespace counts its own. So an owner is (boot id, pid namespace,
-pid, start time), and only an observer in the same namespace of the same boot judges it.
+A pid proves nothing: pids are reused, and each pid namespace has its own. So an owner is (boot id, pid namespace, pid,
+start time), and only a process in the same namespace of the same boot judges whether it is dead.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-#: Nobody tells of a death, so whoever waits looks this often.
+#: Nothing reports a death, so a waiting client checks this often.
 LOOK_SECONDS = 5.0
 
 
 def of(pid: int) -> Owner:
-    """The running process with this pid, in this process's namespace."""
+    """The running process with this pid in this namespace."""
     here = namespace()
     start = _start_time(pid)
     if here is None:
-        raise Invalid("owner processes can be recorded on Linux only", field="owner_pid")
+        raise Invalid("owner processes can be recorded only on Linux", field="owner_pid")
     if start is None or start < 0:
         raise Invalid(f"there is no process {pid}", field="owner_pid")
     return Owner(boot_id=here[0], pid_namespace=here[1], pid=pid, start_time=start)
 
 
 def namespace() -> tuple[str, int] | None:
-    """(boot id, pid namespace) of this process; None where the system does not tell."""
+    """(boot id, pid namespace) of this process; None where the system does not say."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             return file.read().strip(), os.stat("/proc/self/ns/pid").st_ino
@@ -46,7 +46,7 @@ def dead(owned: Callable[[str, int], Iterable[tuple[str, Owner]]]) -> list[tuple
 
 
 def find_dead(owners: Iterable[tuple[str, Owner]]) -> list[tuple[str, Owner]]:
-    """Of these sessions and owners, those whose owner is proven dead; one that cannot be judged from here is not."""
+    """Of these sessions and owners, those whose owner is proven dead. Owners of other namespaces are not judged."""
     here = namespace()
     return [
         (session, owner)
@@ -61,20 +61,20 @@ def _is_dead(owner: Owner) -> bool:
     except ProcessLookupError:
         return True
     except PermissionError:
-        pass  # alive, and somebody else's
+        pass  # alive, and another user's
     except OverflowError:
-        return False  # no pid at all, from a board that somebody filled by hand
-    # None here means that /proc hides other people's processes: no proof of anything.
+        return False  # no possible pid: the row was written by hand
+    # None means that /proc hides the processes of other users, which proves nothing.
     return _start_time(owner.pid) not in (None, owner.start_time)
 
 
 def _start_time(pid: int) -> int | None:
-    """When the process started, in ticks since boot; -1 if it only waits to be reaped, None if /proc does not say."""
+    """When the process started, in ticks since boot; -1 for a zombie, None if /proc does not say."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             stat = file.read()
     except OSError:
         return None
-    # The command's name stands in parentheses and may hold anything, also parentheses.
+    # The command's name is in parentheses and may itself contain parentheses.
     state, *fields = stat[stat.rindex(b")") + 2 :].split()
     return -1 if state in (b"Z", b"X") else int(fields[18])

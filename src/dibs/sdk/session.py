@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import os
 import signal
 import sys
@@ -18,24 +17,26 @@ import threading
 import time
 import weakref
 
+from dibs import randomness
 from dibs.errors import (
     ClaimExpired,
     DibsError,
     Invalid,
-    ItemNotClaimable,
     RateLimited,
     SessionNotFound,
     StoreUnavailable,
     StoreUnusable,
 )
+from dibs.files.fork import ForkAware
 from dibs.rules.claiming import recoverable
-from dibs.sdk.claim_handle import LOSSES, ClaimHandle
-from dibs.sdk.heartbeat import RETRY_SECONDS, Heart, clock
-from dibs.sdk.patience import pause_seconds
+from dibs.sdk import retries
+from dibs.sdk.claim_handle import ClaimHandle
+from dibs.sdk.claim_keeper import ClaimKeeper
+from dibs.sdk.heartbeat import clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import FrameType
     from typing import Any, Self, TypeVar
 
@@ -44,23 +45,19 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: The longest pause before a store that is away is asked again.
+#: The longest delay between attempts to reach a store.
 BACKOFF_SECONDS_MAX = 5.0
-#: For how long a claim, or the end of one that would be lost sooner, is tried while the store is away.
+#: How long a request for claims is retried while the store is unavailable; also the end of a claim that expires sooner.
 PATIENCE_SECONDS = 10.0
-#: One call waits no longer; in between, the heart may tell what is held.
+#: One call to the store waits no longer: heartbeats report the held claims only between calls.
 WAIT_SECONDS = 20.0
-#: How long somebody who asks lets the heart begin to tell first.
-TELLING_SECONDS = 1.0
-#: After a call that took longer, it is not known when the claim began.
+#: After a call that took longer, the beginning of the claim is not known.
 WAITED_SECONDS = 1.0
 #: The verbs that end a claim.
 ENDS = frozenset({"done", "fail", "submit", "release", "reject"})
-#: A claim is renewed at least so often before it would be over.
-BEATS_A_CLAIM = 3
 
 
-class LiveSession:
+class LiveSession(ForkAware):
     def __init__(
         self,
         board: Board,
@@ -72,37 +69,28 @@ class LiveSession:
         ttl_seconds: float | None = None,
         recover: bool = True,
     ) -> None:
-        """`ttl_seconds` is what claims are asked for unless they say otherwise; with `recover`, what expired while the
-        process stood still, and nobody was given since, is claimed again in the background."""
+        """`ttl_seconds` is the default for claims. With `recover`, a claim that expired while the process was stopped
+        is claimed again in the background, unless the item was given to another session since."""
         self.board = board
         self.ttl_seconds = ttl_seconds
         self._recovers = recover
-        self._claims: dict[str, ClaimHandle] = {}
-        self._gate = threading.Condition()
-        self._asking = self._queued = 0
-        self._telling = self._wants_to_tell = False
-        #: Whether a heartbeat was answered, and which event that answer named.
-        self._beaten = False
-        self._known_event: int | None = None
-        self._ended = self._gone = False
-        self._pid = os.getpid()
+        self._ended = False
         self._before_sigterm: Any = None
-        self.record: Session = board.start_session(agent, id=id, kind=kind, owner_pid=_owner(), meta=meta)
-        self._reap_dead_owners()
-        self._heart = Heart(self._beat, self._give_up_late, self._losing_at)
-        self._heart.start(board.settings.heartbeat_seconds)
+        self.record: Session = board.start_session(agent, id=id, kind=kind, owner_pid=_owner_pid(), meta=meta)
+        self._keeper = ClaimKeeper(board, self.id, recovers=recover)
         _live.add(self)
+        self.track_forks()
 
     def __repr__(self) -> str:
-        return f"<session {self.id} of {self.agent}: {'ended' if self._ended else f'{len(self._claims)} claims'}>"
+        return f"<session {self.id} of {self.agent}: {'ended' if self._ended else f'{len(self.claims)} claims'}>"
 
     def __enter__(self) -> Self:
-        self.leave_on_sigterm()
+        self.exit_on_sigterm()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        self.end(why_left(error))
-        self.let_sigterm_be()
+        self.end(end_reason(error))
+        self.restore_sigterm()
 
     @property
     def id(self) -> str:
@@ -114,18 +102,13 @@ class LiveSession:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, or somebody has ended it."""
-        return self._ended or self._gone
-
-    @property
-    def is_here(self) -> bool:
-        """Whether this process started it, and is no fork of the one that did."""
-        return self._pid == os.getpid()
+        """Whether the session has ended, here or on the board."""
+        return self._ended or self._keeper.is_session_gone
 
     @property
     def claims(self) -> tuple[ClaimHandle, ...]:
-        """What this session holds, by what it knows."""
-        return tuple(handle for handle in list(self._claims.values()) if handle.is_at_stake)
+        """The claims that this session holds, by what this process knows."""
+        return self._keeper.claims
 
     def claim(
         self,
@@ -136,24 +119,23 @@ class LiveSession:
         patience_seconds: float | None = None,
         on_wait: Callable[[Waiting], None] | None = None,
     ) -> ClaimHandle:
-        """Claim this item, in its turn if there is time to wait; `on_wait` is told where this session stands. A store
-        that is away, or a rate that was reached, is waited for as well, `patience_seconds` long at most."""
+        """Claim this item. With `wait_seconds`, queue for it, and `on_wait` is called with the ticket's position. For
+        `patience_seconds`, an unavailable store and a rate limit are waited for as well."""
 
-        def ask(left: float, *, request_id: str) -> tuple[Grant, ...]:
-            ttl = self.ttl_seconds if ttl_seconds is None else ttl_seconds
-            # A ticket is not given up and taken again every now and then: it would lose its place.
-            return (
-                self.board.claim(
-                    item,
-                    session=self.id,
-                    ttl_seconds=ttl,
-                    wait_seconds=max(0.0, left),
-                    on_wait=on_wait,
-                    request_id=request_id,
-                ),
+        def ask(left: float, request_id: str) -> tuple[Grant, ...]:
+            # One call for the whole wait: a ticket that is given up and taken again loses its place.
+            grant = self.board.claim(
+                item,
+                session=self.id,
+                ttl_seconds=self.ttl_seconds if ttl_seconds is None else ttl_seconds,
+                wait_seconds=left,
+                on_wait=on_wait,
+                request_id=request_id,
             )
+            return (grant,)
 
-        (handle,) = self._ask(ask, wait_seconds, patience_seconds, at_once=True)
+        end = clock() + wait_seconds
+        (handle,) = self._request(ask, end, _patience(end, patience_seconds))
         return handle
 
     def next(
@@ -165,7 +147,7 @@ class LiveSession:
         wait_seconds: float = 0,
         patience_seconds: float | None = None,
     ) -> ClaimHandle | None:
-        """The best item there is, or None if none comes in that time."""
+        """Claim the best item; None if there is none within `wait_seconds`."""
         found = self.next_of(
             1,
             types=types,
@@ -186,20 +168,25 @@ class LiveSession:
         wait_seconds: float = 0,
         patience_seconds: float | None = None,
     ) -> list[ClaimHandle]:
-        """The best items there are, up to so many."""
+        """Claim the best items, at most `n`."""
 
-        def ask(left: float, *, request_id: str) -> tuple[Grant, ...]:
+        def ask(left: float, request_id: str) -> tuple[Grant, ...]:
             return self.board.next(
                 session=self.id,
                 types=types,
                 projects=projects,
                 n=n,
                 ttl_seconds=self.ttl_seconds if ttl_seconds is None else ttl_seconds,
-                wait_seconds=min(WAIT_SECONDS, max(0.0, left)),
+                wait_seconds=min(WAIT_SECONDS, left),
                 request_id=request_id,
             )
 
-        return self._ask(ask, wait_seconds, patience_seconds)
+        end = clock() + wait_seconds
+        until = _patience(end, patience_seconds)
+        while True:
+            handles = self._request(ask, end, until)
+            if handles or clock() >= end:
+                return handles
 
     def annotate(
         self,
@@ -210,317 +197,159 @@ class LiveSession:
         checks: Mapping[str, Any] | None = None,
         cost: Mapping[str, Any] | None = None,
     ) -> Ended:
-        """Add to a run of this agent that has ended what was learned since; without a token, to the item's latest."""
-        said: dict[str, Any] = {"token": token, "links": links, "checks": checks, "cost": cost}
-        request = _request_id()
-        return self._patiently(
-            lambda: self.board.annotate(item, session=self.id, request_id=request, **said), clock() + PATIENCE_SECONDS
+        """Add links, checks and costs to a run of this agent that has ended; without a token, the item's latest run."""
+        added: dict[str, Any] = {"token": token, "links": links, "checks": checks, "cost": cost}
+        request = randomness.request_id()
+        return _retry(
+            lambda: self.board.annotate(item, session=self.id, request_id=request, **added), clock() + PATIENCE_SECONDS
         )
 
     def end(self, reason: str | None = None) -> None:
-        """Nothing more is done in this session; what it still holds is released."""
-        if self._ended or not self.is_here:
+        """End the session and release the claims that it still holds."""
+        if self._ended or self.is_inherited:
             return
         self._ended = True
         _live.discard(self)
-        self._heart.stop()
-        for handle in self.claims:
-            handle.lose(self._over())
+        self._keeper.stop(self._session_ended())
         with contextlib.suppress(SessionNotFound):
-            self._patiently(lambda: self.board.end_session(self.id, reason=reason), clock() + PATIENCE_SECONDS)
+            _retry(lambda: self.board.end_session(self.id, reason=reason), clock() + PATIENCE_SECONDS)
 
-    def leave_on_sigterm(self) -> None:
-        """So that leaving is what a stopped program does, too; one that has a handler of its own knows better."""
+    def exit_on_sigterm(self) -> None:
+        """Let SIGTERM exit the program in the usual way, which ends the session; unless the program handles it."""
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-            self._before_sigterm = signal.signal(signal.SIGTERM, _leave)
+            self._before_sigterm = signal.signal(signal.SIGTERM, _exit)
 
-    def let_sigterm_be(self) -> None:
+    def restore_sigterm(self) -> None:
         if self._before_sigterm is not None:
             signal.signal(signal.SIGTERM, self._before_sigterm)
             self._before_sigterm = None
 
-    def after_fork(self) -> None:
-        """In the child: what the parent's threads held at that instant is held for ever."""
-        self._gate = threading.Condition()
-        for handle in self._claims.values():
-            handle.after_fork()
+    def after_fork_in_child(self) -> None:
+        """The session and its claims stay the parent's."""
+        _live.discard(self)
+        self._keeper.after_fork_in_child()
 
     # For the handles
 
-    def hold(self, handle: ClaimHandle, verb: str, patience_seconds: float | None = None, **said: Any) -> Any:
-        """A verb of the holder, asked until it is answered or, unless told otherwise, the claim would be over."""
-        if verb in ENDS and not self.is_here:
-            raise Invalid(f"{handle.item.id} is for the process to end that claimed it: this is a fork of it")
-        request, until = _request_id(), max(handle.losing_at, clock() + PATIENCE_SECONDS)
+    def call_as_holder(
+        self, handle: ClaimHandle, verb: str, patience_seconds: float | None = None, **asked: Any
+    ) -> Any:
+        """Call a verb of the holder, and retry until there is an answer or, without `patience_seconds`, the claim would
+        expire. A claim that expired is recovered first, if nothing stands against that."""
+        if verb in ENDS and self.is_inherited:
+            raise Invalid(f"only the process that claimed {handle.item.id} can end the claim: this is a fork of it")
+        request_id, until = randomness.request_id(), max(handle.safe_until, clock() + PATIENCE_SECONDS)
         if patience_seconds is not None:
             until = clock() + patience_seconds
-        recovers = self._recovers and self.is_here and verb not in ("release", "reject")
+        recovers = self._recovers and not self.is_inherited and verb not in ("release", "reject")
 
         def ask() -> Any:
             token = handle.token
-            # Another token makes another request: it may have been recovered between two attempts.
-            id = f"{request}-{token}"
-            return getattr(self.board, verb)(handle.item.id, session=self.id, token=token, request_id=id, **said)
+            # A recovery between two attempts changes the token, which makes it another request.
+            id = f"{request_id}-{token}"
+            return getattr(self.board, verb)(handle.item.id, session=self.id, token=token, request_id=id, **asked)
 
         if recovers and verb == "progress" and handle.lost.is_set():
-            self.recover(handle)  # who makes progress has not stopped
+            self.recover(handle)  # the handler goes on in spite of the loss
         try:
-            return self._patiently(ask, until)
+            return _retry(ask, until)
         except ClaimExpired as error:
-            heir = self._heir(handle, error)
-            if not (recovers and (recoverable(error) or heir is not None)):
+            successor = self._keeper.successor(handle, error)
+            if not (recovers and (recoverable(error) or successor is not None)):
                 raise
-        self.recover(handle, heir)
-        return self._patiently(ask, until)
+        self.recover(handle, successor)
+        return _retry(ask, until)
 
     def recover(self, handle: ClaimHandle, token: int | None = None) -> None:
-        """Have it again under a new token, unless it is had already."""
-        with self._turn():
+        """Claim the item again under a new token, or adopt the claim that a recovery has already got."""
+        with self._keeper.gate.requesting():
             lost = handle.token if token is None else token
-            self._patiently(lambda: self._regain(handle, lost, revives=True), clock() + PATIENCE_SECONDS)
+            _retry(lambda: self._keeper.recover(handle, lost, revives=True), clock() + PATIENCE_SECONDS)
 
     def forget(self, handle: ClaimHandle) -> None:
-        if self._claims.get(handle.item.id) is handle:
-            self._claims.pop(handle.item.id, None)
+        self._keeper.forget(handle)
 
-    def keep_if_possible(self) -> None:
-        """Something is late: it is kept by a heartbeat now, or lost."""
-        self._heart.keep()
+    def renew_or_lose(self) -> None:
+        """Some claim can no longer be relied on: renew it with a heartbeat now, or mark it as lost."""
+        self._keeper.renew_or_lose(has_threads=not self.is_inherited)
 
-    # The heart's
+    # Requests for claims
 
-    def _give_up_late(self, now: float) -> None:
-        for handle in self.claims:
-            handle.give_up_if_late(now)
-
-    def _losing_at(self) -> float | None:
-        return min((handle.losing_at for handle in self.claims), default=None)
-
-    def _beat(self) -> float:
-        with self._telling_what_is_held() as holding:
-            known = {handle: handle.token for handle in self.claims}
-            asked_at = clock()
+    def _request(self, ask: Callable[[float, str], tuple[Grant, ...]], end: float, until: float) -> list[ClaimHandle]:
+        """Ask with the time left until `end`, and retry until `until`."""
+        if self._ended:
+            raise self._session_ended()
+        if self.is_inherited:
+            raise Invalid("this session belongs to the parent process; start another one after a fork", field="session")
+        request_id = randomness.request_id()
+        with self._keeper.gate.requesting():
+            sent_at = clock()
             try:
-                # What is let go must be older than what an earlier answer tells of: this one may arrive late.
-                told = holding if self._beaten else None
-                event = None if told is None else self._known_event
-                answer = self.board.heartbeat(session=self.id, holding=told, known_event=event)
-            except SessionNotFound as error:
-                self._gone = True
-                for handle in self.claims:
-                    handle.lose(error)
+                grants = _retry(lambda: ask(max(0.0, end - clock()), request_id), until)
+            except SessionNotFound:
+                self._keeper.is_session_gone = True
                 raise
-        self._beaten, self._known_event = True, answer.event
-        renewed = {(renewal.item, renewal.token): renewal for renewal in answer.renewed}
-        missing = []
-        for handle, token in known.items():
-            renewal = renewed.get((handle.item.id, token))
-            if renewal is None:
-                missing.append((handle, token))
-            else:
-                handle.renewed(renewal, asked_at)
-        for handle, token in missing:
-            self._regain_or_lose(handle, token)
-        self._reap_dead_owners()
-        is_all_known = renewed.keys() <= {(handle.item.id, token) for handle, token in known.items()}
-        # A claim whose answer was lost is let go by the next heartbeat, since that can say that it was known of.
-        return answer.heartbeat_seconds if is_all_known else min(answer.heartbeat_seconds, RETRY_SECONDS)
+            if grants and clock() > sent_at + WAITED_SECONDS:
+                sent_at = self._renewed_at(grants) or sent_at
+            return [self._hold(grant, sent_at) for grant in grants]
 
-    def _reap_dead_owners(self) -> None:
-        """Who finds enough to do never asks what became of others: so it is looked at now and then."""
-        with contextlib.suppress(StoreUnavailable):
-            self.board.reap_dead_owners()
-
-    def _regain_or_lose(self, handle: ClaimHandle, token: int) -> None:
-        """It was not renewed, so it is over, or had its end meanwhile."""
-        if handle.token != token or not handle.is_at_stake:
-            return
-        asked_at = clock()
-        try:
-            if self._recovers and not handle.is_out_of_time:
-                self._regain(handle, token, revives=False)
-            else:
-                handle.renewed(self.board.renew(handle.item.id, session=self.id, token=token), asked_at)
-        except (*LOSSES, ItemNotClaimable) as refusal:
-            self._inherit_or_lose(handle, token, refusal)
-
-    def _inherit_or_lose(self, handle: ClaimHandle, token: int, refusal: DibsError) -> None:
-        heir = self._heir(handle, refusal)
-        try:
-            if heir is None:
-                raise refusal
-            self._regain(handle, heir, revives=False)
-        except (*LOSSES, ItemNotClaimable):
-            handle.lose(refusal, token)
-
-    def _heir(self, handle: ClaimHandle, refusal: DibsError) -> int | None:
-        """The token to go on with, if what was refused is because of a recovery in this session's own name: by a
-        command that works for it, or by the heart, whose answer is under way."""
-        by = refusal.facts.get("taken_over_by") or {}
-        if by.get("session") != self.id:
-            return None
-        if handle.token == by["token"] or handle.was_recovered_under(by["token"]):
-            return int(by["token"])
-        return handle.token if handle.is_regaining else None
-
-    def _regain(self, handle: ClaimHandle, token: int, *, revives: bool) -> None:
-        request, asked_at = handle.regaining()
-        try:
-            grant = self.board.recover(
-                handle.item.id,
-                session=self.id,
-                token=token,
-                ttl_seconds=handle.ttl_seconds,
-                request_id=f"{request}-{token}",
-            )
-        except StoreUnavailable:
-            raise
-        except DibsError:
-            handle.not_regained()
-            raise
-        if handle.regained(grant, asked_at, revives=revives):
-            self._keep(handle, grant)
-
-    @contextlib.contextmanager
-    def _telling_what_is_held(self) -> Iterator[dict[str, int] | None]:
-        """What is held, to be told while nothing new is being asked for: that would be taken for forgotten. None if
-        something is."""
-        with self._gate:
-            # Who waits for a telling to end goes before the next one.
-            told = self._asking == 0 and self._queued == 0
-            self._telling, self._wants_to_tell = told, not told
-            self._gate.notify_all()
-            holding = {handle.item.id: handle.token for handle in list(self._claims.values())}
-        try:
-            yield holding if told else None
-        finally:
-            with self._gate:
-                self._telling = False
-                self._gate.notify_all()
-
-    def _over(self) -> SessionNotFound:
-        return SessionNotFound(f"the session {self.id} has ended", session=self.id, ended=True)
-
-    # Asking
-
-    def _ask(
-        self,
-        ask: Callable[..., tuple[Grant, ...]],
-        wait_seconds: float,
-        patience_seconds: float | None,
-        *,
-        at_once: bool = False,
-    ) -> list[ClaimHandle]:
-        if self._ended:
-            raise self._over()
-        if not self.is_here:
-            raise Invalid("this process was forked from the one whose session this is: start another", field="session")
-        end = clock() + wait_seconds
-        patience = clock() + (PATIENCE_SECONDS if patience_seconds is None else patience_seconds)
-        while True:
-            with self._turn():
-                asked_at = clock()
-                try:
-                    grants = self._patiently(functools.partial(_asked, ask, end, _request_id()), max(end, patience))
-                except SessionNotFound:
-                    self._gone = True
-                    raise
-                if grants and clock() > asked_at + WAITED_SECONDS:
-                    asked_at = self._counted_from(asked_at, grants)
-                handles = [self._hold(grant, asked_at) for grant in grants]
-            if handles or at_once or clock() >= end:
-                return handles
-
-    def _hold(self, grant: Grant, asked_at: float) -> ClaimHandle:
-        known = self._claims.get(grant.item.id)
-        if known is not None and known.token == grant.claim.token and known.is_at_stake:
-            return known  # it asked for what it has
-        handle = ClaimHandle(self, grant, asked_at)
-        self._keep(handle, grant)
-        return handle
-
-    def _keep(self, handle: ClaimHandle, grant: Grant) -> None:
-        self._claims[grant.item.id] = handle
-        lasts_seconds = (grant.claim.expires_at - grant.claim.renewed_at) / 1000
-        self._heart.by(min(self.board.settings.heartbeat_seconds, lasts_seconds / BEATS_A_CLAIM))
-        if self._ended:
-            handle.lose(self._over())
-
-    def _counted_from(self, asked_at: float, grants: Sequence[Grant]) -> float:
-        """Since when claims can be counted that somebody waited for: nobody knows how long ago they began. Renewed,
-        they go on from here."""
-        now = clock()
+    def _renewed_at(self, grants: Sequence[Grant]) -> float | None:
+        """Renew claims that were waited for, since their beginning is not known; when the renewal was sent."""
+        sent_at = clock()
         try:
             answer = self.board.heartbeat(session=self.id)
         except DibsError:
-            return asked_at
+            return None
         renewed = {(renewal.item, renewal.token) for renewal in answer.renewed}
-        return now if all((grant.item.id, grant.claim.token) in renewed for grant in grants) else asked_at
+        return sent_at if all((grant.item.id, grant.claim.token) in renewed for grant in grants) else None
 
-    @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
-        with self._gate:
-            if self._wants_to_tell and self._asking == 0:
-                self._heart.by(0)
-                self._gate.wait_for(lambda: not self._wants_to_tell, TELLING_SECONDS)
-                self._wants_to_tell = False
-            self._queued += 1
-            try:
-                while self._telling:
-                    self._gate.wait()
-            finally:
-                self._queued -= 1
-            self._asking += 1
-        try:
-            yield
-        finally:
-            with self._gate:
-                self._asking -= 1
-                self._gate.notify_all()
+    def _hold(self, grant: Grant, sent_at: float) -> ClaimHandle:
+        known = self._keeper.find(grant)
+        if known is not None:
+            return known  # the session claimed an item that it holds
+        handle = ClaimHandle(self, grant, sent_at)
+        self._keeper.keep(handle, grant)
+        return handle
 
-    def _patiently(self, ask: Callable[[], T], until: float) -> T:
-        """Ask until there is an answer: again after a store that is away, and after a rate that was reached."""
-        tries = 0
-        while True:
-            try:
-                return ask()
-            except (StoreUnavailable, RateLimited) as error:
-                if isinstance(error, StoreUnusable):
-                    raise
-                pause = _pause(tries, error)
-                if clock() + pause > until:
-                    raise
-                tries += 1
-            time.sleep(pause)
+    def _session_ended(self) -> SessionNotFound:
+        return SessionNotFound(f"session {self.id} has ended", session=self.id, ended=True)
 
 
-def why_left(error: BaseException | None) -> str:
+def _patience(end: float, patience_seconds: float | None) -> float:
+    return max(end, clock() + (PATIENCE_SECONDS if patience_seconds is None else patience_seconds))
+
+
+def end_reason(error: BaseException | None) -> str:
     return "ended by its owner" if error is None else f"ended by its owner: {type(error).__name__}"
 
 
-def _asked(ask: Callable[..., tuple[Grant, ...]], end: float, request_id: str) -> tuple[Grant, ...]:
-    return ask(end - clock(), request_id=request_id)
+def _retry(ask: Callable[[], T], until: float) -> T:
+    """Ask until there is an answer: again while the store is unavailable, and after a rate limit."""
+    attempt = 0
+    while True:
+        try:
+            return ask()
+        except (StoreUnavailable, RateLimited) as error:
+            if isinstance(error, StoreUnusable):
+                raise
+            pause = retries.delay_seconds(attempt, BACKOFF_SECONDS_MAX)
+            retry_after = error.facts.get("retry_after_seconds")
+            if isinstance(error, RateLimited) and retry_after is not None:
+                pause = float(retry_after)
+            if clock() + pause > until:
+                raise
+            attempt += 1
+        time.sleep(pause)
 
 
-def _pause(tries: int, error: DibsError) -> float:
-    told = error.facts.get("retry_after_seconds")
-    if isinstance(error, RateLimited) and told is not None:
-        return float(told)
-    return pause_seconds(tries, BACKOFF_SECONDS_MAX)
-
-
-def _request_id() -> str:
-    return os.urandom(12).hex()
-
-
-def _owner() -> int | None:
+def _owner_pid() -> int | None:
     """This process, where the system lets others see whether it is alive."""
     from dibs.sdk import owner
 
     return None if owner.namespace() is None else os.getpid()
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
+def _exit(number: int, frame: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
@@ -532,12 +361,3 @@ def _end_all() -> None:
     for session in list(_live):
         with contextlib.suppress(DibsError):
             session.end("its process ended")
-
-
-def _leave_to_the_parent() -> None:
-    for session in list(_live):
-        session.after_fork()
-    _live.clear()
-
-
-os.register_at_fork(after_in_child=_leave_to_the_parent)

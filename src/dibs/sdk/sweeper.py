@@ -1,17 +1,17 @@
-"""Sweeping for callers that follow a board: what time does to it is recorded when it happens, and so is told.
+"""Sweeping on behalf of a client that follows a board, so that changes by time are recorded when they happen.
 
-An expiry, a schedule or a lapsed offer changes nothing on a board until a caller records it, and the death of an owner
-process rings no bell. A caller that follows the board would hear of neither while nobody else asks for anything. So it
-looks itself, a few times a second, and sweeps only if something is due: of many followers, each looks at a moment of
-its own, and the first one to sweep spares the others the work.
+An expiry, a due schedule or a lapsed offer changes the board only when some call records it, and the death of an owner
+process wakes nobody. A client that only follows the board would see none of them while no other client calls. So it
+checks a few times a second, and sweeps only if something is due. Many followers check at different moments, and the
+first of them to sweep does it for all.
 """
 
 from __future__ import annotations
 
-import os
 from time import monotonic, thread_time
 
 from dibs.errors import StoreUnavailable, StoreUnusable
+from dibs.randomness import uniform
 from dibs.store.contract import Watch
 
 TYPE_CHECKING = False
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from dibs.model import Sweep
     from dibs.store.contract import Store
 
-#: The shortest and the longest between two looks: what happens is told within a second of its instant.
+#: The shortest and the longest time between two checks: a change by time is seen within a second.
 LOOK_SECONDS = 0.5
 LOOK_SECONDS_MAX = 0.75
-#: So long after an instant that is known, at most, followers look: not all of them at once.
+#: Followers check at most so long after a known instant, and not all of them at once.
 SPREAD_SECONDS = 0.2
-#: Looking at a thousand owner processes takes longer. No more than this part of a processor is spent on looking.
+#: The largest share of a processor that checks may use: a check of a thousand owner processes takes long.
 LOOK_SHARE = 1 / 20
-#: What is due and could not be moved on is tried again after this, and twice as long each time.
+#: The delay before another attempt at what a sweep could not record; doubled each time.
 AGAIN_SECONDS = 0.05
 AGAIN_SECONDS_MAX = 5.0
-#: A caller that may not write is not going to be allowed to soon, and a database logs each attempt.
+#: The delay for a client that may not write: it will not be allowed to soon, and a database logs each attempt.
 FORBIDDEN_SECONDS = 60.0
 
 
 class Sweeper:
-    """Call `look` when `seconds_left` are over, or more often. That the store is away, or may not be written by this
-    caller, is no error: others sweep, too."""
+    """Call `sweep_if_due` after `seconds_left`, or more often. A store that is unavailable, or that this client may not
+    write to, is no error: other clients sweep as well."""
 
     def __init__(
         self,
@@ -47,38 +47,38 @@ class Sweeper:
         *,
         every_seconds: float | None = None,
     ) -> None:
-        """`every_seconds`: also sweep so often if nothing is due, for what only a sweep forgets."""
+        """`every_seconds`: also sweep this often when nothing is due, to prune what only a sweep prunes."""
         self._store, self._sweep, self._reap_dead_owners = store, sweep, reap_dead_owners
         self._every_seconds = every_seconds
-        self._look_at = self._swept_at = monotonic()
+        self._check_at = self._swept_at = monotonic()
         self._again_seconds = AGAIN_SECONDS
 
     def seconds_left(self) -> float:
-        return max(0.0, self._look_at - monotonic())
+        return max(0.0, self._check_at - monotonic())
 
-    def look(self) -> None:
-        if monotonic() < self._look_at:
+    def sweep_if_due(self) -> None:
+        if monotonic() < self._check_at:
             return
         try:
             due = self._store.due_seconds()
-            pause = self._move_on() if due == 0 else self._look_around(due)
+            pause = self._sweep_due() if due == 0 else self._check_owners(due)
         except StoreUnusable:
             pause = FORBIDDEN_SECONDS
         except StoreUnavailable:
-            pause = self._longer_pause()
-        self._look_at = monotonic() + pause
+            pause = self._backoff()
+        self._check_at = monotonic() + pause
 
-    def _move_on(self) -> float:
-        """Sweep what is due; how long until the next look."""
+    def _sweep_due(self) -> float:
+        """Something is due. Returns the seconds until the next check, as do the methods below."""
         self._swept_at = monotonic()
         swept = self._sweep()
         if not (swept.expired or swept.due or swept.offers):
-            return self._longer_pause()
+            return self._backoff()
         self._again_seconds = AGAIN_SECONDS
         return 0.0 if swept.more else AGAIN_SECONDS
 
-    def _look_around(self, due: float | None) -> float:
-        """Nothing is due, and owners may have died; how long until the next look."""
+    def _check_owners(self, due: float | None) -> float:
+        """Nothing is due yet, but owners may have died."""
         self._again_seconds = AGAIN_SECONDS
         begun = thread_time()
         if self._every_seconds is not None and monotonic() - self._swept_at >= self._every_seconds:
@@ -86,12 +86,12 @@ class Sweeper:
             self._sweep()
         else:
             self._reap_dead_owners()
-        pause = drawn(LOOK_SECONDS, LOOK_SECONDS_MAX)
+        pause = uniform(LOOK_SECONDS, LOOK_SECONDS_MAX)
         if due is not None and due <= LOOK_SECONDS_MAX:
-            pause = due + drawn(0, SPREAD_SECONDS)
+            pause = due + uniform(0, SPREAD_SECONDS)
         return max(pause, (thread_time() - begun) / LOOK_SHARE)
 
-    def _longer_pause(self) -> float:
+    def _backoff(self) -> float:
         pause = self._again_seconds
         self._again_seconds = min(2 * pause, AGAIN_SECONDS_MAX)
         return pause
@@ -106,7 +106,7 @@ class SweepingWatch(Watch):
     def wait(self, timeout_seconds: float) -> bool:
         end = monotonic() + timeout_seconds
         while True:
-            self._sweeper.look()
+            self._sweeper.sweep_if_due()
             left = end - monotonic()
             if self._watch.wait(max(0.0, min(left, self._sweeper.seconds_left()))):
                 return True
@@ -115,8 +115,3 @@ class SweepingWatch(Watch):
 
     def close(self) -> None:
         self._watch.close()
-
-
-def drawn(low: float, high: float) -> float:
-    """A number between the two, so that a crowd spreads out."""
-    return low + (high - low) * int.from_bytes(os.urandom(2), "big") / 2**16

@@ -1,8 +1,8 @@
-"""Waiting in an item's queue until it is this session's turn, and claiming it then.
+"""Waiting in an item's queue until the item is offered to this session, and claiming it then.
 
-Between looks nothing is polled: the store's watch wakes on every change, and the store says when time alone will
-change something. The ticket is short and renewed, so that a waiter killed without a word holds up the queue only
-briefly; it is given up as soon as the wait ends in any other way than by the claim.
+Nothing is polled: the store's watch wakes on every change, and `due_seconds` says when time alone changes something.
+The ticket has a short TTL and is renewed, so that a waiter that was killed delays the queue only briefly. A wait that
+ends without the claim gives up the ticket.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from dibs.model import Grant, Waiting
     from dibs.store.contract import Store, Watch
 
-#: How long the queue keeps the place of a waiter that has fallen silent.
+#: The TTL of a ticket, and how often it is renewed.
 TICKET_SECONDS = 30.0
 RENEW_SECONDS = 10.0
-#: What is due and cannot be moved on, for whatever reason, is not looked at more often than this.
+#: The shortest wait for a change by time, which may be due and still not happen.
 DUE_SECONDS_MIN = 0.05
 
 
@@ -38,7 +38,7 @@ def claim_in_turn(
     on_wait: Callable[[Waiting], None] | None,
     reap_dead_owners: Callable[[], bool],
 ) -> Grant:
-    """`watch` is closed at the end."""
+    """Queue for the item and claim it. `watch` is closed at the end."""
     end = time.monotonic() + wait_seconds
     waits = True
     try:
@@ -58,7 +58,7 @@ def claim_in_turn(
             if left <= 0:
                 return claim()
             due = store.due_seconds(item)
-            # An offer to somebody else may wake only them: one look within its time tells when it lapses.
+            # An offer to another session may wake that session only: look once within its time to learn when it lapses.
             woken = watch.wait(min(left, owner.LOOK_SECONDS, accept_seconds, RENEW_SECONDS if due is None else due))
             if not woken or time.monotonic() - reaped > owner.LOOK_SECONDS:
                 reap_dead_owners()
@@ -66,10 +66,10 @@ def claim_in_turn(
             standing = store.ticket(item, session=session)
             if standing.status in ENDED:
                 waits = False
-                raise _over(item, standing)
+                raise _queue_closed(item, standing)
             if standing.offered:
-                continue  # its turn: whatever else there is to know can wait
-            # What time has done to the item is recorded by whoever asks for it, and a ticket asks.
+                continue
+            # Renewing the ticket also records what time has changed about the item.
             if (
                 store.due_seconds(item) == 0
                 or standing.ticket.closed_at is not None
@@ -83,50 +83,50 @@ def claim_in_turn(
             _leave(store, item, session)
 
 
-def claim_when_told(
+def claim_from_server(
     store: Store,
     item: str,
     session: str,
     claim: Callable[[], Grant],
-    stands: Callable[[float], Waiting],
+    wait: Callable[[float], Waiting],
     wait_seconds: float,
     on_wait: Callable[[Waiting], None] | None,
 ) -> Grant:
-    """The same on a store that waits: `stands` asks it, for so long, where the ticket stands by then. The claim is made
-    from here, since an offer is for who is there to accept it."""
+    """The same on a server, which waits itself: `wait` renews the ticket and answers when its position has changed, or
+    after so many seconds. The client makes the claim, so that an offer to a client that is gone lapses."""
     end = time.monotonic() + wait_seconds
     try:
-        standing = stands(0)
+        standing = wait(0)
         while True:
             left = end - time.monotonic()
             if standing.offered:
                 grant = _accept(claim, left)
                 if grant is not None:
                     return grant
-                standing = stands(0)
+                standing = wait(0)
                 continue
             if standing.status in ENDED:
-                raise _over(item, standing)
+                raise _queue_closed(item, standing)
             if on_wait is not None:
                 on_wait(standing)
             if left <= 0:
                 return claim()
-            standing = stands(min(left, RENEW_SECONDS))
+            standing = wait(min(left, RENEW_SECONDS))
     except BaseException:
         _leave(store, item, session)
         raise
 
 
-def stand(
+def wait_for_change(
     store: Store, watch: Watch, ticket: Callable[[], Waiting], wait_seconds: float, reap_dead_owners: Callable[[], bool]
 ) -> Waiting:
-    """Take a ticket or renew it, and see how it stands once that is news: it is offered the item, it stands elsewhere,
-    it has to be renewed for what time has done, or the time is up. `watch` is closed at the end."""
+    """Take or renew a ticket with `ticket`, and answer once it is offered the item, its position has changed, it has to
+    be renewed because something is due, or the time is up. `watch` is closed at the end."""
     end = time.monotonic() + wait_seconds
     try:
         standing = first = ticket()
         item, session = first.ticket.item, first.ticket.session
-        while not standing.offered and _place(standing) == _place(first):
+        while not standing.offered and _position(standing) == _position(first):
             left, due = end - time.monotonic(), store.due_seconds(item)
             if left <= 0 or (due == 0 and standing is not first):
                 break
@@ -140,7 +140,7 @@ def stand(
 
 
 def _accept(claim: Callable[[], Grant], left_seconds: float) -> Grant | None:
-    """Claim what was offered; None if the offer had gone to somebody else by then and there is time to queue anew."""
+    """Claim the offered item; None if the offer has lapsed and there is time to queue again."""
     try:
         return claim()
     except (ItemAlreadyClaimed, ItemNotClaimable):
@@ -149,13 +149,13 @@ def _accept(claim: Callable[[], Grant], left_seconds: float) -> Grant | None:
         return None
 
 
-def _place(standing: Waiting) -> tuple[object, ...]:
-    """What is news to who waits, if it changes."""
+def _position(standing: Waiting) -> tuple[object, ...]:
+    """Everything about a ticket whose change a waiter wants to know."""
     claim = standing.claim
     return standing.position, standing.status, standing.ticket.closed_at, None if claim is None else claim.token
 
 
-def _over(item: str, standing: Waiting) -> ItemNotClaimable:
+def _queue_closed(item: str, standing: Waiting) -> ItemNotClaimable:
     reason = standing.ticket.reason or f"the item is {standing.status}"
     return ItemNotClaimable(f"the queue for {item} is closed: {reason}", item=item, status=standing.status, why=reason)
 
@@ -164,4 +164,4 @@ def _leave(store: Store, item: str, session: str) -> None:
     try:
         store.leave(item, session=session)
     except DibsError:
-        pass  # the ticket is gone already, or lapses by itself
+        pass  # the ticket is gone, or lapses by itself

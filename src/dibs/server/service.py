@@ -155,7 +155,7 @@ class Service:
         sweeper = Sweeper(board.store, board.sweep, board.reap_dead_owners, every_seconds=every_seconds)
         while not self.feed.stopping:
             try:
-                sweeper.look()
+                sweeper.sweep_if_due()
                 self.feed.wait_for_stop(sweeper.seconds_left())
             except Exception:
                 # A failure about one item must not stop the sweep of all others.

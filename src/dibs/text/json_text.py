@@ -1,7 +1,7 @@
-"""JSON without the module `json`, which with the regular expressions it imports costs half a bare interpreter's start.
+"""JSON without the module `json`, which with its regular expressions costs half the start of a bare interpreter.
 
-`dumps` writes plain data: what dibs itself puts together, and what callers gave after it was checked. `loads` reads the
-two empty texts by itself, which is all a claim meets most of the time, and leaves everything else to the library.
+`dumps` encodes plain data, of dibs or checked input. `loads` parses an empty object and an empty list itself, which is
+all that most claims contain, and leaves everything else to the library.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ INFINITY = float("inf")
 
 
 def line(data: Any) -> str:
-    """One line of JSON for whoever reads our output: ASCII only, so that no terminal and no encoding can stumble."""
+    """One line of JSON in ASCII, which every terminal and encoding can show."""
     text = dumps(data)
     return text if text.isascii() else "".join(char if char.isascii() else _escaped(ord(char)) for char in text)
 
 
 def dumps(data: Any) -> str:
-    """Plain data as JSON; a float that is no number, a key that is no text and any other type are refused."""
+    """Plain data as JSON. NaN, infinity, keys that are not text, and other types are refused."""
     if isinstance(data, str):
         return f'"{data.translate(_ESCAPES)}"'
     if data is None:
@@ -33,13 +33,13 @@ def dumps(data: Any) -> str:
         return int.__repr__(data)
     if isinstance(data, float):
         if data != data or data in (INFINITY, -INFINITY):
-            raise ValueError(f"{data} is no number in JSON")
+            raise ValueError(f"{data} is not a JSON number")
         return float.__repr__(data)
     if isinstance(data, dict):
         return "{" + ", ".join(f"{_key(key)}: {dumps(value)}" for key, value in data.items()) + "}"
     if isinstance(data, list | tuple):
         return "[" + ", ".join(map(dumps, data)) + "]"
-    raise TypeError(f"{type(data).__name__} is no JSON")
+    raise TypeError(f"{type(data).__name__} is not a JSON type")
 
 
 def loads(text: str) -> Any:
@@ -54,12 +54,12 @@ def loads(text: str) -> Any:
 
 def _key(key: object) -> str:
     if not isinstance(key, str):
-        raise TypeError(f"a key of a JSON object is text, not {type(key).__name__}")
+        raise TypeError(f"a key of a JSON object must be text, not {type(key).__name__}")
     return dumps(key)
 
 
 def _escaped(code: int) -> str:
-    """A character outside ASCII, as JSON writes it: those beyond 16 bits as two halves."""
+    """The escape of a character outside ASCII: a surrogate pair beyond 16 bits."""
     if code <= 0xFFFF:
         return f"\\u{code:04x}"
     code -= 0x10000

@@ -1,4 +1,4 @@
-"""Priorities are integers, higher first; people say them by name."""
+"""Priorities: integers, higher first, with names for people."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ NAMES = {
     "documentation": 3,
     "low": 1,
     "refactoring": 1,
-    # As beads counts them: P0 is the highest, P4 the backlog.
+    # The scale of beads: P0 is the highest, P4 the backlog.
     "p0": 10,
     "p1": 8,
     "p2": 5,
     "p3": 1,
     "p4": 0,
 }
-#: One name for each number, for the way back.
+#: The name that is shown for each number.
 _BY_NUMBER = ((10, "critical"), (9, "security"), (8, "high"), (5, "medium"), (3, "docs"), (1, "low"))
 LIMIT = 1_000_000
 

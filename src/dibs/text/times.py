@@ -1,4 +1,4 @@
-"""Durations and instants, in and out of words: `90s`, `30m`, `2h`; ISO 8601 in UTC with milliseconds."""
+"""Durations (`90s`, `30m`, `2h`) and instants (ISO 8601 in UTC with milliseconds): parsed and formatted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from dibs.errors import Invalid
 
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-#: What lies further ahead no clock ends: a claim of another clone of a vault, kept while that is heard of.
+#: A longer claim is ended by no clock: that of another clone of a vault lasts while the clone shows signs of life.
 ENDLESS_SECONDS = 100 * 365 * 86400
 WHILE_ALIVE = "while its clone shows signs of life"
 
@@ -25,15 +25,16 @@ def parse_duration(text: str, field: str = "duration") -> float:
         unit = rest[: len(rest) - len(rest.lstrip("abcdefghijklmnopqrstuvwxyz"))]
         rest = rest[len(unit) :]
         if unit not in UNITS or number.count(".") > 1 or number in ("", "."):
-            raise Invalid(f"{text!r} is no duration; write 90s, 30m, 2h or 1h30m", field=field)
+            total = -1.0
+            break
         total += float(number) * UNITS[unit]
     if not text.strip() or not 0 <= total < 1e9:
-        raise Invalid(f"{text!r} is no duration; write 90s, 30m, 2h or 1h30m", field=field)
+        raise Invalid(f"{text!r} is not a duration; write 90s, 30m, 2h or 1h30m", field=field)
     return total
 
 
 def span(seconds: float) -> str:
-    """A duration as people say it, two units at most: `45s`, `4m`, `2h 5m`, `3d`; `∞` for what no clock ends."""
+    """A duration for people, in at most two units: `45s`, `4m`, `2h 5m`, `3d`; `∞` for an endless one."""
     seconds = max(0, round(seconds))
     if seconds > ENDLESS_SECONDS:
         return "∞"
@@ -45,12 +46,12 @@ def span(seconds: float) -> str:
 
 
 def for_more(seconds: float) -> str:
-    """How long something is still held: `for 4m more`, or the condition, if no clock ends it."""
+    """How long something is still held: `for 4m more`, or the condition of an endless one."""
     return WHILE_ALIVE if seconds > ENDLESS_SECONDS else f"for {span(seconds)} more"
 
 
 def _two_units(seconds: float, unit: str, part: str) -> str:
-    """Below ten of the unit the part is told, too; above, it would only distract."""
+    """The smaller unit is shown only below ten of the larger one."""
     size, small = UNITS[unit], UNITS[part]
     if seconds >= 10 * size - small / 2:
         return f"{round(seconds / size)}{unit}"
@@ -59,19 +60,19 @@ def _two_units(seconds: float, unit: str, part: str) -> str:
 
 
 def iso(at: int) -> str:
-    """An instant as ISO 8601 in UTC, with milliseconds so that nothing is lost on the way."""
+    """An instant as ISO 8601 in UTC with milliseconds."""
     seconds, milliseconds = divmod(at, 1000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{milliseconds:03d}Z"
 
 
 def parse_instant(text: str, field: str = "time") -> int:
-    """Milliseconds since the epoch of an ISO 8601 time; without an offset it is UTC."""
+    """An ISO 8601 time as milliseconds since the epoch; UTC if it has no offset."""
     from datetime import UTC, datetime
 
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
-        raise Invalid(f"{text!r} is no ISO 8601 time; write 2026-11-15T09:30:00Z", field=field) from error
+        raise Invalid(f"{text!r} is not an ISO 8601 time; write 2026-11-15T09:30:00Z", field=field) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     whole = int(moment.replace(microsecond=0).timestamp())

@@ -1,6 +1,6 @@
-"""Values as plain JSON and back: the one codec for whatever leaves the process (`--json`, stored answers).
+"""Values as plain JSON and back: the codec of everything that leaves the process (`--json`, HTTP, stored answers).
 
-Instants (fields ending in `_at`, and `not_before`) are ISO 8601 outside and integers inside, without loss.
+Instants (fields that end in `_at`, and `not_before`) are ISO 8601 on the wire and integers in values, without loss.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     V = TypeVar("V", bound=Value)
 
-#: Fields that hold a caller's own JSON, whose keys mean nothing to dibs.
+#: Fields that hold a caller's own JSON, which is passed on as it is.
 OPAQUE = frozenset({"payload", "meta", "links", "cost"})
 
 
 def encode(value: object, name: str = "") -> Any:
-    """A value, a collection of values or plain data, as what `json.dumps` takes."""
+    """A value, a collection of values or plain data, as data that `json.dumps` takes."""
     if isinstance(value, Value):
         return {field: encode(getattr(value, field), field) for field in value._fields}
     if name in OPAQUE:
@@ -35,20 +35,20 @@ def encode(value: object, name: str = "") -> Any:
 
 
 def decode(kind: type[V], data: dict[str, Any], *, lenient: bool = False) -> V:
-    """The value of this kind that `encode` turned into `data`. `lenient`: fields of a newer version are passed over."""
-    nested: dict[str, type[Value]] = kind.__dict__.get("_nested", {})
+    """The value that `encode` turned into `data`. `lenient` ignores the fields of a newer version."""
+    nested = kind.nested()
     if lenient:
         data = {name: value for name, value in data.items() if name in kind._fields}
     return kind(**{name: _decoded(name, value, nested.get(name), lenient) for name, value in data.items()})
 
 
 def error(refusal: DibsError) -> dict[str, Any]:
-    """A refusal as programs read it."""
+    """A refusal for programs."""
     return {"error": {"code": refusal.code, "message": refusal.message, **encode(refusal.facts)}}
 
 
 def plain(data: dict[str, Any]) -> dict[str, Any]:
-    """Plain data that `encode` wrote, such as the facts of a refusal, as it was."""
+    """The reverse of `encode` for plain data, such as the facts of a refusal."""
     return {name: _inner(name, value) for name, value in data.items()}
 
 
@@ -64,14 +64,12 @@ def _decoded(name: str, value: Any, kind: type[Value] | None, lenient: bool) -> 
     if name in OPAQUE:
         return value
     if isinstance(value, dict):
-        return {key: _inner(key, inner) for key, inner in value.items()}
+        return plain(value)
     return tuple(value) if isinstance(value, list) and name != "ready" else _inner(name, value)
 
 
 def _inner(name: str, value: Any) -> Any:
-    """Plain data inside a value: instants become integers again, everything else stays JSON."""
+    """Plain data inside a value: instants become integers, everything else stays as it is."""
     if is_instant(name) and isinstance(value, str):
         return times.parse_instant(value)
-    if isinstance(value, dict) and name not in OPAQUE:
-        return {key: _inner(key, inner) for key, inner in value.items()}
-    return value
+    return plain(value) if isinstance(value, dict) and name not in OPAQUE else value

@@ -1,11 +1,11 @@
-"""A command as a handler: any program works on a claimed item, and how it exits is how the run ends.
+"""A command as a handler: any program works on a claimed item, and its exit code decides how the run ends.
 
     worker = Worker(board, agent="coder")
     worker.handles("bug")(Command(["fix", "{id}"]))
 
-The item is on its stdin and in a file, as JSON. It runs in a process group of its own, which is ended as a whole: when
-it is over, when it takes too long, when its claim is lost or let go, and, by the guardian, when the worker is killed.
-A command that cannot be started says nothing about its item, which is released.
+The command gets the item as JSON, on its stdin and in a file. It runs in a process group of its own, which is ended as
+a whole: when the command exits, times out or loses its claim, and, by the guardian, when the worker is killed. If the
+command cannot be started, the item is released.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dibs.sdk.heartbeat import clock
 from dibs.text import json_text, wire
 from dibs.worker.handler_loop import CannotBegin
 from dibs.worker.output import Output
-from dibs.worker.process_group import Group, Guard
-from dibs.worker.verdict import DONE, NOT_FOUND, RELEASE, SUBMIT, TIMED_OUT, Files, Verdict, failed, judge, released
+from dibs.worker.process_group import Guard, ProcessGroup
+from dibs.worker.verdict import DONE, NOT_FOUND, RELEASE, SUBMIT, TIMED_OUT, Exchange, Verdict, failed, judge, released
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,17 +41,17 @@ ENV_PREVIOUS_FILE = "DIBS_PREVIOUS_FILE"
 ENV_DRAFT_FILE = "DIBS_DRAFT_FILE"
 ENV_COST_FILE = "DIBS_COST_FILE"
 ENV_LINKS_FILE = "DIBS_LINKS_FILE"
-#: How long it may take to notice that a claim is lost.
+#: How often a running command is checked for its timeout and for the loss of its claim.
 LOOK_SECONDS = 0.25
-#: The board ends a claim when the item's time is over, and its holder gives it up before that: the command is ended
-#: earlier by this share of the time, and by no more than this, so that it can still be told why.
+#: The command is ended before the claim reaches the item's timeout, so that the run can still be failed with a reason:
+#: earlier by this share of the timeout, and by no more than this.
 MARGIN_SHARE = 0.2
 MARGIN_SECONDS_MAX = 15.0
-#: What may become of a claim whose command took too long.
+#: How the claim of a command that timed out may end.
 ON_TIMEOUT = ("fail", "release")
-#: How only its holder ends a claim, and what a script is told if the command did so and exited with 0.
+#: The outcomes by which a command can end its own claim, and the exit code of `dibs exec` if the command exits with 0.
 OWN_ENDS = {"done": DONE, "submitted": SUBMIT, "released": RELEASE, "failed": 1}
-_WORDS = re.compile(r"\{(id|title)\}")
+_PLACEHOLDERS = re.compile(r"\{(id|title)\}")
 
 
 class Command:
@@ -64,11 +64,11 @@ class Command:
         environment: Mapping[str, str] | None = None,
         show: Show | None = None,
     ) -> None:
-        """`{id}` and `{title}` in the arguments are the item's. `timeout_seconds`: so long it may take, or as long as
-        the item says, whichever is less; `on_timeout`: fail or release it then. `environment` is added to this
-        process's own. `show` hears each line."""
+        """`{id}` and `{title}` in the arguments are replaced by those of the item. The timeout is `timeout_seconds` or
+        that of the item, whichever is less; `on_timeout` is fail or release. `environment` is added to that of this
+        process. `show` is called with each line of output."""
         if not arguments or not all(isinstance(one, str) and "\0" not in one for one in arguments):
-            raise Invalid("a command is one or more words", field="command")
+            raise Invalid("a command needs one or more words", field="command")
         if on_timeout not in ON_TIMEOUT:
             raise Invalid(f"unknown on_timeout {on_timeout!r}; choose {' or '.join(ON_TIMEOUT)}", field="on_timeout")
         self.arguments = tuple(arguments)
@@ -78,25 +78,25 @@ class Command:
         self.show = show
         self._guard = Guard()
         self._lock = threading.Lock()
-        self._groups: dict[ClaimHandle, Group] = {}
+        self._groups: dict[ClaimHandle, ProcessGroup] = {}
         self._abandoned: set[ClaimHandle] = set()
 
     def __call__(self, claim: ClaimHandle) -> None:
         self.run(claim)
 
     @property
-    def is_here(self) -> bool:
-        """Whether there is such a program; which one it is may be the item's to say."""
-        return _WORDS.search(self.arguments[0]) is not None or self._is_program(self.arguments[0])
+    def is_installed(self) -> bool:
+        """Whether the program exists, as far as its name does not depend on the item."""
+        return _PLACEHOLDERS.search(self.arguments[0]) is not None or self._is_program(self.arguments[0])
 
     def run(self, claim: ClaimHandle) -> Verdict:
-        """Run it, and end the claim as its verdict says; raises if the claim is lost before that, or if it cannot be
-        started: then the claim is as it was."""
-        files = self._given(claim)
+        """Run the command, and end the claim by its verdict. Raises if the claim is lost before that, or if the command
+        cannot be started, which leaves the claim as it was."""
+        files = self._exchange(claim)
         try:
             verdict = self._verdict(claim, files)
-            # Whoever abandoned it ends the claim.
-            return verdict if claim in self._abandoned else _carried_out(verdict, claim)
+            # The caller of `abandon` ends the claim itself.
+            return verdict if claim in self._abandoned else _apply(verdict, claim)
         finally:
             files.remove()
             with self._lock:
@@ -104,7 +104,7 @@ class Command:
                 self._abandoned.discard(claim)
 
     def abandon(self, claim: ClaimHandle) -> None:
-        """End what runs for this claim: a worker does that before it lets go of it."""
+        """End the processes of this claim. A worker does that before it ends the claim early."""
         with self._lock:
             self._abandoned.add(claim)
             group = self._groups.get(claim)
@@ -114,9 +114,9 @@ class Command:
     def close(self) -> None:
         self._guard.close()
 
-    def _given(self, claim: ClaimHandle) -> Files:
+    def _exchange(self, claim: ClaimHandle) -> Exchange:
         try:
-            files = Files(os.path.abspath(tempfile.mkdtemp(prefix="dibs-")))
+            files = Exchange(os.path.abspath(tempfile.mkdtemp(prefix="dibs-")))
         except OSError as error:
             raise self._cannot_begin(error) from error
         try:
@@ -132,8 +132,8 @@ class Command:
             raise self._cannot_begin(error) from error
         return files
 
-    def _verdict(self, claim: ClaimHandle, files: Files) -> Verdict:
-        arguments = [_filled(argument, claim) for argument in self.arguments]
+    def _verdict(self, claim: ClaimHandle, files: Exchange) -> Verdict:
+        arguments = [_filled_in(argument, claim) for argument in self.arguments]
         program = arguments[0]
         if not self._is_program(program):
             missing = f"there is no command {program!r} that can be run here"
@@ -142,7 +142,7 @@ class Command:
             return failed(missing, NOT_FOUND)
         began = clock()
         try:
-            group = Group(arguments, self._environment_for(claim, files), files.item, self._guard)
+            group = ProcessGroup(arguments, self._environment_for(claim, files), files.item, self._guard)
         except OSError as error:
             raise self._cannot_begin(error) from error
         output = None
@@ -150,20 +150,20 @@ class Command:
             output = self._output(claim, group)
             with self._lock:
                 self._groups[claim] = group
-            exit_code, cut = self._watch(claim, group, began)
+            exit_code, early = self._watch(claim, group, began)
         finally:
             group.end()
             if output is not None:
                 output.finish()
-        if (complaint := group.complaint(output.both.text)) is not None:
-            raise CannotBegin(f"{program!r} could not be started: {complaint}")
-        if cut is not None:
+        if (why := group.start_error(output.both.text)) is not None:
+            raise CannotBegin(f"{program!r} could not be started: {why}")
+        if early is not None:
             last = output.both.last_lines
-            return cut.replace(text=f"{cut.text}; the last it said: {last}" if last else cut.text)
+            return early.replace(text=f"{early.text}; its last output: {last}" if last else early.text)
         assert exit_code is not None
         return judge(exit_code, output, files)
 
-    def _output(self, claim: ClaimHandle, group: Group) -> Output:
+    def _output(self, claim: ClaimHandle, group: ProcessGroup) -> Output:
         show = self.show
         assert group.process.stdout is not None
         assert group.process.stderr is not None
@@ -171,26 +171,26 @@ class Command:
             return Output(
                 group.process.stdout, group.process.stderr, None if show is None else lambda line: show(claim, line)
             )
-        except RuntimeError as error:  # the system has no thread for it
+        except RuntimeError as error:  # the system has no thread left
             group.process.stdout.close()
             group.process.stderr.close()
             raise self._cannot_begin(error) from error
 
-    def _watch(self, claim: ClaimHandle, group: Group, began: float) -> tuple[int | None, Verdict | None]:
-        """How it exited, or how it is cut short."""
+    def _watch(self, claim: ClaimHandle, group: ProcessGroup, began: float) -> tuple[int | None, Verdict | None]:
+        """The exit code, or the verdict of a command that is ended early."""
         allowed = self._allowed_seconds(claim.item.timeout_seconds)
         while True:
             exit_code = group.wait(0 if claim in self._abandoned else LOOK_SECONDS)
             if claim in self._abandoned:
-                return None, released("the worker let go of it")
+                return None, released("the worker stopped")
             if exit_code is not None:
                 return exit_code, None
-            if claim.lost.is_set() and _ended_inside(claim.lost_by) is None:
+            if claim.lost.is_set() and _ended_by_command(claim.lost_by) is None:
                 lost_by = claim.lost_by
                 group.end()
                 if lost_by is not None and claim.lost.is_set():
                     raise lost_by
-                return None, released("the claim was lost for a while")  # and recovered since
+                return None, released("the claim was lost for a while")  # and has been recovered since
             if clock() > began + allowed:
                 late = f"timed out after {allowed:g}s"
                 return None, failed(late, TIMED_OUT) if self.on_timeout == "fail" else released(late, TIMED_OUT)
@@ -206,40 +206,40 @@ class Command:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
         return CannotBegin(f"{self.arguments[0]!r} could not be started: {why}")
 
-    def _environment_for(self, claim: ClaimHandle, files: Files) -> dict[str, str]:
-        # What a command was given that runs this worker is not about this item.
+    def _environment_for(self, claim: ClaimHandle, files: Exchange) -> dict[str, str]:
+        # These variables may be about the item of a command that runs this worker.
         own = {name: value for name, value in os.environ.items() if name not in (ENV_APPROVED_FILE, ENV_PREVIOUS_FILE)}
-        return {**own, **self._environment, **_told(claim, files)}
+        return {**own, **self._environment, **_variables(claim, files)}
 
 
-def _carried_out(verdict: Verdict, claim: ClaimHandle) -> Verdict:
-    how = _ended_inside(claim.lost_by)
+def _apply(verdict: Verdict, claim: ClaimHandle) -> Verdict:
+    how = _ended_by_command(claim.lost_by)
     if how is None or claim.outcome is not None:
         try:
-            verdict.carry_out(claim)
+            verdict.apply(claim)
             return verdict
         except LOSSES as error:
-            how = _ended_inside(error)
+            how = _ended_by_command(error)
             if how is None or claim.outcome is not None:
                 raise
     claim.outcome = how
     return verdict.replace(exit_code=verdict.exit_code or OWN_ENDS[how])
 
 
-def _ended_inside(error: DibsError | None) -> str | None:
-    """How the command itself ended its claim, with `dibs done` for instance, if that is why it is gone."""
+def _ended_by_command(error: DibsError | None) -> str | None:
+    """The outcome, if the claim is gone because the command ended it, with `dibs done` for instance."""
     how = None if error is None else error.facts.get("how")
     return how if how in OWN_ENDS else None
 
 
-def _filled(argument: str, claim: ClaimHandle) -> str:
-    """In one pass: a title may itself hold such a word."""
-    words = {"id": claim.item.id, "title": claim.item.title}
-    return _WORDS.sub(lambda found: words[found[1]], argument)
+def _filled_in(argument: str, claim: ClaimHandle) -> str:
+    """In one pass, because a title may contain `{id}`."""
+    values = {"id": claim.item.id, "title": claim.item.title}
+    return _PLACEHOLDERS.sub(lambda found: values[found[1]], argument)
 
 
-def _told(claim: ClaimHandle, files: Files) -> dict[str, str]:
-    told = {
+def _variables(claim: ClaimHandle, files: Exchange) -> dict[str, str]:
+    variables = {
         ENV_ITEM: claim.item.id,
         config.ENV_TOKEN: str(claim.token),
         config.ENV_CLAIM_FILE: files.claim,
@@ -251,10 +251,10 @@ def _told(claim: ClaimHandle, files: Files) -> dict[str, str]:
         ENV_LINKS_FILE: files.links,
     }
     if claim.approved_draft is not None:
-        told[ENV_APPROVED_FILE] = files.approved
+        variables[ENV_APPROVED_FILE] = files.approved
     if claim.previous is not None:
-        told[ENV_PREVIOUS_FILE] = files.previous
-    return told
+        variables[ENV_PREVIOUS_FILE] = files.previous
+    return variables
 
 
 def _write(path: str, text: str) -> None:

@@ -1,8 +1,8 @@
-"""Outlives a worker that was killed, and ends the process groups it leaves behind.
+"""A process that outlives a killed worker, and ends the process groups that the worker leaves behind.
 
-A worker starts one (`python -I -S guardian.py`) and tells it on its stdin which groups there are: `+123` for a new one,
-which is answered, `-123` for one that is gone. When the worker is gone, however it went, its end of the pipe is closed:
-then every group that is left is ended, politely first. It knows nothing but numbers, and imports nothing of dibs.
+A worker starts one (`python -I -S guardian.py`) and writes the process groups to its stdin: `+123` for a new one, which
+is acknowledged, `-123` for one that has ended. When the worker exits, however that happens, the pipe is closed, and the
+guardian ends every group that is left: first with SIGTERM, then with SIGKILL. It imports nothing of dibs.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import signal
 import sys
 import time
 
-#: So long a group has to leave by itself.
+#: How long a group has to exit after SIGTERM.
 GRACE_SECONDS = 3.0
 LOOK_SECONDS = 0.05
-#: 0, 1 and what is below mean others than one group to `kill`.
+#: To `kill`, 0, 1 and negative numbers mean something else than one group.
 GROUP_MIN = 2
 GROUP_MAX = 2**31 - 1
 
@@ -27,10 +27,10 @@ def main() -> None:
 
 
 def listen() -> set[int]:
-    """The groups that were there when the worker was gone."""
+    """The groups that were left when the worker exited."""
     groups: set[int] = set()
     for line in sys.stdin.buffer:
-        # A worker that is killed may leave half a line, and half a number is another number.
+        # A killed worker may leave half a line, and half a number is the number of another group.
         if not line.endswith(b"\n") or not line[1:-1].isdigit():
             continue
         group = int(line[1:])
@@ -41,7 +41,7 @@ def listen() -> set[int]:
             try:
                 os.write(1, b"known\n")
             except OSError:
-                pass  # nobody waits for it any more
+                pass  # the worker has exited
     return groups
 
 
@@ -56,7 +56,7 @@ def end(groups: set[int]) -> None:
 
 
 def send(group: int, number: int) -> bool:
-    """Whether there was anybody to hear it."""
+    """Send a signal; whether the group still has processes."""
     try:
         os.killpg(group, number)
     except OSError:

@@ -1,4 +1,4 @@
-"""What one handler of a worker takes, and how each item of it goes: from the claim to the end of its run."""
+"""The loop that takes items for one handler of a worker, and a call of the handler: from the claim to the run's end."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from dibs.errors import (
     Unauthenticated,
 )
 from dibs.model import READY
-from dibs.sdk.claim_handle import LOSSES, REASON_CHARACTERS_MAX, ClaimHandle, keepable, summary
+from dibs.randomness import backoff_seconds
+from dibs.sdk.claim_handle import LOSSES, REASON_CHARACTERS_MAX, ClaimHandle, storable, summary
 from dibs.sdk.heartbeat import clock
-from dibs.sdk.patience import drawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,152 +32,156 @@ if TYPE_CHECKING:
     from dibs.sdk.async_session import AsyncClaim
     from dibs.worker.worker import Worker
 
-    #: It is given a ClaimHandle, or if it is a coroutine function an AsyncClaim.
+    #: Called with a ClaimHandle; a coroutine function with an AsyncClaim.
     Handler = Callable[[Any], Any]
 
-#: Before asking again after a refusal, or a store that is away: longer each time, drawn so that a crowd spreads out.
+#: The delays after a refusal, or while the store is unavailable: doubled each time, jittered.
 PAUSE_SECONDS = 0.2
 PAUSE_SECONDS_MAX = 30.0
-#: An agent that holds all it may can hold less at any moment: others of its name may have ended something.
+#: The longest delay of an agent at its limit: another session of the agent may end a claim at any moment.
 FULL_SECONDS_MAX = 5.0
-#: What runs out of time, or is let go at the end, gets so long to notice.
+#: How long a handler has to return after its claim was ended early.
 GRACE_SECONDS = 5.0
 TICK_SECONDS = 0.5
-#: A claim that is older when the work begins is asked for once more: it can have been taken away since.
+#: A claim that is older when its handler starts is verified first.
 FRESH_SECONDS = 1.0
-#: What a handler may return of how it was done.
+#: The keys of a dict that a handler may return.
 DONE_FIELDS = frozenset({"note", "links", "cost"})
-#: Refusals that no waiting helps against.
-FINAL = (StoreUnusable, Invalid, Forbidden, Unauthenticated)
+#: Errors that waiting cannot cure.
+FATAL = (StoreUnusable, Invalid, Forbidden, Unauthenticated)
 
 
 class Draft(str):
-    """What a handler returns that is not to be done before a person has approved it."""
+    """Returned by a handler whose result needs a person's approval."""
 
     __slots__ = ()
 
 
 class CannotBegin(DibsError):
-    """What a handler raises that could not begin, for a reason that is not the item's, such as a full disk: the item is
-    released, and before the next one is taken there is a pause, longer each time."""
+    """Raised by a handler that could not start for a reason that is not the item's, such as a full disk: the item is
+    released, and the next one is taken after a delay that grows each time."""
 
     code = "CANNOT_BEGIN"
     http_status = 503
     exit_code = 75
 
 
-class Lane:
-    """What one handler takes: a thread that asks, and as many that work as it may have claims."""
+class HandlerLoop:
+    """Takes items for one handler: one thread asks for them, and each claim has a thread."""
 
     def __init__(
         self, worker: Worker, handler: Handler, types: Sequence[str], max_claims: int, timeout_seconds: float | None
     ) -> None:
         self.worker, self.handler, self.types = worker, handler, tuple(types)
         self.timeout_seconds = timeout_seconds
-        self.awaits = any(map(inspect.iscoroutinefunction, (handler, type(handler).__call__)))
-        #: Whether it takes anything more.
+        self.is_async = any(map(inspect.iscoroutinefunction, (handler, type(handler).__call__)))
+        #: Whether it takes more items.
         self.is_open = False
-        self._room = threading.Semaphore(max_claims)
+        self._slots = threading.Semaphore(max_claims)
         self._once = False
         self._lock = threading.Lock()
-        self._stumbles, self._rests_until = 0, 0.0
+        self._delays, self._delayed_until = 0, 0.0
         self._thread: threading.Thread | None = None
-        #: What was put off in a run that takes all there is once, and why; and what of it was handed out again.
-        self._later: dict[str, str] = {}
-        self._kept: list[ClaimHandle] = []
+        #: With `once`: the items that their handler released, with its reasons, and the claims of those that were
+        #: given to this worker again.
+        self._postponed: dict[str, str] = {}
+        self._set_aside: list[ClaimHandle] = []
 
     def start(self, once: bool, interval_seconds: float | None) -> None:
-        # A daemon: it may be waiting for work when everybody leaves.
-        name = f"dibs lane {', '.join(self.types) or 'any'}"
-        asked = (self.worker.stopping, once, interval_seconds)
         self.is_open, self._once = True, once
-        self._later, self._kept = {}, []
-        self._thread = threading.Thread(target=self._open, args=asked, name=name, daemon=True)
+        self._postponed, self._set_aside = {}, []
+        self._thread = threading.Thread(
+            target=self._run,
+            args=(self.worker.stopping, once, interval_seconds),
+            name=f"dibs handler {', '.join(self.types) or 'any'}",
+            # It may wait for an item when the program exits.
+            daemon=True,
+        )
         self._thread.start()
 
     def join(self, seconds: float) -> None:
         if self._thread is not None:
             self._thread.join(seconds)
 
-    def leave(self) -> None:
-        self._room.release()
+    def free_slot(self) -> None:
+        self._slots.release()
 
-    def stumble(self, error: CannotBegin) -> None:
-        """Nothing can begin here: there is a pause, or the end where nobody waits."""
+    def cannot_begin(self, error: CannotBegin) -> None:
+        """Delay the next item; with `once`, end the worker."""
         if self._once:
-            self.worker.give_up(error)
+            self.worker.fail(error)
         else:
-            self._rest_for_a_while(error.message)
+            self._delay(error.message)
 
-    def put_off(self, item: Item, why: str) -> None:
-        """It was given back for later, and would be handed out again at once."""
+    def postpone(self, item: Item, why: str) -> None:
+        """The handler released the item, and `next` would give it to this worker again at once."""
         if self._once:
-            self._later[item.id] = why
+            self._postponed[item.id] = why
         else:
-            self._rest_for_a_while(f"{item.id} was released: {why}" if why else f"{item.id} was released")
+            self._delay(f"{item.id} was released: {why}" if why else f"{item.id} was released")
 
-    def _rest_for_a_while(self, why: str) -> None:
+    def reset_delay(self) -> None:
+        self._delays = 0
+
+    def _delay(self, why: str) -> None:
         with self._lock:
-            if clock() < self._rests_until:
-                return  # another one of this lane has just found the same
-            self._stumbles += 1
-            self._rests_until = clock() + drawn(_longest_pause(self._stumbles))
-        if self._stumbles == 1:
-            self.worker.tell("waiting", None, why)
+            if clock() < self._delayed_until:
+                return  # another claim of this loop has just done the same
+            self._delays += 1
+            self._delayed_until = clock() + _backoff_seconds(self._delays)
+        if self._delays == 1:
+            self.worker.report("waiting", None, why)
 
-    def begun(self) -> None:
-        self._stumbles = 0
-
-    def _open(self, stopping: threading.Event, once: bool, interval_seconds: float | None) -> None:
+    def _run(self, stopping: threading.Event, once: bool, interval_seconds: float | None) -> None:
         try:
-            self._take(stopping, once, interval_seconds)
-        except BaseException as error:  # nobody waits for a thread: whoever runs the worker is to hear of it
+            self._take_items(stopping, once, interval_seconds)
+        except BaseException as error:  # `Worker.run` raises it: an error of a thread would go unnoticed
             if not stopping.is_set():
-                self.worker.give_up(error)
+                self.worker.fail(error)
         finally:
-            for claim in self._kept:
-                with contextlib.suppress(DibsError):  # it ends with its session
-                    claim.release(self._later[claim.item.id] or None)
+            for claim in self._set_aside:
+                with contextlib.suppress(DibsError):  # the end of the session releases it
+                    claim.release(self._postponed[claim.item.id] or None)
             if stopping is self.worker.stopping:
                 self.is_open = False
                 self.worker.wake()
 
-    def _take(self, stopping: threading.Event, once: bool, interval_seconds: float | None) -> None:
+    def _take_items(self, stopping: threading.Event, once: bool, interval_seconds: float | None) -> None:
         waits = not once and interval_seconds is None
         refusals = 0
         while not stopping.is_set():
-            if not self._room.acquire(timeout=TICK_SECONDS):
+            if not self._slots.acquire(timeout=TICK_SECONDS):
                 continue
             if stopping.is_set():
-                self._room.release()
-                return  # the room is that of a claim that was just let go
-            if (rest_seconds := self._rests_until - clock()) > 0:
-                self._room.release()
-                stopping.wait(rest_seconds)
+                self._slots.release()
+                return  # the slot is that of a claim that was just released
+            if (delay_seconds := self._delayed_until - clock()) > 0:
+                self._slots.release()
+                stopping.wait(delay_seconds)
                 continue
             claim, ended = None, self.worker.tally.total()
             try:
-                claim = self.worker.next(self, stopping, waits=waits, is_patient=once)
+                claim = self.worker.next(self.types, stopping, waits=waits, retries=once)
                 refusals = 0
             except SessionNotFound:
-                pass  # the next one is another's
+                pass  # the next call starts another session
             except DibsError as error:
                 refusals += 1
-                if isinstance(error, FINAL) or (once and isinstance(error, StoreUnavailable)):
+                if isinstance(error, FATAL) or (once and isinstance(error, StoreUnavailable)):
                     raise
-                # What this worker held when it asked may have ended since.
+                # A claim that this worker held when it asked may have ended since.
                 is_idle = not self.worker.claims and self.worker.tally.total() == ended
                 if once and isinstance(error, AgentAtCapacity) and is_idle:
-                    return  # others of its name hold all there may be
-                self._rest(error, refusals)
+                    return  # other sessions of the agent hold all its claims
+                self._pause_after(error, refusals)
                 continue
             finally:
                 if claim is None:
-                    self._room.release()
-            if claim is not None and claim.item.id in self._later:
-                # Kept to the end, so that it does not stand before all others.
-                self._kept.append(claim)
-                self._room.release()
+                    self._slots.release()
+            if claim is not None and claim.item.id in self._postponed:
+                # Held until the end, or `next` would give it again before all others.
+                self._set_aside.append(claim)
+                self._slots.release()
             elif claim is not None:
                 self._begin(claim, stopping)
             elif once:
@@ -187,36 +191,37 @@ class Lane:
 
     def _begin(self, claim: ClaimHandle, stopping: threading.Event) -> None:
         if not stopping.is_set():
-            running = Running(self, claim)
+            call = HandlerCall(self, claim)
             try:
-                self.worker.begin(running)
-            except RuntimeError as error:  # the system has no thread for it
-                running.not_begun(CannotBegin(f"the work could not be started: {error}"))
+                self.worker.begin(call)
+            except RuntimeError as error:  # the system has no thread left
+                call.not_begun(CannotBegin(f"the work could not be started: {error}"))
             return
-        self._room.release()
-        with contextlib.suppress(DibsError):  # it ends with its session
+        self._slots.release()
+        with contextlib.suppress(DibsError):  # the end of the session releases it
             claim.release("the worker was about to stop")
 
-    def _rest(self, error: DibsError, refusals: int) -> None:
-        longest = _longest_pause(refusals)
+    def _pause_after(self, error: DibsError, refusals: int) -> None:
         if isinstance(error, AgentAtCapacity):
-            return self.worker.pause_until_one_is_over(drawn(min(FULL_SECONDS_MAX, longest)))
-        self.worker.tell("waiting", None, error.message)
-        return self.worker.pause(max(float(error.facts.get("retry_after_seconds") or 0), drawn(longest)))
+            self.worker.pause_until_a_run_ends(_backoff_seconds(refusals, FULL_SECONDS_MAX))
+        else:
+            self.worker.report("waiting", None, error.message)
+            retry_after = float(error.facts.get("retry_after_seconds") or 0)
+            self.worker.pause(max(retry_after, _backoff_seconds(refusals)))
 
 
-def _longest_pause(times: int) -> float:
-    return min(PAUSE_SECONDS_MAX, PAUSE_SECONDS * 2.0**times)
+def _backoff_seconds(attempt: int, max_seconds: float = PAUSE_SECONDS_MAX) -> float:
+    return backoff_seconds(attempt, base_seconds=PAUSE_SECONDS, max_seconds=max_seconds)
 
 
-class Running:
-    """A claim that is being worked on, by a thread of its own."""
+class HandlerCall:
+    """One claim with its handler, in a thread of its own."""
 
-    def __init__(self, lane: Lane, claim: ClaimHandle) -> None:
-        self.lane, self.claim = lane, claim
-        self.timeout_seconds = lane.timeout_seconds
+    def __init__(self, loop: HandlerLoop, claim: ClaimHandle) -> None:
+        self.loop, self.claim = loop, claim
+        self.timeout_seconds = loop.timeout_seconds
         self._began = clock()
-        self._cut = False
+        self._is_over = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=f"dibs item {claim.item.id}", daemon=True)
 
@@ -227,111 +232,106 @@ class Running:
         if self._thread.ident is not None:
             self._thread.join(seconds)
 
-    def is_over_time(self, now: float) -> bool:
-        return not self._cut and self.timeout_seconds is not None and now > self._began + self.timeout_seconds
+    def is_timed_out(self, now: float) -> bool:
+        return not self._is_over and self.timeout_seconds is not None and now > self._began + self.timeout_seconds
 
-    def cut_short(self, verb: str, reason: str, word: str) -> None:
-        """End the claim from outside; whoever works on it finds it lost, and its place is given to the next."""
+    def end_early(self, verb: str, reason: str, word: str) -> None:
+        """End the claim from outside, and free its slot. The handler finds the claim lost."""
         with self._lock:
-            if self._cut or self.claim.outcome is not None:
+            if self._is_over or self.claim.outcome is not None:
                 return
-            self._cut = True
-        # What a handler has started goes first: the next holder may be there at once.
-        abandon = getattr(self.lane.handler, "abandon", None)
+            self._is_over = True
+        # Processes of the handler are ended first: the next holder may begin at once.
+        abandon = getattr(self.loop.handler, "abandon", None)
         if abandon is not None:
             abandon(self.claim)
         try:
-            self.claim.cut_short(verb, reason, GRACE_SECONDS)
+            self.claim.end_early(verb, reason, GRACE_SECONDS)
         except DibsError as error:
-            # It may have come to its own end in that very moment.
+            # The handler may have ended the claim at the same moment.
             word, reason = self.claim.outcome or word, f"{reason}; {error.message}"
-        self.lane.worker.over(self, word, reason)
-        self.lane.leave()
+        self.loop.worker.finished(self, word, reason)
+        self.loop.free_slot()
 
     def not_begun(self, error: CannotBegin) -> None:
-        self._over(*self._put_off(error))
+        self._finish(*self._release_unbegun(error))
 
     def _run(self) -> None:
-        self._over(*self._worked())
+        self._finish(*self._work())
 
-    def _over(self, word: str, text: str) -> None:
+    def _finish(self, word: str, text: str) -> None:
         with self._lock:
-            if self._cut:
+            if self._is_over:
                 return
-            self._cut = True
-        self.lane.worker.over(self, word, text)
-        self.lane.leave()
+            self._is_over = True
+        self.loop.worker.finished(self, word, text)
+        self.loop.free_slot()
 
-    def _worked(self) -> tuple[str, str]:
-        """How it went: a word, and what there is to say."""
+    def _work(self) -> tuple[str, str]:
+        """Run the handler and end the claim; how it ended, in a word and a text."""
         try:
-            self._verify()
+            self.claim.check()
+            if clock() > self._began + FRESH_SECONDS:
+                self.claim.verify()
         except (*LOSSES, StoreUnavailable, RateLimited) as error:
-            return self._lost(error)  # not begun, and so not failed
+            return self._lost(error)  # the handler has not begun, so the item has not failed
         try:
-            result = self._handled()
+            result = self._call_handler()
         except CannotBegin as error:
-            return self._put_off(error)
-        except BaseException as error:  # also of a handler that wants to leave: it is the item that ends
-            self.lane.begun()
-            # A handler may ask for other items, too: only what its own claim says is about that.
+            return self._release_unbegun(error)
+        except BaseException as error:  # also SystemExit: it ends the item, not the worker
+            self.loop.reset_delay()
+            # The handler may use other claims too, so only the error of this claim counts as its loss.
             return self._lost(self.claim.lost_by) if error is self.claim.lost_by else self._failed(error)
         try:
             self._end(result)
         except (*LOSSES, StoreUnavailable, RateLimited) as error:
-            # It may be done, and nobody could be told while the claim lasted: to say that it failed would be wrong.
+            # The work may be done, though the board did not learn of it in time: this is no failure of the item.
             return self._lost(error)
         except Exception as error:
             return self._failed(error)
-        if self.claim.outcome == "released" and self.claim.item.status == READY and not self._cut:
-            self.lane.put_off(self.claim.item, self.claim.why_ended)
+        if self.claim.outcome == "released" and self.claim.item.status == READY and not self._is_over:
+            self.loop.postpone(self.claim.item, self.claim.end_reason)
         else:
-            self.lane.begun()
-        return self.claim.outcome or "", self.claim.why_ended
+            self.loop.reset_delay()
+        return self.claim.outcome or "", self.claim.end_reason
 
-    def _put_off(self, error: CannotBegin) -> tuple[str, str]:
-        """It is as good as it was."""
-        self.lane.stumble(error)
+    def _release_unbegun(self, error: CannotBegin) -> tuple[str, str]:
+        self.loop.cannot_begin(error)
         try:
-            if self.claim.outcome is None and not self._cut:
-                self.claim.release(keepable(error.message[:REASON_CHARACTERS_MAX]))
+            if self.claim.outcome is None and not self._is_over:
+                self.claim.release(storable(error.message[:REASON_CHARACTERS_MAX]))
         except DibsError as lost:
             return self._lost(lost)
         return self.claim.outcome or "released", error.message
 
     def _lost(self, error: DibsError) -> tuple[str, str]:
-        """Nobody works on it any more: it is not renewed, and comes back by itself."""
-        self.claim.give_up(error)
+        self.claim.stop_renewing(error)
         return "lost", error.message
 
-    def _verify(self) -> None:
-        self.claim.check()
-        if clock() > self._began + FRESH_SECONDS:
-            self.claim.verify()
+    def _call_handler(self) -> object:
+        result = self.loop.handler(self._argument())
+        return self._await(result) if inspect.isawaitable(result) else result
 
-    def _handled(self) -> object:
-        result = self.lane.handler(self._given())
-        return self._awaited(result) if inspect.isawaitable(result) else result
-
-    def _given(self) -> ClaimHandle | AsyncClaim:
-        """A coroutine awaits its claim's verbs: one that blocks would hold up all of them."""
-        if not self.lane.awaits:
+    def _argument(self) -> ClaimHandle | AsyncClaim:
+        """A coroutine awaits its claim's verbs: a verb that blocks would block all coroutines."""
+        if not self.loop.is_async:
             return self.claim
         from dibs.sdk.async_session import AsyncClaim
 
         return AsyncClaim(self.claim)
 
-    def _awaited(self, result: Awaitable[object]) -> object:
+    def _await(self, result: Awaitable[object]) -> object:
         import asyncio
 
-        async def handled() -> object:
+        async def handle() -> object:
             try:
                 return await result
             except (SystemExit, KeyboardInterrupt) as error:
-                return Left(error)  # raised in there, it would end the loop of everybody
+                return _Exit(error)  # raised in the event loop, it would end all coroutines
 
-        async def watched() -> object:
-            task = asyncio.ensure_future(handled())
+        async def watch() -> object:
+            task = asyncio.ensure_future(handle())
             while not task.done():
                 await asyncio.wait({task}, timeout=TICK_SECONDS)
                 if self.claim.lost.is_set():
@@ -341,18 +341,18 @@ class Running:
             return task.result()
 
         try:
-            found = asyncio.run_coroutine_threadsafe(watched(), self.lane.worker.loop()).result()
+            found = asyncio.run_coroutine_threadsafe(watch(), self.loop.worker.event_loop()).result()
         except (CancelledError, asyncio.CancelledError, asyncio.InvalidStateError):
             self.claim.check()
             raise
-        if isinstance(found, Left):
+        if isinstance(found, _Exit):
             raise found.error
         return found
 
     def _end(self, result: object) -> None:
-        """What the handler returned is how it ends, unless it said so itself."""
+        """End the claim as the returned value says, unless the handler has ended it."""
         claim = self.claim
-        if claim.outcome is not None or self._cut:
+        if claim.outcome is not None or self._is_over:
             return
         if isinstance(result, Draft):
             claim.submit(result)
@@ -374,12 +374,12 @@ class Running:
         except LOSSES as lost:
             return self._lost(lost)
         except DibsError as refusal:
-            self.claim.give_up(refusal)
-            return "failed", f"{reason}; and could not be ended: {refusal.message}"
+            self.claim.stop_renewing(refusal)
+            return "failed", f"{reason}; and the claim could not be ended: {refusal.message}"
 
 
-class Left:
-    """A coroutine that wanted to leave the program."""
+class _Exit:
+    """How a coroutine that called `sys.exit` ended."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error

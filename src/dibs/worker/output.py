@@ -1,4 +1,4 @@
-"""What a command says: read as it comes, shown line by line, and its head and tail kept."""
+"""The output of a command: read as it comes, shown line by line, with its head and its tail kept."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import IO
 
-#: What is kept of the beginning and of the end. A byte that is no text takes three as the sign for that, and the whole
-#: still has to fit into a note.
+#: How much is kept of the beginning and of the end. An invalid byte becomes a replacement character of three bytes, and
+#: the whole has to fit into a note.
 HEAD_BYTES = 4_000
 TAIL_BYTES = 16_000
-#: How much of the end is told of a failure.
+#: How much of the end goes into the reason of a failure.
 LAST_LINES = 20
 LAST_BYTES = 4_000
-#: What stands alone on stdout may be a JSON object; a longer one is not looked at.
+#: Stdout may be a JSON object; a longer one is not parsed.
 WHOLE_BYTES = 4_000_000
-#: A line that is longer is shown in pieces.
+#: A longer line is shown in pieces.
 LINE_BYTES = 4_000
 CHUNK_BYTES = 65_536
 LOOK_SECONDS = 0.2
-#: Whoever left the group and kept its output open is not waited for longer.
+#: How long to wait for a process that left the group and still has the output open.
 LINGER_SECONDS = 0.5
-#: Nor is who shows a line.
+#: How long to wait for the last lines to be shown.
 SHOWN_SECONDS = 2.0
 
 
-class Kept:
+class HeadAndTail:
     """The head and the tail of a stream of bytes."""
 
     def __init__(self, head: int = HEAD_BYTES, tail: int = TAIL_BYTES) -> None:
@@ -56,7 +56,7 @@ class Kept:
 
     @property
     def whole(self) -> bytes | None:
-        """All of it, if nothing had to be left out."""
+        """All bytes, if none were left out."""
         return bytes(self._head) if self.size == len(self._head) else None
 
     @property
@@ -66,10 +66,10 @@ class Kept:
 
 
 class Output:
-    """Reads both streams of a command in a thread, until they end or nobody is left who should write to them."""
+    """Reads both streams of a command in a thread, until they end or `finish` is called."""
 
     def __init__(self, stdout: IO[bytes], stderr: IO[bytes], show: Callable[[str], None] | None = None) -> None:
-        self.both, self.stdout = Kept(), Kept(WHOLE_BYTES, 0)
+        self.both, self.stdout = HeadAndTail(), HeadAndTail(WHOLE_BYTES, 0)
         self._streams = (stdout, stderr)
         self._show = show
         self._lines = {stdout: bytearray(), stderr: bytearray()}
@@ -78,7 +78,7 @@ class Output:
         self._thread.start()
 
     def finish(self) -> None:
-        """The command is over: what it has written is read, and nothing is waited for."""
+        """The command has ended: read what it has written, and wait no longer than that takes."""
         self._thread.join(LINGER_SECONDS)
         self._over.set()
         self._thread.join(SHOWN_SECONDS)
@@ -91,13 +91,13 @@ class Output:
                 for key, _ in selector.select(LOOK_SECONDS):
                     data = os.read(key.fd, CHUNK_BYTES)
                     if data:
-                        self._heard(key.data, data)
+                        self._add(key.data, data)
                     else:
                         selector.unregister(key.fileobj)
         for line in self._lines.values():
-            self._tell(line)
+            self._show_line(line)
 
-    def _heard(self, stream: IO[bytes], data: bytes) -> None:
+    def _add(self, stream: IO[bytes], data: bytes) -> None:
         self.both.add(data)
         if stream is self._streams[0]:
             self.stdout.add(data)
@@ -105,14 +105,14 @@ class Output:
             return
         *whole, rest = data.split(b"\n")
         for part in whole:
-            self._tell(self._lines[stream] + part)
+            self._show_line(self._lines[stream] + part)
             self._lines[stream].clear()
         self._lines[stream] += rest
         while len(self._lines[stream]) > LINE_BYTES:
-            self._tell(self._lines[stream][:LINE_BYTES])
+            self._show_line(self._lines[stream][:LINE_BYTES])
             del self._lines[stream][:LINE_BYTES]
 
-    def _tell(self, line: bytearray) -> None:
+    def _show_line(self, line: bytearray) -> None:
         for at in range(0, len(line), LINE_BYTES):
             text = as_text(line[at : at + LINE_BYTES]).rstrip()
             if not text or self._show is None:
@@ -120,10 +120,10 @@ class Output:
             try:
                 self._show(text)
             except Exception:
-                # Whoever shows it is not to keep the command from going on: it would, with nobody reading.
+                # Reading goes on: a command whose output is not read would block.
                 self._show = None
 
 
 def as_text(data: bytes | bytearray) -> str:
-    """Bytes as a text that every store can keep."""
+    """Bytes as a text that every store can keep: invalid ones are replaced."""
     return data.decode("utf-8", "replace").replace("\0", "\ufffd")

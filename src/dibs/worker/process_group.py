@@ -1,4 +1,4 @@
-"""A command as a process group: begun only when the guardian knows of it, and ended as a whole."""
+"""A command as a process group: started only once the guardian knows the group, and ended as a whole."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: So long a group has to leave by itself before it is killed.
+#: How long a group has to exit after SIGTERM.
 GRACE_SECONDS = 3.0
-#: What was killed is gone at once, unless the system is busy with it.
+#: How long the system may take to end a process after SIGKILL.
 KILLED_SECONDS = 2.0
 LOOK_SECONDS_MIN = 0.002
 LOOK_SECONDS_MAX = 0.05
-#: Waits for a line, which comes when the guardian knows the group, then becomes the command. If the worker is killed
-#: before, the line never comes.
+#: Waits for a line on stdin, then becomes the command. The worker writes the line once the guardian knows the group, so
+#: no command runs for a worker that was killed before that.
 STUB = 'read -r dibs_input && dibs_input=$1 && shift && exec "$@" <"$dibs_input"'
-#: What the stub calls itself, and nobody else does: a complaint under this name says that the command never began.
+#: The stub has a random name: an error message under that name means that the command was never started.
 NAME_BYTES = 4
 
 
 class Guard:
-    """A worker's side of its guardian; one that was killed is replaced."""
+    """The worker's end of the pipe to its guardian. A guardian that was killed is replaced."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._groups: set[int] = set()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def know(self, group: int) -> None:
+    def add(self, group: int) -> None:
         with self._lock:
             self._groups.add(group)
-            if self._process is None or not self._told(group):
+            if self._process is None or not self._announce(group):
                 self._start()
 
-    def forget(self, group: int) -> None:
+    def remove(self, group: int) -> None:
         with self._lock:
             self._groups.discard(group)
             if self._process is not None:
                 self._write(b"-%d\n" % group)
 
     def close(self) -> None:
-        """Let it go; it ends what is still left, and then itself."""
+        """Close the pipe: the guardian ends the groups that are left, and exits."""
         with self._lock:
             process, self._process = self._process, None
         if process is not None:
@@ -66,10 +66,10 @@ class Guard:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        if not all(self._told(group) for group in self._groups):
-            raise OSError("the guardian of the command's processes does not answer")
+        if not all(self._announce(group) for group in self._groups):
+            raise OSError("the guardian process of the command does not answer")
 
-    def _told(self, group: int) -> bool:
+    def _announce(self, group: int) -> bool:
         assert self._process is not None
         assert self._process.stdout is not None
         return self._write(b"+%d\n" % group) and bool(self._process.stdout.readline())
@@ -84,7 +84,7 @@ class Guard:
         return True
 
 
-class Group:
+class ProcessGroup:
     """The processes of one command."""
 
     def __init__(
@@ -100,15 +100,15 @@ class Group:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
-            # Also without the terminal: a command that asks something there would wait for ever.
+            # Without a terminal: a command that prompts there would wait for ever.
             start_new_session=True,
         )
         assert self.process.stdin is not None
         try:
-            guard.know(self.process.pid)
+            guard.add(self.process.pid)
             self.process.stdin.write(b"\n")
         except BrokenPipeError:
-            pass  # it is gone already, which will be seen
+            pass  # the stub has exited, which `wait` reports
         except BaseException:
             self.end()
             for pipe in (self.process.stdout, self.process.stderr):
@@ -119,44 +119,44 @@ class Group:
             self.process.stdin.close()
 
     def wait(self, seconds: float) -> int | None:
-        """The exit code of the command itself; None if it goes on."""
+        """The exit code of the command; None if it is still running."""
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
 
-    def complaint(self, said: str) -> str | None:
-        """Why the command could not begin, if that is what was said; it said nothing itself then."""
+    def start_error(self, output: str) -> str | None:
+        """Why the command could not be started, if its output says so."""
         mark = f"{self._name}: "
-        return said.splitlines()[0].removeprefix(mark) if said.startswith(mark) else None
+        return output.splitlines()[0].removeprefix(mark) if output.startswith(mark) else None
 
     def end(self) -> None:
-        """Whatever is left of it, politely first; whoever else asks for it waits until it is so."""
+        """End the processes that are left, first with SIGTERM, then with SIGKILL. Concurrent callers wait for it."""
         with self._ending:
             if self._is_over:
-                return  # its number may be another group's by now
+                return  # the number may belong to another group by now
             try:
                 self._end()
-            except BaseException:  # somebody has no patience
+            except BaseException:  # interrupted
                 self._send(signal.SIGKILL)
-                self._gone_after(KILLED_SECONDS)
+                self._wait_until_gone(KILLED_SECONDS)
                 raise
             finally:
                 self._is_over = True
-                self._guard.forget(self.process.pid)
+                self._guard.remove(self.process.pid)
 
     def _end(self) -> None:
-        if not self._gone_after(0):
+        if not self._wait_until_gone(0):
             self._send(signal.SIGTERM)
-            if not self._gone_after(GRACE_SECONDS):
+            if not self._wait_until_gone(GRACE_SECONDS):
                 self._send(signal.SIGKILL)
-                self._gone_after(KILLED_SECONDS)
+                self._wait_until_gone(KILLED_SECONDS)
 
-    def _gone_after(self, seconds: float) -> bool:
+    def _wait_until_gone(self, seconds: float) -> bool:
         until, pause = time.monotonic() + seconds, LOOK_SECONDS_MIN
         while True:
             self.process.poll()
-            # The number stays this group's as long as anybody is in it.
+            # The number is not reused while the group has a process.
             if not self._send(0):
                 return True
             if time.monotonic() >= until:

@@ -9,9 +9,9 @@
 
     worker.run()
 
-Each `handles` is a lane of its own: a thread that asks for what it can take, and threads that work on it. What goes
-wrong with one item is written into its run and stops nobody. What an agent's policy does not allow is never handed to
-it; what it may only draft, its handler returns as a `Draft`; and what a person approved is `claim.approved_draft`.
+Each `handles` has a thread that asks for items, and threads that run the handler. A failure is recorded in the run of
+its item and affects no other. An agent is never given an item that its policy does not allow. For an action that needs
+approval, its handler returns a `Draft`; an approved draft is in `claim.approved_draft`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dibs.errors import DibsError, Invalid, SessionNotFound, StoreUnavailable
 from dibs.sdk.claim_handle import summary
 from dibs.sdk.heartbeat import clock
 from dibs.text import times
-from dibs.worker.handler_loop import GRACE_SECONDS, TICK_SECONDS, CannotBegin, Draft, Lane
+from dibs.worker.handler_loop import GRACE_SECONDS, TICK_SECONDS, CannotBegin, Draft, HandlerLoop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.sdk.claim_handle import ClaimHandle
     from dibs.sdk.session import LiveSession
-    from dibs.worker.handler_loop import Handler, Running
+    from dibs.worker.handler_loop import Handler, HandlerCall
 
     H = TypeVar("H", bound=Handler)
     Tell = Callable[[str, ClaimHandle | None, str], None]
 
 __all__ = ["CannotBegin", "Draft", "Worker", "appending"]
 
-#: How long one call waits for something to do before it is asked again, by the same connection to be woken on.
+#: How long one call to the board waits for an item.
 WAIT_SECONDS = 20.0
-#: All that is let go at the end has so long together: to end what was started for it, and to be given back.
+#: How long all claims together have, when the worker ends, to have their processes ended and to be released.
 LET_GO_SECONDS = 2 * GRACE_SECONDS
-#: What a lane that waits for work gets, at the end, to hear that there will be none.
+#: How long a handler loop that waits for an item has, when the worker ends, to see that the session has ended.
 LAST_ASKING_SECONDS = 1.0
 
 
@@ -69,33 +69,34 @@ class Worker:
         tell: Tell | None = None,
         log: str | os.PathLike[str] | None = None,
     ) -> None:
-        """`drain_seconds`: how long, once stopped, what has begun may take to finish; what has not is released. `tell`
-        hears of everything that happens: a word, the claim it is about, and what there is to say. `log` is a file
-        that is told the same, a line each."""
+        """`drain_seconds`: how long handlers may go on after `stop`; the claims of those that have not finished by then
+        are released. `tell` is called for everything that happens, with a word, the claim and a text. `log` is a file
+        to which the same is appended, one line each."""
         self.board, self.agent = board, agent
         self.drain_seconds = drain_seconds
         self.tally: Counter[str] = Counter()
         self._projects, self._ttl_seconds, self._meta = tuple(projects), ttl_seconds, meta
-        self._tells = [one for one in (tell, None if log is None else appending(log, agent)) if one is not None]
-        self._lanes: list[Lane] = []
+        self._listeners = [one for one in (tell, None if log is None else appending(log, agent)) if one is not None]
+        self._handler_loops: list[HandlerLoop] = []
         self._changed = threading.Condition()
-        self._running: set[Running] = set()
-        self._cutting: list[threading.Thread] = []
-        self._stopping = threading.Event()
-        self._final: BaseException | None = None
+        self._calls: set[HandlerCall] = set()
+        self._ending: list[threading.Thread] = []
+        #: Set once this run takes no more items.
+        self.stopping = threading.Event()
+        self._fatal: BaseException | None = None
         self._registering = threading.Lock()
         self._session: LiveSession | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._event_loop: asyncio.AbstractEventLoop | None = None
 
     def handles(self, *types: str, max_claims: int = 1, timeout_seconds: float | None = None) -> Callable[[H], H]:
-        """The function for items of these types (of any, if none is named), on up to so many at a time. It may be a
-        coroutine function, and is given an `AsyncClaim` then. What takes longer than `timeout_seconds` has failed. If
-        it has a method `abandon`, that is called with a claim that is being worked on before it is let go."""
+        """Register a handler for items of these types (all types if none is given), for at most `max_claims` at a
+        time. A coroutine function is given an `AsyncClaim`. An item that takes longer than `timeout_seconds` fails. If
+        the handler has a method `abandon`, it is called with a claim before that claim is ended early."""
         if max_claims < 1:
-            raise Invalid("max_claims is at least 1", field="max_claims")
+            raise Invalid("max_claims must be at least 1", field="max_claims")
 
         def decorate(handler: H) -> H:
-            self._lanes.append(Lane(self, handler, types, max_claims, timeout_seconds))
+            self._handler_loops.append(HandlerLoop(self, handler, types, max_claims, timeout_seconds))
             return handler
 
         return decorate
@@ -103,114 +104,110 @@ class Worker:
     @property
     def claims(self) -> tuple[ClaimHandle, ...]:
         with self._changed:
-            return tuple(running.claim for running in self._running)
+            return tuple(call.claim for call in self._calls)
 
     def run(self, *, once: bool = False, interval_seconds: float | None = None) -> Counter[str]:
-        """Work until stopped; with `once`, until there is nothing to take. How often each outcome was reached. With
-        `interval_seconds`, look that often instead of being woken. What no waiting helps against is raised, once
-        what has begun has come to its end; with `once`, also a store that is away."""
-        if not self._lanes:
+        """Work until stopped; with `once`, until there is no item to take. Returns the number of runs by outcome. With
+        `interval_seconds`, ask that often instead of waiting for changes. An error that waiting cannot cure is raised
+        once the running handlers have finished; with `once`, so is an unavailable store."""
+        if not self._handler_loops:
             raise Invalid("a worker needs a handler: @worker.handles(...)", field="handles")
         before = self._take_signals()
         try:
-            for lane in self._lanes:
-                lane.start(once, interval_seconds)
-            while not self._stopping.is_set() and (self._running or any(lane.is_open for lane in self._lanes)):
-                self._look_after(self._tick())
+            for loop in self._handler_loops:
+                loop.start(once, interval_seconds)
+            while not self.stopping.is_set() and (self._calls or any(loop.is_open for loop in self._handler_loops)):
+                self._end_timed_out(self._tick())
             self._drain()
         finally:
-            self._stopping.set()
-            self._let_go("the worker was interrupted")
+            self.stopping.set()
+            self._release_all("the worker was interrupted")
             for number, handler in before.items():
                 signal.signal(number, handler or signal.SIG_DFL)
-            self._leave()
-        error, self._final = self._final, None
+            self._end_session()
+        error, self._fatal = self._fatal, None
         if error is not None:
             raise error
         return self.tally
 
     def stop(self) -> None:
-        """Take nothing more, and let what has begun come to its end."""
-        self._stopping.set()
+        """Take no more items, and let the running handlers finish."""
+        self.stopping.set()
 
-    # For the lanes
-
-    @property
-    def stopping(self) -> threading.Event:
-        """Set once nothing more is to be taken in this run."""
-        return self._stopping
+    # For the handler loops
 
     def pause(self, seconds: float) -> None:
-        self._stopping.wait(seconds)
+        self.stopping.wait(seconds)
 
-    def pause_until_one_is_over(self, seconds: float) -> None:
+    def pause_until_a_run_ends(self, seconds: float) -> None:
         with self._changed:
-            overs = self.tally.total()
+            ended = self.tally.total()
             end = clock() + seconds
-            while self.tally.total() == overs and not self._stopping.is_set() and (left := end - clock()) > 0:
+            while self.tally.total() == ended and not self.stopping.is_set() and (left := end - clock()) > 0:
                 self._changed.wait(min(left, TICK_SECONDS))
 
-    def give_up(self, error: BaseException) -> None:
-        """Nothing more can be had: what has begun comes to its end, and the error is whoever's who runs this."""
-        if self._final is None:
-            self._final = error
-            self.tell("refused", None, error.message if isinstance(error, DibsError) else summary(error))
+    def fail(self, error: BaseException) -> None:
+        """Stop because of an error that waiting cannot cure; `run` raises it."""
+        if self._fatal is None:
+            self._fatal = error
+            self.report("refused", None, error.message if isinstance(error, DibsError) else summary(error))
         self.stop()
 
     def wake(self) -> None:
-        """Whoever waits for something to be over looks again."""
         with self._changed:
             self._changed.notify_all()
 
     def session(self, stopping: threading.Event) -> LiveSession:
-        """This worker's session; another one if somebody has ended it, but none once it stops."""
+        """This worker's session; a new one if the board has ended it, unless the worker is stopping."""
         with self._registering:
             if stopping.is_set():
-                raise SessionNotFound("the worker stops", session="", ended=True)
+                raise SessionNotFound("the worker is stopping", session="", ended=True)
             if self._session is None or self._session.is_over:
                 self._session = self.board.session(self.agent, meta=self._meta, ttl_seconds=self._ttl_seconds)
             return self._session
 
-    def next(self, lane: Lane, stopping: threading.Event, *, waits: bool, is_patient: bool) -> ClaimHandle | None:
+    def next(
+        self, types: Sequence[str], stopping: threading.Event, *, waits: bool, retries: bool
+    ) -> ClaimHandle | None:
         return self.session(stopping).next(
-            types=lane.types,
+            types=types,
             projects=self._projects,
             wait_seconds=WAIT_SECONDS if waits else 0,
-            patience_seconds=None if is_patient else 0,
+            patience_seconds=None if retries else 0,
         )
 
-    def tell(self, word: str, claim: ClaimHandle | None, text: str = "") -> None:
-        for tell in self._tells:
+    def report(self, word: str, claim: ClaimHandle | None, text: str = "") -> None:
+        for listener in self._listeners:
             try:
-                tell(word, claim, text)
+                listener(word, claim, text)
             except Exception:  # a full disk under a log is no reason to stop working
                 traceback.print_exc()
 
-    def begin(self, running: Running) -> None:
+    def begin(self, call: HandlerCall) -> None:
         with self._changed:
-            self._running.add(running)
-        self.tell("claimed", running.claim)
-        running.start()
+            self._calls.add(call)
+        self.report("claimed", call.claim)
+        call.start()
 
-    def over(self, running: Running, word: str, text: str = "") -> None:
+    def finished(self, call: HandlerCall, word: str, text: str = "") -> None:
         with self._changed:
-            known = running in self._running
-            self._running.discard(running)
-            if known:
+            is_first = call in self._calls
+            self._calls.discard(call)
+            if is_first:
                 self.tally[word] += 1
             self._changed.notify_all()
-        if known:
-            self.tell(word, running.claim, text)
+        if is_first:
+            self.report(word, call.claim, text)
 
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """Where coroutines run: one loop in a thread of its own."""
+    def event_loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of all coroutine handlers, in a thread of its own."""
         import asyncio
 
         with self._changed:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=_run, args=(self._loop,), name="dibs coroutines", daemon=True).start()
-            return self._loop
+            if self._event_loop is None:
+                self._event_loop = asyncio.new_event_loop()
+                threading.Thread(target=_run, args=(self._event_loop,), name="dibs coroutines", daemon=True).start()
+            return self._event_loop
 
     # The worker's own
 
@@ -219,67 +216,67 @@ class Worker:
             self._changed.wait(TICK_SECONDS)
         return clock()
 
-    def _look_after(self, now: float) -> None:
-        for running in [one for one in list(self._running) if one.is_over_time(now)]:
-            self._cut_short(running, "fail", f"timed out after {running.timeout_seconds:g}s", "timed_out")
+    def _end_timed_out(self, now: float) -> None:
+        for call in [one for one in list(self._calls) if one.is_timed_out(now)]:
+            self._end_early(call, "fail", f"timed out after {call.timeout_seconds:g}s", "timed_out")
 
-    def _cut_short(self, running: Running, verb: str, reason: str, word: str) -> None:
-        """Beside everything else: a store that is away would hold up the others."""
-        thread = threading.Thread(target=running.cut_short, args=(verb, reason, word), name="dibs end", daemon=True)
-        self._cutting = [one for one in self._cutting if one.is_alive()]
+    def _end_early(self, call: HandlerCall, verb: str, reason: str, word: str) -> None:
+        """In a thread, so that an unavailable store does not delay the others."""
+        thread = threading.Thread(target=call.end_early, args=(verb, reason, word), name="dibs end", daemon=True)
+        self._ending = [one for one in self._ending if one.is_alive()]
         try:
             thread.start()
-            self._cutting.append(thread)
-        except RuntimeError:  # the system has no thread for it
-            running.cut_short(verb, reason, word)
+            self._ending.append(thread)
+        except RuntimeError:  # the system has no thread left
+            call.end_early(verb, reason, word)
 
     def _drain(self) -> None:
-        if self._running:
-            self.tell("draining", None, f"{len(self._running)} to finish within {self.drain_seconds:g}s")
+        if self._calls:
+            self.report("draining", None, f"{len(self._calls)} to finish within {self.drain_seconds:g}s")
         end = clock() + self.drain_seconds
-        while self._running and clock() < end:
-            self._look_after(self._tick())
-        self._let_go("the worker stopped before it was finished")
+        while self._calls and clock() < end:
+            self._end_timed_out(self._tick())
+        self._release_all("the worker stopped before it was finished")
 
-    def _let_go(self, reason: str) -> None:
-        left = list(self._running)
-        for running in left:
-            self._cut_short(running, "release", reason, "released")
+    def _release_all(self, reason: str) -> None:
+        left = list(self._calls)
+        for call in left:
+            self._end_early(call, "release", reason, "released")
         end = clock() + LET_GO_SECONDS
-        for thread in self._cutting:
+        for thread in self._ending:
             thread.join(max(0.0, end - clock()))
         end = min(end, clock() + GRACE_SECONDS)
-        for running in left:
-            running.join(max(0.0, end - clock()))
+        for call in left:
+            call.join(max(0.0, end - clock()))
 
-    def _leave(self) -> None:
+    def _end_session(self) -> None:
         with self._registering:
             session, self._session = self._session, None
-        loop, self._loop = self._loop, None
-        # Whoever still waits for work has the old one; the next run has its own.
-        self._stopping = threading.Event()
-        if loop is not None:
-            loop.call_soon_threadsafe(loop.stop)
+        event_loop, self._event_loop = self._event_loop, None
+        # A handler loop that still waits for an item has the old event; the next run has a new one.
+        self.stopping = threading.Event()
+        if event_loop is not None:
+            event_loop.call_soon_threadsafe(event_loop.stop)
         if session is not None:
             with contextlib.suppress(StoreUnavailable):
                 session.end("the worker stopped")
-        # Whoever asks for work hears that its session is over. The board may be closed next, and its folder removed.
+        # Wait until the handler loops see that: the caller may close the board next, and remove its folder.
         end = clock() + LAST_ASKING_SECONDS
-        for lane in self._lanes:
-            lane.join(max(0.0, end - clock()))
+        for loop in self._handler_loops:
+            loop.join(max(0.0, end - clock()))
 
     def _take_signals(self) -> dict[int, Any]:
-        """Stopped politely, a worker drains; asked a second time, it lets go at once."""
+        """On the first signal the worker drains, on the second it releases everything at once."""
         if threading.current_thread() is not threading.main_thread():
             return {}
 
         def stop(number: int, frame: FrameType | None) -> None:
-            if self._stopping.is_set():
+            if self.stopping.is_set():
                 raise KeyboardInterrupt
             self.stop()
 
         numbers = [signal.SIGTERM, signal.SIGINT]
-        if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # else somebody wants it to go on
+        if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # else the worker is to survive its terminal
             numbers.append(signal.SIGHUP)
         return {number: signal.signal(number, stop) for number in numbers}
 
@@ -290,7 +287,7 @@ def log_file(path: str | os.PathLike[str], agent: str) -> str:
 
 
 def appending(path: str | os.PathLike[str], agent: str) -> Tell:
-    """Lines for a file: when, who, what happened, to which item, and what there is to say. It may be moved away."""
+    """A listener that appends to a file: time, agent, word, item and text. The file may be rotated."""
     path = log_file(path, agent)
 
     def tell(word: str, claim: ClaimHandle | None, text: str) -> None:

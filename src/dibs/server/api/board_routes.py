@@ -124,7 +124,7 @@ def _add_backup(router: APIRouter, service: Service) -> None:
 
     @router.get("/v1/backup", tags=["board"], **describe("backup", "A backup of the board", file_content, ADMIN))
     async def backup(request: Request) -> Response:
-        folder = durable.OwnFolder("dibs-backup-")
+        folder = durable.TemporaryFolder("dibs-backup-")
         path = os.path.join(folder.path, "backup")
         try:
             await service.run(lambda: service.board.backup(path))

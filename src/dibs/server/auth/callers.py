@@ -35,11 +35,11 @@ def secret_of(request: Request) -> str:
     header = request.headers.get("authorization")
     if header is None:
         cookie = request.cookies.get(SECURE_COOKIE) or request.cookies.get(COOKIE, "")
-        return cookie if api_keys.is_browsers(cookie) else ""
+        return cookie if api_keys.is_for_browser(cookie) else ""
     scheme, _, secret = header.partition(" ")
     if scheme.lower() != "bearer":
         raise Unauthenticated("the Authorization header must be: Bearer KEY")
-    return "" if api_keys.is_browsers(secret.strip()) else secret.strip()
+    return "" if api_keys.is_for_browser(secret.strip()) else secret.strip()
 
 
 class Caller(Value):
@@ -98,7 +98,7 @@ class Callers:
             self._board.revoke_key(key.id)
         except Invalid:
             return None  # another request has used the code
-        own, secret = api_keys.made_for_browser(ADMIN, key.agent)
+        own, secret = api_keys.new_for_browser(ADMIN, key.agent)
         self._board.store.put_key(own, seconds=seconds)
         return secret
 
@@ -123,7 +123,7 @@ class Callers:
         if cached is not None:
             return cached
         key = self._board.store.find_key(id)
-        if key is None or not api_keys.fits(key, secret):
+        if key is None or not api_keys.matches(key, secret):
             return None
         if key.role != LOGIN:
             with self._lock:

@@ -6,12 +6,13 @@ it twice. What cannot be asked again says that it is not known what became of it
 
 from __future__ import annotations
 
-import os
 import time
 from urllib.parse import urlencode
 
 from dibs import errors
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
+from dibs.files.fork import ForkAware
+from dibs.randomness import sleep_before_retry
 from dibs.store.http.transport import Lost
 from dibs.text import json_text, wire
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 #: An answer may be waited for in vain, and there has to be time to ask again; where nobody is, that is known at once.
 PATIENCE = 3
-PAUSE_SECONDS_MAX = 0.5
 RETRY_SECONDS = 1.0
 #: Refusals of a server that are none of the board, and that it would repeat: no such route, too large, another host.
 SAID_FOR_GOOD = frozenset({404, 405, 413, 415, 421})
@@ -44,14 +44,14 @@ def _refusals() -> dict[str, type[DibsError]]:
 REFUSALS = _refusals()
 
 
-class Client:
+class Client(ForkAware):
     def __init__(self, sender: Sender, key: str | None, answer_seconds: float) -> None:
         self.sender = sender
         self.headers = {"Accept": "application/json"}
         if key is not None:
             self.headers["Authorization"] = f"Bearer {key}"
         self._answer_seconds = answer_seconds
-        self._pid = os.getpid()
+        self.track_forks()
         #: How often something was asked again.
         self.repeated = 0
 
@@ -78,10 +78,10 @@ class Client:
         keeps_none: bool = False,
     ) -> Reply:
         """`keeps_none`: None is something to say; else it is what is not said."""
-        if self._pid != os.getpid():
-            # What is open is the parent's.
+        if self.is_inherited:
+            # The open connections are the parent's.
             self.sender.forget()
-            self._pid = os.getpid()
+            self.is_inherited = False
         headers = dict(self.headers)
         data = None
         if body is not None:
@@ -112,7 +112,7 @@ class Client:
                 raise
             tries += 1
             self.repeated += 1
-            pause(tries)
+            sleep_before_retry(tries)
 
 
 def refusal(reply: Reply, *, writes: bool = False) -> DibsError:
@@ -147,11 +147,3 @@ def unavailable(why: Exception, unknown: bool) -> StoreUnavailable:
 
 def _in_query(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value
-
-
-def pause(tries: int) -> None:
-    time.sleep(int.from_bytes(os.urandom(2), "big") / 2**16 * min(PAUSE_SECONDS_MAX, 0.01 * 2**tries))
-
-
-def new_request_id() -> str:
-    return os.urandom(12).hex()

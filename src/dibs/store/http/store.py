@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import time
 
+from dibs import randomness
 from dibs.errors import Invalid, SessionNotFound, StoreUnavailable
 from dibs.model import Added, Agent, Edited, Event, Grant, Item, Key, Prune, Pulse, Run, Session, Sweep, Waiting
 from dibs.store.contract import Store, Watch, page
-from dibs.store.http.client import Client, new_request_id, refusal, unavailable
+from dibs.store.http.client import Client, refusal, unavailable
 from dibs.store.http.transport import Lost, Reply, require_private, sender
 from dibs.text import json_text, wire
 from dibs.verbs import BY_NAME
@@ -385,7 +386,7 @@ def _key(shown: dict[str, Any]) -> Key:
 
 
 def _id_of(request: Request | None) -> str:
-    return new_request_id() if request is None else request.id
+    return randomness.request_id() if request is None else request.id
 
 
 def _quoted(name: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 
+from dibs import randomness
 from dibs.model import READY, Ended, Finished, Grant, Renewal
 from dibs.store.postgres import answers
 from dibs.store.sql.requests import reused
@@ -398,7 +398,7 @@ class ClaimPath:
             draft,
             _json(links),
             _json(cost),
-            uniform(),
+            randomness.uniform(),
             self._settings_row,
             _request(request, call_id),
             repeatable=token is not None or request is not None,
@@ -431,7 +431,7 @@ def _json(data: Mapping[str, Any] | None) -> str | None:
 
 def _call_id(request: Request | None) -> str | None:
     """The same for all attempts of a call. With a request id there is no need for it: the answer itself is kept."""
-    return os.urandom(8).hex() if request is None else None
+    return randomness.request_id() if request is None else None
 
 
 def _request(request: Request | None, call_id: str | None = None) -> list[str] | None:
@@ -454,8 +454,3 @@ def _is_marked(answer: dict[str, Any], run: str, call_id: str | None) -> bool:
 
 def _of_the_first_attempt(answer: dict[str, Any]) -> dict[str, Any]:
     return {"item": answer["item"], "run": answer["asked"]}
-
-
-def uniform() -> float:
-    """A draw from 0 to 1, for the jitter of a retry."""
-    return int.from_bytes(os.urandom(7), "big") / 2**56

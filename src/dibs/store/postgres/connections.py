@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import operator
-import os
 import queue
 import select
 import threading
-import time
-import weakref
 from functools import partial
 
 import psycopg
@@ -23,6 +20,7 @@ from psycopg import errors as pg
 from psycopg.conninfo import conninfo_to_dict
 
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
+from dibs.files.fork import ForkAware
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +81,7 @@ def refuse_other_encodings(connection: Connection) -> None:
         )
 
 
-class Pool:
+class Pool(ForkAware):
     """Connections at rest, the latest used first, so that a quiet board keeps only a few."""
 
     def __init__(self, url: str, wait_seconds: float) -> None:
@@ -91,12 +89,11 @@ class Pool:
         self.behind_pooler: bool | None = None
         self._wait_seconds = wait_seconds
         self._idle: list[Connection] = []
-        self._pid = os.getpid()
         self._closed = False
         self._places = _places()
         #: Held by who uses a connection at rest for a moment: whoever finds none waits that moment, and opens no other.
         self._moment = threading.Lock()
-        _pools.add(self)
+        self.track_forks()
 
     def run(self, work: Callable[[Connection], T]) -> T:
         """Do one piece of work with a connection."""
@@ -166,12 +163,11 @@ class Pool:
         for connection in self._drained():
             connection.close()
 
-    def forget(self) -> None:
-        """Close nothing, keep nothing: what there is belongs to the parent process."""
+    def after_fork_in_child(self) -> None:
+        """Neither use nor close the parent's connections."""
         _inherited.extend(self._drained())
         self._places = _places()
         self._moment = threading.Lock()
-        self._pid = os.getpid()
 
     def _drained(self) -> list[Connection]:
         found, self._idle = self._idle, []
@@ -196,7 +192,7 @@ class Pool:
         return None
 
     def _put(self, connection: Connection, loan: _Loan) -> None:
-        if self._closed or self._pid != os.getpid():
+        if self._closed:
             connection.close()
         elif not connection.closed:
             _uninterrupted(partial(self._idle.append, connection), loan.connections.clear)
@@ -298,18 +294,5 @@ def _is_refused(error: psycopg.Error) -> bool:
     return error.sqlstate is None and any(words in str(error) for words in REFUSED)
 
 
-def pause(attempt: int) -> None:
-    """Before trying again: longer each time, drawn so that a crowd spreads out."""
-    time.sleep(int.from_bytes(os.urandom(2), "big") / 2**16 * min(0.5, 0.01 * 2**attempt))
-
-
-_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+#: Connections of a parent process, kept so that no garbage collection closes them.
 _inherited: list[Connection] = []
-
-
-def _after_fork() -> None:
-    for pool in list(_pools):
-        pool.forget()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import threading
 import time
 
 import psycopg
 
 from dibs.errors import DibsError, StoreUnavailable
+from dibs.files.fork import ForkAware
+from dibs.randomness import uniform
 from dibs.store.contract import Watch
 from dibs.store.postgres.connections import connect, explain
 
@@ -43,7 +44,7 @@ POLL_SECONDS_MIN = 0.02
 POLL_SECONDS_MAX = 0.1
 
 
-class Teller:
+class Teller(ForkAware):
     """Tells that something changed. A hint: whoever cannot tell has not failed in what it did."""
 
     def __init__(self, pool: Pool) -> None:
@@ -51,12 +52,10 @@ class Teller:
         self._lock = threading.Lock()
         self._told = self._told_urgent = self._nobody_until = 0.0
         self._later: threading.Timer | None = None
-        self._pid = os.getpid()
+        self.track_forks()
 
     def tell(self, *, urgent: bool = False) -> None:
         """`urgent`: something became free, which others may be waiting for."""
-        if self._pid != os.getpid():
-            self._lock, self._later, self._pid = threading.Lock(), None, os.getpid()
         if not urgent and time.monotonic() < self._nobody_until:
             return
         with self._lock:
@@ -74,8 +73,11 @@ class Teller:
 
     def close(self) -> None:
         """Nothing is left untold."""
-        if self._pid == os.getpid() and self._later is not None:
+        if self._later is not None:
             self._tell_later()
+
+    def after_fork_in_child(self) -> None:
+        self._lock, self._later = threading.Lock(), None
 
     def _tell_later(self) -> None:
         """By a connection that rests: while there is none, a verb is going on, which will tell at its end."""
@@ -178,8 +180,7 @@ class PollingWatch(Watch):
             left = end - time.monotonic()
             if left <= 0:
                 return False
-            jitter = 0.5 + os.urandom(1)[0] / 256
-            time.sleep(min(left, pause * jitter))
+            time.sleep(min(left, uniform(pause / 2, 1.5 * pause)))
             pause = min(2 * pause, POLL_SECONDS_MAX)
             with contextlib.suppress(StoreUnavailable):
                 seen = self._look()

@@ -14,9 +14,10 @@ import time
 import psycopg
 
 from dibs.errors import DibsError, Invalid, StoreUnavailable, StoreUnusable
+from dibs.randomness import sleep_before_retry
 from dibs.store.contract import Store
 from dibs.store.postgres.claim_path import ClaimPath
-from dibs.store.postgres.connections import AGAIN, CONNECTIONS_MAX, RETRY_SECONDS, Pool, explain, is_away, pause
+from dibs.store.postgres.connections import AGAIN, CONNECTIONS_MAX, RETRY_SECONDS, Pool, explain, is_away
 from dibs.store.postgres.lane_hints import Lanes
 from dibs.store.postgres.migrating import migrate
 from dibs.store.postgres.notify import ListeningWatch, PollingWatch, Teller
@@ -290,7 +291,7 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
                 if unsure:
                     raise _unknown(error) from error
                 raise
-            pause(tries)
+            sleep_before_retry(tries)
 
 
 def _roll_back(connection: Connection) -> None:

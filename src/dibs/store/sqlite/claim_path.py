@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 
 from dibs.errors import ClaimExpired, DibsError
@@ -191,6 +190,8 @@ class ClaimPath:
         cost: Mapping[str, Any],
         request: Request | None = None,
     ) -> Ended:
+        from dibs.randomness import uniform
+
         def fail(t: Transaction, state: State, claim: Claim) -> Step:
             return ending.fail(
                 t.now,
@@ -200,7 +201,7 @@ class ClaimPath:
                 links=dict(links),
                 cost=dict(cost),
                 settings=t.settings,
-                uniform=_uniform(),
+                uniform=uniform(),
             )
 
         return self._end(fail, item, session, token, request)
@@ -238,11 +239,6 @@ class ClaimPath:
             return ended(step, last)
 
         return self.write(work, request, Ended)
-
-
-def _uniform() -> float:
-    """A draw from 0 to 1; the module `random` would cost a third of a claim to import."""
-    return int.from_bytes(os.urandom(7), "big") / 2**56
 
 
 def _claim(

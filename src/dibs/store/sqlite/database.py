@@ -10,6 +10,7 @@ import apsw
 
 from dibs.config import Settings
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
+from dibs.files.mounts import filesystem_type
 from dibs.store.sqlite import side_files
 from dibs.store.sqlite.lock import FairLock
 
@@ -190,7 +191,7 @@ def explain_commit(error: apsw.Error, path: str) -> DibsError:
 
 
 def refuse_network_filesystem(path: str) -> None:
-    kind = _filesystem(os.path.abspath(path))
+    kind = filesystem_type(path)
     if kind.startswith(NETWORK_FILESYSTEMS):
         raise StoreUnusable(
             f"{path} lies on a network filesystem ({kind}), where SQLite's locks cannot be trusted: put the board on a "
@@ -198,24 +199,6 @@ def refuse_network_filesystem(path: str) -> None:
             path=path,
             filesystem=kind,
         )
-
-
-def _filesystem(path: str) -> str:
-    """The type of the filesystem that holds this path; empty where the system does not tell."""
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return ""
-    path = os.path.realpath(path)
-    best, kind = "", ""
-    for line in lines:
-        mount, _, source = line.partition(" - ")
-        point = mount.split(" ")[4].replace("\\040", " ")
-        inside = path == point or path.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= len(best):
-            best, kind = point, source.split(" ")[0]
-    return kind
 
 
 def _number(connection: apsw.Connection, pragma: str) -> int:

@@ -13,6 +13,8 @@ from __future__ import annotations
 import os
 import time
 
+from dibs.files.fork import ForkAware
+from dibs.files.mounts import filesystem_type
 from dibs.files.renaming import STRAY
 from dibs.store.vault import displaced_texts
 from dibs.store.vault.layout import HELD, LOOKED_INTO, SUFFIX
@@ -52,14 +54,14 @@ SCAN_SECONDS = 60.0
 AGAIN_SECONDS = 5.0
 
 
-class Eyes:
+class Eyes(ForkAware):
     def __init__(self, beneath: Beneath, *, folders: Sequence[str] = LOOKED_INTO, bell: str | None = None) -> None:
         """`bell` is a file outside the vault's folders of which writing is to be told as well."""
         self._beneath = beneath
         self._folders = tuple(folders)
         self._bell = bell
         self._watched: dict[int, str] = {}
-        self._process = os.getpid()
+        self.track_forks()
         self._library = _library()
         self.descriptor: int | None = None
         self._is_new = True
@@ -76,10 +78,10 @@ class Eyes:
 
     def look(self) -> set[str] | None:
         """The paths that changed since the last look, and `LATE`, and `BELL`; None for everything."""
-        if self._process != os.getpid():
-            # The queue is the parent's: what is read here would be missing there.
+        if self.is_inherited:
+            # The queue is the parent's: an event that is read here would be missing there.
             self.close()
-            self._process, self._is_new = os.getpid(), True
+            self.is_inherited, self._is_new = False, True
             self._open()
         if self.descriptor is None and time.monotonic() > self._closed_until:
             # Others may have given back what there was too little of.
@@ -209,15 +211,4 @@ def _library() -> Any:
 
 
 def _is_local(root: str) -> bool:
-    """By the innermost mount that the folder lies in."""
-    best, kind = "", ""
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            for line in file:
-                before, _, after = line.partition(" - ")
-                point = before.split()[4].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
-                if len(point) >= len(best) and (root + "/").startswith(point.rstrip("/") + "/"):
-                    best, kind = point, after.split()[0]
-    except OSError:
-        return False
-    return kind in LOCAL
+    return filesystem_type(root) in LOCAL

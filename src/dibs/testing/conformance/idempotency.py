@@ -102,7 +102,7 @@ class TestIdempotency:
 
     def test_the_very_same_key_is_kept_once(self, harness: Harness) -> None:
         board, other = harness.board(), harness.board()
-        key, _ = api_keys.made("agent", "coder")
+        key, _ = api_keys.new("agent", "coder")
         first = board.store.put_key(key, seconds=600)
         harness.clock.advance(30)
         assert other.store.put_key(key, seconds=600) == first

@@ -1,0 +1,11 @@
+"""The nouns of dibs, as values: the records that a board keeps, and the results of the verbs.
+
+Instants are integer milliseconds since the epoch by the store's clock, in fields that end in `_at` (and `not_before`).
+Durations are seconds, in fields that end in `_seconds`. Values are frozen; a change is a new value.
+"""
+
+from __future__ import annotations
+
+# Every name of both modules belongs to the model; a value stands after those that it is made of.
+from dibs.model.records import *  # noqa: F403  see above
+from dibs.model.results import *  # noqa: F403  see above
