@@ -27,13 +27,11 @@ if TYPE_CHECKING:
 _turns = count(os.getpid())
 
 
-def open_board(
-    *, servers: Sequence[tuple[str, str]], lean: bool = False, settings: dict[str, Any] | None = None
-) -> Board:
+def open_board(*, servers: Sequence[tuple[str, str]], settings: dict[str, Any] | None = None) -> Board:
     """A handle on the board behind these servers, by one of them."""
     chosen = DEFAULTS.replace(**(settings or {}))
     url, key = servers[next(_turns) % len(servers)]
-    return Board(HttpStore(url, chosen, key, lean=lean), chosen, actor="tester")
+    return Board(HttpStore(url, chosen, key), chosen, actor="tester")
 
 
 class Host:

@@ -1,7 +1,7 @@
-"""The store behind a server: each verb of the contract is one request, and the server does the rest.
+"""The store behind a server: each verb of the contract is one request.
 
-Most verbs follow from the table of verbs. The others are written out, because their contract and their route differ.
-The server knows the caller by its key; an actor that is sent counts only if the key is an admin's.
+Most methods are built from the table of verbs; the others differ in contract and route. The server identifies the
+caller by its key and ignores an `actor`, unless the key is an admin's.
 """
 
 from __future__ import annotations
@@ -58,12 +58,11 @@ def _verb(name: str) -> Any:
 class HttpStore(Store):
     waits = True
 
-    def __init__(self, url: str, settings: Settings, key: str | None, *, lean: bool = False) -> None:
-        """`lean`: for a process that lives for one verb, over the standard library alone."""
+    def __init__(self, url: str, settings: Settings, key: str | None) -> None:
         self.url = url
         self.settings = settings
         self._secret = key
-        self._client = Client(sender(url.rstrip("/"), lean=lean), key, settings.lock_wait_seconds)
+        self._client = Client(sender(url.rstrip("/")), key, settings.lock_wait_seconds)
         if key is not None:
             require_private(url)
 
@@ -274,7 +273,7 @@ class HttpStore(Store):
             with durable.NewFile(path) as half, open(half, "wb") as file:
                 file.write(self._transfer("GET", "/v1/backup", None).body)
         except FileExistsError:
-            raise Invalid(f"{path} is there already; a backup does not overwrite", field="path") from None
+            raise Invalid(f"{path} exists already; a backup does not overwrite it", field="path") from None
 
     def restore(self, path: str, *, actor: str) -> int:
         if not os.path.isfile(path):
