@@ -48,7 +48,7 @@ def _verb(name: str) -> Any:
     verb = BY_NAME[name]
 
     def method(store: HttpStore, *given: Any, request: Request | None = None, **asked: Any) -> Any:
-        asked.update(zip(verb.positional, given, strict=True))
+        asked.update(zip(verb.positional, given, strict=False))  # each may also be given by its name
         return store._call(verb, asked, request)
 
     method.__name__ = name
