@@ -73,26 +73,25 @@ class Host:
 
 
 class HttpHarness(Harness):
-    def __init__(self, behind: Harness, hosts: Sequence[Host], *, lean: bool = False, sweeps: bool = False) -> None:
+    def __init__(self, behind: Harness, hosts: Sequence[Host], *, sweeps: bool = False) -> None:
         """`sweeps`: its servers do so by themselves, as they do outside of tests."""
         self.behind = behind
-        self._hosts, self._lean = hosts, lean
+        self._hosts = hosts
         self._served = [(host, host.serve(behind.recipe(), sweeps=sweeps)) for host in hosts]
         kwargs = {
             "servers": [server for _, server in self._served],
-            "lean": lean,
             "settings": behind.recipe()["kwargs"].get("settings"),
         }
         super().__init__("tests.kit.http:open_board", kwargs, behind.clock, behind.folder)
 
     def with_settings(self, **settings: Any) -> Harness:
-        return HttpHarness(self.behind.with_settings(**settings), self._hosts, lean=self._lean)
+        return HttpHarness(self.behind.with_settings(**settings), self._hosts)
 
     def as_in_use(self) -> HttpHarness:
-        return HttpHarness(self.behind.with_settings(), self._hosts, lean=self._lean, sweeps=True)
+        return HttpHarness(self.behind.with_settings(), self._hosts, sweeps=True)
 
     def elsewhere(self) -> HttpHarness:
-        return HttpHarness(self.behind.elsewhere(), self._hosts, lean=self._lean)
+        return HttpHarness(self.behind.elsewhere(), self._hosts)
 
     @contextmanager
     def wire(self) -> Iterator[Wire]:

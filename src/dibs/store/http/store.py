@@ -178,48 +178,22 @@ class HttpStore(Store):
 
     # Long answers, in pages
 
-    def list(
-        self,
-        *,
-        statuses: Sequence[str] = (),
-        projects: Sequence[str] = (),
-        types: Sequence[str] = (),
-        labels: Sequence[str] = (),
-        after: str | None = None,
-        limit: int,
-        bytes_max: int | None = None,
-    ) -> Page[Item]:
-        asked = {"statuses": statuses, "projects": projects, "types": types, "labels": labels}
-        return self._pages(Item, "/v1/items", asked, after, limit, bytes_max, lambda item: item.id)
+    def list(self, *, after: str | None = None, limit: int, bytes_max: int | None = None, **filters: Any) -> Page[Item]:
+        return self._pages(Item, "/v1/items", filters, after, limit, bytes_max, lambda item: item.id)
 
     def events(
-        self,
-        *,
-        after: int | None = None,
-        item: str | None = None,
-        newest: bool = False,
-        limit: int,
-        bytes_max: int | None = None,
+        self, *, after: int | None = None, limit: int, bytes_max: int | None = None, **filters: Any
     ) -> Page[Event]:
-        if newest and bytes_max is None:
+        if filters.get("newest") and bytes_max is None:
             # The end of the feed has no further pages. If it is too large, the server refuses.
-            return page(_all(Event, self._read("/v1/events", after=after, item=item, newest="true", limit=limit)))
-        asked = {"item": item, "newest": newest}
-        return self._pages(Event, "/v1/events", asked, after, limit, bytes_max, lambda event: event.id)
+            return page(_all(Event, self._read("/v1/events", after=after, limit=limit, **filters)))
+        return self._pages(Event, "/v1/events", filters, after, limit, bytes_max, lambda event: event.id)
 
     def runs(
-        self,
-        *,
-        item: str | None = None,
-        session: str | None = None,
-        agent: str | None = None,
-        after: tuple[str, int] | None = None,
-        limit: int,
-        bytes_max: int | None = None,
+        self, *, after: tuple[str, int] | None = None, limit: int, bytes_max: int | None = None, **filters: Any
     ) -> Page[Run]:
-        asked = {"item": item, "session": session, "agent": agent}
         begin = None if after is None else f"{after[0]}:{after[1]}"
-        return self._pages(Run, "/v1/runs", asked, begin, limit, bytes_max, lambda run: f"{run.item}:{run.token}")
+        return self._pages(Run, "/v1/runs", filters, begin, limit, bytes_max, lambda run: f"{run.item}:{run.token}")
 
     def pulse(self) -> Pulse:
         return _decoded(Pulse, self._read("/v1/pulse"))
