@@ -267,14 +267,14 @@ class ManageVerbs(BoardBase):
         from dibs import api_keys
 
         key, secret = api_keys.made(role, None if agent is None else check.agent_name(agent))
-        return self.store.put_key(key, seconds=_lasting(role, seconds)), secret
+        return self.store.put_key(key, seconds=_key_seconds(role, seconds)), secret
 
     def keep_key(self, id: str, role: str, agent: str | None, digest: str, seconds: float | None) -> Key:
         """Store a key whose secret the caller created and does not send."""
         from dibs import api_keys
 
         agent = None if agent is None else check.agent_name(agent)
-        return self.store.put_key(api_keys.told(id, role, agent, digest), seconds=_lasting(role, seconds))
+        return self.store.put_key(api_keys.told(id, role, agent, digest), seconds=_key_seconds(role, seconds))
 
     def keys(self) -> tuple[Key, ...]:
         return self.store.keys()
@@ -285,7 +285,7 @@ class ManageVerbs(BoardBase):
         return self.store.revoke_key(key, request=asked)
 
 
-def _lasting(role: str, seconds: float | None) -> float | None:
+def _key_seconds(role: str, seconds: float | None) -> float | None:
     from dibs import api_keys
 
     if seconds is not None:

@@ -22,9 +22,9 @@ TRIM_BATCH = 1000
 
 def sweep(t: Transaction, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
     moved = record_overdue(t, limit)
-    expired, bereaved = moved["expired_items"], list[Item]()
+    expired, lost = moved["expired_items"], list[Item]()
     for session, owner in dead:
-        bereaved += _reap(t, session, owner, limit - len(bereaved))
+        lost += _reap(t, session, owner, limit - len(lost))
     since = t.now - round(t.settings.request_kept_seconds * 1000)
     t.run("trim_requests", {"before": since, "kept": requests.OUTDATED_KEPT, "limit": TRIM_BATCH})
     t.run("trim_activity", {"kept": t.settings.activity_kept})
@@ -33,11 +33,11 @@ def sweep(t: Transaction, *, dead: Sequence[tuple[str, Owner]] = (), limit: int)
     t.run("trim_soft_claims", {"now": t.now})
     return Sweep(
         expired=tuple(item.id for item in expired),
-        owner_died=tuple(item.id for item in bereaved),
-        failed=tuple(item.id for item in [*expired, *bereaved] if item.status == FAILED),
+        owner_died=tuple(item.id for item in lost),
+        failed=tuple(item.id for item in [*expired, *lost] if item.status == FAILED),
         due=tuple(item.id for item in moved["due_items"]),
         offers=tuple(item.id for item in moved["lapsed_offers"]),
-        more=len(bereaved) >= limit or any(len(found) >= limit for found in moved.values()),
+        more=len(lost) >= limit or any(len(found) >= limit for found in moved.values()),
     )
 
 
@@ -47,10 +47,10 @@ def _reap(t: Transaction, session: str, owner: Owner, limit: int) -> list[Item]:
     found = find_session(t, session)
     if found is None or found.ended_at is not None or found.owner != owner:
         return []
-    lost = end_claims(t, found, _owner_died, limit)
+    ended = end_claims(t, found, _owner_died, limit)
     if not t.all("items_of_session", session=session, limit=1):
         close_session(t, found, OWNER_DIED)
-    return lost
+    return ended
 
 
 def _owner_died(t: Transaction, state: State) -> Step:
