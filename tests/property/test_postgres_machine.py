@@ -12,9 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from dibs import randomness
 from dibs.errors import DibsError
-from dibs.store.postgres import claim_path as postgres_path
-from dibs.store.sqlite import claim_path as sqlite_path
 from dibs.testing import sizes
 from dibs.testing.harness import Harness
 from tests.kit import postgres, sqlite
@@ -33,8 +32,7 @@ STEPS_MIN = sizes.rounds(700, 3_000)
 @pytest.fixture(autouse=True)
 def no_dice(monkeypatch: pytest.MonkeyPatch) -> None:
     """The jitter of retries is the one thing a store draws; both draw the same."""
-    monkeypatch.setattr(sqlite_path, "_uniform", lambda: 0.37)
-    monkeypatch.setattr(postgres_path, "uniform", lambda: 0.37)
+    monkeypatch.setattr(randomness, "uniform", lambda *_: 0.37)
 
 
 class Twins(TwinHarness):

@@ -19,6 +19,7 @@ from dibs.errors import (
     StoreUnavailable,
 )
 from dibs.maintenance.doctor import examine
+from dibs.store.sqlite.engine import Engine
 from dibs.store.vault import reconcile
 from dibs.store.vault.git import remote_liveness, user_index
 from dibs.store.vault.git.command import Git, GitFailed
@@ -201,12 +202,17 @@ def clock_of(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
+def engine_of(board: Board) -> Engine:
+    assert isinstance(board.store, VaultStore)
+    return board.store.engine
+
+
 def test_a_claim_elsewhere_ends_by_silence_and_not_by_the_clock(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     now = clock_of(monkeypatch)
     pair.a.claim("x", session=pair.alice, ttl_seconds=60)
     pair.a.sync()
     pair.b.sync(expire=True)
-    monkeypatch.setattr(pair.b.store, "_clock", lambda: 10**12 * 2)
+    monkeypatch.setattr(engine_of(pair.b), "clock", lambda: 10**12 * 2)
     assert pair.b.sweep().expired == ()
     ended: tuple[str, ...] = ()
     for _ in range(5):
@@ -223,9 +229,9 @@ def test_a_claim_elsewhere_ends_by_silence_and_not_by_the_clock(pair: Pair, monk
 def test_a_sign_of_life_and_a_hub_that_is_away_begin_the_wait_anew(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     now = clock_of(monkeypatch)
     pair.a.claim("x", session=pair.alice, ttl_seconds=60)
-    wall = pair.a.store.engine.clock()  # type: ignore[attr-defined]
+    wall = engine_of(pair.a).clock()
     for number in range(6):
-        monkeypatch.setattr(pair.a.store, "_clock", lambda at=wall + 10_000 * (number + 1): at)
+        monkeypatch.setattr(engine_of(pair.a), "clock", lambda at=wall + 10_000 * (number + 1): at)
         pair.a.heartbeat(session=pair.alice)
         pair.a.sync()
         now[0] += 50
@@ -243,8 +249,8 @@ def test_a_sign_of_life_and_a_hub_that_is_away_begin_the_wait_anew(pair: Pair, m
 
 def test_a_claim_here_expires_by_the_clock_as_ever(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     pair.a.claim("x", session=pair.alice, ttl_seconds=60)
-    wall = pair.a.store.engine.clock()  # type: ignore[attr-defined]
-    monkeypatch.setattr(pair.a.store, "_clock", lambda: wall + 61_000)
+    wall = engine_of(pair.a).clock()
+    monkeypatch.setattr(engine_of(pair.a), "clock", lambda: wall + 61_000)
     assert pair.a.sweep().expired == ("x",)
     assert "Needs_Action/x.md" in on_hub(pair.folder)
 
@@ -270,16 +276,16 @@ def test_a_session_that_speaks_here_is_here_whatever_a_new_index_took_it_for(
     shown = on_hub(pair.folder)[f".dibs-sessions/{pair.alice}.json"]
     pair.forget()
     pair.a.sync(expire=True)
-    wall = pair.a.store.engine.clock()  # type: ignore[attr-defined]
+    wall = engine_of(pair.a).clock()
     ended: list[str] = []
     for number in range(1, 7):
-        monkeypatch.setattr(pair.a.store, "_clock", lambda at=wall + 30_000 * number: at)
+        monkeypatch.setattr(engine_of(pair.a), "clock", lambda at=wall + 30_000 * number: at)
         assert [one.item for one in pair.a.heartbeat(session=pair.alice).renewed] == ["x"]
         now[0] += 30
         ended += pair.a.sync(expire=True).expired
     assert ended == ["y"], "bob's machine has no loop"
     assert on_hub(pair.folder)[f".dibs-sessions/{pair.alice}.json"] != shown
-    monkeypatch.setattr(pair.a.store, "_clock", lambda: wall + 30_000 * 6 + 61_000)
+    monkeypatch.setattr(engine_of(pair.a), "clock", lambda: wall + 30_000 * 6 + 61_000)
     assert pair.a.sweep().expired == ("x",), "and like any claim here it expires by the clock"
 
 

@@ -1,4 +1,4 @@
-"""The path of every verb of a board: parameters are checked, request ids attached, dead owners reaped."""
+"""What the verbs of a board share: checked parameters, requests, recovery of claims, and dead owners."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: A waiting client checks this often for dead owners.
+#: How often a waiting client looks for dead owners.
 OWNER_LOOK_SECONDS = owners.LOOK_SECONDS
-#: How many batches of dead owners one verb reaps before it is refused.
+#: How many batches of dead owners' claims one verb ends before it gives up.
 REAPS_MAX = 10
-#: Refusals that another claim can cause. Not `RateLimited`: a claim counts towards the rate whatever became of it.
+#: Refusals that another claim can cause. Not `RateLimited`: an ended claim still counts towards the rate.
 CAUSED_BY_A_CLAIM = (ItemAlreadyClaimed, ItemNotClaimable, ResourceBusy, AgentAtCapacity)
 #: Parameters about the caller, which are not part of a request's fingerprint.
 NOT_ASKED = frozenset({"session", "agent", "actor", "relabel"})
 
 
 class BoardBase:
-    """`actor` is the name in the history of what no session does, such as adding and editing items."""
+    """`actor` is recorded as the actor of verbs without a session, such as `add`."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class BoardBase:
         actor: str | None = None,
         watch: Callable[[str | None], Watch] | None = None,
     ) -> None:
-        """`watch` replaces the store's own watch, where many clients of one process share one."""
+        """`watch` replaces the store's watches, for a process whose many clients share one."""
         self.store = store
         store.find_dead = owners.dead
         self.settings = settings
@@ -65,8 +65,8 @@ class BoardBase:
         self.store.close()
 
     def watch(self, *, sweeps: bool = False) -> Watch:
-        """Something to wait for changes on. With `sweeps`, expiries and other changes by time are recorded while the
-        caller waits, as far as it may write; a server does that for its clients."""
+        """A watch of all changes. With `sweeps`, overdue steps are recorded while the caller waits, if it may write;
+        behind a server, the server does that."""
         watch = self._watch(None)
         if not sweeps or self.store.waits:
             return watch
@@ -92,7 +92,7 @@ class BoardBase:
     def _call_past_dead_owners(
         self, verb: Callable[..., T], *item: str, request_id: str | None = None, **asked: Any
     ) -> T:
-        """The same for a verb that a claim of a dead owner may block."""
+        """`_call` for a verb that the claim of a dead owner can prevent."""
         checked = self._checked(verb, item, request_id, asked)
         given = tuple(map(check.item, item))
         return self._past_dead_owners(lambda: verb(*given, **checked))
@@ -107,7 +107,7 @@ class BoardBase:
         request_id: str | None = None,
         **asked: Any,
     ) -> T:
-        """A verb of the holder. With `recover`, an expired claim is recovered first, unless the item was given away."""
+        """Call a fenced verb; with `recover`, claim the item again if the claim expired and no session took it over."""
         item, asked["session"] = check.item(item), check.session_id(session)
         checked = self._checked(verb, (item,), request_id, asked)
         try:
@@ -137,8 +137,8 @@ class BoardBase:
     # Dead owners
 
     def _past_dead_owners(self, verb: Callable[[], T], is_held_up: Callable[[T], bool] = lambda _: False) -> T:
-        """Call the verb. If a claim may be the cause of its refusal, or of an answer that `is_held_up`, end the claims
-        of dead owners and call it again."""
+        """Call the verb. If a claim may be the reason of its refusal, or its answer `is_held_up`, end the claims of
+        dead owners and call it again."""
         for _ in range(REAPS_MAX):
             try:
                 answer = verb()
@@ -151,7 +151,7 @@ class BoardBase:
         return verb()
 
     def reap_dead_owners(self) -> bool:
-        """End the claims of owners that this process can prove dead; whether there were any."""
+        """End the claims of owners that this process can prove dead; return whether there were any."""
         dead = self._dead_owners()
         if dead:
             self.store.sweep(dead=dead, limit=self.settings.sweep_batch)
@@ -162,7 +162,7 @@ class BoardBase:
 
 
 def request(request_id: str, actor: str, verb: str, *asked: Any) -> Request:
-    """An idempotency key with a fingerprint of the parameters."""
+    """The request, with a fingerprint of the verb and its parameters."""
     import hashlib
     import json
 
@@ -172,5 +172,5 @@ def request(request_id: str, actor: str, verb: str, *asked: Any) -> Request:
 
 
 def _is_caused_by_a_claim(refusal: DibsError) -> bool:
-    """`Invalid` has a claim as its cause only if it names the holder: some fields of a claimed item cannot change."""
+    """`Invalid` is caused by a claim only if it names the holder: some fields of a claimed item cannot change."""
     return isinstance(refusal, CAUSED_BY_A_CLAIM) or (isinstance(refusal, Invalid) and "holder" in refusal.facts)

@@ -1,4 +1,4 @@
-"""Managing a board: items and decisions about them, agents, sessions, keys."""
+"""The verbs that manage a board: items and decisions about them, agents, sessions, keys."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class ManageVerbs(BoardBase):
     def add_many(
         self, items: Iterable[Mapping[str, Any]], *, actor: str | None = None, request_id: str | None = None
     ) -> tuple[Added, ...]:
-        """Add all of the items or none; `number` in a refusal is the item that was wrong, counted from 1."""
+        """Add all of the items or none; a refusal has the `number` of the invalid one, counted from 1."""
         new = []
         given, actor = check.batch(items), self._actor(actor)
         for number, fields in enumerate(given, start=1):
-            # A repeated request generates the same ids, so that it adds nothing twice.
+            # A repeated request generates the same ids, so that it adds no item twice.
             tail = None if request_id is None else _tail(actor, request_id, number)
             try:
                 new.append(check.new_item(fields, tail))
@@ -75,8 +75,8 @@ class ManageVerbs(BoardBase):
         request_id: str | None = None,
         **changes: Any,
     ) -> Edited:
-        """Change the given fields; a list replaces the whole list. `before` in the answer has the former values. With
-        `revision`, change the item only if it still has that revision; without `relabel`, not its type or action."""
+        """Change the given fields; a list replaces the old list. The answer has the old values as `before`. With
+        `revision`, only if the item is still at that revision; without `relabel`, type and action cannot change."""
         asked = {"changes": check.edits(changes), "revision": revision, "actor": actor, "relabel": relabel}
         return self._call_past_dead_owners(self.store.edit, item, **asked, request_id=request_id)
 
@@ -111,8 +111,8 @@ class ManageVerbs(BoardBase):
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Item:
-        """Approve an item that waits for approval; with `done`, also end it as done with its draft. `revision` and
-        `token` name the item and the draft that the caller has read: nothing else is approved."""
+        """Approve an item that waits for approval; with `done`, end it as done with its draft. With `revision` (of the
+        item) and `token` (of the run with the draft), only what the caller has read is approved."""
         decision = {"comment": comment, "done": done, "token": token, "revision": revision}
         return self._call(self.store.approve, item, **decision, actor=actor, request_id=request_id)
 
@@ -139,10 +139,10 @@ class ManageVerbs(BoardBase):
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Item:
-        """Mark the item as never to be done: by its holder (with `session` and `token`), or by a person if it waits for
-        approval (with the `revision` that the person has read)."""
+        """End the item as rejected: by its holder (with `session` and `token`), or by a person while it waits for
+        approval (with the `revision` that was read)."""
         if session is not None and revision is not None:
-            raise Invalid("give token as the holder, or revision as the person who decides, not both", field="revision")
+            raise Invalid("a holder rejects with its token; revision is for a decision about a draft", field="revision")
         asked = {"token": token, "reason": check.reason(reason), "revision": revision}
         return self._call(self.store.reject, item, **asked, session=session, actor=actor, request_id=request_id)
 
@@ -158,8 +158,8 @@ class ManageVerbs(BoardBase):
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Ended:
-        """Add links, checks and costs to a run that has ended: the one under `token`, else the item's latest. With
-        `session`, as that session's agent, which annotates its own runs only."""
+        """Add links, checks and costs to a run that has ended: the run under `token`, or the item's latest. With
+        `session`, only a run of that session's agent."""
         added = {
             "links": check.json_object(dict(links or {}), "links", check.NOTE_BYTES_MAX),
             "checks": check.checks(dict(checks or {})),
@@ -230,8 +230,8 @@ class ManageVerbs(BoardBase):
         meta: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Session:
-        """Start a session; without an id it gets one. The process `owner_pid` (or `owner`, if the caller has looked it
-        up) owns it: the death of that process ends its claims. `key` is the key that registers it on a server."""
+        """Start a session; without an id it gets one. The death of its owner process (`owner_pid`, or `owner` if the
+        caller has looked it up) ends its claims. `key` is the key that registers it on a server."""
         agent = check.agent_name(agent)
         if owner_pid is not None:
             owner = owners.of(check.whole(owner_pid, "owner_pid", low=1, high=check.PID_MAX))
@@ -263,18 +263,18 @@ class ManageVerbs(BoardBase):
     # Keys
 
     def create_key(self, role: str, *, agent: str | None = None, seconds: float | None = None) -> tuple[Key, str]:
-        """A key for a caller of a server, and its secret, which the board does not keep."""
+        """Create a key for a caller of a server; return it and its secret, which the board does not store."""
         from dibs import api_keys
 
         key, secret = api_keys.new(role, None if agent is None else check.agent_name(agent))
-        return self.store.put_key(key, seconds=_lasting(role, seconds)), secret
+        return self.store.put_key(key, seconds=_key_seconds(role, seconds)), secret
 
     def keep_key(self, id: str, role: str, agent: str | None, digest: str, seconds: float | None) -> Key:
-        """Register a key whose secret the caller made and keeps to itself."""
+        """Store a key whose secret the caller created and does not send."""
         from dibs import api_keys
 
         agent = None if agent is None else check.agent_name(agent)
-        return self.store.put_key(api_keys.registered(id, role, agent, digest), seconds=_lasting(role, seconds))
+        return self.store.put_key(api_keys.registered(id, role, agent, digest), seconds=_key_seconds(role, seconds))
 
     def keys(self) -> tuple[Key, ...]:
         return self.store.keys()
@@ -285,7 +285,7 @@ class ManageVerbs(BoardBase):
         return self.store.revoke_key(key, request=asked)
 
 
-def _lasting(role: str, seconds: float | None) -> float | None:
+def _key_seconds(role: str, seconds: float | None) -> float | None:
     from dibs import api_keys
 
     if seconds is not None:
@@ -294,7 +294,7 @@ def _lasting(role: str, seconds: float | None) -> float | None:
 
 
 def _tail(actor: str, request_id: str, number: int) -> str:
-    """The tail of an id that a request generates, which is the same when the request is repeated."""
+    """The last part of an id that a request generates, the same for each repetition."""
     import hashlib
 
     asked = f"{actor} {request_id} {number}"

@@ -1,9 +1,8 @@
-"""Waking those who wait, across processes, without polling.
+"""Notifications between processes: the bell file beside a board.
 
-Every writer rings after its commit: it writes a byte into the bell file beside the board. Waiters watch that file with
-inotify. The WAL itself would be the wrong thing to watch, since its pages are written before the commit they belong to.
-A ring can be lost (a writer killed between commit and ring), so a waiter also looks now and then at SQLite's
-`data_version`, and where there is no inotify it does only that.
+After its commit a writer writes a byte into the bell file, which waiting processes watch with inotify. They cannot
+watch the WAL, whose pages are written before their commit. A ring is lost if the writer is killed before it, so a
+waiting process also polls SQLite's `data_version` now and then; without inotify it only polls.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: How often a waiter that relies on the bell makes sure that no ring was lost.
+#: How often a watch with inotify polls for a lost ring.
 LOST_RING_SECONDS = 1.0
 POLL_SECONDS_MIN = 0.02
 POLL_SECONDS_MAX = 0.25
@@ -38,7 +37,7 @@ class Bell:
         self._descriptor: int | None = None
 
     def ring(self) -> None:
-        """Best effort: what was committed is committed, and a lost ring is found out by looking."""
+        """Best effort: the commit is done, and polling finds a lost ring."""
         try:
             if self._descriptor is None:
                 self._descriptor = open_beside(self.board, BELL, os.O_WRONLY)
@@ -62,7 +61,7 @@ class BellWatch(Watch):
         self._data_version = data_version
         self._close = close
         self._seen = data_version()
-        self._inotify = _inotify(bell)
+        self._inotify = _watch_bell(bell)
 
     def wait(self, timeout_seconds: float) -> bool:
         end = time.monotonic() + timeout_seconds
@@ -72,7 +71,7 @@ class BellWatch(Watch):
             if self._inotify is None:
                 time.sleep(max(0, min(left, pause)))
                 pause = min(2 * pause, POLL_SECONDS_MAX)
-            elif self._heard(min(left, LOST_RING_SECONDS)):
+            elif self._has_rung(min(left, LOST_RING_SECONDS)):
                 self._seen = self._data_version()
                 return True
             version = self._data_version()
@@ -84,7 +83,7 @@ class BellWatch(Watch):
 
     def close(self) -> None:
         if self._inotify is not None:
-            # The kernel takes its time to take a watch down (measured: up to 16 ms), and who was woken is in a hurry.
+            # Closing an inotify watch takes up to 16 ms (measured), and the woken caller has work to do.
             _thread.start_new_thread(os.close, (self._inotify,))
             self._inotify = None
         self._close()
@@ -93,7 +92,7 @@ class BellWatch(Watch):
         if self._inotify is not None:
             os.close(self._inotify)
 
-    def _heard(self, timeout_seconds: float) -> bool:
+    def _has_rung(self, timeout_seconds: float) -> bool:
         import select
 
         assert self._inotify is not None
@@ -102,14 +101,14 @@ class BellWatch(Watch):
         if not poll.poll(max(0, timeout_seconds) * 1000):
             return False
         try:
-            os.read(self._inotify, 65536)  # all the rings there are: one look answers them all
+            os.read(self._inotify, 65536)  # one look at the board covers all pending rings
         except BlockingIOError:
             return False
         return True
 
 
-def _inotify(bell: Bell) -> int | None:
-    """A descriptor that becomes readable when the bell is rung; None where the system has no inotify."""
+def _watch_bell(bell: Bell) -> int | None:
+    """A descriptor that becomes readable when the bell rings; None without inotify."""
     import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)

@@ -18,6 +18,7 @@ from _weakref import ref
 import apsw
 
 from dibs.errors import StoreUnavailable
+from dibs.files.fork import ForkAware
 from dibs.store.sql import requests
 from dibs.store.sql.transaction import Refused
 from dibs.store.sqlite.bell import Bell
@@ -45,7 +46,7 @@ def system_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Engine:
+class Engine(ForkAware):
     """Not open until `open` is called, so that hooks can refer to the engine."""
 
     def __init__(
@@ -73,12 +74,13 @@ class Engine:
         self.in_caller_thread = in_caller_thread
         self._connect, self._before_use, self._new_transaction = connect, before_use, new_transaction
         self._transact, self._commit = transact, commit
-        self._pid = os.getpid()
+        self._held_for_fork: list[Hold] = []
+        self._paused_for_fork: list[CommitQueue] = []
         self._connection: apsw.Connection | None = None
         self._current: SqliteTransaction | None = None
         self._readers: ReadConnections | None = None
         self._mutex, self.queue = Mutex(), self._new_queue()
-        _engines.append(ref(self, _engines.remove))
+        self.track_forks()
 
     def open(self, *, create: bool) -> None:
         self._connection = self.call(lambda: self.connect(create))
@@ -124,7 +126,7 @@ class Engine:
     def close(self) -> None:
         def close() -> None:
             connection, self._connection = self._connection, None
-            if connection is not None and self._pid == os.getpid():
+            if connection is not None and not self.is_inherited:
                 truncate_wal(connection, self.path)
                 connection.close()
             self.lock.forget()
@@ -140,10 +142,10 @@ class Engine:
     def connection(self) -> apsw.Connection:
         if self._connection is None:
             raise StoreUnavailable(f"the board {self.path} was closed")
-        if self._pid != os.getpid():
+        if self.is_inherited:
             # Closed first: SQLite would take the parent's locks for this process's own, and rely on them.
             self._connection.close(True)
-            self._connection, self._pid = self.connect(), os.getpid()
+            self._connection, self.is_inherited = self.connect(), False
         elif self._before_use is not None:
             self._before_use()
         return self._connection
@@ -353,45 +355,29 @@ class Engine:
             f"other threads of this process have used the board for over {seconds:g}s; try again", retry_after_seconds=1
         )
 
+    # Forks
 
-_engines: list[ref[Engine]] = []
-_held_for_fork: list[tuple[Mutex, Hold]] = []
-_paused: list[CommitQueue] = []
+    def before_fork(self) -> None:
+        """Wait until no thread is inside a transaction: the child's half of it would never end."""
+        if self.queue.pause(self.settings.lock_wait_seconds):
+            self._paused_for_fork.append(self.queue)
+        hold = Hold()
+        if self._mutex.acquire(hold, self.settings.lock_wait_seconds):
+            self._held_for_fork.append(hold)
 
+    def after_fork_in_parent(self) -> None:
+        while self._held_for_fork:
+            self._mutex.release(self._held_for_fork.pop())
+        while self._paused_for_fork:
+            self._paused_for_fork.pop().resume()
 
-def _open_engines() -> list[Engine]:
-    return [engine for reference in _engines if (engine := reference()) is not None]
-
-
-def _before_fork() -> None:
-    """Wait until no thread is inside a transaction: the child's half of it would never end."""
-    for engine in _open_engines():
-        if engine.queue.pause(engine.settings.lock_wait_seconds):
-            _paused.append(engine.queue)
-        mutex, hold = engine._mutex, Hold()
-        if mutex.acquire(hold, engine.settings.lock_wait_seconds):
-            _held_for_fork.append((mutex, hold))
-
-
-def _after_fork_in_parent() -> None:
-    while _held_for_fork:
-        mutex, hold = _held_for_fork.pop()
-        mutex.release(hold)
-    while _paused:
-        _paused.pop().resume()
-
-
-def _after_fork_in_child() -> None:
-    """Start with free locks and an empty queue, and close the parent's descriptors."""
-    _held_for_fork.clear()
-    _paused.clear()
-    for engine in _open_engines():
-        engine._mutex, engine.queue = Mutex(), engine._new_queue()
-        engine.lock.forget()
-        engine.bell.close()
-        if engine._readers is not None:
-            engine._readers.close()
-            engine._readers = None
-
-
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+    def after_fork_in_child(self) -> None:
+        """Start with free locks and an empty queue, and close the parent's descriptors."""
+        self._held_for_fork.clear()
+        self._paused_for_fork.clear()
+        self._mutex, self.queue = Mutex(), self._new_queue()
+        self.lock.forget()
+        self.bell.close()
+        if self._readers is not None:
+            self._readers.close()
+            self._readers = None

@@ -20,7 +20,7 @@ from dibs.model import (
     Run,
     Session,
 )
-from dibs.rules import approving, claiming, ending, external_change, items
+from dibs.rules import claiming, ending, items, reviewing
 from dibs.store.sql import rows
 from dibs.store.vault import layout
 from dibs.store.vault.git.remote_liveness import ELSEWHERE, NEVER
@@ -82,7 +82,7 @@ class Placing:
         for verb in verbs:
             step = getattr(self, verb)(self._state())
             if step is not None:
-                self.t.carry_out(self._state(), step)
+                self.t.apply_with_effects(self._state(), step)
 
     def _is_spent(self, state: State) -> bool:
         """Whether the file tells of a claim that the board has ended."""
@@ -110,9 +110,9 @@ class Placing:
             status = state.item.status
         elif facts is not None and facts.needs_approval and status == READY:
             status = PENDING_APPROVAL
-        step = external_change.found(self.t.now, state, status=status, actor=ACTOR, **told)
+        step = items.found(self.t.now, state, status=status, actor=ACTOR, **told)
         if step is not None:
-            self.t.carry_out(state, step)
+            self.t.apply_with_effects(state, step)
 
     def _told(self, state: State) -> dict[str, Any]:
         """What a dibs wrote into the file that the index does not have yet."""
@@ -164,9 +164,9 @@ class Placing:
             told["attempts"] -= 1  # the claim itself counts for one
         # Set aside for a moment: so it can be taken whatever it waits for. It has been taken already.
         here = state.item.status if state.item.status in (READY, PARKED) else PARKED
-        step = external_change.found(t.now, state, status=here, actor=ACTOR, **told)
+        step = items.found(t.now, state, status=here, actor=ACTOR, **told)
         if step is not None:
-            t.take(step)
+            t.apply(step)
             state = self._state()
         session = self._session(named)
         t.run("drop_soft_claim", {"item": state.item.id, "session": session.id})
@@ -211,7 +211,7 @@ class Placing:
 
     def reject(self, state: State) -> Step:
         if state.claim is None:
-            return approving.reject(self.t.now, state, actor=ACTOR, reason=MOVED)
+            return reviewing.reject(self.t.now, state, actor=ACTOR, reason=MOVED)
         return ending.reject(self.t.now, state, state.claim, reason=self._reason(state))
 
     def fail(self, state: State) -> Step:
@@ -236,7 +236,7 @@ class Placing:
         actor, comment = (ACTOR, MOVED) if said is None else (said["actor"], said["comment"])
         done = self.folder == layout.FOLDERS[DONE]
         draft = self.t.draft(self.task.id)
-        return approving.approve(self.t.now, state, draft, actor=actor, comment=comment, done=done)
+        return reviewing.approve(self.t.now, state, draft, actor=actor, comment=comment, done=done)
 
     def send_back(self, state: State) -> Step:
         facts = self.task.facts
@@ -245,7 +245,7 @@ class Placing:
         word = self.task.sent_back(state.item.token)
         if word is not None:
             return sent_back_with(word, self.t.now, state)
-        return approving.send_back(self.t.now, state, actor=ACTOR, comment=MOVED)
+        return reviewing.send_back(self.t.now, state, actor=ACTOR, comment=MOVED)
 
     def park(self, state: State) -> Step:
         return items.park(self.t.now, state, actor=ACTOR, reason=MOVED)
@@ -263,7 +263,7 @@ class Placing:
 
 def sent_back_with(word: Word, now: int, state: State) -> Step:
     """As somebody did elsewhere, or before the index was lost."""
-    return approving.send_back(now, state, actor=word.actor, comment=word.comment or "")
+    return reviewing.send_back(now, state, actor=word.actor, comment=word.comment or "")
 
 
 def _since(at: int, claimed: Step) -> Step:

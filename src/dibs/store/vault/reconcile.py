@@ -12,9 +12,9 @@ from functools import cache
 
 from dibs.errors import DibsError, Invalid
 from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, NewItem
-from dibs.rules import annotating, approving, ending, external_change, items, queueing
+from dibs.rules import ending, items, queueing, reviewing
 from dibs.rules.decision import State
-from dibs.store.sql import adding, rows
+from dibs.store.sql import item_verbs, rows
 from dibs.store.vault import file_identity, file_index, layout
 from dibs.store.vault.disk import Disk, Raced, Unfit
 from dibs.store.vault.file_index import Entry
@@ -226,7 +226,7 @@ class Adopting:
         self._left_alone.add(item)
         state = self.t.state(item)
         if state.item.status == READY:
-            self.t.carry_out(state, items.park(self.t.now, state, actor=ACTOR, reason=reason))
+            self.t.apply_with_effects(state, items.park(self.t.now, state, actor=ACTOR, reason=reason))
 
     def _take_new(self, paths: list[str]) -> None:
         """Files that nobody knows, the oldest first; but what one depends on before it."""
@@ -333,15 +333,17 @@ class Adopting:
     def _add(self, task: Task) -> None:
         t, facts = self.t, task.facts
         born, actor = (t.now, ACTOR) if facts is None else (min(facts.created_at, t.now), facts.created_by)
-        waits = [one for one in adding.open_among(t, task.content["depends_on"]) if one.item not in self._pruned()]
+        waits = [
+            one for one in item_verbs.open_dependencies(t, task.content["depends_on"]) if one.item not in self._pruned()
+        ]
         new = NewItem(id=task.id, **task.content)
         step = items.add(born, new, actor=actor, token_floor=t.floor(), blockers=waits)
-        t.take(step)
+        t.apply(step)
         for one in set(step.item.depends_on) & self._pruned():
             t.files("forget_dependency", item=task.id, needs=one)
-        adding.check_circles(t, step.item)
+        item_verbs.refuse_cycle(t, step.item)
         if step.item.status == READY:
-            t.take(queueing.available(born, State(item=step.item), t.settings))
+            t.apply(queueing.available(born, State(item=step.item), t.settings))
         if facts is not None:
             self._remember(task, facts)
 
@@ -360,7 +362,7 @@ class Adopting:
         state = t.state(task.id)
         token = facts.token - (facts.claim is not None)
         sent_back = task.sent_back(token)
-        step = external_change.found(
+        step = items.found(
             t.now,
             state,
             status=PENDING_APPROVAL if facts.approved or sent_back is not None else state.item.status,
@@ -372,19 +374,19 @@ class Adopting:
             runs=tuple(run.token for run in runs),
         )
         if step is not None:
-            t.take(step)
+            t.apply(step)
         if facts.approved and facts.approval is not None:
             state = t.state(task.id)
             said, draft = facts.approval, t.draft(task.id)
-            step = approving.approve(t.now, state, draft, actor=said["actor"], comment=said["comment"], done=False)
-            t.carry_out(state, step)
+            step = reviewing.approve(t.now, state, draft, actor=said["actor"], comment=said["comment"], done=False)
+            t.apply_with_effects(state, step)
         elif sent_back is not None:
             self._send_back(task.id, sent_back)
 
     def _send_back(self, item: str, word: Word) -> None:
         """Whoever takes it next is to read what was said."""
         state = self.t.state(item)
-        self.t.carry_out(state, sent_back_with(word, self.t.now, state))
+        self.t.apply_with_effects(state, sent_back_with(word, self.t.now, state))
 
     def _remember_runs(self, task: Task) -> None:
         """Runs that began and ended on another machine between two looks."""
@@ -396,7 +398,7 @@ class Adopting:
         for run in runs:
             t.run("insert_run", rows.encode(run))
         sent_back = task.sent_back(runs[-1].token) if state.item.status == READY else None
-        step = external_change.found(
+        step = items.found(
             t.now,
             state,
             status=state.item.status if sent_back is None else PENDING_APPROVAL,
@@ -405,7 +407,7 @@ class Adopting:
             runs=tuple(run.token for run in runs),
         )
         if step is not None:
-            t.take(step)
+            t.apply(step)
         if sent_back is not None:
             self._send_back(task.id, sent_back)
 
@@ -414,20 +416,20 @@ class Adopting:
         clone."""
         t = self.t
         for told in task.runs:
-            said = {name: getattr(told, name) for name in annotating.ANNOTATED}
+            said = {name: getattr(told, name) for name in reviewing.ANNOTATED}
             run = t.run_of(task.id, told.token) if any(said.values()) else None
             if run is None or run.outcome is None or run.session != told.session:
                 continue
             with contextlib.suppress(Invalid):  # more than a run can have is left in the file
-                step = annotating.annotate(t.now, t.state(task.id), run, said, token=told.token, actor=ACTOR)
+                step = reviewing.annotate(t.now, t.state(task.id), run, said, token=told.token, actor=ACTOR)
                 if step is not None:
-                    t.take(step)
+                    t.apply(step)
 
     def _edit(self, task: Task) -> None:
         item = rows.item(self.t.one("item_by_id", id=task.id) or ())
         changes = {name: task.content[name] for name in EDITABLE if getattr(item, name) != task.content[name]}
         if changes:
-            adding.edit(self.t, task.id, changes, ACTOR, missing=True)
+            item_verbs.edit(self.t, task.id, changes, actor=ACTOR, allow_missing=True)
 
     def _move(self, path: str, task: Task) -> None:
         """The verbs that bring the item to where its file lies; what then does not lie right is moved there."""
@@ -484,7 +486,7 @@ class Adopting:
         file_index.forget(t, entry)
         self._left_alone.add(entry.item)
         if state.item.status not in ENDED:
-            t.carry_out(state, ending.cancel(t.now, state, actor=ACTOR, reason="its file was taken away"))
+            t.apply_with_effects(state, ending.cancel(t.now, state, actor=ACTOR, reason="its file was taken away"))
 
 
 def _needed_first(tasks: Mapping[str, Task]) -> list[str]:

@@ -192,7 +192,7 @@ class VaultStore(SqliteStore):
 
     def next(self, *, done: Mapping[str, int] | None = None, **asked: Any) -> tuple[Grant, ...]:
         """There is nothing only if the remote has nothing either."""
-        grants = super().next(done=done, **asked)
+        grants: tuple[Grant, ...] = super().next(done=done, **asked)
         if grants or self.arbiter is None:
             return grants
         try:
@@ -205,7 +205,7 @@ class VaultStore(SqliteStore):
 
     def who(self) -> tuple[Holding, ...]:
         """A claim by a move is tentative until the remote has it; one that lost to another clone's is said to have."""
-        found = super().who()
+        found: tuple[Holding, ...] = super().who()
         if self.arbiter is None or not any(map(_is_by_move, found)):
             return found
         places = dict(self.engine.read_in_turn(lambda t: _of_files(t).files("claims_by_move")))
@@ -519,7 +519,7 @@ class VaultStore(SqliteStore):
                 claim = t.claim_of(one.item)
                 if claim is not None and (claim.token, claim.session) == (one.token, one.session):
                     t.files("expire_elsewhere", item=one.item, token=one.token, session=one.session, now=t.now)
-                    t.fresh(one.item)
+                    t.record_due(one.item)
                     ended.append(one.item)
             return tuple(ended)
 

@@ -34,13 +34,13 @@ class VaultTransaction(SqliteTransaction):
         #: Items whose files are to be written whatever their steps say.
         self.stale: set[str] = set()
 
-    def take(self, step: Step) -> None:
-        super().take(step)
+    def apply(self, step: Step) -> None:
+        super().apply(step)
         self.steps.append(step)
 
-    def see(self, session: str) -> None:
+    def touch_session(self, session: str) -> None:
         """Whoever speaks here is here: an index that was made anew took every session for one elsewhere."""
-        super().see(session)
+        super().touch_session(session)
         self.files("session_is_here", session=session, now=self.now)
         self.files("claims_are_here", session=session, now=self.now, never=NEVER)
 

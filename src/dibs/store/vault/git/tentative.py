@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dibs.errors import ItemAlreadyClaimed
 from dibs.model import PERSON, SoftClaim
-from dibs.rules import claiming, ending, external_change
+from dibs.rules import claiming, ending, items
 from dibs.store.sql import rows
 from dibs.store.vault.layout import is_by_move
 
@@ -38,15 +38,13 @@ def give_way(t: VaultTransaction, task: Task, actor: str) -> None:
     runs = [rows.run(row) for row in t.files("runs_from", item=task.id, token=first)]
     if state.claim is not None:
         reason = f"the hub has the claim of {holder} under token {first}, which was accepted first"
-        t.carry_out(state, ending.force_release(t.now, state, actor=actor, reason=reason, token=None))
+        t.apply_with_effects(state, ending.force_release(t.now, state, actor=actor, reason=reason, token=None))
         state = t.state(task.id)
     t.files("forget_runs_from", item=task.id, token=first)
     attempts = max(0, state.item.attempts - len(runs))
-    step = external_change.found(
-        t.now, state, status=state.item.status, actor=actor, attempts=attempts, void_from=first
-    )
+    step = items.found(t.now, state, status=state.item.status, actor=actor, attempts=attempts, void_from=first)
     assert step is not None
-    t.carry_out(state, step)
+    t.apply_with_effects(state, step)
     if runs and _is_at_work(runs[-1]):
         _remember_as_lost(t, state, runs[-1], holder)
     t.stale.add(task.id)
