@@ -17,7 +17,7 @@ from dibs import api_keys, config, location
 from dibs.board import connect, make
 from dibs.cli.commands import COMMANDS
 from dibs.cli.parser import build
-from dibs.cli.serve import left_key
+from dibs.cli.server import keep_key
 from dibs.files import keyring
 from dibs.model import ROLES
 from dibs.server import STOP_SECONDS
@@ -41,7 +41,7 @@ def typed_options(line: str) -> dict[str, str | bool | list[str]]:
     words = shlex.split(line)
     assert words[:2] == ["dibs", "serve"], line
     parser, _ = build("serve", COMMANDS["serve"])
-    return vars(parser.read(words[2:]))
+    return vars(parser.parse(words[2:]))
 
 
 def test_what_the_guide_types_works(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def leaves_a_key(unit: Mapping[str, str], folder: Path, monkeypatch: pytest.Monk
         monkeypatch.setenv(name, str(folder) + value)
     make(os.environ["DIBS_STORE"])
     with connect() as board:
-        left_key(board, "http://127.0.0.1:8377", location.folder(os.environ["DIBS_STORE"]))
+        keep_key(board, "http://127.0.0.1:8377", location.folder(os.environ["DIBS_STORE"]))
     assert keyring.find("http://127.0.0.1:8377")
 
 

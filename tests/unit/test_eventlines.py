@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dibs.cli.event_lines import told
+from dibs.cli.event_lines import details
 from dibs.cli.render import clock
 from dibs.model import Event
 from dibs.text import times
@@ -16,7 +16,7 @@ LATER = AT + 600_000
 
 
 def words(kind: str, status: str, **data: Any) -> str:
-    return told(Event(item="x", number=3, kind=kind, at=AT, status=status, token=1, actor="ann", data=data))[1]
+    return details(Event(item="x", number=3, kind=kind, at=AT, status=status, token=1, actor="ann", data=data))[1]
 
 
 @pytest.mark.parametrize(
