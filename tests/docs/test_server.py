@@ -144,4 +144,4 @@ def test_the_figures_are_those_of_the_code() -> None:
     said = " ".join(prose(OPERATIONS).split())
     assert f"still going on after {STOP_SECONDS} seconds" in said
     assert f"up to {processes.PAUSE_SECONDS_MAX:.0f} seconds if it keeps dying" in said
-    assert f"good once, for {api_keys.LOGIN_SECONDS / 60:.0f} minutes" in GUIDE
+    assert f"valid once, for {api_keys.LOGIN_SECONDS / 60:.0f} minutes" in GUIDE

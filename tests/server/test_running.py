@@ -150,7 +150,7 @@ def test_what_it_says_of_live_events() -> None:
     settings = SERVER_DEFAULTS
     assert streams_line(2000, Room(files=20_000), settings) == "  live events:   2000 streams at once"
     assert streams_line(512, Room(files=1024), settings.replace(workers=3)) == (
-        "  live events:   512 streams at once in each of 3 processes, since 1024 open files are allowed (ulimit -Hn)"
+        "  live events:   512 streams at once in each of 3 processes, limited by 1024 open files (ulimit -Hn)"
     )
 
 

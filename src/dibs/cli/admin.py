@@ -177,7 +177,7 @@ def _value_text(value: object) -> str:
 
 
 def trust_options(parser: Parser) -> None:
-    parser.argument("path", "a board's folder, a dibs.toml, or any folder (default: .)", optional=True)
+    parser.argument("path", "a board's folder, a dibs.toml, or any folder (.)", optional=True)
     parser.option("--list", help="list what is trusted")
     parser.option("--remove", help="stop trusting the path")
 

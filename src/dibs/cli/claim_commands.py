@@ -95,7 +95,7 @@ def next(cli: Cli) -> int:
 
 
 def heartbeat_options(parser: Parser) -> None:
-    parser.item(optional=True)
+    parser.argument("item", "the id of the item (default: all the session holds)", optional=True)
     parser.token()
     parser.ttl()
     parser.duration("--at-most-every", "at_most_every_seconds", "skip claims renewed less than this time ago")

@@ -103,8 +103,8 @@ class Parser:
 
     # Arguments that several commands share
 
-    def item(self, *, optional: bool = False) -> None:
-        self.argument("item", "the id of the item", optional=optional)
+    def item(self) -> None:
+        self.argument("item", "the id of the item")
 
     def types_and_projects(self) -> None:
         self.option("--type", metavar="T", help="only items of this type; repeatable", repeated=True)

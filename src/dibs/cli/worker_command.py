@@ -24,7 +24,7 @@ def work_options(parser: Parser) -> None:
     parser.option("--once", help="exit when nothing is ready; exit code 3 if nothing was")
     parser.duration("--interval", "interval_seconds", "poll at this interval instead of waiting for events")
     _timeout_options(parser)
-    parser.duration("--drain", "drain_seconds", "when stopped, let commands run this long (default: 30s)")
+    parser.duration("--drain", "drain_seconds", "when stopped, let commands finish this long (30s)")
     parser.ttl()
     parser.option("--log", metavar="FILE", help="append events to FILE, or to FILE/agent-NAME.log")
     parser.option("--agent", metavar="NAME", help="the agent (default: DIBS_AGENT)")
