@@ -62,7 +62,7 @@ def test_a_heartbeat_refreshes_a_claim_at_most_once_per_60s(server: Serving) -> 
         answer = json.loads(server.dibs(*words, "--at-most-every", "60s", "--json", **agent).stdout)
         (renewal,) = answer["renewed"] if "session" in answer else [answer]
         assert (renewal["renewed"], renewal["heartbeat_count"]) == (False, 0)
-    assert server.dibs("heartbeat", "--at-most-every", "60s", **agent).stdout.startswith("renewed just now iv-1  ")
+    assert server.dibs("heartbeat", "--at-most-every", "60s", **agent).stdout.startswith("renewed recently iv-1  ")
     assert "1 claim renewed" in server.dibs("heartbeat", "--at-most-every", "1ms", **agent).stdout
     assert server.dibs("heartbeat", "--at-most-every", "0s", **agent).returncode in (1, 2)
 
