@@ -51,13 +51,6 @@ def init(cli: Cli) -> None:
     return cli.print(cli.paint('next: dibs add "Fix login" --type bug', "dim"))
 
 
-def _no_options(parser: Parser) -> None:
-    """Only the common options."""
-
-
-migrate_options = doctor_options = config_options = _no_options
-
-
 def migrate(cli: Cli) -> None:
     """Upgrade the schema. A SQLite file is upgraded whenever it is opened; PostgreSQL only by this command."""
     url = cli.args.store or default_url(".")

@@ -64,10 +64,6 @@ def _changes(before: Agent, after: Agent, fields: Iterable[str]) -> list[str]:
     return [f"  {replaced(field.replace('_', ' '), getattr(before, field), getattr(after, field))}" for field in lists]
 
 
-def agent_list_options(parser: Parser) -> None:
-    """Only the common options."""
-
-
 def agent_list(cli: Cli) -> None:
     agents = cli.board.agents()
     if cli.json:

@@ -1,7 +1,7 @@
 """The table of commands: the group, module and summary of each, and examples.
 
-A command `force-release` is two functions of its module: `force_release_options(parser)` declares its arguments,
-`force_release(cli)` runs it. Help, dispatch and shell completions read this table without importing any command.
+A command `force-release` is two functions of its module: `force_release_options(parser)` declares its arguments, if it
+has any, and `force_release(cli)` runs it. Help, dispatch and shell completions read this table.
 """
 
 from __future__ import annotations

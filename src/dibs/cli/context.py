@@ -102,23 +102,11 @@ class Cli:
 
         sys.stdout.writelines(clean_line(line) + "\n" for line in lines)
 
-    def table(
-        self,
-        rows: Sequence[Sequence[str]],
-        *,
-        header: Sequence[str] = (),
-        styles: Sequence[Sequence[str]] = (),
-        shrink: Sequence[int] = (),
-        right: Sequence[int] = (),
-        indent: str = "",
-    ) -> list[str]:
+    def table(self, rows: Sequence[Sequence[str]], **layout: Any) -> list[str]:
         """`render.table` in the colours and the width of stdout."""
         from dibs.cli.render import table, terminal_columns
 
-        columns, paint = terminal_columns(sys.stdout), self.paint
-        return table(
-            rows, header=header, styles=styles, shrink=shrink, right=right, columns=columns, paint=paint, indent=indent
-        )
+        return table(rows, columns=terminal_columns(sys.stdout), paint=self.paint, **layout)
 
     def notice(self, line: str) -> None:
         """Print a line for people on stderr, beside the answer."""

@@ -15,7 +15,6 @@ from dibs.board import connect
 from dibs.cli.context import Cli
 from dibs.cli.demo_stage import Report, Stage
 from dibs.cli.event_lines import item_lines
-from dibs.cli.parser import Parser
 from dibs.cli.render import Paint, terminal_columns
 from dibs.cli.wait import exit_on_termination
 from dibs.errors import ClaimExpired, ItemAlreadyClaimed
@@ -49,10 +48,6 @@ WORKERS = {
     "cleo": (0.6, 60.0, True),
     "dan": (0.6, 2.0 * TTL_SECONDS, True),
 }
-
-
-def demo_options(parser: Parser) -> None:
-    """Only the common options."""
 
 
 def demo(cli: Cli) -> int:

@@ -251,7 +251,9 @@ def build(name: str, command: Command) -> tuple[Parser, Callable[[Any], int | No
     __import__(module_name)
     module, function = sys.modules[module_name], name.replace("-", "_").replace(" ", "_")
     parser = Parser(name, command)
-    getattr(module, f"{function}_options")(parser)
+    declare = getattr(module, f"{function}_options", None)
+    if declare is not None:
+        declare(parser)
     parser.common_options()
     return parser, getattr(module, KEYWORDS.get(function, function))
 

@@ -64,12 +64,7 @@ def approve(cli: Cli) -> int:
         if not identity.confirm(f"approve revision {revision} of {args.item}"):
             return NOT_CONFIRMED
     item = cli.board.approve(
-        args.item,
-        comment=args.comment,
-        done=args.done,
-        token=args.token,
-        revision=revision,
-        request_id=args.request_id,
+        args.item, comment=args.comment, done=args.done, token=args.token, revision=revision, request_id=args.request_id
     )
     _print_decision(cli, "approved", item)
     return 0
