@@ -13,7 +13,7 @@ import sys
 
 from dibs.board import connect
 from dibs.cli.context import Cli
-from dibs.cli.demo_stage import Report, Stage
+from dibs.cli.demo_fleet import Fleet, Report
 from dibs.cli.event_lines import item_lines
 from dibs.cli.render import Paint, terminal_columns
 from dibs.cli.wait import exit_on_termination
@@ -57,19 +57,19 @@ def demo(cli: Cli) -> int:
             file.write(f"[board]\nttl_seconds = {TTL_SECONDS}\nttl_seconds_min = 1\n")
         with (
             connect(f"{folder}/board.db", folder=folder, create=True, actor="you") as board,
-            Stage(folder, cli.paint, silent=cli.json) as stage,
+            Fleet(folder, cli.paint, silent=cli.json) as fleet,
         ):
-            _play(stage, board, cli.paint)
-            shown = all(stage.checks.values())
+            _run_fleet(fleet, board, cli.paint)
+            shown = all(fleet.checks.values())
             if cli.json:
-                cli.print_json({"shown": shown, "checks": stage.checks})
+                cli.print_json({"shown": shown, "checks": fleet.checks})
             return 0 if shown else FAILED
 
 
-def _play(stage: Stage, board: Board, paint: Paint) -> None:
-    url, server = stage.serve()
-    stage.heading("A board is one file", stage.file)
-    stage.line(_server_line(url, server, paint))
+def _run_fleet(fleet: Fleet, board: Board, paint: Paint) -> None:
+    url, server = fleet.serve()
+    fleet.heading("A board is one file", fleet.file)
+    fleet.line(_server_line(url, server, paint))
     id, title, type, action = LETTER
     for name in WORKERS:
         board.set_agent(name, types=sorted({type for _, _, type, _ in ITEMS}))
@@ -78,50 +78,50 @@ def _play(stage: Stage, board: Board, paint: Paint) -> None:
     for item, does, kind, priority in ITEMS:
         board.add(does, id=item, type=kind, priority=priority)
     board.add(title, id=id, type=type, action=action)
-    stage.until("added", item=id)
+    fleet.until("added", item=id)
 
-    stage.heading("Two claim the same item", "one gets it, the other learns who holds it")
+    fleet.heading("Two claim the same item", "one gets it, the other learns who holds it")
     for name, (seconds, first_seconds, over_http) in WORKERS.items():
-        stage.start_worker(name, url if url and over_http else stage.file, seconds, first_seconds)
+        fleet.start_worker(name, url if url and over_http else fleet.file, seconds, first_seconds)
     for name in WORKERS:
-        stage.until("hello", agent=name)
-    stage.order("claim " + ITEMS[0][0], "ada", "ben")
-    won = stage.until("claimed")
-    conflict = stage.until("refused")
+        fleet.until("hello", agent=name)
+    fleet.order("claim " + ITEMS[0][0], "ada", "ben")
+    won = fleet.until("claimed")
+    conflict = fleet.until("refused")
 
-    stage.heading("The fleet takes the ready items", "the best first, under claims that expire")
-    stage.order("work", *WORKERS)
-    cleos = stage.until("working", agent="cleo")
-    dans = stage.until("working", agent="dan")
-    for taken in (cleos, dans):
-        stage.until("claimed", item=taken.item, agent=taken.agent)
+    fleet.heading("The fleet takes the ready items", "the best first, under claims that expire")
+    fleet.order("work", *WORKERS)
+    cleo_claim = fleet.until("working", agent="cleo")
+    dan_claim = fleet.until("working", agent="dan")
+    for taken in (cleo_claim, dan_claim):
+        fleet.until("claimed", item=taken.item, agent=taken.agent)
 
-    stage.heading("One is killed", "its item becomes ready again, and another worker finishes it")
-    stage.signal("cleo", signal.SIGKILL, "kill -9, holding " + cleos.item)
+    fleet.heading("One is killed", "its item becomes ready again, and another worker finishes it")
+    fleet.signal("cleo", signal.SIGKILL, "kill -9, holding " + cleo_claim.item)
 
-    stage.heading("One is stopped", f"after {TTL_SECONDS}s without a heartbeat its claim expires too")
-    stage.signal("dan", signal.SIGSTOP, "stopped, holding " + dans.item)
-    crash_done = stage.until("done", item=cleos.item)
-    freeze_done = stage.until("done", item=dans.item)
+    fleet.heading("One is stopped", f"after {TTL_SECONDS}s without a heartbeat its claim expires too")
+    fleet.signal("dan", signal.SIGSTOP, "stopped, holding " + dan_claim.item)
+    killed_done = fleet.until("done", item=cleo_claim.item)
+    stopped_done = fleet.until("done", item=dan_claim.item)
 
-    stage.heading("The stopped one continues", "it finishes its work and is refused: too late")
-    stage.signal("dan", signal.SIGCONT, "continues with " + dans.item)
-    zombie = stage.until("refused", agent="dan")
+    fleet.heading("The stopped one continues", "it finishes its work and is refused: too late")
+    fleet.signal("dan", signal.SIGCONT, "continues with " + dan_claim.item)
+    late = fleet.until("refused", agent="dan")
     for item, *_ in ITEMS:
-        stage.until("done", item=item)
+        fleet.until("done", item=item)
 
-    stage.heading("One may only draft", "a person approves, and another carries out exactly that")
-    for name, order, store in (("cloud", "draft", url or stage.file), ("local", "carry_out", stage.file)):
-        stage.start_worker(name, store, seconds=0)
-        stage.order(order, name)
-    drafted = stage.until("submitted", item=id)
+    fleet.heading("One may only draft", "a person approves, and another carries out exactly that")
+    for name, order, store in (("cloud", "draft", url or fleet.file), ("local", "carry_out", fleet.file)):
+        fleet.start_worker(name, store, seconds=0)
+        fleet.order(order, name)
+    drafted = fleet.until("submitted", item=id)
     board.approve(id, revision=board.get(id).item.revision)
-    sent = stage.until("done", item=id)
+    sent = fleet.until("done", item=id)
 
-    stage.heading(f"The history of {dans.item}", "every transition, and who caused it")
-    for line in item_lines(board.log(dans.item), paint, terminal_columns(sys.stdout)):
-        stage.line(line)
-    _verdict(stage, board, won, conflict, cleos, crash_done, dans, freeze_done, zombie, drafted, sent)
+    fleet.heading(f"The history of {dan_claim.item}", "every transition, and who caused it")
+    for line in item_lines(board.log(dan_claim.item), paint, terminal_columns(sys.stdout)):
+        fleet.line(line)
+    _verdict(fleet, board, won, conflict, cleo_claim, killed_done, dan_claim, stopped_done, late, drafted, sent)
 
 
 def _server_line(url: str | None, server: str, paint: Paint) -> str:
@@ -132,20 +132,20 @@ def _server_line(url: str | None, server: str, paint: Paint) -> str:
 
 
 def _verdict(
-    stage: Stage,
+    fleet: Fleet,
     board: Board,
     won: Report,
     conflict: Report,
-    cleos: Report,
-    crash_done: Report,
-    dans: Report,
-    freeze_done: Report,
-    zombie: Report,
+    cleo_claim: Report,
+    killed_done: Report,
+    dan_claim: Report,
+    stopped_done: Report,
+    late: Report,
     drafted: Report,
     sent: Report,
 ) -> None:
     """Print statements about the run, and check each against the board."""
-    stage.heading("What the board recorded", "read from its history")
+    fleet.heading("What the board recorded", "read from its history")
     ids = [id for id, *_ in ITEMS] + [LETTER[0]]
     events = board.events()
     runs = {id: sorted(board.runs(item=id), key=lambda run: run.token) for id in ids}
@@ -160,17 +160,17 @@ def _verdict(
     checks = {
         f"{len(ids)} items, each done once": sorted(ends) == sorted(ids),
         f"no item was held twice at a time in {sum(map(len, runs.values()))} runs": not overlaps,
-        f"{conflict.agent} was refused {won.item} while {won.agent} had it": (
+        f"{conflict.agent} was refused {won.item} while {won.agent} held it": (
             conflict.code == ItemAlreadyClaimed.code and conflict.agent != won.agent and conflict.item == won.item
         ),
-        f"{cleos.item} was released when cleo died, and {crash_done.agent} finished it": (
-            outcomes.get((cleos.item, "cleo")) == "owner_died" and crash_done.agent != "cleo"
+        f"{cleo_claim.item} was released when cleo died, and {killed_done.agent} finished it": (
+            outcomes.get((cleo_claim.item, "cleo")) == "owner_died" and killed_done.agent != "cleo"
         ),
-        f"{dans.item} expired, {freeze_done.agent} finished it, and dan's late result changed nothing": (
-            outcomes.get((dans.item, "dan")) == "expired"
-            and freeze_done.agent != "dan"
-            and zombie.code == ClaimExpired.code
-            and zombie.item == dans.item
+        f"{dan_claim.item} expired, {stopped_done.agent} finished it, and dan's late result changed nothing": (
+            outcomes.get((dan_claim.item, "dan")) == "expired"
+            and stopped_done.agent != "dan"
+            and late.code == ClaimExpired.code
+            and late.item == dan_claim.item
         ),
         f"{drafted.agent} drafted {drafted.item}, you approved, and {sent.agent} carried it out unchanged": (
             _was_carried_out(board, runs[drafted.item], drafted.agent, sent.agent)
@@ -180,7 +180,7 @@ def _verdict(
         ],
     }
     for sentence, holds in checks.items():
-        stage.check(sentence, holds)
+        fleet.check(sentence, holds)
 
 
 def _was_carried_out(board: Board, runs: list[Run], drafter: str, doer: str) -> bool:

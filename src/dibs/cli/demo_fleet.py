@@ -48,7 +48,7 @@ class Report(Value):
     code: str = ""
 
 
-class Stage:
+class Fleet:
     def __init__(self, folder: str, paint: Paint, *, silent: bool = False) -> None:
         self.folder = folder
         self.checks: dict[str, bool] = {}
@@ -225,6 +225,6 @@ def _from_worker(name: str, message: dict[str, Any]) -> Report:
         return Report(kind=kind, item=item, agent=name)
     refusal = message["refused"]
     code, by = refusal["code"], refusal.get("taken_over_by") or refusal.get("holder") or {}
-    text = f"{code}: {by['agent']} has it" if code == "TASK_ALREADY_CLAIMED" else refusal["message"]
+    text = f"{code}: {by['agent']} holds it" if code == "TASK_ALREADY_CLAIMED" else refusal["message"]
     text = f"{code}: {by['agent']} took it over" if code == "CLAIM_EXPIRED" and by else text
     return Report(kind="refused", item=refusal.get("item") or "", agent=name, text=text, code=code)
