@@ -115,7 +115,7 @@ LIES_OF_TRANSCRIPTS = (
     ("exit 4", "exit 0"),
     ("token 1", "token 2"),
     ("1st in line", "2nd in line"),
-    ("it waits for build", "it waits for nothing"),
+    ("waits for build", "waits for nothing"),
     ("exit 6", "exit 0"),
 )
 

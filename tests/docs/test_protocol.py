@@ -14,7 +14,7 @@ from dibs import check, model
 from dibs.board import Board
 from dibs.check import NEXT_MAX
 from dibs.cli.commands import COMMANDS
-from dibs.cli.completion import options
+from dibs.cli.help import options
 from dibs.cli.identity import CLIENTS, MARKERS
 from dibs.cli.parser import Parser, build
 from dibs.config import DEFAULTS, ENV_SESSION
@@ -424,7 +424,7 @@ def test_every_option_has_a_command_that_takes_it() -> None:
 
 def _line(parser: Parser) -> str:
     """A command with its words, those that may be left out in brackets."""
-    words = [f"{word.metavar}" if word.required else f"[{word.metavar}]" for word in parser.words]
+    words = [f"{word.metavar}" if word.required else f"[{word.metavar}]" for word in parser.arguments]
     return " ".join([parser.name, *words])
 
 

@@ -17,7 +17,7 @@ from dibs import api_keys, config, location
 from dibs.board import connect, make
 from dibs.cli.commands import COMMANDS
 from dibs.cli.parser import build
-from dibs.cli.serve import left_key
+from dibs.cli.server import keep_key
 from dibs.files import keyring
 from dibs.model import ROLES
 from dibs.server import STOP_SECONDS
@@ -40,7 +40,7 @@ def typed_options(line: str) -> dict[str, str | bool | list[str]]:
     words = shlex.split(line)
     assert words[:2] == ["dibs", "serve"], line
     parser, _ = build("serve", COMMANDS["serve"])
-    return vars(parser.read(words[2:]))
+    return vars(parser.parse(words[2:]))
 
 
 def test_what_the_guide_types_works(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def leaves_a_key(unit: Mapping[str, str], folder: Path, monkeypatch: pytest.Monk
         monkeypatch.setenv(name, str(folder) + value)
     make(os.environ["DIBS_STORE"])
     with connect() as board:
-        left_key(board, "http://127.0.0.1:8377", location.folder_of(os.environ["DIBS_STORE"]))
+        keep_key(board, "http://127.0.0.1:8377", location.folder_of(os.environ["DIBS_STORE"]))
     assert keyring.find("http://127.0.0.1:8377")
 
 
@@ -143,4 +143,4 @@ def test_the_figures_are_those_of_the_code() -> None:
     said = " ".join(prose(OPERATIONS).split())
     assert f"still going on after {STOP_SECONDS} seconds" in said
     assert f"up to {workers.PAUSE_SECONDS_MAX:.0f} seconds if it keeps dying" in said
-    assert f"good once, for {api_keys.LOGIN_SECONDS / 60:.0f} minutes" in GUIDE
+    assert f"valid once, for {api_keys.LOGIN_SECONDS / 60:.0f} minutes" in GUIDE

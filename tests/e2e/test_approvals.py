@@ -57,7 +57,7 @@ def test_show_has_the_draft_and_what_to_type(drafted: Dibs) -> None:
 
 
 def test_an_approved_item_may_be_done_and_everyone_sees_by_whose_word(drafted: Dibs, alice: Dibs) -> None:
-    assert "it is ready now" in alice.ok("approve", "x", "--comment", "go ahead")
+    assert "now ready" in alice.ok("approve", "x", "--comment", "go ahead")
     item = drafted.json("show", "x")["item"]
     assert (item["status"], item["approved"]) == ("ready", True)
     assert "approved by alice" in drafted.ok("show", "x")
@@ -67,7 +67,7 @@ def test_an_approved_item_may_be_done_and_everyone_sees_by_whose_word(drafted: D
 
 
 def test_an_approval_can_name_the_draft_that_was_read(drafted: Dibs, alice: Dibs) -> None:
-    assert re.search(r"draft of coder .* · token 1", alice.ok("show", "x"))
+    assert re.search(r"draft by coder .* · token 1", alice.ok("show", "x"))
     alice.ok("send-back", "x", "--comment", "shorter")
     drafted.ok("claim", "x")
     drafted.ok("submit", "x", "--draft", "Fixed.")
@@ -107,14 +107,14 @@ def test_who_carries_it_out_reads_the_draft_that_was_approved(drafted: Dibs, oth
     alice.ok("approve", "x")
     for _ in range(2):
         told = other.ok("claim", "x")
-        assert re.search(r"the draft that was approved, of coder · token 1\n    Dear customer,\n", told)
+        assert re.search(r"the approved draft, by coder · token 1\n    Dear customer,\n", told)
         other.ok("release", "x")
     assert other.json("claim", "x")["approval"]["run"]["draft"] == DRAFT
 
 
 def test_a_draft_can_be_all_there_was_to_do(drafted: Dibs, alice: Dibs) -> None:
     assert alice.json("approve", "x", "--done")["item"]["status"] == "done"
-    assert "its draft is enough" in drafted.ok("log", "x").splitlines()[-1]
+    assert "the draft is the result" in drafted.ok("log", "x").splitlines()[-1]
 
 
 def test_a_draft_is_sent_back_with_a_comment_for_the_next_holder(drafted: Dibs, other: Dibs, alice: Dibs) -> None:
@@ -122,7 +122,7 @@ def test_a_draft_is_sent_back_with_a_comment_for_the_next_holder(drafted: Dibs, 
     assert alice.refused("send-back", "x", "--comment", " ")[1]["field"] == "comment"
     assert alice.json("send-back", "x", "--comment", "shorter,\nplease")["item"]["status"] == "ready"
     claimed = other.ok("claim", "x")
-    assert re.search(r"before you: coder, submitted .*\(first try\)", claimed)
+    assert re.search(r"previous run: coder, submitted .*\(first try\)", claimed)
     assert re.search(r"sent back by alice .*: shorter, please", claimed)
     assert "sent back by alice" in drafted.ok("show", "x")
 
@@ -178,13 +178,13 @@ def test_only_what_waits_for_approval_can_be_decided(dibs: Dibs, words: tuple[st
 
 
 def test_an_item_can_need_approval_from_the_start(dibs: Dibs, alice: Dibs) -> None:
-    assert "it waits for approval" in dibs.ok("add", "t", "--id", "x", "--needs-approval")
+    assert "waits for approval" in dibs.ok("add", "t", "--id", "x", "--needs-approval")
     assert dibs.refused("claim", "x")[1]["status"] == "pending_approval"
     alice.ok("approve", "x")
     dibs.ok("claim", "x")
     dibs.ok("release", "x")
     assert dibs.json("edit", "x", "--title", "u")["item"]["status"] == "pending_approval"
-    assert "needs approval again" in dibs.ok("log", "x").splitlines()[-1]
+    assert "its approval is withdrawn" in dibs.ok("log", "x").splitlines()[-1]
 
 
 @pytest.mark.usefixtures("short_claims")
@@ -195,7 +195,7 @@ def test_a_late_holder_still_submits_and_rejects_if_nobody_took_over(dibs: Dibs,
     until(lambda: not dibs.json("who")["holdings"])
     done = dibs(*words)
     assert (done.returncode, done.stderr.count("\n")) == (0, 1)
-    assert "claimed again under token 2" in done.stderr
+    assert "recovered under token 2" in done.stderr
 
 
 def test_a_policy_says_what_an_agent_does_drafts_and_is_not_given(dibs: Dibs, alice: Dibs) -> None:

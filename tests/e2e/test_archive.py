@@ -95,7 +95,7 @@ def test_prune_forgets_what_ended_and_raises_the_floors(dibs: Dibs) -> None:
         dibs.ok("claim", id)
         dibs.ok(end, id)
     latest = dibs.json("events", "--limit", "1")["events"][0]["id"]
-    assert dibs("prune", "--older-than", "30d", "--yes").stdout.startswith("forgot 0 items")
+    assert dibs("prune", "--older-than", "30d", "--yes").stdout.startswith("deleted 0 items")
     pruned = dibs.json("prune", "--older-than", "0s", "--yes")
     assert (pruned["items"], pruned["token_floor"]) == (1, 2)
     assert pruned["event_floor"] < latest
@@ -162,7 +162,7 @@ def test_restore_says_what_it_did(worked: Dibs) -> None:
     worked.ok("backup", "b.db")
     said = worked.ok("restore", "b.db", "--yes")
     assert f"restored from {worked.folder / 'b.db'}" in said
-    assert "every token given before is void" in said
+    assert "all earlier tokens are void" in said
     assert worked.json("doctor")["sound"]
 
 

@@ -23,7 +23,7 @@ COMMANDS = (("list",), ("claim", "x"), ("add", "t"), ("who",), ("doctor",))
 #: Root may write everywhere, so it becomes nobody first, with everything imported that nobody could not read.
 AS_NOBODY = """
 import os, sys
-import dibs.cli.claim_commands, dibs.cli.identity, dibs.cli.items, dibs.cli.main, dibs.cli.upkeep
+import dibs.cli.claim_commands, dibs.cli.identity, dibs.cli.items, dibs.cli.main, dibs.cli.admin
 import dibs.store.sqlite.store
 if os.geteuid() == 0:
     os.setgroups([]), os.setgid(65534), os.setuid(65534)
@@ -190,7 +190,7 @@ def test_a_folder_that_vanished_is_told_in_one_line(dibs: Dibs) -> None:
     gone.mkdir()
     done = dibs.shell(f"cd {gone} && rmdir {gone} && dibs list")
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "dibs: the folder this was called in is not there any more"
+    assert done.stderr.splitlines()[-1] == "dibs: the current folder no longer exists; cd to another one"
     assert "Traceback" not in done.stderr
 
 

@@ -114,7 +114,7 @@ def test_next_waits_for_what_comes(dibs: Dibs, other: Dibs, ended: Any) -> None:
 
 def test_next_stops_waiting_when_its_time_is_up(dibs: Dibs) -> None:
     done = dibs("next", "--wait", "200ms")
-    assert (done.returncode, done.stderr) == (3, "dibs: nothing to claim came in that time\n")
+    assert (done.returncode, done.stderr) == (3, "dibs: nothing became claimable in time\n")
 
 
 def test_done_ends_the_run_with_links_and_cost(dibs: Dibs, item: str) -> None:
@@ -178,7 +178,7 @@ def test_what_a_command_recovers_is_written_down_for_what_it_calls_next(
     file.write_text("1\n")
     named = {"DIBS_CLAIM_TOKEN": "1", "DIBS_CLAIM_FILE": str(file)}
     until(lambda: dibs.json("show", item)["claim"] is None)
-    assert "claimed again under token 2" in dibs("progress", item, "half", environment=named).stderr
+    assert "recovered under token 2" in dibs("progress", item, "half", environment=named).stderr
     assert file.read_text() == "1\n2\n"
     settings()
     dibs("progress", item, "more", environment=named)
@@ -216,7 +216,7 @@ def test_a_claim_that_expired_is_recovered_and_that_is_said(dibs: Dibs, item: st
     until(lambda: not dibs.json("who")["holdings"])
     done = dibs("done", item, "--json", *(("--token", "1") if named else ()))
     assert (done.returncode, json.loads(done.stdout)["run"]["token"]) == (0, 2)
-    assert done.stderr.startswith("dibs: the claim of fix-login had expired; nobody had taken it over")
+    assert done.stderr.startswith("dibs: the claim of fix-login had expired; no one else had claimed it")
     assert "under token 2" in done.stderr
 
 

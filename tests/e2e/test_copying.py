@@ -55,9 +55,9 @@ def test_a_copy_is_the_same_board(worked: Dibs) -> None:
 
 def test_it_says_what_was_copied_and_what_to_do_next(worked: Dibs) -> None:
     said = worked.ok("copy", ".dibs/board.db", "sqlite:there/new.db")
-    assert f"to {worked.folder / 'there' / 'new.db'}, and checked" in said
+    assert f"to {worked.folder / 'there' / 'new.db'}, and verified" in said
     assert "5 items, 3 runs" in said
-    assert f"{worked.folder / '.dibs' / 'board.db'} is as it was" in said
+    assert f"{worked.folder / '.dibs' / 'board.db'} is unchanged" in said
     assert "DIBS_STORE" in said
 
 

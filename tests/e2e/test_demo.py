@@ -10,7 +10,7 @@ import pytest
 
 from dibs.board import make
 from dibs.cli.demo import WORKERS
-from dibs.cli.demo_stage import Stage
+from dibs.cli.demo_fleet import Fleet
 from dibs.cli.render import Paint
 from tests.e2e.conftest import Dibs
 from tests.kit.processes import children, left_after
@@ -21,13 +21,13 @@ CHECKS = 7
 def test_the_demo_shows_what_it_says_and_leaves_nothing_behind(bare: Dibs, tmp_path: Path) -> None:
     said = bare.ok("demo", environment={"TMPDIR": str(tmp_path)})
     for act in (
-        *("Two go for the same item", "One is killed", "One is frozen", "The frozen one comes back"),
+        *("Two claim the same item", "One is killed", "One is stopped", "The stopped one continues"),
         "One may only draft",
     ):
         assert act in said
     for word in ("TASK_ALREADY_CLAIMED", "owner died", "expired", "CLAIM_EXPIRED", "submitted", "approved"):
         assert word in said
-    assert "and a server before it, for cleo and dan  http://127.0.0.1:" in said
+    assert "with a server in front of it, for cleo and dan  http://127.0.0.1:" in said
     assert said.count("✓") == CHECKS
     assert "✗" not in said
     assert not list(tmp_path.glob("dibs-demo-*"))
@@ -37,7 +37,7 @@ def test_the_demo_shows_what_it_says_and_leaves_nothing_behind(bare: Dibs, tmp_p
 def test_without_a_server_it_is_shown_on_the_file_alone(bare: Dibs, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text('import sys\nsys.modules["fastapi"] = None\n')
     said = bare.ok("demo", environment={"PYTHONPATH": str(tmp_path)})
-    assert "no server: a server needs FastAPI and uvicorn" in said
+    assert "no server: dibs serve needs FastAPI and uvicorn" in said
     assert said.count("✓") == CHECKS
 
 
@@ -63,12 +63,12 @@ def test_a_demo_that_is_stopped_ends_its_server_and_its_workers(
 
 
 def test_a_server_that_says_nothing_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dibs.cli.demo_stage.PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("dibs.cli.demo_fleet.PATIENCE_SECONDS", 0.5)
     make(str(tmp_path / "board.db"))
     (tmp_path / "sitecustomize.py").write_text("import sys, time\n'serve' in sys.orig_argv and time.sleep(600)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with Stage(str(tmp_path), Paint(False), silent=True) as stage:
-        assert stage.serve() == (None, "it did not start")
+    with Fleet(str(tmp_path), Paint(False), silent=True) as fleet:
+        assert fleet.serve() == (None, "it did not start")
 
 
 def test_the_demo_answers_programs_too(bare: Dibs) -> None:

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from dibs.cli.commands import COMMANDS, FAMILIES
-from dibs.cli.completion import SHELLS
+from dibs.cli.commands import COMMANDS, EXAMPLES, FAMILIES
+from dibs.cli.help import SHELLS
 from dibs.cli.parser import build
 from tests.e2e.conftest import Dibs
 
@@ -63,7 +63,7 @@ def test_help_of_a_command_shows_its_options_and_examples(bare: Dibs, name: str)
     assert said.startswith(f"usage: dibs {name}")
     for option in build(name, command)[0].options:
         assert option in said
-    for example in command.examples:
+    for example in EXAMPLES[name]:
         assert f"\n  {example}\n" in said
     assert max(map(len, said.splitlines())) <= 80
     assert bare.ok("help", *name.split()) == said
@@ -81,7 +81,7 @@ def test_every_example_works(dibs: Dibs, name: str) -> None:
     (dibs.folder / "items.jsonl").write_text('{"title": "From a file"}\n')
     (dibs.folder / "tasks.json").write_text('[{"id": "fix-login", "title": "Fix login", "status": "pending"}]')
     dibs.ok("export", "export.jsonl")
-    for number, example in enumerate(COMMANDS[name].examples):
+    for number, example in enumerate(EXAMPLES[name]):
         board = str(dibs.folder / f"board-{number}.db")
         dibs.ok("init", "--store", board)
         for words in BEFORE.get(name, (ADD_FIX_LOGIN,)):

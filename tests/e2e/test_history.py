@@ -53,11 +53,11 @@ def test_who_groups_claims_by_agent_with_age_health_and_time_left(worked: Dibs) 
 
 @pytest.mark.usefixtures("short_claims")
 def test_what_has_expired_is_nobodys_before_a_sweep_says_so(dibs: Dibs) -> None:
-    assert dibs.ok("who") == "nobody is on anything\n"
+    assert dibs.ok("who") == "no live claims\n"
     dibs.ok("add", "t", "--id", "x")
     dibs.ok("claim", "x")
     until(lambda: not dibs.json("who")["holdings"])
-    assert dibs.ok("who") == "nobody is on anything\n"
+    assert dibs.ok("who") == "no live claims\n"
     assert dibs.json("show", "x")["item"]["status"] == "ready"
     assert dibs.json("runs", "--item", "x")["runs"][0]["outcome"] == "expired"
     assert "dibs sweep" in dibs.ok("doctor"), "what is only overdue is told, and no fault"
@@ -69,7 +69,7 @@ def test_what_has_expired_is_nobodys_before_a_sweep_says_so(dibs: Dibs) -> None:
 def test_who_watch_redraws_on_change_and_leaves_on_an_interrupt(dibs: Dibs) -> None:
     dibs.ok("add", "A very good title", "--id", "x")
     with Terminal("trap : INT; dibs who --watch; echo left with $?", dibs.folder, dibs.environment) as terminal:
-        terminal.read_until("nobody is on anything")
+        terminal.read_until("no live claims")
         dibs.ok("claim", "x")
         terminal.read_until("A very good title")
         terminal.type("\x03")
@@ -187,7 +187,7 @@ def test_agents_are_set_and_listed(dibs: Dibs) -> None:
     dibs.ok("add", "t", "--id", "x", "--type", "feature")
     assert dibs("next").returncode == 3
     assert dibs.ok("agent", "set", "coder", "--role", "local").startswith("coder takes bug, docs; at most 2 a session")
-    reset = "coder takes every type\n  types: bug, docs taken away\n"
+    reset = "coder takes every type\n  types: bug, docs removed\n"
     assert dibs.ok("agent", "set", "coder", "--reset") == reset
     assert dibs.ok("next").startswith("claimed x")
 

@@ -40,7 +40,7 @@ def test_the_body_comes_from_stdin(dibs: Dibs) -> None:
 
 
 def test_a_title_may_start_with_a_dash(dibs: Dibs) -> None:
-    assert "goes after --" in dibs("add", "-5 degrees").stderr
+    assert "write -- before text" in dibs("add", "-5 degrees").stderr
     assert dibs.ok("add", "--id", "cold", "--", "-5 degrees").startswith("added cold")
 
 
@@ -53,7 +53,7 @@ def test_an_item_without_an_id_gets_one_from_its_title(dibs: Dibs) -> None:
 def test_adding_the_same_again_changes_nothing_and_other_content_is_refused(dibs: Dibs) -> None:
     dibs.ok("add", "t", "--id", "x")
     dibs.ok("claim", "x")
-    assert dibs.ok("add", "t", "--id", "x") == "x is there already, unchanged  it is in_progress now\n"
+    assert dibs.ok("add", "t", "--id", "x") == "x exists already, unchanged  now in_progress\n"
     code, error = dibs.refused("add", "u", "--id", "x")
     assert (code, error["field"]) == (1, "id")
 
@@ -83,12 +83,12 @@ def test_a_long_file_goes_in_in_batches(dibs: Dibs) -> None:
 
 
 BAD_LINES = {
-    "no JSON": (b"{nope", "no JSON"),
+    "no JSON": (b"{nope", "not valid JSON"),
     "no object": (b'["title"]', "JSON object"),
     "no title": (b'{"id": "a"}', "title"),
     "an unknown field": (b'{"title": "t", "tilte": "u"}', "tilte"),
     "a taken id": (b'{"title": "other", "id": "i0"}', "i0 exists already and differs in title"),
-    "no UTF-8": (b'{"title": "caf\xe9"}', "no JSON"),
+    "no UTF-8": (b'{"title": "caf\xe9"}', "not valid JSON"),
 }
 
 
@@ -100,7 +100,7 @@ def test_a_bad_line_is_named_with_what_was_added_before(dibs: Dibs, bad: bytes, 
     assert (done.returncode, error["line"], error["added"]) == (1, 1001, 1000)
     assert error["message"].startswith("line 1001: ")
     assert about in error["message"]
-    assert error["message"].endswith("1000 items from the lines before are added")
+    assert error["message"].endswith("; added before that line: 1000 items")
     assert len(dibs.json("list", "--limit", "5000")["items"]) == 1000
 
 
@@ -111,7 +111,7 @@ def test_a_file_that_is_not_there_is_refused(dibs: Dibs) -> None:
 def test_a_long_file_shows_its_progress_on_a_terminal(dibs: Dibs) -> None:
     (dibs.folder / "items.jsonl").write_text(lines(*({"title": "t"} for _ in range(1500))))
     said = dibs.terminal("dibs add --file items.jsonl")
-    assert "\r1000 items added" in said
+    assert "\radded 1000 items" in said
     assert said.rstrip().endswith("1500 items")
 
 

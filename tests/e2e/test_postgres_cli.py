@@ -67,7 +67,7 @@ def test_init_makes_a_board_of_an_empty_database_once(bare: Dibs, database: str)
     assert bare.json("init", "--store", database)["created"] is True
     again = bare.json("init", environment={"DIBS_STORE": database})
     assert again["created"] is False
-    assert "there already" in bare.ok("init", "--store", database)
+    assert "exists already" in bare.ok("init", "--store", database)
     assert bare.json("list", "--store", database) == {"items": []}
     assert not list(bare.folder.iterdir())
 

@@ -46,7 +46,7 @@ def test_a_key_is_made_on_the_board_and_its_secret_told_once(dibs: Dibs) -> None
     assert "dibs_" in said
     listed = dibs.ok("key", "list")
     assert made["id"] in listed
-    assert "good for 2h more" in listed or "good for 1h" in listed
+    assert "valid for 2h more" in listed or "valid for 1h" in listed
     assert made["secret"] not in listed + dibs.ok("key", "list", "--json") + dibs.ok("export")
     assert "revoked" in dibs.ok("key", "revoke", made["id"])
     code, error = dibs.refused("key", "revoke", made["id"])

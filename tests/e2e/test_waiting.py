@@ -61,7 +61,7 @@ def test_what_is_free_is_claimed_without_waiting(dibs: Dibs) -> None:
 
 def test_on_a_terminal_a_line_tells_place_and_holder_until_it_is_ones_turn(held: Dibs) -> None:
     with as_other(held, "dibs claim x --wait 20s; echo left with $?") as terminal:
-        terminal.read_until("waiting for x: 1st in line; coder (session s1) has it until ")
+        terminal.read_until("waiting for x: 1st in line; coder (session s1) holds it until ")
         held.ok("release", "x")
         said = terminal.read_until("left with 0")
     assert "claimed" in said
@@ -193,7 +193,7 @@ def test_wait_takes_a_ticket_and_says_the_place(held: Dibs, other: Dibs) -> None
     assert first["claim"]["session"] == "s1"
     third = ("--session", "s3", "--agent", "reviewer")
     assert held.json("wait", "x", *third)["position"] == 2
-    assert "2nd in line; coder (session s1) has it until " in held.ok("wait", "x", *third)
+    assert "2nd in line; coder (session s1) holds it until " in held.ok("wait", "x", *third)
     assert other.json("wait", "x")["ticket"]["id"] == first["ticket"]["id"]
     left = other.json("leave", "x")
     assert left["ticket"]["reason"] == "it was given up"
@@ -231,7 +231,7 @@ def test_an_offer_is_for_one_session_only(settings: Callable[..., None], dibs: D
     dibs.ok("add", "t", "--id", "x")
     dibs.ok("claim", "x")
     other.ok("wait", "x")
-    assert "it is offered to session s2 now" in dibs.ok("release", "x")
+    assert "now offered to session s2" in dibs.ok("release", "x")
     assert re.search(r"offered to session s2 for (60|5\d)s", dibs.ok("show", "x").replace("1m", "60s"))
     code, error = dibs.refused("claim", "x")
     assert (code, error["offered_to"]) == (4, "s2")

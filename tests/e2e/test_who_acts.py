@@ -333,7 +333,7 @@ def test_an_agents_session_and_command_need_no_name_of_the_person(board: Dibs) -
 @pytest.mark.parametrize("variables", [{"GEMINI_CLI": "1"}, {"DIBS_AGENT": "coder"}, SHELLS["codex"][0]], ids=str)
 def test_an_agent_is_not_asked_what_only_a_person_can_answer(board: Dibs, variables: dict[str, str]) -> None:
     said = at_terminal(board, "dibs prune --older-than 0s; echo left with $?", variables)
-    assert said == "dibs: this cannot be taken back: say --yes\nleft with 2\n"
+    assert said == "dibs: this cannot be undone; to confirm, add --yes\nleft with 2\n"
 
 
 # C4

@@ -98,9 +98,7 @@ def test_a_command_that_is_not_there_is_told_before_anything_is_claimed(dibs: Di
     add(dibs, "a")
     done = dibs(*words, "--", "no-such-command")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "dibs: there is no command 'no-such-command' that can be run here: name one on the PATH, or by its path\n"
-    )
+    assert done.stderr == ("dibs: command not found: 'no-such-command'; name a program on the PATH, or give its path\n")
     assert dibs.json("runs")["runs"] == []
     assert dibs.json("sessions", "--all")["sessions"] == []
 
@@ -148,7 +146,7 @@ def test_a_log_that_cannot_be_written_is_told_before_anything_is_claimed(dibs: D
     add(dibs, "a")
     done = dibs("work", "--once", "--log", "no/such/folder/log", "--", "true")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "dibs: the log 'no/such/folder/log' cannot be written: No such file or directory\n"
+    assert done.stderr == "dibs: cannot write the log 'no/such/folder/log': No such file or directory\n"
     assert dibs.json("runs")["runs"] == []
 
 
@@ -190,7 +188,7 @@ def test_a_command_may_end_its_claim_itself(
     [
         (("work", "--once"), "-- COMMAND is missing"),
         (("work", "--once", "--"), "-- COMMAND is missing"),
-        (("work", "x", "--", "true"), "'x' is one word too many"),
+        (("work", "x", "--", "true"), "unexpected argument 'x'"),
         (("work", "--interval", "soon", "--", "true"), "'soon' is not a duration"),
         (("work", "--max", "0", "--", "true"), "max_claims must be at least 1"),
         (("exec", "--", "true"), "ITEM is missing"),
@@ -535,7 +533,7 @@ def test_what_a_command_said_is_shown_line_by_line(dibs: Dibs, other: Dibs) -> N
     dibs("work", "--once", "--", "sh", "-c", "printf 'one\\n\\033[31mtwo\\n'; exit 75")
     shown = dibs.ok("show", "a")
     assert "token 1  coder  released  0s  now  one \u2026\n" in shown
-    assert "  said at the end of token 2\n    one\n    \ufffd[31mtwo\n" in shown
+    assert "  reason of token 2\n    one\n    \ufffd[31mtwo\n" in shown
     assert "(one \ufffd[31mtwo)" in other.ok("claim", "a")
 
 

@@ -24,7 +24,7 @@ SECONDS_MAX = 60
 BECOME = """
 import os, sys
 import json, pwd, shlex, subprocess, selectors, tomllib, difflib, unicodedata, hashlib
-import dibs.cli.main, dibs.cli.identity, dibs.cli.items, dibs.cli.settings, dibs.cli.trust, dibs.cli.upkeep
+import dibs.cli.main, dibs.cli.identity, dibs.cli.items, dibs.cli.admin, dibs.files.trust
 import dibs.cli.show, dibs.cli.claim_lines, dibs.cli.who, dibs.cli.claim_commands
 import dibs.maintenance.doctor, dibs.location, dibs.files.git_index, dibs.store.sqlite.store, dibs.store.sqlite.schema
 user, group, folder, umask, *words = sys.argv[1:]

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from dibs.board import connect
-from dibs.cli.serve import introduced, left_key, live_events, ways_in
+from dibs.cli.server import access_lines, keep_key, prepare_access, streams_line
 from dibs.config import ENV_INSECURE_HTTP, SERVER_DEFAULTS, ServerSettings
 from dibs.files import keyring
 from dibs.model import ADMIN, AGENT, LOGIN
@@ -148,9 +148,9 @@ def test_it_raises_its_limit_of_open_files_and_says_how_many_streams_that_allows
 
 def test_what_it_says_of_live_events() -> None:
     settings = SERVER_DEFAULTS
-    assert live_events(2000, FileLimit(files=20_000), settings) == "  live events:   2000 streams at once"
-    assert live_events(512, FileLimit(files=1024), settings.replace(workers=3)) == (
-        "  live events:   512 streams at once in each of 3 processes, since 1024 open files are allowed (ulimit -Hn)"
+    assert streams_line(2000, FileLimit(files=20_000), settings) == "  live events:   2000 streams at once"
+    assert streams_line(512, FileLimit(files=1024), settings.replace(workers=3)) == (
+        "  live events:   512 streams at once in each of 3 processes, limited by 1024 open files (ulimit -Hn)"
     )
 
 
@@ -240,11 +240,11 @@ def test_a_key_that_is_left_is_used_again_while_it_is_good(tmp_path: Path, monke
     here, there = "http://127.0.0.1:8377", "http://127.0.0.1:8378"
     with connect(str(tmp_path / "board.db"), create=True) as board:
         for folder in (str(tmp_path), None):
-            path = left_key(board, here, folder)
+            path = keep_key(board, here, folder)
             assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
             first = keyring.find(here)
             assert first is not None
-            left_key(board, here, folder)
+            keep_key(board, here, folder)
             assert keyring.find(here) == keyring.find("http://localhost:8377/") == first
             assert keyring.find(there) is None, "it is sent nowhere else"
             for mode in (0o640, 0o604, 0o620):
@@ -252,7 +252,7 @@ def test_a_key_that_is_left_is_used_again_while_it_is_good(tmp_path: Path, monke
                 assert keyring.find(here) is None, "others may have read it, or written it"
             os.chmod(path, 0o600)
             board.revoke_key(first.split("_")[1])
-            left_key(board, here, folder)
+            keep_key(board, here, folder)
             assert keyring.find(here) not in (None, first)
 
 
@@ -260,15 +260,15 @@ def test_a_link_is_made_only_for_somebody_who_sees_it(tmp_path: Path, monkeypatc
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     url, here, role = str(tmp_path / "board.db"), "http://127.0.0.1:8377", attrgetter("role")
     with connect(url, create=True) as board:
-        unseen = introduced(board, url, ServerSettings(), here, with_link=False)
-        assert "code=" not in "".join(ways_in(unseen))
+        unseen = prepare_access(board, url, ServerSettings(), here, with_link=False)
+        assert "code=" not in "".join(access_lines(unseen))
         assert sorted(map(role, board.keys())) == [ADMIN]
-        seen = introduced(board, url, ServerSettings(), here, with_link=True)
-        assert f"{keyring.pages(here)}/login?code=dibs_" in "".join(ways_in(seen))
-        beyond = introduced(board, url, ServerSettings(host="192.0.2.1"), "http://192.0.2.1:8377", with_link=True)
+        seen = prepare_access(board, url, ServerSettings(), here, with_link=True)
+        assert f"{keyring.pages(here)}/login?code=dibs_" in "".join(access_lines(seen))
+        beyond = prepare_access(board, url, ServerSettings(host="192.0.2.1"), "http://192.0.2.1:8377", with_link=True)
         assert (beyond["key_file"], beyond["login"]) == (None, None)
-        assert "dibs key create" in "".join(ways_in(beyond))
-        assert f"export DIBS_STORE=http://192.0.2.1:8377 {ENV_INSECURE_HTTP}=1" in ways_in(beyond)[0]
+        assert "dibs key create" in "".join(access_lines(beyond))
+        assert f"export DIBS_STORE=http://192.0.2.1:8377 {ENV_INSECURE_HTTP}=1" in access_lines(beyond)[0]
         assert sorted(map(role, board.keys())) == [ADMIN, LOGIN]
 
 

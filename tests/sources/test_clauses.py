@@ -44,7 +44,9 @@ def test_run_synchronization_links_a_run_and_records_its_checks(server: Serving)
     assert (run["outcome"], run["links"]) == ("done", {"pr": "https://example.org/pull/7"})
     assert run["checks"] == {"ci": {"state": "failed", "url": "https://example.org/runs/9"}}
     shown = server.dibs("show", "triage").stdout
-    assert "came of token 1\n    pr: https://example.org/pull/7\n    ci: failed https://example.org/runs/9\n" in shown
+    assert (
+        "results of token 1\n    pr: https://example.org/pull/7\n    ci: failed https://example.org/runs/9\n" in shown
+    )
     assert "code-reviewer  token 1  by github · pr: https://example.org/pull/7" in server.dibs("log", "triage").stdout
     wrong = server.dibs("annotate", "triage", "--check", "ci")
     assert (wrong.returncode, "NAME=STATE" in wrong.stderr) == (2, True)
@@ -60,7 +62,7 @@ def test_a_heartbeat_refreshes_a_claim_at_most_once_per_60s(server: Serving) -> 
         answer = json.loads(server.dibs(*words, "--at-most-every", "60s", "--json", **agent).stdout)
         (renewal,) = answer["renewed"] if "session" in answer else [answer]
         assert (renewal["renewed"], renewal["heartbeat_count"]) == (False, 0)
-    assert server.dibs("heartbeat", "--at-most-every", "60s", **agent).stdout.startswith("renewed just now iv-1  ")
+    assert server.dibs("heartbeat", "--at-most-every", "60s", **agent).stdout.startswith("renewed recently iv-1  ")
     assert "1 claim renewed" in server.dibs("heartbeat", "--at-most-every", "1ms", **agent).stdout
     assert server.dibs("heartbeat", "--at-most-every", "0s", **agent).returncode in (1, 2)
 

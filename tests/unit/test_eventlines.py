@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dibs.cli.event_lines import told
+from dibs.cli.event_lines import details
 from dibs.cli.render import clock
 from dibs.model import Event
 from dibs.text import times
@@ -16,7 +16,7 @@ LATER = AT + 600_000
 
 
 def words(kind: str, status: str, **data: Any) -> str:
-    return told(Event(item="x", number=3, kind=kind, at=AT, status=status, token=1, actor="ann", data=data))[1]
+    return details(Event(item="x", number=3, kind=kind, at=AT, status=status, token=1, actor="ann", data=data))[1]
 
 
 @pytest.mark.parametrize(
@@ -25,29 +25,29 @@ def words(kind: str, status: str, **data: Any) -> str:
         ("claimed", "in_progress", {"ttl_seconds": 1800, "deadline_at": AT + 28_800_000}, "for 30m"),
         ("claimed", "in_progress", {"ttl_seconds": 1800, "deadline_at": LATER}, "for 10m"),
         ("claimed", "in_progress", {"ttl_seconds": 1e11, "deadline_at": AT + 10**14}, times.WHILE_ALIVE),
-        ("approved", "done", {"comment": None, "draft_token": 2}, "its draft is enough"),
-        ("approved", "done", {"comment": None, "draft_token": None}, "done now"),
+        ("approved", "done", {"comment": None, "draft_token": 2}, "the draft is the result"),
+        ("approved", "done", {"comment": None, "draft_token": None}, "now done"),
         ("approved", "ready", {"comment": "go", "draft_token": None}, "go"),
-        ("found", "done", {}, "done now"),
-        ("found", "ready", {}, "ready now"),
-        ("found", "failed", {}, "failed now"),
+        ("found", "done", {}, "now done"),
+        ("found", "ready", {}, "now ready"),
+        ("found", "failed", {}, "now failed"),
         ("expired", "ready", {"strikes": 1}, "1 strike"),
-        ("expired", "failed", {"strikes": 5, "reason": "5 of 5 strikes"}, "5 strikes · 5 of 5 strikes · failed now"),
+        ("expired", "failed", {"strikes": 5, "reason": "5 of 5 strikes"}, "5 strikes · 5 of 5 strikes · now failed"),
         ("failed", "failed", {"reason": "broken"}, "broken"),
-        ("failed", "scheduled", {"not_before": LATER}, f"tried again at {clock(LATER)}"),
-        ("failed", "ready", {"not_before": AT}, "tried again"),
-        ("failed", "blocked", {"not_before": LATER}, "blocked now"),
+        ("failed", "scheduled", {"not_before": LATER}, f"to be retried at {clock(LATER)}"),
+        ("failed", "ready", {"not_before": AT}, "to be retried"),
+        ("failed", "blocked", {"not_before": LATER}, "now blocked"),
         ("due", "ready", {}, "its time has come"),
-        ("due", "blocked", {}, "something that it needs is not done · blocked now"),
-        ("unblocked", "scheduled", {}, "all that it needs is done · scheduled now"),
+        ("due", "blocked", {}, "a dependency is not done · now blocked"),
+        ("unblocked", "scheduled", {}, "all dependencies are done · now scheduled"),
         ("edited", "ready", {"labels": ["a", "b"]}, "labels = a b"),
         (
             "edited",
             "pending_approval",
             {"title": "u", "needs_approval": True, "approved": False},
-            "title = u · its approval is withdrawn: needs approval again",
+            "title = u · its approval is withdrawn",
         ),
-        ("released", "parked", {"reason": "later"}, "later · parked now"),
+        ("released", "parked", {"reason": "later"}, "later · now parked"),
         ("cancelled", "cancelled", {"reason": None}, ""),
     ],
 )

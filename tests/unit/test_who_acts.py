@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dibs.cli import identity
-from dibs.cli.identity import CLIENTS, MARKERS, Caller, decide
+from dibs.cli.identity import CLIENTS, MARKERS, Caller, identify
 from dibs.cli.parser import Args
 
 TERMINAL = "tty-1-00000000"
@@ -60,7 +60,7 @@ def terminal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 def test_the_order(
     line: dict[str, Any], environment: dict[str, str], session: str | None, said: str, person: bool, terminal: bool
 ) -> None:
-    found = decide(args(**line), environment)
+    found = identify(args(**line), environment)
     if session == TERMINAL and not terminal:
         session, said = None, f"no session is known here; {START} NAME)"
     assert found.session == session
@@ -73,14 +73,14 @@ def test_the_order(
 
 @pytest.mark.parametrize("marker", MARKERS)
 def test_every_marker_keeps_an_agent_from_being_the_person(marker: str, terminal: bool) -> None:
-    found = decide(args(), {marker: "1"})
+    found = identify(args(), {marker: "1"})
     assert (found.session, found.person, found.program) == (None, False, MARKERS[marker])
     assert f"--agent {MARKERS[marker]})" in found.problem
 
 
 def test_an_agents_own_name_comes_before_one_that_several_share() -> None:
-    assert decide(args(), {"AGENT": "goose", "GOOSE_TERMINAL": "1", "AI_AGENT": "x"}).program == "goose"
-    assert decide(args(), {"AI_AGENT": "claude-code_2-1-325_harness", "CLAUDECODE": "1"}).program == "claude"
+    assert identify(args(), {"AGENT": "goose", "GOOSE_TERMINAL": "1", "AI_AGENT": "x"}).program == "goose"
+    assert identify(args(), {"AI_AGENT": "claude-code_2-1-325_harness", "CLAUDECODE": "1"}).program == "claude"
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_an_agents_own_name_comes_before_one_that_several_share() -> None:
     ids=str,
 )
 def test_settings_of_agents_and_terminals_of_editors_are_a_persons(environment: dict[str, str], terminal: bool) -> None:
-    found = decide(args(), environment)
+    found = identify(args(), environment)
     assert (found.person, found.program) == (terminal, None)
 
 
 def test_a_terminal_whose_leader_cannot_be_seen_has_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "at_terminal", lambda: True)
     monkeypatch.setattr("os.getsid", lambda _: 0)
-    found: Caller = decide(args(), {})
+    found: Caller = identify(args(), {})
     assert (found.session, found.person) == (None, True)
     assert "no session is known here" in found.problem

@@ -58,9 +58,9 @@ def start(clone: Path, agent: str) -> None:
 def test_a_hub_two_clones_and_a_claim(clones: tuple[Path, Path], tmp_path: Path) -> None:
     here, there = clones
     dibs(here, "add", "Fix login", "--id", "fix-login")
-    assert "sent off" in dibs(here, "vault", "sync")
-    assert "from elsewhere: fix-login" in dibs(there, "vault", "sync")
-    assert "nothing new" in dibs(there, "vault", "sync")
+    assert "pushed local changes" in dibs(here, "vault", "sync")
+    assert "received: fix-login" in dibs(there, "vault", "sync")
+    assert "nothing to sync" in dibs(there, "vault", "sync")
     assert json.loads(dibs(here, "next", "--agent", "coder", "--json"))
     assert "In_Progress/coder/fix-login.md" in on_hub(tmp_path)
     assert "TASK_ALREADY_CLAIMED" in dibs(there, "claim", "fix-login", "--agent", "other", "--json", code=4)
@@ -71,7 +71,7 @@ def test_a_hub_two_clones_and_a_claim(clones: tuple[Path, Path], tmp_path: Path)
 def test_a_hub_is_made_once(tmp_path: Path) -> None:
     path = str(tmp_path / "hub.git")
     assert json.loads(dibs(tmp_path, "vault", "hub", "init", path, "--json")) == {"path": path, "created": True}
-    assert "there already" in dibs(tmp_path, "vault", "hub", "init", path)
+    assert "exists already" in dibs(tmp_path, "vault", "hub", "init", path)
     assert "vault hub init PATH" in dibs(tmp_path, "vault", "hub", "make", path, code=1)
 
 

@@ -1,1 +1,1 @@
-"""The command line: parse, call a verb, render. Each command's code is imported only when that command runs."""
+"""The command line: parse the arguments, call a verb, print the answer. A command's module is imported when it runs."""

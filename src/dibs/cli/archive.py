@@ -1,7 +1,7 @@
-"""Whole boards: prune what is old, copy a board while it is in use, bring a copy back, write it as text and read it.
+"""Whole boards: prune old items, back up, restore, export, import, copy to another store.
 
-What cannot be taken back asks first on a terminal and needs `--yes` elsewhere. An export is JSON lines,
-`{"record": KIND, "value": {...}}`: everything there is, so that an import gives the same board.
+A command that cannot be undone asks for confirmation on a terminal and needs `--yes` elsewhere. An export is JSON
+lines, `{"record": KIND, "value": {...}}`, and holds everything: importing it recreates the board.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import json
 import os
 import sys
 
-from dibs import check
+from dibs import check, location
 from dibs.cli import identity
 from dibs.cli.context import Cli
-from dibs.cli.parser import Parser, UsageError
-from dibs.cli.render import clean, number_of
+from dibs.cli.parser import Parser, UsageError, parse_json_object
+from dibs.cli.render import clean, now_ms, number_of
 from dibs.errors import DibsError, Invalid
 from dibs.files import durable
 from dibs.model import ENDED
@@ -25,87 +25,119 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, BinaryIO, TextIO
 
-#: How often an export or import on a terminal says how far it is.
+#: How many records pass between two updates of the progress line.
 PROGRESS_RECORDS = 1000
-NOT_DONE = 1
+#: The exit code after a question was answered with no.
+NOT_CONFIRMED = 1
+#: The kinds of records that `copy` counts.
+COUNTED = ("item", "run", "event", "agent", "session", "claim", "ticket")
 
 
 def prune_options(parser: Parser) -> None:
-    parser.duration("--older-than", "older_than_seconds", "what ended longer ago than this: 30d", required=True)
+    parser.duration("--older-than", "older_than_seconds", "delete items that ended longer ago: 30d", required=True)
     parser.yes()
 
 
 def prune(cli: Cli) -> int:
-    asked = cli.args
-    age = times.span(asked.older_than)
+    args = cli.args
+    age = times.span(args.older_than)
     if not _confirmed(
-        cli, lambda: f"forget {_old(cli, asked.older_than)} that ended over {age} ago, and all about them"
+        cli, lambda: f"delete {_count_ended(cli, args.older_than)} that ended over {age} ago, with their history"
     ):
-        return NOT_DONE
-    pruned = cli.board.prune(older_than_seconds=asked.older_than)
-    if cli.json:
-        cli.answer(pruned)
-    else:
-        told = f"{number_of(pruned.items, 'item')} that ended over {age} ago, {number_of(pruned.events, 'event')}"
-        cli.say(f"{cli.paint('forgot', 'green')} {told}")
+        return NOT_CONFIRMED
+    pruned = cli.board.prune(older_than_seconds=args.older_than)
+    deleted = f"{number_of(pruned.items, 'item')} that ended over {age} ago, {number_of(pruned.events, 'event')}"
+    cli.reply(pruned, f"{cli.paint('deleted', 'green')} {deleted}")
     return 0
 
 
+def _count_ended(cli: Cli, older_than_seconds: float) -> str:
+    """An upper bound of the items that a prune deletes: those that others depend on stay."""
+    ended = cli.board.list(statuses=ENDED, limit=check.LIST_MAX)
+    before = now_ms() - older_than_seconds * 1000
+    return f"up to {number_of(sum(item.updated_at < before for item in ended), 'item')}"
+
+
 def backup_options(parser: Parser) -> None:
-    parser.word("file", "the new file")
+    parser.argument("file", "the file to create")
 
 
 def backup(cli: Cli) -> None:
     path = _backup_file(cli)
     cli.board.backup(path)
     size = os.path.getsize(path)
-    if cli.json:
-        return cli.answer({"backup": path, "bytes": size})
-    return cli.say(f"{cli.paint('backed up', 'green')} to {clean(path)}  {cli.paint(f'{size / 1e6:.1f} MB', 'dim')}")
+    megabytes = cli.paint(f"{size / 1e6:.1f} MB", "dim")
+    cli.reply({"backup": path, "bytes": size}, f"{cli.paint('backed up', 'green')} to {clean(path)}  {megabytes}")
 
 
 def restore_options(parser: Parser) -> None:
-    parser.word("file", "what dibs backup wrote")
+    parser.argument("file", "a file that dibs backup wrote")
     parser.yes()
     parser.actor()
 
 
 def restore(cli: Cli) -> int:
     path = _backup_file(cli)
-    if not _confirmed(cli, lambda: f"make this board what {path} says, losing all that came after"):
-        return NOT_DONE
-    concerned = cli.board.restore(path)
-    if cli.json:
-        cli.answer({"restored": path, "items": concerned})
-    else:
-        cli.say(f"{cli.paint('restored', 'green')} from {clean(path)}  {number_of(concerned, 'item')} not done")
-        cli.say(cli.paint("  every token given before is void: whoever was at work claims again", "dim"))
+    if not _confirmed(cli, lambda: f"replace this board with {path}, losing every later change"):
+        return NOT_CONFIRMED
+    count = cli.board.restore(path)
+    cli.reply(
+        {"restored": path, "items": count},
+        f"{cli.paint('restored', 'green')} from {clean(path)}  {number_of(count, 'open item')}",
+        cli.paint("  all earlier tokens are void: agents that were at work have to claim again", "dim"),
+    )
     return 0
 
 
+def _backup_file(cli: Cli) -> str:
+    path: str = cli.args.file
+    if "://" in path:
+        raise Invalid("a backup is a file; to copy to another kind of store: dibs copy FROM TO", field="file")
+    return os.path.abspath(path)
+
+
+def _confirmed(cli: Cli, question: Callable[[], str]) -> bool:
+    """Whether to do what cannot be undone: with `--yes`, or after a person at a terminal agreed."""
+    if cli.args.yes:
+        return True
+    if not identity.can_confirm(cli):
+        raise UsageError("this cannot be undone; to confirm, add --yes", field="yes")
+    return identity.confirm(question())
+
+
 def export_options(parser: Parser) -> None:
-    parser.word("file", "the new file (stdout)", optional=True)
+    parser.argument("file", "the file to create (default: stdout)", optional=True)
 
 
 def export(cli: Cli) -> None:
     path = cli.args.file
     if path is None or path == "-":
-        _write(cli, sys.stdout)
+        _write_records(cli, sys.stdout)
         return None
     try:
-        with durable.NewFile(path) as half, open(half, "w", encoding="ascii") as file:
-            count = _write(cli, file)
+        with durable.NewFile(path) as temporary, open(temporary, "w", encoding="ascii") as file:
+            count = _write_records(cli, file)
     except FileExistsError:
-        raise Invalid(f"{path} is there already; an export does not overwrite", field="file") from None
-    if cli.json:
-        return cli.answer({"exported": count, "file": os.path.abspath(path)})
-    return cli.say(f"{cli.paint('exported', 'green')} {number_of(count, 'record')} to {clean(path)}")
+        raise Invalid(f"{path} exists already; an export never overwrites a file", field="file") from None
+    line = f"{cli.paint('exported', 'green')} {number_of(count, 'record')} to {clean(path)}"
+    return cli.reply({"exported": count, "file": os.path.abspath(path)}, line)
+
+
+def _write_records(cli: Cli, out: TextIO) -> int:
+    progress = Progress("exported")
+    for kind, value in cli.board.export():
+        out.write(json.dumps({"record": kind, "value": value}) + "\n")
+        progress.advance()
+    progress.erase()
+    return progress.count
 
 
 def import_options(parser: Parser) -> None:
-    parser.word("file", "what dibs export wrote (- is stdin)")
-    parser.option("--from", metavar="KIND", help="what the file is: export, or tasks (export)", default="export")
-    parser.option("--dry-run", help="with --from tasks: add nothing, say what would be")
+    parser.argument("file", "a file that dibs export wrote (- reads stdin)")
+    parser.option(
+        "--from", metavar="KIND", help="the kind of file: export or tasks (default: export)", default="export"
+    )
+    parser.option("--dry-run", help="with --from tasks: show what would be added")
 
 
 def import_(cli: Cli) -> None:
@@ -117,109 +149,90 @@ def import_(cli: Cli) -> None:
     if kind != "export":
         raise UsageError(f"unknown kind of file {kind!r}; choose export or tasks", field="from")
     if cli.args.dry_run:
-        raise UsageError("--dry-run is for --from tasks", field="dry_run")
-    from dibs.cli.add_file import opened
+        raise UsageError("--dry-run needs --from tasks", field="dry_run")
+    from dibs.cli.items import open_input
 
-    with opened(cli.args.file) as file:
-        count = _read(cli, file)
-    if cli.json:
-        return cli.answer({"imported": count})
-    return cli.say(f"{cli.paint('imported', 'green')} {number_of(count, 'record')}")
+    with open_input(cli.args.file) as file:
+        count = _import_records(cli, file)
+    return cli.reply({"imported": count}, f"{cli.paint('imported', 'green')} {number_of(count, 'record')}")
 
 
-def _backup_file(cli: Cli) -> str:
-    path: str = cli.args.file
-    if "://" in path:
-        raise Invalid("a backup is a file; to another kind of board leads: dibs copy FROM TO", field="file")
-    return os.path.abspath(path)
-
-
-def _confirmed(cli: Cli, what: Callable[[], str]) -> bool:
-    """Whether to go on with what cannot be taken back: with `--yes`, or after a person at a terminal agreed."""
-    if cli.args.yes:
-        return True
-    if not identity.can_answer(cli):
-        raise UsageError("this cannot be taken back: say --yes", field="yes")
-    return identity.agreed(what())
-
-
-def _old(cli: Cli, older_than_seconds: float) -> str:
-    """How many items a prune would forget: at most, since those that something still waits for stay."""
-    import time
-
-    ended = cli.board.list(statuses=ENDED, limit=check.LIST_MAX)
-    before = (time.time() - older_than_seconds) * 1000
-    return f"up to {number_of(sum(item.updated_at < before for item in ended), 'item')}"
-
-
-def _write(cli: Cli, out: TextIO) -> int:
-    progress = Progress("exported")
-    for kind, value in cli.board.export():
-        out.write(json.dumps({"record": kind, "value": value}) + "\n")
-        progress.one_more()
-    progress.erase()
-    return progress.count
-
-
-def _read(cli: Cli, file: BinaryIO) -> int:
-    """Everything or nothing; a refusal names the line it is about."""
+def _import_records(cli: Cli, file: BinaryIO) -> int:
+    """Import every record or none; a refusal names its line."""
     progress = Progress("read")
-    lines = _Lines(file, progress)
+    number = 0
+
+    def records() -> Iterator[tuple[str, dict[str, Any]]]:
+        nonlocal number
+        for line in file:
+            number += 1
+            if line.strip():
+                progress.advance()
+                yield _parse_record(line)
+
     try:
-        return cli.board.load(lines.records())
+        return cli.board.load(records())
     except (DibsError, LookupError, TypeError, ValueError) as error:
-        message = error.message if isinstance(error, DibsError) else f"this record is not whole: {error!r}"
-        if not lines.number:
+        if not number:
             raise
-        raise Invalid(
-            f"line {lines.number}: {message}; nothing was imported", field="file", line=lines.number
-        ) from error
+        message = error.message if isinstance(error, DibsError) else f"the record is incomplete: {error!r}"
+        raise Invalid(f"line {number}: {message}; nothing was imported", field="file", line=number) from error
     finally:
         progress.erase()
 
 
-class _Lines:
-    """The records of an export, and the number of the line that is being read."""
-
-    def __init__(self, file: BinaryIO, progress: Progress) -> None:
-        self.number = 0
-        self._file = file
-        self._progress = progress
-
-    def records(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        for line in self._file:
-            self.number += 1
-            if line.strip():
-                self._progress.one_more()
-                yield _record(line)
+def _parse_record(line: bytes) -> tuple[str, dict[str, Any]]:
+    found = parse_json_object(line, "the record")
+    kind, value = found.get("record"), found.get("value")
+    if not isinstance(kind, str) or not isinstance(value, dict):
+        raise Invalid('a record is {"record": KIND, "value": {...}}', field="file")
+    return kind, value
 
 
 class Progress:
-    """How far it is, on a terminal's stderr."""
+    """A count of records, shown on stderr if that is a terminal."""
 
     def __init__(self, what: str) -> None:
         self.count = 0
         self._what = what
-        self._shown = sys.stderr.isatty()
+        self._is_shown = sys.stderr.isatty()
 
-    def one_more(self) -> None:
+    def advance(self) -> None:
         self.count += 1
-        if self._shown and self.count % PROGRESS_RECORDS == 0:
+        if self._is_shown and self.count % PROGRESS_RECORDS == 0:
             sys.stderr.write(f"\r{number_of(self.count, 'record')} {self._what}")
             sys.stderr.flush()
 
     def erase(self) -> None:
-        if self._shown and self.count >= PROGRESS_RECORDS:
+        if self._is_shown and self.count >= PROGRESS_RECORDS:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
 
-def _record(line: bytes) -> tuple[str, dict[str, Any]]:
+def copy_options(parser: Parser) -> None:
+    parser.argument("from", "the board to copy: a path, a URL, or its folder")
+    parser.argument("to", "a new board: a path or a URL")
+
+
+def copy(cli: Cli) -> None:
+    from dibs.maintenance import copying
+
+    source, target = getattr(cli.args, "from"), cli.args.to
+    if cli.args.store or not source or not target:
+        raise UsageError("copy takes FROM and TO, and no --store", field="arguments")
+    source = location.find(source) if os.path.isdir(source) else source
+    copied, checked = Progress("copied"), Progress("checked")
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"this is no JSON: {error}", field="file") from error
-    kind, value = (found.get("record"), found.get("value")) if isinstance(found, dict) else (None, None)
-    if not isinstance(kind, str) or not isinstance(value, dict):
-        raise Invalid('a record is {"record": KIND, "value": {...}}', field="file")
-    return kind, value
+        counts = copying.copy(source, target, on_read=copied.advance, on_checked=checked.advance)
+    finally:
+        copied.erase()
+        checked.erase()
+    shown = {"from": location.printable(source), "to": location.printable(target)}
+    total = ", ".join(number_of(counts[kind], kind) for kind in COUNTED if kind in counts)
+    cli.reply(
+        {**shown, "records": copied.count, "copied": counts},
+        f"{cli.paint('copied', 'green')} {number_of(copied.count, 'record')} to {clean(shown['to'])}, and verified",
+        *([f"  {total}"] if total else []),
+        cli.paint(f"  {clean(shown['from'])} is unchanged: from now on, use only one of the two boards", "dim"),
+        cli.paint("  to use the copy, set DIBS_STORE for every agent", "dim"),
+    )

@@ -1,8 +1,7 @@
-"""The commands of whoever does the work: next, claim, progress, release, done, fail.
+"""The commands of the holder of a claim: next, claim, heartbeat, progress, release, done, fail.
 
-These run inside agents' loops and hooks, so this module imports nothing that a claim does not need. Each acts as
-the caller's own session; how that is found is told in `identity`. Waiting for an item and soft claims, which few ask
-for, stand in `waiting` and `soft`.
+They run inside agents' loops and hooks, so this module imports nothing that a claim does not need. Each command acts as
+the caller's own session, which `identity` finds.
 """
 
 from __future__ import annotations
@@ -17,189 +16,252 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from dibs.model import Ended, Grant
+    from dibs.model import Ended, Grant, Heartbeat, Renewal
 
     Reply = TypeVar("Reply")
 
+#: The exit code when there is nothing to claim.
 NOTHING = 3
 
 
 def claim_options(parser: Parser) -> None:
     parser.item()
     parser.ttl()
-    parser.duration("--wait", "wait_seconds", "if somebody has it, queue for it so long")
-    parser.option("--soft", help="just say so: shown in who, excludes nobody")
+    parser.duration("--wait", "wait_seconds", "if the item is taken, queue for it this long")
+    parser.option("--soft", help="announce the work without excluding others")
     parser.request_id()
     parser.identity()
 
 
 def claim(cli: Cli) -> None:
-    asked = cli.args
-    if asked.soft:
-        from dibs.cli import soft
+    args = cli.args
 
-        return soft.claim(cli)
-    if asked.wait:
-        from dibs.cli import wait as waiting
+    def call(**waiting: Any) -> Grant:
+        return identity.with_session(
+            cli,
+            lambda session: cli.board.claim(
+                args.item,
+                session=session,
+                agent=args.agent,
+                ttl_seconds=args.ttl,
+                request_id=args.request_id,
+                **waiting,
+            ),
+        )
 
-        grant = waiting.in_turn(cli, lambda on_wait: _claim(cli, wait_seconds=asked.wait, on_wait=on_wait))
+    if args.soft:
+        return _soft_claim(cli)
+    if args.wait:
+        from dibs.cli import wait
+
+        grant = wait.showing_position(cli, lambda on_wait: call(wait_seconds=args.wait, on_wait=on_wait))
     else:
-        grant = _claim(cli)
-    if cli.json:
-        return cli.answer(grant)
-    from dibs.cli import claim_lines
-
-    return cli.say(*claim_lines.grant(grant, cli.paint), *claim_lines.decision(cli.board, grant, cli.paint))
+        grant = call()
+    return cli.print_json(grant) if cli.json else _print_grant(cli, grant)
 
 
 def next_options(parser: Parser) -> None:
-    parser.option("--type", metavar="T", help="only this type; may be repeated", repeated=True)
-    parser.option("--project", metavar="P", help="only this project; may be repeated", repeated=True)
-    parser.number("-n", "--number", default=1, help="up to so many items (1)")
+    parser.types_and_projects()
+    parser.number("-n", "--number", default=1, help="claim up to N items (default: 1)")
     parser.ttl()
-    parser.duration("--wait", "wait_seconds", "if there is nothing, wait so long for something")
+    parser.duration("--wait", "wait_seconds", "if nothing is ready, wait this long")
     parser.request_id()
     parser.identity()
 
 
 def next(cli: Cli) -> int:
-    asked = cli.args
-    grants = identity.claiming(
+    args = cli.args
+    grants = identity.with_session(
         cli,
         lambda session: cli.board.next(
             session=session,
-            agent=asked.agent,
-            types=asked.type,
-            projects=asked.project,
-            n=asked.number,
-            ttl_seconds=asked.ttl,
-            wait_seconds=asked.wait or 0,
-            request_id=asked.request_id,
+            agent=args.agent,
+            types=args.type,
+            projects=args.project,
+            n=args.number,
+            ttl_seconds=args.ttl,
+            wait_seconds=args.wait or 0,
+            request_id=args.request_id,
         ),
     )
     if cli.json:
-        cli.answer({"claims": grants})
-    elif grants:
+        cli.print_json({"claims": grants})
+    elif not grants:
+        cli.notice("nothing became claimable in time" if args.wait else "nothing to claim right now")
+    else:
+        for grant in grants:
+            _print_grant(cli, grant)
+    return 0 if grants else NOTHING
+
+
+def heartbeat_options(parser: Parser) -> None:
+    parser.argument("item", "the id of the item (default: all the session holds)", optional=True)
+    parser.token()
+    parser.ttl()
+    parser.duration("--at-most-every", "at_most_every_seconds", "skip claims renewed less than this time ago")
+    parser.option("--holding", metavar="A,B=N", help="all items held; release every other claim")
+    parser.identity()
+
+
+def heartbeat(cli: Cli) -> int:
+    """Renew one claim, or every claim of the session; exit 4 if any of them is lost."""
+    args = cli.args
+    if args.item is None:
+        return _heartbeat_of_all(cli)
+    if args.holding is not None:
+        raise UsageError("--holding is about all claims of the session; leave out the item", field="holding")
+    token = identity.claim_token(cli)
+
+    def renew(session: str) -> Renewal:
+        every = args.at_most_every
+        return cli.board.renew(
+            args.item, session=session, token=token, ttl_seconds=args.ttl, at_most_every_seconds=every
+        )
+
+    renewal = identity.with_known_session(cli, renew)
+    if cli.json:
+        cli.print_json(renewal)
+    else:
         from dibs.cli import claim_lines
 
-        for grant in grants:
-            cli.say(*claim_lines.grant(grant, cli.paint), *claim_lines.decision(cli.board, grant, cli.paint))
+        cli.print(claim_lines.renewal(renewal, cli.paint))
+    return 0
+
+
+def _heartbeat_of_all(cli: Cli) -> int:
+    args = cli.args
+    if args.token is not None or args.ttl is not None:
+        raise UsageError("--token and --ttl need an item: dibs heartbeat ITEM", field="item")
+    holding = None if args.holding is None else _parse_holding(args.holding)
+    beat = identity.with_known_session(cli, lambda session: _renew_all(cli, session, holding))
+    if cli.json:
+        cli.print_json(beat)
     else:
-        cli.remark("nothing to claim " + ("came in that time" if asked.wait else "right now"))
-    return 0 if grants else NOTHING
+        from dibs.cli import claim_lines
+
+        cli.print(*claim_lines.heartbeat(beat, cli.paint))
+    return ClaimExpired.exit_code if beat.lost else 0
+
+
+def _renew_all(cli: Cli, session: str, holding: dict[str, int | None] | None) -> Heartbeat:
+    every: float | None = cli.args.at_most_every
+    first = cli.board.heartbeat(session=session, at_most_every_seconds=every)
+    if holding is None:
+        return first
+    # `known_event` protects claims given to the session after this point, which the caller's list cannot contain.
+    beat = cli.board.heartbeat(session=session, holding=holding, known_event=first.event, at_most_every_seconds=every)
+    renewed = {(one.item, one.token) for one in first.renewed if one.renewed}
+    return beat.replace(
+        renewed=tuple(one.replace(renewed=one.renewed or (one.item, one.token) in renewed) for one in beat.renewed)
+    )
+
+
+def _parse_holding(text: str) -> dict[str, int | None]:
+    """Parse `a,b=3` into items and the tokens that the caller believes they are held under."""
+    held: dict[str, int | None] = {}
+    for part in filter(None, text.split(",")):
+        item, equals, token = part.strip().partition("=")
+        if equals and not (token.isascii() and token.isdigit()):
+            raise UsageError(f"--holding {part!r}: the token is a whole number, as in {item}=3", field="holding")
+        held[item] = int(token) if equals else None
+    return held
 
 
 def progress_options(parser: Parser) -> None:
     parser.item()
-    parser.word("note", "what there is to know so far")
-    parser.option("--meta", metavar="JSON", help="figures for programs, as a JSON object")
-    parser.token()
-    parser.request_id()
-    parser.identity()
+    parser.argument("note", "the note, for watchers and the next holder")
+    parser.json_object("--meta", "data for programs, a JSON object")
+    parser.holder()
 
 
 def progress(cli: Cli) -> None:
-    asked = cli.args
-    meta, token = json_object(asked.meta, "meta"), identity.own_token(cli)
-    renewal = as_holder(
-        cli,
-        lambda session, recover: cli.board.progress(
-            asked.item,
-            asked.note,
+    args, token = cli.args, identity.claim_token(cli)
+
+    def note(session: str, recover: bool) -> Renewal:
+        return cli.board.progress(
+            args.item,
+            args.note,
             session=session,
             token=token,
-            meta=meta,
+            meta=args.meta,
             recover=recover,
-            request_id=asked.request_id,
-        ),
-        lambda renewal: renewal.token,
-    )
+            request_id=args.request_id,
+        )
+
+    renewal = with_recovery(cli, note, lambda renewal: renewal.token)
     if cli.json:
-        return cli.answer(renewal)
+        return cli.print_json(renewal)
     from dibs.cli import claim_lines
 
-    return cli.say(claim_lines.noted(renewal, cli.paint))
+    return cli.print(claim_lines.noted(renewal, cli.paint))
 
 
 def release_options(parser: Parser) -> None:
     parser.item()
     parser.reason()
-    parser.option("--keep-status", "--park", help="set it aside, where next does not take it up")
-    parser.option("--soft", help="of a soft claim")
-    parser.token()
-    parser.request_id()
-    parser.identity()
+    parser.option("--keep-status", "--park", help="park the item, so that next skips it")
+    parser.option("--soft", help="release a soft claim")
+    parser.holder()
 
 
 def release(cli: Cli) -> None:
-    asked = cli.args
-    if asked.soft:
-        from dibs.cli import soft
+    args = cli.args
+    if args.soft:
+        return _soft_release(cli)
+    token = identity.claim_token(cli)
 
-        return soft.release(cli)
-    token = identity.own_token(cli)
-    ended = identity.holding(
-        cli,
-        lambda session: cli.board.release(
-            asked.item,
-            session=session,
-            token=token,
-            reason=asked.reason,
-            park=asked.park,
-            request_id=asked.request_id,
-        ),
-    )
-    return tell_end(cli, ended)
+    def release(session: str) -> Ended:
+        return cli.board.release(
+            args.item, session=session, token=token, reason=args.reason, park=args.park, request_id=args.request_id
+        )
+
+    return print_end(cli, identity.with_known_session(cli, release))
 
 
 def done_options(parser: Parser) -> None:
     parser.item()
-    parser.option("--note", metavar="TEXT", help="what was done, for the history")
+    parser.option("--note", metavar="TEXT", help="the result, for the history")
     parser.links_and_cost()
-    parser.token()
-    parser.request_id()
-    parser.identity()
+    parser.holder()
 
 
 def done(cli: Cli) -> None:
-    _end(cli, "done", note=cli.args.note)
+    end_run(cli, cli.board.done, note=cli.args.note)
 
 
 def fail_options(parser: Parser) -> None:
     parser.item()
     parser.reason()
     parser.links_and_cost()
-    parser.token()
-    parser.request_id()
-    parser.identity()
+    parser.holder()
 
 
 def fail(cli: Cli) -> None:
-    _end(cli, "fail", reason=cli.args.reason)
+    end_run(cli, cli.board.fail, reason=cli.args.reason)
 
 
-def json_object(text: str | None, field: str) -> dict[str, Any] | None:
-    """A JSON object as it was typed; whether it is a good one is the board's to say."""
-    if text is None:
-        return None
-    import json
+def end_run(cli: Cli, verb: Callable[..., Ended], **fields: Any) -> None:
+    """Call the verb that ends the caller's run, with the links and the cost from the arguments."""
+    args, token = cli.args, identity.claim_token(cli)
+    fields |= {"links": dict(args.link), "cost": args.cost, "request_id": args.request_id}
 
-    from dibs.errors import Invalid
+    def end(session: str, recover: bool) -> Ended:
+        return verb(args.item, session=session, token=token, recover=recover, **fields)
 
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"{field} is no JSON: {error}", field=field) from error
-    if not isinstance(found, dict):
-        raise Invalid(f'{field} must be a JSON object, like {{"key": "value"}}', field=field)
-    return found
+    print_end(cli, with_recovery(cli, end, lambda ended: ended.run.token))
 
 
-def as_holder(cli: Cli, verb: Callable[[str, bool], Reply], token_of: Callable[[Reply], int]) -> Reply:
-    """Call a verb of the holder, given the session and whether to recover first.
+def print_end(cli: Cli, ended: Ended) -> None:
+    if cli.json:
+        return cli.print_json(ended)
+    from dibs.cli import claim_lines
 
-    A claim that expired while its holder was at work is claimed again if nobody took over, and that is said.
-    """
+    return cli.print(claim_lines.end(ended, cli.paint))
+
+
+def with_recovery(cli: Cli, verb: Callable[[str, bool], Reply], token_of: Callable[[Reply], int]) -> Reply:
+    """Call a verb of the holder with its session; if the claim has expired and no one else has claimed the item since,
+    call it again with `recover`, and say so."""
 
     def call(session: str) -> Reply:
         try:
@@ -208,72 +270,53 @@ def as_holder(cli: Cli, verb: Callable[[str, bool], Reply], token_of: Callable[[
             from dibs.rules.claiming import recoverable
 
             if not recoverable(error):
-                # What an agent has to understand from this, whatever it was about to do.
+                # Agents read this message; it has to be plain what to do, whatever they were about to do.
                 error.message += "; stop working on it"
                 raise
-        # The same request with the same words: asked again under its id, it is answered and not done again.
+        # The same request id as before: if the first call did succeed, this returns its answer.
         reply = verb(session, True)
-        identity.write_down(cli, token_of(reply))
-        cli.remark(
-            f"the claim of {cli.args.item} had expired; nobody had taken it over, "
-            f"so it was claimed again under token {token_of(reply)}"
+        identity.record_token(cli, token_of(reply))
+        cli.notice(
+            f"the claim of {cli.args.item} had expired; no one else had claimed it, "
+            f"so it was recovered under token {token_of(reply)}"
         )
         return reply
 
-    return identity.holding(cli, call)
+    return identity.with_known_session(cli, call)
 
 
-def tell_end(cli: Cli, ended: Ended) -> None:
-    if cli.json:
-        return cli.answer(ended)
+def _print_grant(cli: Cli, grant: Grant) -> None:
     from dibs.cli import claim_lines
 
-    return cli.say(claim_lines.end(ended, cli.paint))
+    cli.print(*claim_lines.grant(grant, cli.paint), *claim_lines.decision(cli.board, grant, cli.paint))
 
 
-def links_of(pairs: list[str]) -> dict[str, str]:
-    """`NAME=URL`, as often as it was given."""
-    links = {}
-    for pair in pairs:
-        name, equals, target = pair.partition("=")
-        if not (name and equals and target):
-            raise UsageError(f"--link {pair!r}: write it as NAME=URL", field="link")
-        links[name] = target
-    return links
+def _soft_claim(cli: Cli) -> None:
+    """Announce the work: `who` shows a soft claim, heartbeats renew it, and it excludes no one."""
+    args = cli.args
+    for given, name in ((args.wait, "--wait"), (args.request_id, "--request-id")):
+        if given:
+            raise UsageError(f"a soft claim never waits and is never refused; leave out {name}", field="soft")
+    soft = identity.with_session(
+        cli, lambda session: cli.board.soft_claim(args.item, session=session, ttl_seconds=args.ttl)
+    )
+    if cli.json:
+        return cli.print_json({"soft_claim": soft})
+    from dibs.cli.render import clock
+    from dibs.text import times
 
-
-def _claim(cli: Cli, **waiting: Any) -> Grant:
-    asked = cli.args
-    return identity.claiming(
-        cli,
-        lambda session: cli.board.claim(
-            asked.item,
-            session=session,
-            agent=asked.agent,
-            ttl_seconds=asked.ttl,
-            request_id=asked.request_id,
-            **waiting,
-        ),
+    until = f"for {times.span(soft.ttl_seconds)} until {clock(soft.expires_at)}"
+    return cli.print(
+        f"{cli.paint('soft claim', 'green')} {cli.paint(soft.item, 'bold')}  {cli.paint(until, 'dim')}",
+        cli.paint("  shown in dibs who; it does not exclude others", "dim"),
     )
 
 
-def _end(cli: Cli, verb: str, **words: Any) -> None:
-    asked = cli.args
-    token = identity.own_token(cli)
-    links, cost = links_of(asked.link), json_object(asked.cost, "cost")
-    end = cli.board.done if verb == "done" else cli.board.fail
-    ended = as_holder(
-        cli,
-        lambda session, recover: end(
-            asked.item,
-            session=session,
-            token=token,
-            links=links,
-            cost=cost,
-            recover=recover,
-            request_id=asked.request_id,
-            **words,
-        ),
-        lambda ended: ended.run.token,
+def _soft_release(cli: Cli) -> None:
+    args = cli.args
+    if args.park or args.reason or args.token is not None:
+        raise UsageError("a soft claim has no token and no history; leave out the other options", field="soft")
+    soft = identity.with_known_session(
+        cli, lambda session: cli.board.soft_release(args.item, session=session, request_id=args.request_id)
     )
-    tell_end(cli, ended)
+    cli.reply({"soft_claim": soft}, f"{cli.paint('released', 'yellow')} {cli.paint(soft.item, 'bold')}  soft claim")

@@ -1,8 +1,7 @@
-"""The table of commands: what each is for, which module holds it, and examples that work.
+"""The table of commands: the group, module and summary of each, and examples.
 
-A command `force-release` lives in its module as two functions: `force_release_options(parser)` declares what it
-takes, `force_release(cli)` does it. Help, dispatch and shell completions all read this table; nothing is imported
-until a command is chosen.
+A command `force-release` is two functions of its module: `force_release_options(parser)` declares its arguments, if it
+has any, and `force_release(cli)` runs it. Help, dispatch and shell completions read this table.
 """
 
 from __future__ import annotations
@@ -11,210 +10,170 @@ from dibs.value import Value
 
 GROUPS = {
     "work": "Work on items",
-    "board": "Fill and tend the board",
-    "approval": "Decide what may be done",
-    "history": "See what is going on, and what was",
-    "admin": "Set up and look after it",
+    "board": "Add and change items",
+    "approval": "Approve and reject",
+    "history": "Inspect the board",
+    "admin": "Set up and administer",
 }
 
 
 class Command(Value):
-    """One line of the table; `examples` are lines a reader can type as they stand."""
-
     group: str
     module: str
     summary: str
-    examples: tuple[str, ...]
 
 
-def _of(group: str, module: str, summary: str, *examples: str) -> Command:
-    return Command(group=group, module=module, summary=summary, examples=examples)
+def _command(group: str, module: str, summary: str) -> Command:
+    return Command(group=group, module=module, summary=summary)
 
 
 COMMANDS = {
-    "next": _of(
-        "work", "claim_commands", "claim the best item there is", "dibs next", "dibs next --type bug --wait 10m"
-    ),
-    "claim": _of(
-        "work",
-        "claim_commands",
-        "claim an item by its id, now or when it is your turn",
-        "dibs claim fix-login --ttl 45m",
-        "dibs claim fix-login --wait 10m",
-    ),
-    "wait": _of("work", "wait", "queue for an item, and say where you stand", "dibs wait fix-login --ttl 10m"),
-    "leave": _of("work", "wait", "leave an item's queue", "dibs leave fix-login"),
-    "heartbeat": _of("work", "heartbeat", "renew claims", "dibs heartbeat", "dibs heartbeat fix-login"),
-    "progress": _of(
-        "work", "claim_commands", "leave a note, and renew", 'dibs progress fix-login "the cause is in auth.py"'
-    ),
-    "release": _of("work", "claim_commands", "give an item back", 'dibs release fix-login --reason "needs a designer"'),
-    "done": _of("work", "claim_commands", "finish an item", "dibs done fix-login --link pr=https://example.org/pull/7"),
-    "fail": _of(
-        "work", "claim_commands", "end an item as failed", 'dibs fail fix-login --reason "cannot be reproduced"'
-    ),
-    "submit": _of(
-        "work",
-        "approval",
-        "end a run with a draft for approval",
-        'dibs submit fix-login --draft "Dear customer, ..."',
-    ),
-    "annotate": _of(
-        "work",
-        "annotating",
-        "add links, checks and costs to a run that has ended",
+    "next": _command("work", "claim_commands", "claim the best ready item"),
+    "claim": _command("work", "claim_commands", "claim an item by its id, or queue for it"),
+    "wait": _command("work", "wait", "join an item's queue and print your position"),
+    "leave": _command("work", "wait", "leave an item's queue"),
+    "heartbeat": _command("work", "claim_commands", "renew claims"),
+    "progress": _command("work", "claim_commands", "record a progress note and renew the claim"),
+    "release": _command("work", "claim_commands", "release a claim"),
+    "done": _command("work", "claim_commands", "mark an item done"),
+    "fail": _command("work", "claim_commands", "mark an item failed"),
+    "submit": _command("work", "review", "submit a draft for approval"),
+    "annotate": _command("work", "review", "add links, checks or costs to a run that has ended"),
+    "work": _command("work", "worker_command", "claim items one after another and run a command for each"),
+    "exec": _command("work", "worker_command", "claim one item and run a command for it"),
+    "add": _command("board", "items", "add an item, or a file of items"),
+    "list": _command("board", "items", "list items"),
+    "show": _command("board", "show", "show one item in full"),
+    "edit": _command("board", "edit", "change an item's fields"),
+    "park": _command("board", "edit", "park an item, so that next skips it"),
+    "unpark": _command("board", "edit", "make a parked item claimable again"),
+    "cancel": _command("board", "edit", "cancel an item"),
+    "retry": _command("board", "edit", "make a failed item claimable again"),
+    "force-release": _command("board", "edit", "end the claim of another session"),
+    "approve": _command("approval", "review", "approve an item or its draft"),
+    "send-back": _command("approval", "review", "ask for another draft"),
+    "reject": _command("approval", "review", "reject an item for good"),
+    "who": _command("history", "who", "show live claims by agent"),
+    "why": _command("history", "show", "explain why an item can or cannot be claimed"),
+    "log": _command("history", "history", "show the history of one item"),
+    "events": _command("history", "history", "show the event feed of the board"),
+    "runs": _command("history", "history", "list runs: who held which item, and the outcome"),
+    "stats": _command("history", "history", "show counts and rates"),
+    "init": _command("admin", "admin", "create a board for this repository or folder"),
+    "vault init": _command("admin", "vault", "create a board of markdown files in folders"),
+    "vault sync": _command("admin", "vault", "sync a vault with its git remote, once or in a loop"),
+    "vault hub": _command("admin", "vault", "create a bare git repository for clones to push to"),
+    "migrate": _command("admin", "admin", "upgrade the board's schema"),
+    "agent set": _command("admin", "agents", "create or change an agent"),
+    "agent list": _command("admin", "agents", "list agents"),
+    "session start": _command("admin", "agents", "start a session and print its id"),
+    "session end": _command("admin", "agents", "end a session and release its claims"),
+    "sessions": _command("admin", "agents", "list sessions"),
+    "serve": _command("admin", "server", "serve the board over HTTP to other machines and browsers"),
+    "key create": _command("admin", "server", "create an API key and show it once"),
+    "key list": _command("admin", "server", "list API keys without their secrets"),
+    "key revoke": _command("admin", "server", "revoke an API key"),
+    "key link": _command("admin", "server", "print a link that signs a browser in once"),
+    "trust": _command("admin", "admin", "trust a board or dibs.toml of another user or a commit"),
+    "config": _command("admin", "admin", "show every setting and its source"),
+    "sweep": _command("admin", "admin", "end expired claims and apply what is due"),
+    "doctor": _command("admin", "admin", "check the board for inconsistencies"),
+    "prune": _command("admin", "archive", "delete items that ended long ago"),
+    "backup": _command("admin", "archive", "back up the board while it is in use"),
+    "restore": _command("admin", "archive", "replace the board with a backup"),
+    "export": _command("admin", "archive", "write the whole board as JSON lines"),
+    "import": _command("admin", "archive", "load an export into an empty board, or add tasks"),
+    "mirror": _command("admin", "tasks", "keep a tasks file up to date with the board"),
+    "copy": _command("admin", "archive", "copy a board to another store and verify the copy"),
+    "demo": _command("admin", "demo", "watch a fleet work on a temporary board"),
+    "completion": _command("admin", "help", "print completions for a shell"),
+}
+
+#: Lines that help shows for each command; each can be typed as it stands.
+EXAMPLES = {
+    "next": ("dibs next", "dibs next --type bug --wait 10m"),
+    "claim": ("dibs claim fix-login --ttl 45m", "dibs claim fix-login --wait 10m"),
+    "wait": ("dibs wait fix-login --ttl 10m",),
+    "leave": ("dibs leave fix-login",),
+    "heartbeat": ("dibs heartbeat", "dibs heartbeat fix-login"),
+    "progress": ('dibs progress fix-login "the cause is in auth.py"',),
+    "release": ('dibs release fix-login --reason "needs a designer"',),
+    "done": ("dibs done fix-login --link pr=https://example.org/pull/7",),
+    "fail": ('dibs fail fix-login --reason "cannot be reproduced"',),
+    "submit": ('dibs submit fix-login --draft "Dear customer, ..."',),
+    "annotate": (
         "dibs annotate fix-login --link pr=https://example.org/pull/7",
         "dibs annotate fix-login --check ci=passed:https://example.org/runs/9",
     ),
-    "work": _of(
-        "work",
-        "worker_command",
-        "run a command for every item there is, and for what comes",
+    "work": (
         "dibs work --agent coder --once -- echo {id} {title}",
         "dibs work --agent coder --type bug --max 4 --once -- sh -c 'cat >/dev/null'",
     ),
-    "exec": _of(
-        "work",
-        "worker_command",
-        "claim an item, run a command for it, and end it",
-        "dibs exec fix-login --agent coder -- echo {title}",
-    ),
-    "add": _of(
-        "board",
-        "items",
-        "add an item, or a file of them",
+    "exec": ("dibs exec fix-login --agent coder -- echo {title}",),
+    "add": (
         'dibs add "Fix login" --id fix-login --type bug --priority high',
         'dibs add "Tell users" --needs fix-login --not-before 2h --needs-approval',
         "dibs add --file items.jsonl",
     ),
-    "list": _of("board", "items", "list items", "dibs list", "dibs list --status ready --type bug"),
-    "show": _of("board", "show", "show an item in full", "dibs show fix-login"),
-    "edit": _of("board", "editing", "change an item's content", "dibs edit fix-login --priority critical"),
-    "park": _of("board", "editing", "set an item aside: next skips it", "dibs park fix-login --reason later"),
-    "unpark": _of("board", "editing", "take up a parked item again", "dibs unpark fix-login"),
-    "cancel": _of("board", "editing", "say that an item is not to be done", "dibs cancel fix-login --reason duplicate"),
-    "retry": _of("board", "editing", "try a failed item again", "dibs retry fix-login"),
-    "force-release": _of(
-        "board",
-        "editing",
-        "take an item away from its holder",
-        'dibs force-release fix-login --reason "its machine is gone"',
-    ),
-    "approve": _of(
-        "approval",
-        "approval",
-        "say yes: it may be done, or its draft is enough",
-        "dibs approve fix-login --revision 1",
-        'dibs approve fix-login --done --comment "sent as it is"',
-    ),
-    "send-back": _of(
-        "approval",
-        "approval",
-        "ask for another draft",
-        'dibs send-back fix-login --comment "shorter, please"',
-    ),
-    "reject": _of(
-        "approval",
-        "approval",
-        "say that an item is never to be done",
-        'dibs reject fix-login --reason "we do not do that"',
-    ),
-    "who": _of("history", "who", "show who is on what", "dibs who", "dibs who --resources"),
-    "why": _of("history", "show", "say why an item can or cannot be claimed", "dibs why fix-login"),
-    "log": _of("history", "history", "show the history of an item", "dibs log fix-login"),
-    "events": _of(
-        "history",
-        "history",
-        "show the feed of the board",
-        "dibs events --after 0",
-        "dibs events --kind claimable --kind failed",
-    ),
-    "runs": _of("history", "history", "list runs: who held what, and how it ended", "dibs runs --item fix-login"),
-    "stats": _of("history", "stats", "show the board in figures", "dibs stats"),
-    "init": _of("admin", "upkeep", "make a board for this repository or folder", "dibs init"),
-    "vault init": _of("admin", "vault", "make a board of markdown files in folders", "dibs vault init tasks"),
-    "vault sync": _of(
-        "admin",
-        "vault",
-        "bring a vault and its git remote together, once or again and again",
-        "dibs vault sync",
-        "dibs vault sync --loop 30s",
-    ),
-    "vault hub": _of("admin", "vault", "make a bare git repository that clones push to", "dibs vault hub init hub.git"),
-    "migrate": _of("admin", "upkeep", "bring the board's schema up to date", "dibs migrate"),
-    "agent set": _of(
-        "admin",
-        "agents",
-        "create or change an agent",
+    "list": ("dibs list", "dibs list --status ready --type bug"),
+    "show": ("dibs show fix-login",),
+    "edit": ("dibs edit fix-login --priority critical",),
+    "park": ("dibs park fix-login --reason later",),
+    "unpark": ("dibs unpark fix-login",),
+    "cancel": ("dibs cancel fix-login --reason duplicate",),
+    "retry": ("dibs retry fix-login",),
+    "force-release": ('dibs force-release fix-login --reason "its machine is gone"',),
+    "approve": ("dibs approve fix-login --revision 1", 'dibs approve fix-login --done --comment "sent as it is"'),
+    "send-back": ('dibs send-back fix-login --comment "shorter, please"',),
+    "reject": ('dibs reject fix-login --reason "we do not do that"',),
+    "who": ("dibs who", "dibs who --resources"),
+    "why": ("dibs why fix-login",),
+    "log": ("dibs log fix-login",),
+    "events": ("dibs events --after 0", "dibs events --kind claimable --kind failed"),
+    "runs": ("dibs runs --item fix-login",),
+    "stats": ("dibs stats",),
+    "init": ("dibs init",),
+    "vault init": ("dibs vault init tasks",),
+    "vault sync": ("dibs vault sync", "dibs vault sync --loop 30s"),
+    "vault hub": ("dibs vault hub init hub.git",),
+    "migrate": ("dibs migrate",),
+    "agent set": (
         "dibs agent set coder --type bug --max-claims 2",
         "dibs agent set mailer --allow read --sensitive send --claims-per-minute 6",
     ),
-    "agent list": _of("admin", "agents", "list agents", "dibs agent list"),
-    "session start": _of(
-        "admin",
-        "agents",
-        "start a session and print its id",
-        "export DIBS_SESSION=$(dibs session start --agent coder)",
-    ),
-    "session end": _of("admin", "agents", "end a session, releasing what it holds", "dibs session end"),
-    "sessions": _of("admin", "agents", "list sessions", "dibs sessions"),
-    "serve": _of(
-        "admin",
-        "serve",
-        "put the board behind HTTP, for other machines and browsers",
-        "dibs serve",
-        "dibs serve --port 9000 --name https://board.example.org --log-json",
-    ),
-    "key create": _of(
-        "admin",
-        "keys",
-        "make a key for a caller of the server, told once",
-        "dibs key create --role agent --agent coder --expires 30d",
-    ),
-    "key list": _of("admin", "keys", "list keys, without their secrets", "dibs key list"),
-    "key revoke": _of("admin", "keys", "take a key back", "dibs key revoke 5f0c2a91d3"),
-    "key link": _of(
-        "admin",
-        "keys",
-        "print a link that signs a browser in, once",
-        "dibs key link --url http://127.0.0.1:8377",
-    ),
-    "trust": _of(
-        "admin",
-        "trust",
-        "believe a board or a dibs.toml that another user owns, or a commit brought",
-        "dibs trust .dibs",
-        "dibs trust --list",
-    ),
-    "config": _of("admin", "settings", "show every setting in force, and where it is from", "dibs config"),
-    "sweep": _of("admin", "upkeep", "move on what expired, died or fell due", "dibs sweep"),
-    "doctor": _of("admin", "upkeep", "check that the board is sound", "dibs doctor"),
-    "prune": _of("admin", "archive", "forget what ended long ago", "dibs prune --older-than 30d --yes"),
-    "backup": _of("admin", "archive", "copy the board while it is in use", "dibs backup monday.db"),
-    "restore": _of("admin", "archive", "bring a backup back", "dibs restore backup.db --yes"),
-    "export": _of("admin", "archive", "write everything as JSON lines", "dibs export", "dibs export board.jsonl"),
-    "import": _of(
-        "admin",
-        "archive",
-        "fill an empty board from an export; or add the tasks of a file",
-        "dibs import export.jsonl",
-        "dibs import --from tasks tasks.json --dry-run",
-    ),
-    "mirror": _of("admin", "tasks", "keep a file of tasks as the board is", "dibs mirror tasks.json --once"),
-    "copy": _of("admin", "copying", "copy a board to another place, checked", "dibs copy . copy.db"),
-    "demo": _of("admin", "demo", "watch a fleet share a temporary board", "dibs demo"),
-    "completion": _of("admin", "completion", "print completions for a shell", "dibs completion bash"),
+    "agent list": ("dibs agent list",),
+    "session start": ("export DIBS_SESSION=$(dibs session start --agent coder)",),
+    "session end": ("dibs session end",),
+    "sessions": ("dibs sessions",),
+    "serve": ("dibs serve", "dibs serve --port 9000 --name https://board.example.org --log-json"),
+    "key create": ("dibs key create --role agent --agent coder --expires 30d",),
+    "key list": ("dibs key list",),
+    "key revoke": ("dibs key revoke 5f0c2a91d3",),
+    "key link": ("dibs key link --url http://127.0.0.1:8377",),
+    "trust": ("dibs trust .dibs", "dibs trust --list"),
+    "config": ("dibs config",),
+    "sweep": ("dibs sweep",),
+    "doctor": ("dibs doctor",),
+    "prune": ("dibs prune --older-than 30d --yes",),
+    "backup": ("dibs backup monday.db",),
+    "restore": ("dibs restore backup.db --yes",),
+    "export": ("dibs export", "dibs export board.jsonl"),
+    "import": ("dibs import export.jsonl", "dibs import --from tasks tasks.json --dry-run"),
+    "mirror": ("dibs mirror tasks.json --once",),
+    "copy": ("dibs copy . copy.db",),
+    "demo": ("dibs demo",),
+    "completion": ("dibs completion bash",),
 }
 
 #: First words that need a second one.
 FAMILIES = frozenset(name.split()[0] for name in COMMANDS if " " in name)
 
-#: Options that may stand before the command, and whether a value follows them.
+#: Options that may precede the command, and whether each takes a value.
 GLOBAL_OPTIONS = {"--store": True, "--session": True, "--agent": True, "--json": False, "--no-color": False}
 
 
-def split(argv: list[str]) -> tuple[str | None, list[str]]:
-    """The command's name and everything else, global options that stood before it included; None without one."""
+def split_command(argv: list[str]) -> tuple[str | None, list[str]]:
+    """Return the command's name, or None, and all other arguments, including global options that precede the name."""
     at = 0
     while at < len(argv) and argv[at].startswith("-"):
         name, equals, _ = argv[at].partition("=")

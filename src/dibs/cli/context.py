@@ -1,4 +1,4 @@
-"""What a command works with: its arguments, the board they name, and a way to answer."""
+"""The context of one command: its arguments, the board that they name, and its output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dibs.errors import StoreUnavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from dibs.board import Board
@@ -17,37 +17,37 @@ if TYPE_CHECKING:
     from dibs.cli.render import Paint
 
 
-#: Calls that are made once: they read what cannot be read again, or take long by themselves.
-MADE_ONCE = frozenset({"load", "export", "backup", "restore", "sync", "close"})
+#: Store methods that are never retried: they consume a stream, or run long by themselves.
+NOT_RETRIED = frozenset({"load", "export", "backup", "restore", "sync", "close"})
 
 
-def patiently(ask: Callable[..., Any], *args: Any, **said: Any) -> Any:
-    """Ask, and a few times more if the store is away for a moment."""
+def call_with_retries(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call, and retry a few times with backoff while the store is unavailable."""
     began = time.monotonic()
     try:
-        return ask(*args, **said)
+        return call(*args, **kwargs)
     except StoreUnavailable as error:
         from dibs.sdk import retries
 
-        is_repeatable = said.get("request") is not None
-        return retries.retry(lambda: ask(*args, **said), error, began=began, repeatable=is_repeatable)
+        is_repeatable = kwargs.get("request") is not None
+        return retries.retry(lambda: call(*args, **kwargs), error, began=began, repeatable=is_repeatable)
 
 
-class PatientStore:
-    """The store of a command: each verb is asked patiently."""
+class RetryingStore:
+    """The store of a command, with every verb retried while the store is unavailable."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.inner, name)
-        if name in MADE_ONCE or not callable(found):
+        if name in NOT_RETRIED or not callable(found):
             return found
-        return lambda *args, **said: patiently(found, *args, **said)
+        return lambda *args, **kwargs: call_with_retries(found, *args, **kwargs)
 
 
 class Cli:
-    """One call of `dibs`. The board is opened when a command first asks for it."""
+    """One call of `dibs`. The board is opened on first use."""
 
     def __init__(self, args: Args) -> None:
         self.args = args
@@ -60,8 +60,8 @@ class Cli:
         if self._board is None:
             from dibs.board import connect
 
-            self._board = patiently(connect, self.args.store, lean=True)
-            self._board.store = PatientStore(self._board.store)
+            self._board = call_with_retries(connect, self.args.store, lean=True)
+            self._board.store = RetryingStore(self._board.store)
             if hasattr(self.args, "actor"):
                 from dibs import check
                 from dibs.cli import identity
@@ -72,7 +72,7 @@ class Cli:
 
     @property
     def paint(self) -> Paint:
-        """Colours for stdout, if it is a terminal that wants them."""
+        """Colours for stdout if it is a terminal, else none."""
         if self._paint is None:
             from dibs.cli.render import Paint
 
@@ -83,20 +83,33 @@ class Cli:
         if self._board is not None:
             self._board.close()
 
-    def answer(self, value: Any) -> None:
-        """Print a value as one line of JSON. Plain ASCII, so that no terminal can be steered by it."""
+    def reply(self, value: Any, *lines: str) -> None:
+        """Print the value with `--json`, else the lines."""
+        if self.json:
+            self.print_json(value)
+        else:
+            self.print(*lines)
+
+    def print_json(self, value: Any) -> None:
+        """Print one line of JSON, in ASCII, so that it cannot send control sequences to a terminal."""
         from dibs.text import json_text, wire
 
         sys.stdout.write(json_text.line(wire.encode(value)) + "\n")
 
-    def say(self, *lines: str) -> None:
-        """Print lines for people. What came from a board was cleaned before; whatever was forgotten is cleaned here."""
+    def print(self, *lines: str) -> None:
+        """Print lines, with every control character replaced that `Paint` did not add."""
         from dibs.cli.render import clean_line
 
         sys.stdout.writelines(clean_line(line) + "\n" for line in lines)
 
-    def remark(self, line: str) -> None:
-        """Something worth knowing beside the answer, for people: one line on stderr."""
+    def table(self, rows: Sequence[Sequence[str]], **layout: Any) -> list[str]:
+        """`render.table` in the colours and the width of stdout."""
+        from dibs.cli.render import table, terminal_columns
+
+        return table(rows, columns=terminal_columns(sys.stdout), paint=self.paint, **layout)
+
+    def notice(self, line: str) -> None:
+        """Print a line for people on stderr, beside the answer."""
         from dibs.cli.render import clean
 
         sys.stdout.flush()

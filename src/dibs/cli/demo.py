@@ -1,9 +1,9 @@
-"""`dibs demo`: a server and a fleet of real workers on a temporary board, told as it happens.
+"""`dibs demo`: a server and a fleet of real worker processes on a temporary board.
 
-Four workers share eight items, two of them over HTTP and two on the file. Two go for the same item, one is killed, one
-is frozen until its claim has expired and comes back too late. A fifth may only draft, you approve, and a sixth carries
-out what was approved. What is told is read from the board's own feed, and what is said at the end is checked against
-its record: the demo succeeds only if all of it is true. Where no server can be started, all of them are on the file.
+Four workers share eight items, two of them over HTTP and two on the file. Two claim the same item, one is killed, one
+is stopped until its claim has expired and continues too late. A fifth may only draft, you approve, and a sixth carries
+out what was approved. The output comes from the board's own feed, and the statements at the end are checked against the
+board: the demo succeeds only if all of them are true. Where no server can start, all workers use the file.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ import sys
 
 from dibs.board import connect
 from dibs.cli.context import Cli
-from dibs.cli.demo_stage import Happening, Stage
+from dibs.cli.demo_fleet import Fleet, Report
 from dibs.cli.event_lines import item_lines
-from dibs.cli.parser import Parser
 from dibs.cli.render import Paint, terminal_columns
-from dibs.cli.wait import leave_politely
+from dibs.cli.wait import exit_on_termination
 from dibs.errors import ClaimExpired, ItemAlreadyClaimed
 from dibs.files import durable
 from dibs.maintenance.doctor import examine
@@ -27,7 +26,8 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.model import Run
 
-NOT_SHOWN = 1
+#: The exit code if a statement is false.
+FAILED = 1
 TTL_SECONDS = 2
 ITEMS = (
     ("fix-login", "Login fails on Safari", "bug", "critical"),
@@ -39,9 +39,9 @@ ITEMS = (
     ("api-docs", "Document the webhooks", "docs", "docs"),
     ("drop-legacy", "Remove the old importer", "refactoring", "low"),
 )
-#: What needs somebody's word before it is done.
+#: The item that needs approval.
 LETTER = ("tell-them", "The login works again", "letter", "send")
-#: Each worker's pace in seconds an item, how long its first one takes, and whether it is elsewhere.
+#: Of each worker: the seconds that it takes for an item and for its first one, and whether it works over HTTP.
 WORKERS = {
     "ada": (0.6, 0.0, False),
     "ben": (0.7, 0.0, False),
@@ -50,30 +50,26 @@ WORKERS = {
 }
 
 
-def demo_options(parser: Parser) -> None:
-    """It takes what every command takes; the board is its own."""
-
-
 def demo(cli: Cli) -> int:
-    leave_politely()
+    exit_on_termination()
     with durable.TemporaryFolder("dibs-demo-", inner=("dibs/servers", "dibs")) as folder:
         with open(f"{folder}/dibs.toml", "w") as file:
             file.write(f"[board]\nttl_seconds = {TTL_SECONDS}\nttl_seconds_min = 1\n")
         with (
             connect(f"{folder}/board.db", folder=folder, create=True, actor="you") as board,
-            Stage(folder, cli.paint, silent=cli.json) as stage,
+            Fleet(folder, cli.paint, silent=cli.json) as fleet,
         ):
-            _play(stage, board, cli.paint)
-            shown = all(stage.checks.values())
+            _run_fleet(fleet, board, cli.paint)
+            shown = all(fleet.checks.values())
             if cli.json:
-                cli.answer({"shown": shown, "checks": stage.checks})
-            return 0 if shown else NOT_SHOWN
+                cli.print_json({"shown": shown, "checks": fleet.checks})
+            return 0 if shown else FAILED
 
 
-def _play(stage: Stage, board: Board, paint: Paint) -> None:
-    url, said = stage.serve()
-    stage.heading("A board is one file", stage.file)
-    stage.line(_server(url, said, paint))
+def _run_fleet(fleet: Fleet, board: Board, paint: Paint) -> None:
+    url, server = fleet.serve()
+    fleet.heading("A board is one file", fleet.file)
+    fleet.line(_server_line(url, server, paint))
     id, title, type, action = LETTER
     for name in WORKERS:
         board.set_agent(name, types=sorted({type for _, _, type, _ in ITEMS}))
@@ -82,74 +78,74 @@ def _play(stage: Stage, board: Board, paint: Paint) -> None:
     for item, does, kind, priority in ITEMS:
         board.add(does, id=item, type=kind, priority=priority)
     board.add(title, id=id, type=type, action=action)
-    stage.until("added", item=id)
+    fleet.until("added", item=id)
 
-    stage.heading("Two go for the same item", "one gets it, the other is told who has it")
-    for name, (seconds, first_seconds, elsewhere) in WORKERS.items():
-        stage.hire(name, url if url and elsewhere else stage.file, seconds, first_seconds)
+    fleet.heading("Two claim the same item", "one gets it, the other learns who holds it")
+    for name, (seconds, first_seconds, over_http) in WORKERS.items():
+        fleet.start_worker(name, url if url and over_http else fleet.file, seconds, first_seconds)
     for name in WORKERS:
-        stage.until("hello", agent=name)
-    stage.tell("claim " + ITEMS[0][0], "ada", "ben")
-    won = stage.until("claimed")
-    conflict = stage.until("refused")
+        fleet.until("hello", agent=name)
+    fleet.order("claim " + ITEMS[0][0], "ada", "ben")
+    won = fleet.until("claimed")
+    conflict = fleet.until("refused")
 
-    stage.heading("The fleet takes what is there", "the best first, under claims that expire")
-    stage.tell("work", *WORKERS)
-    cleos = stage.until("working", agent="cleo")
-    dans = stage.until("working", agent="dan")
-    for taken in (cleos, dans):
-        stage.until("claimed", item=taken.item, agent=taken.agent)
+    fleet.heading("The fleet takes the ready items", "the best first, under claims that expire")
+    fleet.order("work", *WORKERS)
+    cleo_claim = fleet.until("working", agent="cleo")
+    dan_claim = fleet.until("working", agent="dan")
+    for taken in (cleo_claim, dan_claim):
+        fleet.until("claimed", item=taken.item, agent=taken.agent)
 
-    stage.heading("One is killed", "its item comes back by itself, and another finishes it")
-    stage.signal("cleo", signal.SIGKILL, "kill -9, holding " + cleos.item)
+    fleet.heading("One is killed", "its item becomes ready again, and another worker finishes it")
+    fleet.signal("cleo", signal.SIGKILL, "kill -9, holding " + cleo_claim.item)
 
-    stage.heading("One is frozen", f"after {TTL_SECONDS}s without a heartbeat its item goes on too")
-    stage.signal("dan", signal.SIGSTOP, "stopped, holding " + dans.item)
-    crash_done = stage.until("done", item=cleos.item)
-    freeze_done = stage.until("done", item=dans.item)
+    fleet.heading("One is stopped", f"after {TTL_SECONDS}s without a heartbeat its claim expires too")
+    fleet.signal("dan", signal.SIGSTOP, "stopped, holding " + dan_claim.item)
+    killed_done = fleet.until("done", item=cleo_claim.item)
+    stopped_done = fleet.until("done", item=dan_claim.item)
 
-    stage.heading("The frozen one comes back", "it finishes its work, and is refused: too late")
-    stage.signal("dan", signal.SIGCONT, "goes on with " + dans.item)
-    zombie = stage.until("refused", agent="dan")
+    fleet.heading("The stopped one continues", "it finishes its work and is refused: too late")
+    fleet.signal("dan", signal.SIGCONT, "continues with " + dan_claim.item)
+    late = fleet.until("refused", agent="dan")
     for item, *_ in ITEMS:
-        stage.until("done", item=item)
+        fleet.until("done", item=item)
 
-    stage.heading("One may only draft", "a person says yes, and another does that and nothing else")
-    for name, order, store in (("cloud", "draft", url or stage.file), ("local", "carry_out", stage.file)):
-        stage.hire(name, store, seconds=0)
-        stage.tell(order, name)
-    drafted = stage.until("submitted", item=id)
+    fleet.heading("One may only draft", "a person approves, and another carries out exactly that")
+    for name, order, store in (("cloud", "draft", url or fleet.file), ("local", "carry_out", fleet.file)):
+        fleet.start_worker(name, store, seconds=0)
+        fleet.order(order, name)
+    drafted = fleet.until("submitted", item=id)
     board.approve(id, revision=board.get(id).item.revision)
-    sent = stage.until("done", item=id)
+    sent = fleet.until("done", item=id)
 
-    stage.heading(f"The history of {dans.item}", "every transition, and whose it was")
-    for line in item_lines(board.log(dans.item), paint, terminal_columns(sys.stdout)):
-        stage.line(line)
-    _verdict(stage, board, won, conflict, cleos, crash_done, dans, freeze_done, zombie, drafted, sent)
+    fleet.heading(f"The history of {dan_claim.item}", "every transition, and who caused it")
+    for line in item_lines(board.log(dan_claim.item), paint, terminal_columns(sys.stdout)):
+        fleet.line(line)
+    _verdict(fleet, board, won, conflict, cleo_claim, killed_done, dan_claim, stopped_done, late, drafted, sent)
 
 
-def _server(url: str | None, said: str, paint: Paint) -> str:
+def _server_line(url: str | None, server: str, paint: Paint) -> str:
     if url is None:
-        return f"  {paint(f'no server: {said}', 'dim')}"
-    callers = " and ".join(name for name, (_, _, elsewhere) in WORKERS.items() if elsewhere)
-    return f"  and a server before it, for {callers}  {paint(said, 'dim')}"
+        return f"  {paint(f'no server: {server}', 'dim')}"
+    callers = " and ".join(name for name, (_, _, over_http) in WORKERS.items() if over_http)
+    return f"  with a server in front of it, for {callers}  {paint(server, 'dim')}"
 
 
 def _verdict(
-    stage: Stage,
+    fleet: Fleet,
     board: Board,
-    won: Happening,
-    conflict: Happening,
-    cleos: Happening,
-    crash_done: Happening,
-    dans: Happening,
-    freeze_done: Happening,
-    zombie: Happening,
-    drafted: Happening,
-    sent: Happening,
+    won: Report,
+    conflict: Report,
+    cleo_claim: Report,
+    killed_done: Report,
+    dan_claim: Report,
+    stopped_done: Report,
+    late: Report,
+    drafted: Report,
+    sent: Report,
 ) -> None:
-    """What the record says, line by line; all of it has to be true."""
-    stage.heading("What the record says", "read from the board, not from the story")
+    """Print statements about the run, and check each against the board."""
+    fleet.heading("What the board recorded", "read from its history")
     ids = [id for id, *_ in ITEMS] + [LETTER[0]]
     events = board.events()
     runs = {id: sorted(board.runs(item=id), key=lambda run: run.token) for id in ids}
@@ -162,35 +158,37 @@ def _verdict(
     ]
     outcomes = {(run.item, run.agent): run.outcome for id in ids for run in runs[id]}
     checks = {
-        f"{len(ids)} items, each of them done once": sorted(ends) == sorted(ids),
-        f"no item was held twice at a time, in {sum(map(len, runs.values()))} runs": not overlaps,
-        f"{conflict.agent} was refused {won.item} while {won.agent} had it": (
+        f"{len(ids)} items, each done once": sorted(ends) == sorted(ids),
+        f"no item was held twice at a time in {sum(map(len, runs.values()))} runs": not overlaps,
+        f"{conflict.agent} was refused {won.item} while {won.agent} held it": (
             conflict.code == ItemAlreadyClaimed.code and conflict.agent != won.agent and conflict.item == won.item
         ),
-        f"{cleos.item} came back from the dead cleo, and {crash_done.agent} finished it": (
-            outcomes.get((cleos.item, "cleo")) == "owner_died" and crash_done.agent != "cleo"
+        f"{cleo_claim.item} was released when cleo died, and {killed_done.agent} finished it": (
+            outcomes.get((cleo_claim.item, "cleo")) == "owner_died" and killed_done.agent != "cleo"
         ),
-        f"{dans.item} expired, {freeze_done.agent} finished it, and dan's late word changed nothing": (
-            outcomes.get((dans.item, "dan")) == "expired"
-            and freeze_done.agent != "dan"
-            and zombie.code == ClaimExpired.code
-            and zombie.item == dans.item
+        f"{dan_claim.item} expired, {stopped_done.agent} finished it, and dan's late result changed nothing": (
+            outcomes.get((dan_claim.item, "dan")) == "expired"
+            and stopped_done.agent != "dan"
+            and late.code == ClaimExpired.code
+            and late.item == dan_claim.item
         ),
-        f"{drafted.agent} drafted {drafted.item}, you approved, and {sent.agent} did that, word for word": (
+        f"{drafted.agent} drafted {drafted.item}, you approved, and {sent.agent} carried it out unchanged": (
             _was_carried_out(board, runs[drafted.item], drafted.agent, sent.agent)
         ),
-        "the history of every item folds to its state": not [finding for finding in examine(board) if not finding.late],
+        "replaying the history of every item gives its state": not [
+            finding for finding in examine(board) if not finding.late
+        ],
     }
     for sentence, holds in checks.items():
-        stage.check(sentence, holds)
+        fleet.check(sentence, holds)
 
 
 def _was_carried_out(board: Board, runs: list[Run], drafter: str, doer: str) -> bool:
-    """Drafted by the one, approved by somebody else, and done by the other as it was approved."""
+    """Whether `drafter` submitted the draft, you approved it, and `doer` carried it out unchanged."""
     draft, done = runs
-    said = [event for event in board.log(draft.item) if event.kind == "approved"]
+    approvals = [event for event in board.log(draft.item) if event.kind == "approved"]
     return (
         [(draft.agent, draft.outcome), (done.agent, done.outcome)] == [(drafter, "submitted"), (doer, "done")]
-        and [(event.actor, event.data["draft_token"]) for event in said] == [("you", draft.token)]
+        and [(event.actor, event.data["draft_token"]) for event in approvals] == [("you", draft.token)]
         and done.reason == draft.draft
     )

@@ -1,7 +1,7 @@
-"""A worker of `dibs demo`: a process of its own that works as any worker does, and tells its parent of refusals.
+"""A worker process of `dibs demo`.
 
-It is told what to do in lines on its stdin (`claim ITEM`, `work`, `draft`, `carry_out`). Whatever it achieves is read
-from the board's feed; only what leaves no trace there goes to stdout: being at work, being refused.
+It reads orders from stdin (`claim ITEM`, `work`, `draft`, `carry_out`), works as any worker does, and reports to stdout
+only what the board's feed does not show: that it is at work, and refusals.
 """
 
 from __future__ import annotations
@@ -20,32 +20,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Work is slept through in pieces of this length.
-PIECE_SECONDS = 0.05
 
-
-class Player:
+class DemoWorker:
     def __init__(self, board: Board, agent: str, work_seconds: float, first_seconds: float) -> None:
         self.board, self.agent = board, agent
         self.work_seconds = work_seconds
-        #: The first item takes this long: long enough for something to happen to its worker.
+        #: How long the first item takes: long enough to kill or stop its worker.
         self.first_seconds = first_seconds
 
     def claim(self, item: str) -> None:
-        """This one and no other, in a session of its own."""
-        with self.board.session(self.agent) as me:
-            self._do(me.claim(item))
+        with self.board.session(self.agent) as session:
+            self._handle(session.claim(item))
 
     def work(self) -> None:
-        """Take the best item, finish it, take the next one."""
-        self._run(self._do)
+        self._run(self._handle)
 
     def draft(self) -> None:
-        """Write what is to be said, for somebody to approve."""
         self._run(lambda claim: Draft(f"Dear customers, {claim.item.title.lower()}."))
 
     def carry_out(self) -> None:
-        """Say what was approved, word for word."""
         self._run(lambda claim: claim.approved_draft)
 
     def _run(self, handler: Callable[[ClaimHandle], str | None]) -> None:
@@ -53,37 +46,35 @@ class Player:
         worker.handles()(handler)
         worker.run()
 
-    def _do(self, claim: ClaimHandle) -> None:
-        _say({"working": claim.item.id})
+    def _handle(self, claim: ClaimHandle) -> None:
+        _send({"working": claim.item.id})
         seconds, self.first_seconds = self.first_seconds or self.work_seconds, 0
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            time.sleep(PIECE_SECONDS)
+        time.sleep(seconds)
         try:
-            # Lost or not: what a late word is worth is the board's to say.
+            # Even if the claim is lost: the demo shows that the board refuses a late `done`.
             claim.done()
         except DibsError as refusal:
-            _tell(refusal)
+            _send_refusal(refusal)
             raise
 
 
 def main(store: str, folder: str, agent: str, work_seconds: str, first_seconds: str) -> None:
     with connect(store, folder=folder) as board:
-        player = Player(board, agent, float(work_seconds), float(first_seconds))
-        _say({"hello": agent})
+        worker = DemoWorker(board, agent, float(work_seconds), float(first_seconds))
+        _send({"hello": agent})
         for line in sys.stdin:
-            verb, *words = line.split()
+            order, *arguments = line.split()
             try:
-                getattr(player, verb)(*words)
+                getattr(worker, order)(*arguments)
             except DibsError as refusal:
-                _tell(refusal)
+                _send_refusal(refusal)
 
 
-def _tell(refusal: DibsError) -> None:
-    _say({"refused": wire.error(refusal)["error"]})
+def _send_refusal(refusal: DibsError) -> None:
+    _send({"refused": wire.error(refusal)["error"]})
 
 
-def _say(message: dict[str, object]) -> None:
+def _send(message: dict[str, object]) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 

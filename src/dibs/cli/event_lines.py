@@ -1,4 +1,4 @@
-"""Events as lines: what each kind tells besides its name, and in which colour."""
+"""Events as lines for people: the details of each kind, and its colour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from dibs.model import Event
 
-#: Every kind of event there is, with its colour.
+#: Every kind of event, and its colour.
 KINDS = {
     "added": "green",
     "edited": "",
@@ -43,26 +43,26 @@ KINDS = {
     "found": "magenta",
     "annotated": "",
 }
-#: How wide the columns of the feed are while it is not known what comes.
+#: The least widths of the columns of a feed that is followed, whose later lines are not known yet.
 FEED_WIDTHS = {"number": 5, "time": 8, "item": 16, "kind": 12, "who": 10, "words": 0}
-#: Kinds that name a session which has no claim: the token is not its own.
+#: Kinds about a session without a claim: the token in the event belongs to someone else.
 WITHOUT_TOKEN = frozenset({"offered", "offer_lapsed"})
-#: Where anybody expects an item to be after an event of this kind; only something else is worth a word.
+#: The usual status of an item after an event of this kind; only another status is shown.
 EXPECTED = dict.fromkeys(("released", "forgotten", "expired", "owner_died", "force_released", "sent_back"), READY)
 EXPECTED |= dict.fromkeys(("approved", "unblocked", "due", "unparked", "retried", "restored"), READY)
-#: What was found can be anywhere, so its place is always told.
+#: An item found in a vault can have any status, so its status is always shown.
 EXPECTED |= {"failed": FAILED, "found": ""}
 
 
 def item_lines(events: Sequence[Event], paint: Paint, columns: int | None) -> list[str]:
-    """The events of one item, a line each."""
-    rows = [[clock(event.at), _kind(event), _who(event), *told(event)] for event in events]
+    """The events of one item, one line each."""
+    rows = [[clock(event.at), _kind(event), _who(event), *details(event)] for event in events]
     styles = [["dim", KINDS.get(event.kind, ""), *_colours(event)] for event in events]
     return table(rows, styles=styles, shrink=(4, 2), columns=columns, paint=paint, indent="  ")
 
 
 def feed_lines(events: Sequence[Event], paint: Paint, columns: int | None, *, follow: bool = False) -> list[str]:
-    """The board's feed, a line each; with `follow` in columns of fixed widths, so that later lines fit to them."""
+    """The events of the board, one line each; with `follow` in columns of fixed widths, which later lines share."""
     rows = [
         [
             str(event.id),
@@ -70,7 +70,7 @@ def feed_lines(events: Sequence[Event], paint: Paint, columns: int | None, *, fo
             clean(event.item),
             _kind(event),
             _who(event),
-            " ".join(filter(None, told(event))),
+            " ".join(filter(None, details(event))),
         ]
         for event in events
     ]
@@ -83,25 +83,25 @@ def feed_lines(events: Sequence[Event], paint: Paint, columns: int | None, *, fo
     return table(rows, styles=styles, shrink=(5, 2), right=(0,), columns=columns, paint=paint)
 
 
-def told(event: Event) -> tuple[str, str]:
-    """What the event tells besides its kind: the token it is about, and the rest in words."""
+def details(event: Event) -> tuple[str, str]:
+    """What the event records besides its kind: the token of the run, and the rest as text."""
     data = event.data
-    words = [*_words(event), *_where_to(event)]
+    words = [*_words(event), *_unusual_status(event)]
     if event.agent and event.actor not in (event.agent, "dibs"):
         words.append(f"by {event.actor}")
     words += [f"{name}: {target}" for name, target in data.get("links", {}).items()]
     if event.kind == "annotated":
-        words += came_of(data.get("checks", {}), data.get("cost", {}))
+        words += checks_and_cost(data.get("checks", {}), data.get("cost", {}))
     token = f"token {data.get('run', event.token)}" if event.agent and event.kind not in WITHOUT_TOKEN else ""
     return token, " ".join(" · ".join(words).splitlines())
 
 
-def came_of(checks: dict[str, Any], cost: dict[str, Any]) -> list[str]:
-    """The checks of a run's work, and what it cost, each in a few words."""
+def checks_and_cost(checks: dict[str, Any], cost: dict[str, Any]) -> list[str]:
+    """The checks of a run and its cost, each in a few words."""
     lines = []
     for name, check in checks.items():
-        told = check if isinstance(check, dict) else {"state": check}
-        lines.append(f"{name}: {' '.join(str(told[part]) for part in ('state', 'url') if part in told)}")
+        result = check if isinstance(check, dict) else {"state": check}
+        lines.append(f"{name}: {' '.join(str(result[part]) for part in ('state', 'url') if part in result)}")
     return lines + [f"{name}: {amount}" for name, amount in cost.items()]
 
 
@@ -114,16 +114,16 @@ def _words(event: Event) -> list[str]:
         case "edited":
             return _edits(data)
         case "claimed":
-            return _lasting(event)
+            return _duration(event)
         case "offered":
             return [f"to session {event.session} for {times.span((data['offer_expires_at'] - event.at) / 1000)}"]
         case "offer_lapsed":
             return [f"session {event.session} did not accept it in time"]
         case "unblocked":
-            return ["all that it needs is done"]
+            return ["all dependencies are done"]
         case "due":
-            # An item that was scheduled and is blocked now has not come due: something that it needs was taken back.
-            return ["its time has come"] if event.status != BLOCKED else ["something that it needs is not done"]
+            # A scheduled item that is blocked now did not come due: one of its dependencies is no longer done.
+            return ["its time has come"] if event.status != BLOCKED else ["a dependency is not done"]
         case "submitted":
             return [f"draft: {data.get('draft', '')}", *given]
         case "expired" | "owner_died":
@@ -132,8 +132,8 @@ def _words(event: Event) -> list[str]:
             return given
 
 
-def _lasting(event: Event) -> list[str]:
-    """How long a claim was given for: its TTL, or less if its deadline comes first."""
+def _duration(event: Event) -> list[str]:
+    """How long the claim was granted for: its TTL, or less if its deadline comes first."""
     if "ttl_seconds" not in event.data:
         return []
     seconds = event.data["ttl_seconds"]
@@ -143,35 +143,35 @@ def _lasting(event: Event) -> list[str]:
 
 
 def _conditions(data: dict[str, Any]) -> list[str]:
-    """What a new item waits for."""
+    """What a new item has to wait for."""
     found = [f"needs {', '.join(data['depends_on'])}"] if data.get("depends_on") else []
     found += [f"not before {clock(data['not_before'])}"] if data.get("not_before") else []
     return found + (["needs approval"] if data.get("needs_approval") else [])
 
 
 def _edits(data: dict[str, Any]) -> list[str]:
-    """What was edited, and whether that asks for approval again."""
+    """The edited fields, and whether the edit withdrew the approval."""
     shown = {name: value for name, value in data.items() if name in EDITABLE}
     if shown.get("not_before"):
         shown["not_before"] = clock(shown["not_before"])
-    words = [", ".join(f"{name} = {_plain(value)}" for name, value in shown.items())]
-    return words + (["its approval is withdrawn: needs approval again"] if data.get("needs_approval") else [])
+    words = [", ".join(f"{name} = {_value_text(value)}" for name, value in shown.items())]
+    return words + (["its approval is withdrawn"] if data.get("needs_approval") else [])
 
 
-def _where_to(event: Event) -> list[str]:
-    """Where an item went that could have been expected to be elsewhere."""
+def _unusual_status(event: Event) -> list[str]:
+    """The item's new status, if it is not the usual one after this kind of event."""
     kind, status = event.kind, event.status
     if status == EXPECTED.get(kind, status):
         return []
     if kind == "failed" and status in (READY, SCHEDULED):
         again = event.data.get("not_before")
-        return ["tried again" + (f" at {clock(again)}" if again and status == SCHEDULED else "")]
+        return ["to be retried" + (f" at {clock(again)}" if again and status == SCHEDULED else "")]
     if kind == "approved" and status == DONE and event.data.get("draft_token") is not None:
-        return ["its draft is enough"]
-    return [f"{status} now"]
+        return ["the draft is the result"]
+    return [f"now {status}"]
 
 
-def _plain(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return " ".join(map(str, value)) or "none"
     return "none" if value is None else str(value)
@@ -182,11 +182,11 @@ def _kind(event: Event) -> str:
 
 
 def _who(event: Event) -> str:
-    """Who is to be named: the holder of the claim or the waiter that the event is about, else who acted."""
+    """The agent of the claim or ticket that the event is about, else the actor."""
     return event.agent or event.actor
 
 
 def _colours(event: Event) -> list[str]:
-    """The colours of who, token and words."""
+    """The colours of the name, the token and the text."""
     who = agent_colour(event.agent) if event.agent else "dim"
     return [who, "dim", "dim"] if event.kind == "claimable" else [who]

@@ -1,4 +1,4 @@
-"""What happened: the history of one item, the feed of the whole board, and the runs."""
+"""What happened: the history of one item, the event feed of the board, the runs, and counts and rates."""
 
 from __future__ import annotations
 
@@ -11,27 +11,31 @@ from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import (
     OUTCOME_COLOURS,
     STATUS_COLOURS,
+    Paint,
     agent_colour,
     ago,
     clean,
     clock,
     paragraphs,
-    table,
     terminal_columns,
 )
-from dibs.text import times
+from dibs.model import STATUSES
+from dibs.text import priorities, times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dibs.board import Board
-    from dibs.model import Event, Run
+    from dibs.model import Event, Run, Stats
 
 RUNS_LIMIT = 50
 EVENTS_LIMIT = 20
-#: How much further back each look for events of some kinds goes than the one before.
-FURTHER = 8
+#: Each search for the newest events of some kinds reads this many times as many events as the one before.
+WINDOW_GROWTH = 8
+#: The widest bar of `stats`, and the width of its names.
+BAR_COLUMNS = 24
+NAME_COLUMNS = 22
 
 
 def log_options(parser: Parser) -> None:
@@ -41,78 +45,53 @@ def log_options(parser: Parser) -> None:
 def log(cli: Cli) -> None:
     events = cli.board.log(cli.args.item)
     if cli.json:
-        return cli.answer({"events": events})
+        return cli.print_json({"events": events})
     item = cli.board.get(cli.args.item).item
     status = cli.paint(item.status, STATUS_COLOURS.get(item.status, ""))
-    cli.say(f"{cli.paint(item.id, 'bold')}  {clean(item.title)}  {status}")
-    return cli.say(*item_lines(events, cli.paint, terminal_columns(sys.stdout)))
+    cli.print(f"{cli.paint(item.id, 'bold')}  {clean(item.title)}  {status}")
+    return cli.print(*item_lines(events, cli.paint, terminal_columns(sys.stdout)))
 
 
 def events_options(parser: Parser) -> None:
-    parser.option("--follow", help="go on with what comes, until Ctrl-C")
-    parser.option("--kind", metavar="KIND", help="only claimable, done, ...; may be repeated", repeated=True)
-    parser.number("--after", help="from the event after this number, not just the latest")
+    parser.option("--follow", help="keep printing new events, until Ctrl-C")
+    parser.option("--kind", metavar="KIND", help="only claimable, done, ...; repeatable", repeated=True)
+    parser.number("--after", help="start after event N (default: show the latest)")
     parser.limit(EVENTS_LIMIT)
 
 
 def events(cli: Cli) -> None:
-    asked = cli.args
-    limit, kinds = check.limit(asked.limit), _kinds(asked.kind)
-    if asked.follow:
+    args = cli.args
+    limit, kinds = check.limit(args.limit), _parse_kinds(args.kind)
+    if args.follow:
         return _follow(cli, kinds, limit)
-    if asked.after is None:
+    if args.after is None:
         found, _ = _newest(cli.board, kinds, limit)
     else:
-        found = _after(cli.board, asked.after, kinds, limit)
+        found = _after(cli.board, args.after, kinds, limit)
     if cli.json:
-        return cli.answer({"events": found})
+        return cli.print_json({"events": found})
     if not found:
-        return cli.remark("no events")
-    return cli.say(*feed_lines(found, cli.paint, terminal_columns(sys.stdout)))
+        return cli.notice("no events")
+    return cli.print(*feed_lines(found, cli.paint, terminal_columns(sys.stdout)))
 
 
-def runs_options(parser: Parser) -> None:
-    parser.option("--item", metavar="ID", help="only of this item")
-    parser.option("--agent", metavar="NAME", help="only by this agent")
-    parser.option("--session", metavar="ID", help="only by this session")
-    parser.limit(RUNS_LIMIT)
-
-
-def runs(cli: Cli) -> None:
-    asked = cli.args
-    found = cli.board.runs(item=asked.item, session=asked.session, agent=asked.agent, limit=asked.limit)
-    if cli.json:
-        return cli.answer({"runs": found})
-    if not found:
-        return cli.remark("no runs")
-    rows, styles = [], []
-    for run in found:
-        rows.append([run.item, str(run.token), run.agent, run.outcome or "running", _took(run), _ended(run), _why(run)])
-        styles.append(["bold", "dim", agent_colour(run.agent), OUTCOME_COLOURS.get(run.outcome or "", ""), "", "dim"])
-    header = ("item", "token", "agent", "outcome", "took", "ended", "reason")
-    columns = terminal_columns(sys.stdout)
-    return cli.say(
-        *table(rows, header=header, styles=styles, shrink=(6, 0), right=(1, 4), columns=columns, paint=cli.paint)
-    )
-
-
-def _kinds(asked: list[str]) -> frozenset[str]:
-    """The kinds to keep to; none means all. One that does not exist would be waited for in vain."""
-    kinds = frozenset(kind.replace("-", "_").replace(" ", "_") for kind in asked)
+def _parse_kinds(texts: list[str]) -> frozenset[str]:
+    """The kinds to show; none stands for all. An unknown kind is refused, because it would never match."""
+    kinds = frozenset(kind.replace("-", "_").replace(" ", "_") for kind in texts)
     for kind in sorted(kinds - KINDS.keys()):
-        raise UsageError(f"{kind!r} is no kind of event; {', '.join(sorted(KINDS))} are", field="kind")
+        raise UsageError(f"unknown kind of event {kind!r}; choose one of {', '.join(sorted(KINDS))}", field="kind")
     return kinds
 
 
 def _newest(board: Board, kinds: frozenset[str], limit: int) -> tuple[tuple[Event, ...], int | None]:
-    """The latest events of these kinds, and the number of the latest of all: where to go on from."""
+    """The newest events of these kinds, and the number of the newest event of any kind, where `_follow` continues."""
     window = limit
     while True:
         events = board.events(newest=True, limit=window)
         found = _of_kinds(events, kinds)[-limit:]
         if len(found) == limit or len(events) < window or window == check.LIST_MAX:
             return found, events[-1].id if events else None
-        window = min(FURTHER * window, check.LIST_MAX)
+        window = min(WINDOW_GROWTH * window, check.LIST_MAX)
 
 
 def _after(board: Board, after: int, kinds: frozenset[str], limit: int) -> tuple[Event, ...]:
@@ -132,35 +111,105 @@ def _of_kinds(events: Iterable[Event], kinds: frozenset[str]) -> tuple[Event, ..
 
 
 def _follow(cli: Cli, kinds: frozenset[str], limit: int) -> None:
-    """Everything after the given number, or the latest few, and then whatever comes."""
+    """Print the events after `--after`, or the newest few, and then new events as they come."""
     after: int | None = cli.args.after
     try:
         if after is None:
-            latest, after = _newest(cli.board, kinds, limit)
-            _tell(cli, latest)
+            newest, after = _newest(cli.board, kinds, limit)
+            _print_events(cli, newest)
         for event in cli.board.follow(after=after):
-            _tell(cli, _of_kinds((event,), kinds))
+            _print_events(cli, _of_kinds((event,), kinds))
     except KeyboardInterrupt:
-        pass  # how one ends it
+        pass
 
 
-def _tell(cli: Cli, events: tuple[Event, ...]) -> None:
-    """Events as they come, one line each."""
+def _print_events(cli: Cli, events: tuple[Event, ...]) -> None:
     for event in events:
         if cli.json:
-            cli.answer(event)
+            cli.print_json(event)
         else:
-            cli.say(*feed_lines((event,), cli.paint, terminal_columns(sys.stdout), follow=True))
+            cli.print(*feed_lines((event,), cli.paint, terminal_columns(sys.stdout), follow=True))
     sys.stdout.flush()
 
 
-def _took(run: Run) -> str:
-    return "" if run.ended_at is None else times.span((run.ended_at - run.started_at) / 1000)
+def runs_options(parser: Parser) -> None:
+    parser.option("--item", metavar="ID", help="only runs of this item")
+    parser.option("--agent", metavar="NAME", help="only runs of this agent")
+    parser.option("--session", metavar="ID", help="only runs of this session")
+    parser.limit(RUNS_LIMIT)
 
 
-def _ended(run: Run) -> str:
-    return f"since {clock(run.started_at)}" if run.ended_at is None else ago(run.ended_at)
+def runs(cli: Cli) -> None:
+    args = cli.args
+    found = cli.board.runs(item=args.item, session=args.session, agent=args.agent, limit=args.limit)
+    if cli.json:
+        return cli.print_json({"runs": found})
+    if not found:
+        return cli.notice("no runs")
+    header = ("item", "token", "agent", "outcome", "took", "ended", "reason")
+    styles = [
+        ["bold", "dim", agent_colour(run.agent), OUTCOME_COLOURS.get(run.outcome or "", ""), "", "dim"] for run in found
+    ]
+    return cli.print(*cli.table(list(map(_run_row, found)), header=header, styles=styles, shrink=(6, 0), right=(1, 4)))
 
 
-def _why(run: Run) -> str:
-    return " ".join(paragraphs(run.reason or "", ""))
+def _run_row(run: Run) -> list[str]:
+    took, ended = "", f"since {clock(run.started_at)}"
+    if run.ended_at is not None:
+        took, ended = times.span((run.ended_at - run.started_at) / 1000), ago(run.ended_at)
+    reason = " ".join(paragraphs(run.reason or "", ""))
+    return [run.item, str(run.token), run.agent, run.outcome or "running", took, ended, reason]
+
+
+def stats_options(parser: Parser) -> None:
+    parser.option("--agent", metavar="NAME", help="only claims, runs and sessions of this agent")
+
+
+def stats(cli: Cli) -> None:
+    figures = cli.board.stats(agent=cli.args.agent)
+    return cli.print_json(figures) if cli.json else cli.print(*_stats_lines(figures, cli.paint))
+
+
+def _stats_lines(figures: Stats, paint: Paint) -> list[str]:
+    items = {status: figures.items.get(status, 0) for status in STATUSES}
+    lines = [paint("items", "bold"), *_bars(items, STATUS_COLOURS, paint)]
+    if figures.ready:
+        ready = {f"{priorities.name(row['priority'])} {clean(str(row['type']))}": row["count"] for row in figures.ready}
+        lines += ["", paint("ready, by priority and type", "bold"), *_bars(ready, {}, paint)]
+    if figures.outcomes:
+        outcomes = {outcome.replace("_", " "): count for outcome, count in figures.outcomes.items()}
+        colours = {outcome.replace("_", " "): colour for outcome, colour in OUTCOME_COLOURS.items()}
+        lines += ["", paint("runs, by outcome", "bold"), *_bars(outcomes, colours, paint)]
+    claims = {
+        "active now": str(figures.active_claims),
+        "in all": str(figures.total_claims),
+        "waiters": str(figures.waiters),
+        "live sessions": str(figures.live_sessions),
+        "conflicts avoided": str(figures.conflicts_avoided),
+        "claims that succeeded": _percent(figures.claim_success_rate),
+        "runs that failed": _percent(figures.failure_rate),
+        "time to claim": _time(figures.time_to_claim_seconds),
+        "time held": _time(figures.claim_duration_seconds),
+    }
+    return [*lines, "", paint("claims", "bold"), *(_figure(name, value) for name, value in claims.items())]
+
+
+def _bars(counts: dict[str, int], colours: dict[str, str], paint: Paint) -> list[str]:
+    most = max(counts.values(), default=0) or 1
+    lines = []
+    for name, count in counts.items():
+        bar = "▇" * -(-count * BAR_COLUMNS // most)
+        lines.append(f"{_figure(name, str(count))}  {paint(bar, colours.get(name, 'cyan'))}".rstrip())
+    return lines
+
+
+def _figure(name: str, value: str) -> str:
+    return f"  {name:<{NAME_COLUMNS}}{value:>8}"
+
+
+def _percent(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:.0%}"
+
+
+def _time(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds * 1000:.0f}ms" if seconds < 1 else times.span(seconds)

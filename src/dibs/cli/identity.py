@@ -1,11 +1,11 @@
 """Who acts: the session that a command acts as, the agent of that session, and the name that the history records.
 
-`decide` is the one decision. Its order: a session that is named; the session of the coding agent in whose shell the
-command runs; the session of a terminal at which a person types. A controlling terminal alone does not make a person:
-every program that was started from a terminal can reach it, and coding agents are.
+`identify` decides, in this order: a session that is named; the session of the coding agent in whose shell the command
+runs; the session of the terminal at which a person types. A controlling terminal alone does not prove a person: every
+program that was started from a terminal has it, coding agents included.
 
-Sessions come to be on first use, and one that has ended is started again. Nothing here ever records an owner process:
-a command that is over in 30 ms owns nothing.
+Sessions are started on first use, and an ended one is started again. No owner process is ever recorded here: a command
+that runs for 30 ms owns nothing.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: The variables in which coding agents tell the commands they run which session runs them, and each agent's name.
+#: Environment variables in which coding agents pass their session id to the commands they run, and each agent's name.
 CLIENTS = {"CLAUDE_CODE_SESSION_ID": "claude", "CODEX_THREAD_ID": "codex", "COPILOT_AGENT_SESSION_ID": "copilot"}
 
-#: Variables that coding agents set for the commands they run, and each agent's name; those that several agents share
-#: come last. What a person's own shell may have too is left out: CURSOR_TRACE_ID and REPL_ID are set in every terminal
-#: of their editor, and CODEX_HOME, COPILOT_MODEL and GOOSE_PROVIDER are settings.
+#: Environment variables that coding agents set for the commands they run, and each agent's name; variables that several
+#: agents share come last. Variables that a person's own shell may have are not listed: CURSOR_TRACE_ID and REPL_ID are
+#: set in every terminal of their editor, and CODEX_HOME, COPILOT_MODEL and GOOSE_PROVIDER are settings.
 MARKERS = {
     "CLAUDECODE": "claude",
     "CODEX_CI": "codex",
@@ -60,19 +60,17 @@ MARKERS = {
     "AGENT": "agent",
 }
 
-
-#: What a shell types to have a session.
+#: The shell line that starts a session.
 START_LINE = "export DIBS_SESSION=$(dibs session start --agent %s)"
-#: What is wrong where nobody is known.
-NOBODY = f"no session is known here; start one with: {START_LINE % 'NAME'}"
+NO_SESSION = f"no session is known here; start one with: {START_LINE % 'NAME'}"
 
 
 class Caller(Value):
-    """Who called this command, as far as its line, its environment and its terminal tell.
+    """Who called this command, as far as its arguments, its environment and its terminal show.
 
-    `session` is None where no session is known; `problem` then says why, and what to type. `agent` is the agent that
-    is named, `program` the coding agent that runs this command. `person`: there is neither, and a person at a terminal
-    typed it. `by_terminal`: the session is that of the terminal.
+    `session` is None where no session is known; `problem` then explains why, and what to type. `agent` is the agent
+    that was named, `program` the coding agent that runs the command. `person`: neither is there, and the command was
+    typed at a terminal. `by_terminal`: the session is the terminal's.
     """
 
     session: str | None
@@ -83,22 +81,8 @@ class Caller(Value):
     by_terminal: bool
 
 
-def can_answer(cli: Cli) -> bool:
-    """Whether a question would reach a person: a coding agent is not asked, whatever terminal it has, because it would
-    wait for an answer that nobody gives."""
-    return not cli.json and sys.stdin.isatty() and sys.stderr.isatty() and caller(cli).person
-
-
-def agreed(question: str) -> bool:
-    from dibs.cli.render import clean
-
-    sys.stderr.write(f"{clean(question)}? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def decide(args: Args, environment: Mapping[str, str]) -> Caller:
-    """Who acts. Variables that are empty count as not set."""
+def identify(args: Args, environment: Mapping[str, str]) -> Caller:
+    """Decide who acts. Empty variables count as unset."""
     named = getattr(args, "session", None) or environment.get(config.ENV_SESSION) or None
     agent = getattr(args, "agent", None) or environment.get(config.ENV_AGENT) or None
     clients = [name for name in CLIENTS if environment.get(name)]
@@ -113,10 +97,10 @@ def decide(args: Args, environment: Mapping[str, str]) -> Caller:
     elif agent is not None:
         problem = _advice(agent, f"agent {agent} has no session here")
     elif markers:
-        unknown = f"{markers[0]} says that a coding agent runs this, and its session is not known"
-        problem = f"{_advice(program, unknown)} (if you are a person: unset {' '.join(markers)})"
+        cause = f"{markers[0]} shows that a coding agent runs this command, and its session is not known"
+        problem = f"{_advice(program, cause)} (if you are a person: unset {' '.join(markers)})"
     else:
-        session, problem = _terminal_session() if person else None, NOBODY
+        session, problem = _terminal_session() if person else None, NO_SESSION
     return Caller(
         session=session,
         problem=problem,
@@ -128,12 +112,26 @@ def decide(args: Args, environment: Mapping[str, str]) -> Caller:
 
 
 def caller(cli: Cli) -> Caller:
-    return decide(cli.args, os.environ)
+    return identify(cli.args, os.environ)
 
 
-def claiming(cli: Cli, verb: Callable[[str], T]) -> T:
-    """Call a verb as this session, which comes to be if it is not there yet."""
-    session = own_session(cli)
+def can_confirm(cli: Cli) -> bool:
+    """Whether a question would reach a person. A coding agent is never asked, even at a terminal: it would wait for an
+    answer for ever."""
+    return not cli.json and sys.stdin.isatty() and sys.stderr.isatty() and caller(cli).person
+
+
+def confirm(question: str) -> bool:
+    from dibs.cli.render import clean
+
+    sys.stderr.write(f"{clean(question)}? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def with_session(cli: Cli, verb: Callable[[str], T]) -> T:
+    """Call the verb with the caller's session; if the board has no such live session, start it first."""
+    session = require_session(cli)
     try:
         return verb(session)
     except SessionNotFound:
@@ -141,67 +139,68 @@ def claiming(cli: Cli, verb: Callable[[str], T]) -> T:
     return verb(session)
 
 
-def holding(cli: Cli, verb: Callable[[str], T]) -> T:
-    """Call a verb as this session; one that never was holds nothing, so only an ended one is started for it."""
-    session = own_session(cli)
+def with_known_session(cli: Cli, verb: Callable[[str], T]) -> T:
+    """Call the verb with the caller's session; if that has ended, start it again. A session that the board never knew
+    holds nothing, so it is not started."""
+    session = require_session(cli)
     try:
         return verb(session)
     except SessionNotFound:
-        earlier = _known(cli, session)
+        earlier = _find_session(cli, session)
         if earlier is None:
             raise
         cli.board.start_session(earlier.agent, id=session, kind=earlier.kind)
     return verb(session)
 
 
-def own_session(cli: Cli) -> str:
+def require_session(cli: Cli) -> str:
     who = caller(cli)
     if who.session is None:
         raise UsageError(who.problem, field="session")
     return who.session
 
 
-def own_agent(cli: Cli) -> str | None:
-    """The agent, or the person, for whom something new is begun; None if nobody is known."""
+def agent_or_user(cli: Cli) -> str | None:
+    """The agent, or else the user, for whom a session starts; None if neither is known."""
     who = caller(cli)
     return who.agent or who.program or (config.user_name() if who.person else None)
 
 
-def own_token(cli: Cli) -> int | None:
-    """The token the line or the environment names; None means the session's own live claim."""
+def claim_token(cli: Cli) -> int | None:
+    """The token from the arguments or the environment; None stands for the session's own live claim."""
     token: int | None = cli.args.token
     named = os.environ.get(config.ENV_TOKEN)
     if token is not None or not named:
         return token
     if not (named.isascii() and named.isdigit() and len(named) < 20):
-        raise UsageError(f"{config.ENV_TOKEN} is {named!r}, which is no token; a whole number is", field="token")
+        raise UsageError(f"{config.ENV_TOKEN} is {named!r}; a token is a whole number", field="token")
     known = token_file.read(os.environ.get(config.ENV_CLAIM_FILE) or "")
     return known[-1] if int(named) in known else int(named)
 
 
-def write_down(cli: Cli, token: int) -> None:
-    """The claim goes on under this token: for the worker that runs this command, and for what it calls next."""
+def record_token(cli: Cli, token: int) -> None:
+    """Record a recovered claim's new token, for the worker that runs this command and for later commands."""
     path, named = os.environ.get(config.ENV_CLAIM_FILE), os.environ.get(config.ENV_TOKEN)
     if path and named and cli.args.token is None and int(named) in token_file.read(path):
         token_file.append(path, token)
 
 
 def actor(cli: Cli) -> str | None:
-    """The name that the history records for what is done without a session: the one that the line gives, else the
-    agent that is named, else that of the session, else the coding agent's; None is the user, who runs this process."""
+    """The name that the history records for an act without a session: `--actor`, else the named agent, else the
+    session's agent, else the coding agent. None stands for the user of this process."""
     who = caller(cli)
     named: str | None = cli.args.actor or who.agent
     if named is None and who.session is not None and not who.by_terminal:
         try:
-            session = _known(cli, who.session)
+            session = _find_session(cli, who.session)
         except StoreUnusable:
-            return who.program or who.session  # a damaged board, which `restore` is to replace
+            return who.program or who.session  # `restore` replaces a damaged board, which cannot be read
         named = None if session is None else session.agent
     return named or who.program
 
 
 def at_terminal() -> bool:
-    """Whether stdin or stderr is this process's controlling terminal; of another one, the foreground is not told."""
+    """Whether stdin or stderr is this process's controlling terminal; tcgetpgrp fails on any other."""
     for stream in (0, 2):
         try:
             os.tcgetpgrp(stream)
@@ -212,25 +211,23 @@ def at_terminal() -> bool:
 
 
 def _start(cli: Cli, session: str) -> None:
-    """Start the session for the agent that is named, else the one it belonged to before it ended, else the coding
-    agent that runs this, else the user."""
+    """Start the session for the named agent, else for its agent before it ended, else for the user, else for the
+    coding agent."""
     who, kind = caller(cli), "cli"
     agent = who.agent
-    if agent is None and (earlier := _known(cli, session)) is not None:
+    if agent is None and (earlier := _find_session(cli, session)) is not None:
         agent, kind = earlier.agent, earlier.kind
     elif agent is None and who.person:
         agent, kind = config.user_name(), PERSON
     agent = agent or who.program
     if agent is None:
-        raise UsageError(
-            f"session {session} is new, and its agent is not known; say --agent NAME, or: export DIBS_AGENT=NAME",
-            field="agent",
-        )
+        problem = f"session {session} is new, and its agent is not known"
+        raise UsageError(f"{problem}; name it with --agent NAME, or: export DIBS_AGENT=NAME", field="agent")
     cli.board.start_session(agent, id=session, kind=kind)
 
 
-def _known(cli: Cli, session: str) -> Session | None:
-    """The session as the board knows it, also one that has ended."""
+def _find_session(cli: Cli, session: str) -> Session | None:
+    """The session, live or ended; None if the board never knew it."""
     try:
         return cli.board.find_session(session)
     except SessionNotFound:
@@ -238,26 +235,26 @@ def _known(cli: Cli, session: str) -> Session | None:
 
 
 def _client_session(clients: list[str], environment: Mapping[str, str], agent: str | None) -> tuple[str | None, str]:
-    """The session that a coding agent's variable names, or what is wrong with it."""
+    """The session that a coding agent's variable names, or the problem with the variable."""
     if len(clients) > 1:
-        return None, f"{' and '.join(clients)} name different sessions; say which one acts, with --session ID"
+        return None, f"{' and '.join(clients)} name different sessions; choose one with --session ID"
     try:
         return check.session_id(environment[clients[0]]), ""
     except Invalid as error:
         return None, _advice(agent, f"{clients[0]} cannot be used as a session: {error.message}")
 
 
-def _advice(agent: str | None, wrong: str) -> str:
-    """What is wrong, and the line to type; a name that would not do in that line is what is wrong then."""
+def _advice(agent: str | None, problem: str) -> str:
+    """The problem, and the line that starts a session; for an invalid agent name, why the name is invalid."""
     try:
-        return f"{wrong}; start one with: {START_LINE % check.agent_name(agent)}"
+        return f"{problem}; start one with: {START_LINE % check.agent_name(agent)}"
     except Invalid as error:
         return error.message
 
 
 def _terminal_session() -> str | None:
-    """The id of this terminal's session, made from the leader of its processes; None where the leader lives in another
-    pid namespace."""
+    """The session id of this terminal, derived from its session leader; None if the leader is in another pid
+    namespace."""
     leader = os.getsid(0)
     if leader == 0:
         return None
@@ -268,5 +265,5 @@ def _terminal_session() -> str | None:
         process = owner.of(leader)
         facts += (process.boot_id, process.pid_namespace, process.start_time)
     except Invalid:
-        pass  # no /proc here: the host and the leader's pid have to do
+        pass  # without /proc, the host name and the leader's pid have to do
     return f"tty-{leader}-{crc32(repr(facts).encode()):08x}"

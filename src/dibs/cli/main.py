@@ -1,9 +1,8 @@
-"""The entry point: choose the command, run it, and turn whatever happens into one exit code and at most one line.
+"""The entry point: dispatch to the command and map every outcome to one exit code and at most one line of error.
 
-Exit codes: 0 done, 1 error, 2 wrong line (also: no session known), 3 nothing to claim, 4 conflict or claim lost,
-5 not found, 6 not allowed, 75 try later, 130 interrupted (while waiting also 129, hung up, and 143, terminated). With
-`--json` a refusal goes to stdout as `{"error": {...}}`, else to stderr as one line. Only the chosen command's module is
-imported.
+Exit codes: 0 success, 1 error, 2 usage error (also: no session known), 3 nothing to claim, 4 conflict or claim lost,
+5 not found, 6 not allowed, 75 try again later, 130 interrupted (while waiting also 129 for SIGHUP and 143 for SIGTERM).
+With `--json`, a refusal goes to stdout as `{"error": {...}}`; otherwise it goes to stderr as one line.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import io
 import os
 import sys
 
-from dibs.cli.commands import COMMANDS, split
+from dibs.cli.commands import COMMANDS, split_command
 from dibs.errors import DibsError, StoreUnusable
 
 TYPE_CHECKING = False
@@ -25,79 +24,78 @@ PIPE_CLOSED = 141
 
 
 def run() -> NoReturn:
-    """What the scripts `dibs` and `calldibs` call."""
-    # Leaving at once: taking the interpreter apart piece by piece would take a tenth of the time of a claim, and
-    # everything that matters is written and closed by now.
+    """The console scripts `dibs` and `calldibs`."""
+    # Skip interpreter shutdown, which costs a tenth of a claim: all output is flushed and the board is closed by now.
     os._exit(main(sys.argv[1:]))
 
 
-def main(line: list[str]) -> int:
-    """Do what the line says; the exit code."""
+def main(argv: list[str]) -> int:
+    """Run the command that `argv` names and return its exit code."""
     _prepare_streams()
     try:
-        code = _answer(line)
+        code = _run(argv)
         sys.stdout.flush()
     except BrokenPipeError:
         return PIPE_CLOSED
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:
-        _complain(f"the answer could not be written: {error.strerror}")
+        _print_error(f"cannot write the output: {error.strerror}")
         return StoreUnusable.exit_code
     return code
 
 
-def _answer(line: list[str]) -> int:
+def _run(argv: list[str]) -> int:
     try:
-        return _dispatch(line)
+        return _dispatch(argv)
     except BrokenPipeError:
         raise
     except DibsError as error:
-        return _refuse(error, _wants_json(line))
+        return _refuse(error, _wants_json(argv))
     except OSError as error:
-        return _refuse(_of_the_system(error), _wants_json(line))
+        return _refuse(_from_os_error(error), _wants_json(argv))
 
 
-def _wants_json(line: list[str]) -> bool:
-    """What stands after `--` is text, or another command's."""
-    return "--json" in (line[: line.index("--")] if "--" in line else line)
+def _wants_json(argv: list[str]) -> bool:
+    """Whether `--json` is among the options; after `--` it is text, or belongs to another command."""
+    return "--json" in (argv[: argv.index("--")] if "--" in argv else argv)
 
 
 def _prepare_streams() -> None:
-    """A character that the terminal cannot show becomes a question mark, and a closed stream swallows what it gets."""
+    """Print characters that the terminal cannot encode as question marks, and discard output to a closed stream."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as open as the stream it stands for
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - stays open as long as the stream it replaces
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
-def _dispatch(line: list[str]) -> int:
-    name, rest = split(line)
+def _dispatch(argv: list[str]) -> int:
+    name, rest = split_command(argv)
     command = COMMANDS.get(name) if name else None
     if name is None or command is None:
-        from dibs.cli import overview
+        from dibs.cli import help
 
-        return overview.without_command(name, rest)
+        return help.without_command(name, rest)
     from dibs.cli.context import Cli
     from dibs.cli.parser import build
 
-    parser, do = build(name, command)
-    args = parser.read(rest)
+    parser, function = build(name, command)
+    args = parser.parse(rest)
     if args.help:
         sys.stdout.write(parser.help() + "\n")
         return 0
     cli = Cli(args)
     try:
-        return do(cli) or 0
+        return function(cli) or 0
     finally:
         cli.close()
 
 
-def _of_the_system(error: OSError) -> DibsError:
+def _from_os_error(error: OSError) -> DibsError:
     if isinstance(error, FileNotFoundError) and error.filename is None:
-        return StoreUnusable("the folder this was called in is not there any more")
+        return StoreUnusable("the current folder no longer exists; cd to another one")
     return StoreUnusable(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
 
 
@@ -109,14 +107,14 @@ def _refuse(error: DibsError, as_json: bool) -> int:
         sys.stdout.write(json_text.line(wire.error(error)) + "\n")
         return error.exit_code
     sys.stdout.flush()
-    _complain(error.message)
+    _print_error(error.message)
     if "usage" in error.facts:
         sys.stderr.write(f"{error.facts['usage']}\n")
     return error.exit_code
 
 
 def _hide_passwords(error: DibsError) -> None:
-    """What is said about a wrong line may repeat a word of it, and that word may be the URL of a database."""
+    """Mask passwords in URLs: a usage error may quote an argument, and the argument may be a database URL."""
     texts = [error.message, *error.facts.values()]
     if any(isinstance(text, str) and "://" in text for text in texts):
         from dibs.location import without_password
@@ -127,7 +125,7 @@ def _hide_passwords(error: DibsError) -> None:
         }
 
 
-def _complain(message: str) -> None:
+def _print_error(message: str) -> None:
     from dibs.cli.render import clean
 
     sys.stderr.write(f"dibs: {clean(message)}\n")

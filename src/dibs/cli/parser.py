@@ -1,15 +1,15 @@
-"""The line of one command: what it may hold, what it held, and its help.
+"""The parser of one command's arguments, and the command's help.
 
-A command declares its words and options on a `Parser`; `read` turns a line into `Args`. Options stand anywhere, as
-`--ttl 30m` or `--ttl=30m`; `--` ends them. A wrong line is a `UsageError`, told like every other refusal. It does what
-argparse would, because argparse and what it imports take as long to start as a whole claim.
+A command declares positional arguments and options on a `Parser`; `parse` turns a list of words into `Args`. Options
+stand anywhere, as `--ttl 30m` or `--ttl=30m`; `--` ends them. A line that cannot be parsed is a `UsageError`. This
+replaces argparse, because importing argparse takes as long as a whole claim.
 """
 
 from __future__ import annotations
 
 import sys
 
-from dibs.cli.commands import Command
+from dibs.cli.commands import EXAMPLES, Command
 from dibs.errors import Invalid
 from dibs.text import times
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 HELP_COLUMN = 24
-#: Commands that Python has another use for, and what their functions are called.
-NOT_A_NAME = {"import": "import_"}
+#: Commands whose name is a Python keyword, and the names of their functions.
+KEYWORDS = {"import": "import_"}
 
 
 class UsageError(Invalid):
-    """The line as typed makes no command; exit 2."""
+    """The arguments do not form a command; exit code 2."""
 
     exit_code = 2
 
 
 class Args:
-    """What a line held, as attributes: `--request-id` is `request_id`."""
+    """The parsed arguments as attributes: `--request-id` becomes `request_id`."""
 
     if TYPE_CHECKING:
 
@@ -38,7 +38,7 @@ class Args:
 
 
 class Option:
-    """Something a line may hold. `metavar` is None for a switch; `repeated` gathers a list."""
+    """An option or a positional argument. `metavar` is None for a switch; `repeated` collects values into a list."""
 
     def __init__(
         self,
@@ -46,155 +46,175 @@ class Option:
         metavar: str | None,
         help: str,
         *,
-        read: Callable[[str], Any] = str,
+        convert: Callable[[str], Any] = str,
         default: Any = None,
         repeated: bool = False,
         required: bool = False,
     ) -> None:
         self.names, self.metavar, self.help = names, metavar, help
-        self.read, self.default, self.repeated, self.required = read, default, repeated, required
+        self.convert, self.default, self.repeated, self.required = convert, default, repeated, required
         self.attribute = names[-1].lstrip("-").replace("-", "_")
 
 
 class Parser:
-    """The grammar of the command `name`."""
+    """The arguments of the command `name`."""
 
     def __init__(self, name: str, command: Command) -> None:
         self.name = name
         self.command = command
-        self.words: list[Option] = []
+        self.arguments: list[Option] = []
         self.options: dict[str, Option] = {}
-        self.takes_command = False
+        self.has_trailing_command = False
 
-    # What commands declare
+    # Declarations
 
-    def word(self, name: str, help: str, *, optional: bool = False) -> None:
-        """A word of the line, by its place."""
-        self.words.append(Option((name,), name.upper(), help, required=not optional))
+    def argument(self, name: str, help: str, *, optional: bool = False) -> None:
+        """Declare a positional argument."""
+        self.arguments.append(Option((name,), name.upper(), help, required=not optional))
 
     def option(self, *names: str, metavar: str | None = None, help: str, **settings: Any) -> None:
-        """An option with a value, or without a `metavar` a switch; its last name names the attribute."""
+        """Declare an option with a value, or without `metavar` a switch; its last name names the attribute."""
         if metavar is None:
             settings["default"] = False
         option = Option(names, metavar, help, **settings)
         self.options.update(dict.fromkeys(names, option))
 
     def number(self, *names: str, help: str, metavar: str = "N", default: int | None = None) -> None:
-        self.option(*names, metavar=metavar, help=help, read=_whole_number, default=default)
+        self.option(*names, metavar=metavar, help=help, convert=_integer, default=default)
 
     def rate(self, name: str, *, help: str) -> None:
-        self.option(name, metavar="R", help=help, read=_number)
+        self.option(name, metavar="R", help=help, convert=_number)
 
     def duration(self, name: str, field: str, help: str, *, required: bool = False) -> None:
-        def read(text: str) -> float:
+        def convert(text: str) -> float:
             return times.parse_duration(text, field)
 
-        self.option(name, metavar="TIME", help=help, read=read, required=required)
+        self.option(name, metavar="TIME", help=help, convert=convert, required=required)
 
-    def command_line(self) -> None:
-        """All that follows `--` is the line of another command."""
-        self.takes_command = True
+    def json_object(self, name: str, help: str) -> None:
+        def convert(text: str) -> dict[str, Any]:
+            return parse_json_object(text, name.lstrip("-"))
 
-    # What several commands take
+        self.option(name, metavar="JSON", help=help, convert=convert)
 
-    def item(self, *, optional: bool = False) -> None:
-        self.word("item", "the item's id", optional=optional)
+    def trailing_command(self) -> None:
+        """Everything after `--` is another program's command line."""
+        self.has_trailing_command = True
+
+    # Arguments that several commands share
+
+    def item(self) -> None:
+        self.argument("item", "the id of the item")
+
+    def types_and_projects(self) -> None:
+        self.option("--type", metavar="T", help="only items of this type; repeatable", repeated=True)
+        self.option("--project", metavar="P", help="only items of this project; repeatable", repeated=True)
 
     def identity(self) -> None:
-        self.option("--session", metavar="ID", help="act as it (else DIBS_SESSION, agent's or terminal's)")
-        self.option("--agent", metavar="NAME", help="whose session it is (else DIBS_AGENT)")
+        self.option("--session", metavar="ID", help="session to act as (default: DIBS_SESSION, or detected)")
+        self.option("--agent", metavar="NAME", help="the session's agent (default: DIBS_AGENT)")
 
     def actor(self) -> None:
-        self.option("--agent", "--actor", metavar="NAME", help="who does this (else DIBS_AGENT, session's agent, you)")
+        self.option("--agent", "--actor", metavar="NAME", help="name to record (default: DIBS_AGENT, session's, you)")
 
     def token(self) -> None:
-        self.number("--token", help="the claim's (else DIBS_CLAIM_TOKEN, else the live one)")
+        self.number("--token", help="claim token (default: DIBS_CLAIM_TOKEN, or live claim)")
+
+    def holder(self) -> None:
+        """What the holder of a claim gives with each of its verbs."""
+        self.token()
+        self.request_id()
+        self.identity()
 
     def ttl(self) -> None:
-        self.duration("--ttl", "ttl_seconds", "how long it lasts without a heartbeat: 90s, 30m, 2h")
+        self.duration("--ttl", "ttl_seconds", "expire after this time without a heartbeat: 90s, 30m")
 
     def reason(self, *, required: bool = False) -> None:
-        self.option("--reason", metavar="TEXT", help="why, for the history", required=required)
+        self.option("--reason", metavar="TEXT", help="the reason, for the history", required=required)
+
+    def revision(self) -> None:
+        self.number("--revision", help="refuse unless the item is still at this revision")
 
     def links_and_cost(self) -> None:
-        self.option("--link", metavar="NAME=URL", help="what came of it; may be repeated", repeated=True)
-        self.option("--cost", metavar="JSON", help="what it cost, as a JSON object")
+        self.option("--link", metavar="NAME=URL", help="a result of the run; repeatable", convert=_link, repeated=True)
+        self.json_object("--cost", "the cost of the run, a JSON object")
 
     def request_id(self) -> None:
-        self.option("--request-id", metavar="ID", help="asked again under it, nothing is done again")
+        self.option("--request-id", metavar="ID", help="idempotency key: a repeated call changes nothing")
 
     def yes(self) -> None:
-        self.option("--yes", help="do not ask")
+        self.option("--yes", help="do not ask for confirmation")
 
     def limit(self, default: int) -> None:
-        self.number("--limit", help=f"at most so many ({default})", default=default)
+        self.number("--limit", help=f"show at most N (default: {default})", default=default)
 
-    def everywhere(self) -> None:
-        """What every command takes; declared last so that help shows it last."""
-        self.option("--store", metavar="URL", help="the board (else DIBS_STORE, else this folder's)")
-        self.option("--json", help="answer as JSON, refusals too")
-        self.option("--no-color", help="plain text on a terminal too")
-        self.option("-h", "--help", help="show this")
+    def common_options(self) -> None:
+        """The options of every command; declared last, so that help lists them last."""
+        self.option("--store", metavar="URL", help="the board (default: DIBS_STORE, or the nearest)")
+        self.option("--json", help="print JSON, also for errors")
+        self.option("--no-color", help="print no colours on a terminal")
+        self.option("-h", "--help", help="show this help")
 
-    # What main does with it
+    # Parsing
 
-    def read(self, line: list[str]) -> Args:
+    def parse(self, words: list[str]) -> Args:
         args = Args()
-        declared = [*self.words, *self.options.values()]
-        given = args.__dict__
-        given.update({o.attribute: [] if o.repeated else o.default for o in declared})
-        if self.takes_command:
-            line, given["command"] = _before_and_after_dashes(line)
-        words: list[str] = []
+        values = args.__dict__
+        for declared in (*self.arguments, *self.options.values()):
+            values[declared.attribute] = [] if declared.repeated else declared.default
+        if self.has_trailing_command:
+            at = words.index("--") if "--" in words else len(words)
+            words, values["command"] = words[:at], words[at + 1 :]
+        positional: list[str] = []
         at = 0
-        while at < len(line):
-            word = line[at]
+        while at < len(words):
+            word = words[at]
             at += 1
             if word == "--":
-                words += line[at:]
+                positional += words[at:]
                 break
             if word[:1] != "-" or word == "-":
-                words.append(word)
+                positional.append(word)
                 continue
-            option, value = self._option(word)
+            option, text = self._option(word)
             if option.metavar is None:
-                given[option.attribute] = True
+                values[option.attribute] = True
                 continue
-            if value is None:
-                if at == len(line):
+            if text is None:
+                if at == len(words):
                     raise self.error(f"{word} needs a value: {word} {option.metavar}")
-                value = line[at]
+                text = words[at]
                 at += 1
-            read = self._value(option, word, value)
-            given[option.attribute] = [*given[option.attribute], read] if option.repeated else read
-        for option, word in zip(self.words, words, strict=False):
-            given[option.attribute] = word
+            value = self._convert(option, word, text)
+            values[option.attribute] = [*values[option.attribute], value] if option.repeated else value
+        for argument, word in zip(self.arguments, positional, strict=False):
+            values[argument.attribute] = word
         if not args.help:
-            self._require(args, words)
+            self._require(args, positional)
         return args
 
     def error(self, message: str) -> UsageError:
         return UsageError(message, field="arguments", usage=self.usage())
 
     def usage(self) -> str:
-        words = [word.metavar if word.required else f"[{word.metavar}]" for word in self.words]
-        needed = [f"{o.names[-1]} {o.metavar}" for o in self.options.values() if o.required]
-        command = ["-- COMMAND ..."] if self.takes_command else []
-        return " ".join(["usage: dibs", self.name, *(word or "" for word in words), *needed, "[options]", *command])
+        arguments = [one.metavar if one.required else f"[{one.metavar}]" for one in self.arguments]
+        required = [f"{one.names[-1]} {one.metavar}" for one in self.options.values() if one.required]
+        command = ["-- COMMAND ..."] if self.has_trailing_command else []
+        return " ".join(
+            ["usage: dibs", self.name, *(word or "" for word in arguments), *required, "[options]", *command]
+        )
 
     def help(self) -> str:
         summary = self.command.summary
         lines = [self.usage(), "", summary[0].upper() + summary[1:] + ".", ""]
-        shown = [(word.metavar or "", word.help) for word in self.words]
+        rows = [(argument.metavar or "", argument.help) for argument in self.arguments]
         for option in dict.fromkeys(self.options.values()):
-            names = ", ".join(option.names) + (f" {option.metavar}" if option.metavar else "")
-            shown.append((names, option.help))
-        lines += [f"  {names:<{HELP_COLUMN}}{about}" for names, about in shown]
-        lines += ["", "for example:", *(f"  {line}" for line in self.command.examples)]
-        return "\n".join(lines)
+            rows.append((", ".join(option.names) + (f" {option.metavar}" if option.metavar else ""), option.help))
+        lines += [f"  {names:<{HELP_COLUMN}}{about}" for names, about in rows]
+        return "\n".join([*lines, "", "Examples:", *(f"  {line}" for line in EXAMPLES[self.name])])
 
     def _option(self, word: str) -> tuple[Option, str | None]:
-        """The option a word names, and the value that is part of the word: `--ttl=30m`, `-n3`."""
+        """The option that a word names, and the value within the word: `--ttl=30m`, `-n3`."""
         if word.startswith("--"):
             name, equals, value = word.partition("=")
         else:
@@ -202,62 +222,78 @@ class Parser:
             equals = value
         option = self.options.get(name)
         if option is None:
-            raise self.error(f"dibs {self.name} has no option {name}{_nearest(name, self.options)}")
+            raise self.error(f"dibs {self.name} has no option {name}{_suggestion(name, self.options)}")
         if equals and option.metavar is None:
             raise self.error(f"{name} takes no value")
         return option, value if equals else None
 
-    def _value(self, option: Option, word: str, value: str) -> Any:
+    def _convert(self, option: Option, word: str, text: str) -> Any:
         try:
-            return option.read(value)
+            return option.convert(text)
         except ValueError as error:
-            raise self.error(f"{word.partition('=')[0]} {value!r}: {error}") from error
+            raise self.error(f"{word.partition('=')[0]} {text!r}: {error}") from error
 
-    def _require(self, args: Args, words: list[str]) -> None:
-        missing = [o.metavar or "" for o in self.words if o.required and getattr(args, o.attribute) is None]
+    def _require(self, args: Args, positional: list[str]) -> None:
+        missing = [o.metavar or "" for o in self.arguments if o.required and getattr(args, o.attribute) is None]
         missing += [o.names[-1] for o in self.options.values() if o.required and getattr(args, o.attribute) is None]
-        if self.takes_command and not args.command:
+        if self.has_trailing_command and not args.command:
             missing.append("-- COMMAND")
         if missing:
             raise self.error(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
-        if len(words) > len(self.words):
-            raise self.error(f"{words[len(self.words)]!r} is one word too many; put text with spaces in quotes")
+        if len(positional) > len(self.arguments):
+            extra = positional[len(self.arguments)]
+            raise self.error(f"unexpected argument {extra!r}; put text with spaces in quotes")
 
 
 def build(name: str, command: Command) -> tuple[Parser, Callable[[Any], int | None]]:
-    """The command's parser, and the function that does it."""
+    """Import the command's module; return its parser and its function."""
     module_name = f"dibs.cli.{command.module}"
     __import__(module_name)
     module, function = sys.modules[module_name], name.replace("-", "_").replace(" ", "_")
     parser = Parser(name, command)
-    getattr(module, f"{function}_options")(parser)
-    parser.everywhere()
-    do: Callable[[Any], int | None] = getattr(module, NOT_A_NAME.get(function, function))
-    return parser, do
+    declare = getattr(module, f"{function}_options", None)
+    if declare is not None:
+        declare(parser)
+    parser.common_options()
+    return parser, getattr(module, KEYWORDS.get(function, function))
 
 
-def _before_and_after_dashes(line: list[str]) -> tuple[list[str], list[str]]:
-    at = line.index("--") if "--" in line else len(line)
-    return line[:at], line[at + 1 :]
+def parse_json_object(text: str | bytes, field: str) -> dict[str, Any]:
+    import json
+
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{field} is not valid JSON: {error}", field=field) from error
+    if not isinstance(found, dict):
+        raise Invalid(f'{field} must be a JSON object, like {{"key": "value"}}', field=field)
+    return found
 
 
-def _whole_number(text: str) -> int:
+def _link(text: str) -> tuple[str, str]:
+    name, _, target = text.partition("=")
+    if not (name and target):
+        raise UsageError(f"--link {text!r}: write it as NAME=URL", field="link")
+    return name, target
+
+
+def _integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError("this is no whole number") from None
+        raise ValueError("not a whole number") from None
 
 
 def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError("this is no number") from None
+        raise ValueError("not a number") from None
 
 
-def _nearest(name: str, known: dict[str, Option]) -> str:
+def _suggestion(name: str, known: dict[str, Option]) -> str:
     import difflib
 
     words = {option.lstrip("-"): option for option in known}
     near = difflib.get_close_matches(name.lstrip("-"), words, n=1, cutoff=0.75)
-    return f"; did you mean {words[near[0]]}" if near else "; a text that starts with - goes after --"
+    return f"; did you mean {words[near[0]]}" if near else "; write -- before text that starts with -"

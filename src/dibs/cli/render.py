@@ -1,7 +1,7 @@
-"""How things look to people: clean text, colours, columns that fit, times as one says them.
+"""Output for people: clean text, colours, tables that fit the terminal, times.
 
-Whatever comes from a board goes through `clean` on its way to a terminal: a title that carries control characters
-could otherwise move the cursor, retitle the window or hide what it says. Programs use `--json`.
+Every text from a board goes through `clean` before it is printed: control characters in a title could otherwise move
+the cursor, change the window's title or hide text. Programs use `--json`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 REPLACEMENT = "\ufffd"
 ELLIPSIS = "\u2026"
-#: A column that has to give way keeps at least this much.
+#: The least width that a shrunk column keeps.
 COLUMN_MIN = 8
 GAP = "  "
-#: What `Paint` puts before its codes, and after the text.
+#: The sequences that `Paint` writes before its codes and after the text.
 START, END = "\x1b[", "\x1b[0m"
 
 CODES = {
@@ -39,7 +39,6 @@ CODES = {
     "bright cyan": "96",
 }
 KNOWN_CODES = frozenset({"0", *CODES.values()})
-#: Agents are told apart by these.
 AGENT_COLOURS = ("cyan", "magenta", "blue", "yellow", "bright cyan", "bright magenta", "bright blue", "bright yellow")
 STATUS_COLOURS = {
     "pending_approval": "magenta",
@@ -66,7 +65,7 @@ OUTCOME_COLOURS = {
 
 
 class Paint:
-    """Puts colour around clean text, or does not."""
+    """Adds colours to text, if they are enabled; cleans the text."""
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
@@ -86,19 +85,19 @@ class Paint:
 
 
 def agent_colour(name: str) -> str:
-    """The same colour for the same agent, in every command and on every day."""
+    """A colour derived from the name, so that an agent has the same colour everywhere."""
     from zlib import crc32
 
     return AGENT_COLOURS[crc32(name.encode("utf-8", "replace")) % len(AGENT_COLOURS)]
 
 
 def clean(text: str) -> str:
-    """One line of text that a terminal shows and does not obey: what is no visible character is replaced visibly."""
+    """One line of text without control characters: each is replaced by a visible one."""
     return text if text.isprintable() else "".join(map(_visible, text))
 
 
 def clean_line(line: str) -> str:
-    """A line that may hold colours of `Paint`: everything else in it is clean."""
+    """Clean a line, keeping the colours that `Paint` added."""
     if line.isprintable():
         return line
     first, *painted = line.split(START)
@@ -113,12 +112,12 @@ def _clean_painted(text: str) -> str:
 
 
 def paragraphs(text: str, indent: str) -> list[str]:
-    """Text of several lines, each clean and indented."""
+    """The lines of a text, cleaned and indented."""
     return [(indent + clean(line)).rstrip() for line in text.expandtabs(4).splitlines()]
 
 
 def width(text: str) -> int:
-    """How many columns clean text takes."""
+    """The columns that clean text takes on a terminal."""
     if text.isascii():
         return len(text)
     from unicodedata import category, east_asian_width
@@ -127,7 +126,7 @@ def width(text: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """Clean text in at most this many columns; what was cut off is shown as an ellipsis."""
+    """Shorten clean text to this many columns, with an ellipsis."""
     if width(text) <= columns:
         return text
     if columns <= 0:
@@ -149,9 +148,10 @@ def table(
     paint: Paint,
     indent: str = "",
 ) -> list[str]:
-    """Rows as aligned lines. What is too wide is taken from the widest of the `shrink` columns, then cut at the edge.
+    """Align rows in columns. Lines that are too wide lose width in the widest `shrink` column, then at the edge.
 
-    `styles` gives each row's cells their colours, in the same shape; `columns` is None where nothing has to fit.
+    `styles` holds the colours of each row's cells; `right` lists right-aligned columns; `columns` is the width to fit
+    into, or None for no limit.
     """
     cells = [[clean(cell) for cell in row] for row in rows]
     painted = [[*row, *[""] * len(cells[0])] for row in styles] if cells else []
@@ -178,7 +178,7 @@ def table(
 
 
 def terminal_columns(stream: Any) -> int | None:
-    """How wide the stream's terminal is; None if it is none and everything fits."""
+    """The width of the stream's terminal; None if the stream is not a terminal."""
     if not stream.isatty():
         return None
     try:
@@ -187,8 +187,13 @@ def terminal_columns(stream: Any) -> int | None:
         return 80
 
 
+def now_ms() -> int:
+    """This machine's clock, which is accurate enough for display."""
+    return int(time.time() * 1000)
+
+
 def ago(at: int | None) -> str:
-    """An instant as people say it. By this machine's clock, which is good enough for reading."""
+    """`5m ago`, by this machine's clock, which is accurate enough for display."""
     if at is None:
         return ""
     seconds = time.time() - at / 1000
@@ -196,19 +201,19 @@ def ago(at: int | None) -> str:
 
 
 def clock(at: int) -> str:
-    """An instant as local time; with its day if that is not today."""
+    """An instant in local time, with the date if it is not today."""
     then, today = time.localtime(at / 1000), time.localtime()
     same_day = then[:3] == today[:3]
     return time.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M", then)
 
 
 def until(at: int) -> str:
-    """An instant that lies ahead: when it is, and how far away; by this machine's clock, as for `ago`."""
+    """A future instant and the time left: `14:30:00, in 2h`."""
     return f"{clock(at)}, in {times.span(max(0, at / 1000 - time.time()))}"
 
 
 def held_until(at: int, condition: str = times.WHILE_ALIVE) -> str:
-    """`until` an instant; of one so far ahead that no clock ends it, the condition."""
+    """`until 14:30:00`; for an instant so far ahead that no clock reaches it, the condition."""
     return condition if at / 1000 - time.time() > times.ENDLESS_SECONDS else f"until {clock(at)}"
 
 
@@ -216,8 +221,14 @@ def number_of(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
+def replaced(name: str, before: Sequence[str], after: Sequence[str]) -> str:
+    """`labels: a, b replaced by c`."""
+    change = f"replaced by {', '.join(after)}" if after else "removed"
+    return clean(f"{name}: {', '.join(before)} {change}")
+
+
 def _shrink(widths: list[int], shrink: Sequence[int], room: int) -> None:
-    """Take from the widest of the columns that may give way, as long as it takes and they have something to give."""
+    """Narrow the widest of the `shrink` columns, one character at a time, until the row fits or none can shrink."""
     for _ in range(sum(widths) - room):
         widest = max(shrink, key=lambda i: widths[i], default=None)
         if widest is None or widths[widest] <= COLUMN_MIN:
@@ -233,5 +244,5 @@ def _visible(character: str) -> str:
     kind = category(character)
     if kind == "Zs":
         return " "
-    # Private use and characters newer than this Python's tables steer nothing; they stay.
+    # Private-use characters, and ones newer than this Python's tables, control nothing.
     return character if kind in ("Co", "Cn") else REPLACEMENT

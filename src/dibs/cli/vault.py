@@ -1,4 +1,4 @@
-"""Boards of markdown files: making one, and bringing it together with its clones over git."""
+"""Vaults, which are boards of markdown files: create one, sync it over git, create a hub for its clones."""
 
 from __future__ import annotations
 
@@ -17,36 +17,35 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dibs.model import Synced
 
-#: More often would be no news for anybody, and a burden for the remote.
 LOOP_SECONDS_MIN = 1.0
-#: With a loop, the remote may be away: the wait grows up to so many times what was asked for.
-LONGER_MAX = 8
+#: While the remote is unreachable, the pause of `sync --loop` grows up to this many times.
+BACKOFF_MAX = 8
 
 
 def vault_init_options(parser: Parser) -> None:
-    parser.word("path", "the folder of the vault (this one)", optional=True)
+    parser.argument("path", "the folder of the vault (default: this one)", optional=True)
 
 
 def vault_init(cli: Cli) -> None:
-    """Make a vault of a folder: its folders, and the index beside them. What is in it already stays as it is."""
+    """Create the folders of a vault and its index; files that are there already stay as they are."""
     folder = cli.args.path or "."
     url = location.VAULT + os.path.abspath(folder)
-    made = make(url, folder=folder if os.path.isdir(folder) else ".")
+    created = make(url, folder=folder if os.path.isdir(folder) else ".")
     if cli.json:
-        return cli.answer({"store": url, "created": made})
+        return cli.print_json({"store": url, "created": created})
     place = clean(os.path.abspath(folder))
-    if not made:
-        return cli.say(f"the vault is there already: {place}")
-    cli.say(f"{cli.paint('made a vault', 'green')}: {place}")
-    cli.say(cli.paint("now: put a task into Needs_Action, as a markdown file; then, in there: dibs next", "dim"))
-    first = _board_before(folder, url)
-    if first is not None:
-        cli.remark(f"{first} comes first there; name the vault with: export DIBS_STORE={url}")
+    if not created:
+        return cli.print(f"the vault exists already: {place}")
+    cli.print(f"{cli.paint('created a vault', 'green')}: {place}")
+    cli.print(cli.paint("next: put a markdown file into its folder Needs_Action; then, in the vault: dibs next", "dim"))
+    other = _other_board(folder, url)
+    if other is not None:
+        cli.notice(f"commands in that folder find {other} first; to use the vault: export DIBS_STORE={url}")
     return None
 
 
-def _board_before(folder: str, url: str) -> str | None:
-    """The board of the repository around a new vault, which a search finds before the vault."""
+def _other_board(folder: str, url: str) -> str | None:
+    """The board of the repository around the vault, if commands in the vault's folder find that one instead."""
     try:
         found = location.find(folder)
     except NotTrusted:
@@ -55,71 +54,70 @@ def _board_before(folder: str, url: str) -> str | None:
 
 
 def vault_sync_options(parser: Parser) -> None:
-    parser.duration("--loop", "loop", "go on, with a pause of so long: 30s, 5m")
+    parser.duration("--loop", "loop", "repeat, with this pause: 30s, 5m")
 
 
 def vault_sync(cli: Cli) -> None:
-    """Once, or until it is interrupted; then claims of sessions elsewhere that fell silent end, too."""
+    """Sync once, or in a loop until interrupted. The loop also expires claims of other clones that show no liveness."""
     every: float | None = cli.args.loop
     if every is None:
-        _tell(cli, cli.board.sync(), quiet=False)
+        _print_sync(cli, cli.board.sync(), quiet=False)
         return
     if every < LOOP_SECONDS_MIN:
-        raise Invalid(f"--loop takes {LOOP_SECONDS_MIN:g}s or more", field="loop")
+        raise Invalid(f"--loop must be {LOOP_SECONDS_MIN:g}s or more", field="loop")
     try:
-        _go_on(cli, every)
+        _sync_forever(cli, every)
     except KeyboardInterrupt:
-        pass  # how one ends it
+        pass
 
 
 def vault_hub_options(parser: Parser) -> None:
-    parser.word("what", "init: make it, or see that it is as it should be")
-    parser.word("path", "where the repository lies")
+    parser.argument("what", "init: create the hub, or check its settings")
+    parser.argument("path", "the path of the repository")
 
 
 def vault_hub(cli: Cli) -> None:
-    """Make a hub that has on disk what it has acknowledged."""
+    """Create a bare repository that syncs each push to disk before it acknowledges it."""
     if cli.args.what != "init":
-        raise Invalid(f"dibs vault hub init PATH is right, not {cli.args.what!r}", field="what")
+        raise Invalid(f"unknown subcommand {cli.args.what!r}; type: dibs vault hub init PATH", field="what")
     place = os.path.abspath(cli.args.path)
-    made = make_hub(place)
+    created = make_hub(place)
     if cli.json:
-        return cli.answer({"path": place, "created": made})
-    if not made:
-        return cli.say(f"the hub is there already: {clean(place)}")
-    cli.say(f"{cli.paint('made a hub', 'green')}: {clean(place)}")
-    return cli.say(cli.paint(f"now: git clone {clean(place)} tasks; dibs vault init tasks", "dim"))
+        return cli.print_json({"path": place, "created": created})
+    if not created:
+        return cli.print(f"the hub exists already: {clean(place)}")
+    cli.print(f"{cli.paint('created a hub', 'green')}: {clean(place)}")
+    return cli.print(cli.paint(f"next: git clone {clean(place)} tasks; dibs vault init tasks", "dim"))
 
 
-def _go_on(cli: Cli, every: float) -> None:
-    failed = 0
+def _sync_forever(cli: Cli, every: float) -> None:
+    failures = 0
     while True:
         try:
-            _tell(cli, cli.board.sync(expire=True), quiet=True)
-            failed = 0
+            _print_sync(cli, cli.board.sync(expire=True), quiet=True)
+            failures = 0
         except StoreUnusable:
             raise
         except StoreUnavailable as error:
-            failed += 1
+            failures += 1
             if cli.json:
-                cli.answer({"code": error.code, "message": error.message})
-            elif failed == 1:
-                cli.remark(f"{error.message}; trying again")
+                cli.print_json({"code": error.code, "message": error.message})
+            elif failures == 1:
+                cli.notice(f"{error.message}; trying again")
         sys.stdout.flush()
-        time.sleep(every * min(max(1, failed), LONGER_MAX))
+        time.sleep(every * min(max(1, failures), BACKOFF_MAX))
 
 
-def _tell(cli: Cli, synced: Synced, *, quiet: bool) -> None:
-    """What came and went. In a loop, only if anything did."""
+def _print_sync(cli: Cli, synced: Synced, *, quiet: bool) -> None:
     if cli.json:
-        return cli.answer(synced)
-    told = [
-        ("made this clone's damaged repository whole again", "red", synced.repaired),
-        (f"from elsewhere: {', '.join(synced.news)}", "green", bool(synced.news)),
-        ("sent off what was done here", "green", synced.pushed),
-        (f"ended, their sessions were silent: {', '.join(synced.expired)}", "yellow", bool(synced.expired)),
-        *((f"changed here and elsewhere, kept apart: {path}", "yellow", True) for path in synced.conflicts),
-        *((f"left alone: {finding}", "red", True) for finding in synced.findings),
+        return cli.print_json(synced)
+    changes = [
+        ("repaired the damaged repository of this clone", "red", synced.repaired),
+        (f"received: {', '.join(synced.news)}", "green", bool(synced.news)),
+        ("pushed local changes", "green", synced.pushed),
+        (f"expired, no sign of life from their sessions: {', '.join(synced.expired)}", "yellow", bool(synced.expired)),
+        *((f"changed here and elsewhere, both kept: {path}", "yellow", True) for path in synced.conflicts),
+        *((f"not synced: {finding}", "red", True) for finding in synced.findings),
     ]
-    lines = [cli.paint(clean(text), colour) for text, colour, is_so in told if is_so]
-    return cli.say(*(lines or ([] if quiet else ["nothing new, here or elsewhere"])))
+    lines = [cli.paint(clean(text), colour) for text, colour, applies in changes if applies]
+    return cli.print(*(lines or ([] if quiet else ["nothing to sync"])))

@@ -1,9 +1,8 @@
-"""Waiting for one item: `claim --wait`, which queues and claims when its turn comes, and the bare tickets of `wait`
-and `leave`, for those that come back to look.
+"""Queues: `claim --wait`, which waits for its turn and claims, and the tickets of `wait` and `leave`, which return at
+once.
 
-While a claim waits it shows where it stands on stderr: on a terminal in one line that is redrawn, elsewhere with a line
-whenever its place changes. Ctrl-C, SIGTERM and SIGHUP give the ticket up; a waiter that dies without a word loses it
-when its offer or its ticket lapses.
+A waiting claim shows its position on stderr: on a terminal in one line that is redrawn, elsewhere in a line for each
+change. Ctrl-C, SIGTERM and SIGHUP give up the ticket; a killed waiter loses it when its offer or its ticket expires.
 """
 
 from __future__ import annotations
@@ -23,39 +22,35 @@ if TYPE_CHECKING:
 
     from dibs.model import Grant, Waiting
 
-ERASE = "\r\x1b[K"
+ERASE_LINE = "\r\x1b[K"
 
 
-def in_turn(cli: Cli, claim: Callable[[Callable[[Waiting], None]], Grant]) -> Grant:
-    """Claim by waiting, telling the place in the queue as it changes; `claim` is given what to tell it to."""
-    leave_politely()
-    __import__("dibs.cli.claim_lines")  # needed in the end, and now there is time for it
-    place = _Place(cli)
+def showing_position(cli: Cli, claim: Callable[[Callable[[Waiting], None]], Grant]) -> Grant:
+    """Call `claim` with a callback that shows the position in the queue."""
+    exit_on_termination()
+    __import__("dibs.cli.claim_lines")  # needed for the answer; loaded now, while there is nothing else to do
+    position = _PositionLine(cli)
     try:
-        return claim(place.show)
+        return claim(position.show)
     finally:
-        place.erase()
+        position.erase()
 
 
 def wait_options(parser: Parser) -> None:
     parser.item()
-    parser.duration("--ttl", "ttl_seconds", "how long your place is kept; ask again to renew (10m)")
+    parser.duration("--ttl", "ttl_seconds", "keep the place this long; repeat to renew (10m)")
     parser.identity()
 
 
 def wait(cli: Cli) -> None:
-    """Take a ticket or renew the one there is; when it is offered, `claim` takes the item."""
-    asked = cli.args
-    standing = identity.claiming(
-        cli, lambda session: cli.board.wait(asked.item, session=session, ttl_seconds=asked.ttl)
-    )
-    if cli.json:
-        return cli.answer(standing)
-    item = cli.paint(clean(asked.item), "bold")
-    if standing.offered:
-        return cli.say(f"{cli.paint('yours to take', 'green')} {item}  now: dibs claim {clean(asked.item)}")
-    until = f"your place is kept until {clock(standing.ticket.expires_at)}"
-    return cli.say(f"{cli.paint('waiting', 'yellow')} {item}  {place(standing)}", cli.paint(f"  {until}", "dim"))
+    """Take a ticket, or renew the caller's; once the item is offered, `claim` takes it."""
+    args, paint = cli.args, cli.paint
+    place = identity.with_session(cli, lambda session: cli.board.wait(args.item, session=session, ttl_seconds=args.ttl))
+    item = paint(clean(args.item), "bold")
+    if place.offered:
+        return cli.reply(place, f"{paint('offered to you', 'green')} {item}  now: dibs claim {clean(args.item)}")
+    until = f"  your place is kept until {clock(place.ticket.expires_at)}"
+    return cli.reply(place, f"{paint('waiting', 'yellow')} {item}  {describe(place)}", paint(until, "dim"))
 
 
 def leave_options(parser: Parser) -> None:
@@ -65,23 +60,21 @@ def leave_options(parser: Parser) -> None:
 
 
 def leave(cli: Cli) -> None:
-    asked = cli.args
-    left = identity.holding(
-        cli, lambda session: cli.board.leave(asked.item, session=session, request_id=asked.request_id)
+    args = cli.args
+    left = identity.with_known_session(
+        cli, lambda session: cli.board.leave(args.item, session=session, request_id=args.request_id)
     )
-    if cli.json:
-        return cli.answer(left)
-    return cli.say(f"{cli.paint('left', 'yellow')} the queue of {cli.paint(clean(asked.item), 'bold')}")
+    cli.reply(left, f"{cli.paint('left', 'yellow')} the queue of {cli.paint(clean(args.item), 'bold')}")
 
 
-def place(standing: Waiting) -> str:
-    """Where a waiter stands, and what it waits for, in plain words."""
-    before = f"{ordinal(standing.position)} in line"
-    claim = standing.claim
+def describe(place: Waiting) -> str:
+    """The position in the queue, and the claim or the status that blocks the item."""
+    position = f"{ordinal(place.position)} in line"
+    claim = place.claim
     if claim is None:
-        return f"{before}; the item is {standing.status}"
-    who = f"{clean(claim.agent)} (session {clean(claim.session)})"
-    return f"{before}; {who} has it {held_until(claim.expires_at)}"
+        return f"{position}; the item is {place.status}"
+    holder = f"{clean(claim.agent)} (session {clean(claim.session)})"
+    return f"{position}; {holder} holds it {held_until(claim.expires_at)}"
 
 
 def ordinal(number: int) -> str:
@@ -90,38 +83,36 @@ def ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-class _Place:
-    """The line that tells where a claim stands while it waits."""
-
+class _PositionLine:
     def __init__(self, cli: Cli) -> None:
         self._cli = cli
         self._columns = terminal_columns(sys.stderr)
-        self._told = ""
+        self._shown = ""
         self._position = 0
 
-    def show(self, standing: Waiting) -> None:
-        text = f"waiting for {clean(self._cli.args.item)}: {place(standing)}"
+    def show(self, place: Waiting) -> None:
+        text = f"waiting for {clean(self._cli.args.item)}: {describe(place)}"
         if self._columns is None:
-            if standing.position != self._position:
-                self._position = standing.position
-                self._cli.remark(text)
-        elif text != self._told:
-            self._told = text
-            # One column short, so that no terminal wraps the line it is going to erase.
-            sys.stderr.write(ERASE + cut(text, (terminal_columns(sys.stderr) or self._columns) - 1))
+            if place.position != self._position:
+                self._position = place.position
+                self._cli.notice(text)
+        elif text != self._shown:
+            self._shown = text
+            # One column short: a terminal would wrap a full line, and a wrapped line cannot be erased.
+            sys.stderr.write(ERASE_LINE + cut(text, (terminal_columns(sys.stderr) or self._columns) - 1))
             sys.stderr.flush()
 
     def erase(self) -> None:
-        if self._columns is not None and self._told:
+        if self._columns is not None and self._shown:
             try:
-                sys.stderr.write(ERASE)
+                sys.stderr.write(ERASE_LINE)
                 sys.stderr.flush()
             except OSError:
-                pass  # the terminal is gone, and with it the line
+                pass  # the terminal is gone
 
 
-def leave_politely() -> None:
-    """Terminated or hung up, this process leaves as it does by Ctrl-C: it puts everything in order first."""
+def exit_on_termination() -> None:
+    """Make SIGTERM and SIGHUP raise SystemExit, so that `finally` blocks run as they do after Ctrl-C."""
 
     def leave(number: int, _: object) -> NoReturn:
         for other in (signal.SIGTERM, signal.SIGHUP):

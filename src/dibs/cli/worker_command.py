@@ -1,5 +1,5 @@
-"""Any program as a worker: `dibs work` runs a command for each item it is given, `dibs exec` for the one that is named.
-How the command is run, and what its exit code means, is told in `command` and `verdict`."""
+"""Any program as a worker: `dibs work` runs a command for each item that it claims, `dibs exec` for one named item.
+`worker.command` runs the command; `worker.verdict` maps its exit code to the end of the run."""
 
 from __future__ import annotations
 
@@ -12,114 +12,112 @@ from dibs.cli.parser import Parser, UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dibs.board import Board
-    from dibs.cli.live_claims import Live
+    from dibs.cli.work_output import WorkOutput
     from dibs.worker.command import Command
 
 DRAIN_SECONDS = 30.0
 
 
 def work_options(parser: Parser) -> None:
-    parser.option("--type", metavar="T", help="only this type; may be repeated", repeated=True)
-    parser.option("--project", metavar="P", help="only this project; may be repeated", repeated=True)
-    parser.number("--max", help="on up to so many items at a time (1)", default=1)
-    parser.option("--once", help="take what is there, then stop; exit 3 if nothing was")
-    parser.duration("--interval", "interval_seconds", "look so often, instead of being woken")
-    parser.duration("--timeout", "timeout_seconds", "so long a command may take, at most")
-    _on_timeout(parser)
-    parser.duration("--drain", "drain_seconds", "when stopped, let commands finish so long (30s)")
+    parser.types_and_projects()
+    parser.number("--max", help="work on up to N items at a time (default: 1)", default=1)
+    parser.option("--once", help="exit when nothing is ready; exit code 3 if nothing was")
+    parser.duration("--interval", "interval_seconds", "poll at this interval instead of waiting for events")
+    _timeout_options(parser)
+    parser.duration("--drain", "drain_seconds", "when stopped, let commands finish this long (30s)")
     parser.ttl()
-    parser.option("--log", metavar="FILE", help="a line for each event (in a folder: agent-NAME.log)")
-    parser.option("--agent", metavar="NAME", help="who works (else DIBS_AGENT)")
-    parser.command_line()
+    parser.option("--log", metavar="FILE", help="append events to FILE, or to FILE/agent-NAME.log")
+    parser.option("--agent", metavar="NAME", help="the agent (default: DIBS_AGENT)")
+    parser.trailing_command()
 
 
 def work(cli: Cli) -> int:
     from dibs.worker.worker import Worker, log_file
 
-    asked, agent = cli.args, identity.caller(cli).agent
+    args, agent = cli.args, identity.caller(cli).agent
     if agent is None:
-        raise UsageError("say who works: --agent NAME, or: export DIBS_AGENT=NAME", field="agent")
-    if asked.log is not None:
-        _try(log_file(asked.log, agent))
-    live, command = _shown(cli)
-    board = _board(cli, agent)
+        raise UsageError("name the agent: --agent NAME, or: export DIBS_AGENT=NAME", field="agent")
+    if args.log is not None:
+        _require_writable(log_file(args.log, agent))
+    output, command = _prepare(cli)
+    board = _connect(cli, agent)
     worker = Worker(
         board,
         agent,
-        projects=asked.project,
-        ttl_seconds=asked.ttl,
-        drain_seconds=DRAIN_SECONDS if asked.drain is None else asked.drain,
-        tell=live.tell,
-        log=asked.log,
+        projects=args.project,
+        ttl_seconds=args.ttl,
+        drain_seconds=DRAIN_SECONDS if args.drain is None else args.drain,
+        tell=output.event,
+        log=args.log,
     )
     try:
-        worker.handles(*asked.type, max_claims=asked.max)(command)
-        tally = worker.run(once=asked.once, interval_seconds=asked.interval)
+        worker.handles(*args.type, max_claims=args.max)(command)
+        tally = worker.run(once=args.once, interval_seconds=args.interval)
     finally:
         command.close()
-        live.close()
+        output.close()
         board.close()
-    if asked.once and not tally:
-        cli.remark("nothing to claim right now")
+    if args.once and not tally:
+        cli.notice("nothing to claim right now")
         return NOTHING
     return 0
 
 
 def exec_options(parser: Parser) -> None:
     parser.item()
-    parser.duration("--wait", "wait_seconds", "if somebody has it, queue for it so long")
-    parser.duration("--timeout", "timeout_seconds", "so long the command may take, at most")
-    _on_timeout(parser)
+    parser.duration("--wait", "wait_seconds", "if the item is taken, queue for it this long")
+    _timeout_options(parser)
     parser.ttl()
-    parser.option("--agent", metavar="NAME", help="who does it (else DIBS_AGENT, else you)")
-    parser.command_line()
+    parser.option("--agent", metavar="NAME", help="the agent (default: DIBS_AGENT, or you)")
+    parser.trailing_command()
 
 
 def exec(cli: Cli) -> int:
     from dibs.worker.handler_loop import CannotBegin
 
-    asked, agent = cli.args, identity.own_agent(cli)
+    args, agent = cli.args, identity.agent_or_user(cli)
     if agent is None:
-        raise UsageError("say who does it: --agent NAME, or: export DIBS_AGENT=NAME", field="agent")
-    live, command = _shown(cli)
-    board = _board(cli, agent)
+        raise UsageError("name the agent: --agent NAME, or: export DIBS_AGENT=NAME", field="agent")
+    output, command = _prepare(cli)
+    board = _connect(cli, agent)
     try:
-        # A session of its own: it ends with the command, and takes nothing else along.
+        # A session of its own ends with the command, without ending other claims of the caller.
         with (
-            board.session(agent, ttl_seconds=asked.ttl) as session,
-            session.claim(asked.item, wait_seconds=asked.wait or 0) as claim,
+            board.session(agent, ttl_seconds=args.ttl) as session,
+            session.claim(args.item, wait_seconds=args.wait or 0) as claim,
         ):
-            live.tell("claimed", claim)
+            output.event("claimed", claim)
             try:
                 verdict = command.run(claim)
             except CannotBegin as error:
                 claim.release(error.message)
                 raise
-            live.tell(claim.outcome or "", claim, "" if verdict.verb == "done" else verdict.text)
+            output.event(claim.outcome or "", claim, "" if verdict.verb == "done" else verdict.text)
             return verdict.exit_code
     finally:
         command.close()
-        live.close()
+        output.close()
         board.close()
 
 
-def _on_timeout(parser: Parser) -> None:
-    parser.option("--on-timeout", metavar="HOW", help="what becomes of it then: fail, release (fail)", default="fail")
+def _timeout_options(parser: Parser) -> None:
+    parser.duration("--timeout", "timeout_seconds", "end the command after this time")
+    parser.option("--on-timeout", metavar="HOW", help="then fail or release the item (default: fail)", default="fail")
 
 
-def _board(cli: Cli, agent: str) -> Board:
-    """For a process that stays, with many threads."""
+def _connect(cli: Cli, agent: str) -> Board:
+    """Connect for a long-running process with many threads, unlike `cli.board`."""
     from dibs.board import connect
 
     return connect(cli.args.store, actor=agent)
 
 
-def _shown(cli: Cli) -> tuple[Live, Command]:
+def _prepare(cli: Cli) -> tuple[WorkOutput, Command]:
     from dibs.board import default_url
-    from dibs.cli.live_claims import Live
+    from dibs.cli.work_output import WorkOutput
     from dibs.worker.command import Command
 
-    # The command may go to another folder.
+    # Absolute, because the command may change its working directory.
     store = location.absolute(cli.args.store or default_url("."))
     command = Command(
         cli.args.command,
@@ -128,16 +126,17 @@ def _shown(cli: Cli) -> tuple[Live, Command]:
         environment={config.ENV_STORE: store},
     )
     if not command.is_installed:
-        right = "name one on the PATH, or by its path"
-        raise UsageError(f"there is no command {command.arguments[0]!r} that can be run here: {right}", field="command")
-    command.show = (live := Live(cli)).output
-    return live, command
+        problem = f"command not found: {command.arguments[0]!r}"
+        raise UsageError(f"{problem}; name a program on the PATH, or give its path", field="command")
+    output = WorkOutput(cli)
+    command.show = output.line
+    return output, command
 
 
-def _try(log: str) -> None:
-    """Told before anything is claimed: a log that cannot be written would be missed later."""
+def _require_writable(log: str) -> None:
+    """Refuse a log that cannot be written before anything is claimed."""
     try:
         with open(log, "a"):
             pass
     except OSError as error:
-        raise UsageError(f"the log {log!r} cannot be written: {error.strerror}", field="log") from None
+        raise UsageError(f"cannot write the log {log!r}: {error.strerror}", field="log") from None

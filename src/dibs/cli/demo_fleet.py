@@ -1,6 +1,4 @@
-"""The stage of `dibs demo`: starts the server and the workers, hears what happens on the board and from them, and tells
-it.
-"""
+"""The processes and the output of `dibs demo`: starts server and workers, prints what they and the feed report."""
 
 from __future__ import annotations
 
@@ -26,22 +24,22 @@ if TYPE_CHECKING:
 
     from dibs.model import Event
 
-#: Nothing in the story takes this long; if something does, it is not going as it should.
+#: The demo has failed if an expected event takes longer than this.
 PATIENCE_SECONDS = 20.0
-#: Kinds that the director waits for and nobody needs to read.
-SILENT = frozenset({"hello", "working", "claimable"})
-#: On a terminal, the time to read one act before the next begins.
+#: Kinds that the demo waits for but does not print.
+UNPRINTED = frozenset({"hello", "working", "claimable"})
+#: The pause before the next heading on a terminal, for reading.
 READING_SECONDS = 0.8
-#: Where the text of a line begins: after the time, the agent and what it did.
+#: The column at which the text of a line begins.
 TEXT_COLUMN = 28
 
 
 class DemoFailed(DibsError):
-    """The story did not go as it was going to be told."""
+    """An expected event did not happen."""
 
 
-class Happening(Value):
-    """Something to tell: an event of the board, or a worker that was refused."""
+class Report(Value):
+    """An event of the board, or a message of a worker."""
 
     kind: str
     item: str
@@ -50,7 +48,7 @@ class Happening(Value):
     code: str = ""
 
 
-class Stage:
+class Fleet:
     def __init__(self, folder: str, paint: Paint, *, silent: bool = False) -> None:
         self.folder = folder
         self.checks: dict[str, bool] = {}
@@ -58,13 +56,13 @@ class Stage:
         self._paint = paint
         self._workers: dict[str, subprocess.Popen[str]] = {}
         self._server: subprocess.Popen[str] | None = None
-        # Sees to them if this process is killed.
+        # Ends the child processes if this process is killed.
         self._guard = Guard()
         self._environment = {name: value for name, value in os.environ.items() if not name.startswith("DIBS_")}
-        # What a server notes for its user is gone with the folder.
+        # The files that a server leaves for its user are removed with the folder.
         self._environment["XDG_STATE_HOME"] = folder
-        self._heard: queue.Queue[Happening] = queue.Queue()
-        self._told: list[Happening] = []
+        self._incoming: queue.Queue[Report] = queue.Queue()
+        self._reports: list[Report] = []
         self._closing = False
         self._started = time.monotonic()
         self._columns = terminal_columns(sys.stdout)
@@ -85,14 +83,14 @@ class Stage:
         self._guard.close()
         self._listener.join()
 
-    # The cast
+    # Processes
 
     @property
     def file(self) -> str:
         return os.path.join(self.folder, "board.db")
 
     def serve(self) -> tuple[str | None, str]:
-        """The URL of a server for the board, if there can be one, and what it says of itself."""
+        """Start a server for the board; return its URL or None, and the URL or the reason why it did not start."""
         self._server = self._start("dibs.cli.main", "serve", "--port", "0", "--quiet", "--json", "--store", self.file)
         assert self._server.stdout is not None
         late = threading.Timer(PATIENCE_SECONDS, self._server.kill)
@@ -106,8 +104,8 @@ class Stage:
         url = answer["serving"]["url"]
         return url, url
 
-    def hire(self, name: str, store: str, seconds: float, first_seconds: float = 0) -> None:
-        """Start a worker process, and hear from it."""
+    def start_worker(self, name: str, store: str, seconds: float, first_seconds: float = 0) -> None:
+        """Start a worker process and collect its reports."""
         worker = self._start("dibs.cli.demo_worker", store, self.folder, name, str(seconds), str(first_seconds))
         self._workers[name] = worker
         threading.Thread(target=self._listen_to_worker, args=(name, worker), daemon=True).start()
@@ -122,27 +120,29 @@ class Stage:
             bufsize=1,
             cwd=self.folder,
             env=self._environment,
-            # Ctrl-C is for the director alone, who then sees to everybody.
+            # Ctrl-C reaches only this process, which then ends the others.
             process_group=0,
         )
         self._guard.add(process.pid)
         return process
 
-    def tell(self, what: str, *names: str) -> None:
+    def order(self, order: str, *names: str) -> None:
         for name in names:
             stdin = self._workers[name].stdin
             assert stdin is not None
-            stdin.write(what + "\n")
+            stdin.write(order + "\n")
 
     def signal(self, name: str, number: signal.Signals, what: str) -> None:
         self._workers[name].send_signal(number)
         self._print(name, number.name, what, "red" if number != signal.SIGCONT else "yellow")
 
-    # What is told
+    # Output
 
     def heading(self, title: str, rest: str) -> None:
-        if self._told and self._columns is not None:
-            self._tell_for(READING_SECONDS)
+        if self._reports and self._columns is not None:
+            end = time.monotonic() + READING_SECONDS
+            while self._print_next(end):
+                pass
         self.line("")
         self.line(f"{self._paint(title, 'bold')}  {self._paint(clean(rest), 'dim')}")
 
@@ -155,36 +155,28 @@ class Stage:
         self.checks[sentence] = holds
         self.line(f"  {self._paint('✓', 'green') if holds else self._paint('✗', 'red')} {clean(sentence)}")
 
-    def until(self, kind: str, *, item: str | None = None, agent: str | None = None) -> Happening:
-        """Tell what happens until this has happened; what was told already counts."""
-        told, end = 0, time.monotonic() + PATIENCE_SECONDS
+    def until(self, kind: str, *, item: str | None = None, agent: str | None = None) -> Report:
+        """Print reports until one matches; earlier reports count."""
+        seen, end = 0, time.monotonic() + PATIENCE_SECONDS
         while True:
-            for happening in self._told[told:]:
-                if happening.kind == kind and item in (None, happening.item) and agent in (None, happening.agent):
-                    return happening
-            told = len(self._told)
-            try:
-                self._tell(self._heard.get(timeout=max(0, end - time.monotonic())))
-            except queue.Empty:
-                raise DemoFailed(
-                    f"nothing like it in {PATIENCE_SECONDS:g}s: {kind} {item or ''} {agent or ''}"
-                ) from None
+            for report in self._reports[seen:]:
+                if report.kind == kind and item in (None, report.item) and agent in (None, report.agent):
+                    return report
+            seen = len(self._reports)
+            if not self._print_next(end):
+                raise DemoFailed(f"no such event within {PATIENCE_SECONDS:g}s: {kind} {item or ''} {agent or ''}")
 
-    def _tell_for(self, seconds: float) -> None:
-        """Tell what has happened and what happens within this time."""
-        end = time.monotonic() + seconds
-        while True:
-            try:
-                self._tell(self._heard.get(timeout=max(0, end - time.monotonic())))
-            except queue.Empty:
-                return
-
-    def _tell(self, happening: Happening) -> None:
-        self._told.append(happening)
-        if happening.kind not in SILENT:
-            colour = "red" if happening.kind == "refused" else KINDS.get(happening.kind, "")
-            text = f"{happening.item:<14} {happening.text}"
-            self._print(happening.agent, happening.kind.replace("_", " "), text, colour)
+    def _print_next(self, end: float) -> bool:
+        """Wait for the next report and print it; False if there is none until the time `end`."""
+        try:
+            report = self._incoming.get(timeout=max(0, end - time.monotonic()))
+        except queue.Empty:
+            return False
+        self._reports.append(report)
+        if report.kind not in UNPRINTED:
+            colour = "red" if report.kind == "refused" else KINDS.get(report.kind, "")
+            self._print(report.agent, report.kind.replace("_", " "), f"{report.item:<14} {report.text}", colour)
+        return True
 
     def _print(self, name: str, what: str, text: str, colour: str) -> None:
         seconds = f"{time.monotonic() - self._started:5.1f}s"
@@ -192,7 +184,7 @@ class Stage:
         who, verb = self._paint(f"{name:<5}", agent_colour(name)), self._paint(f"{what:<11}", colour)
         self.line(f"  {self._paint(seconds, 'dim')}  {who}  {verb}{text}")
 
-    # What is heard
+    # Input
 
     def _listen_to_board(self) -> None:
         after = 0
@@ -200,39 +192,39 @@ class Stage:
             while not self._closing:
                 for event in board.follow(after=after, wait_seconds=0.2):
                     after = event.id
-                    self._heard.put(_from_event(event))
+                    self._incoming.put(_from_event(event))
 
     def _listen_to_worker(self, name: str, worker: subprocess.Popen[str]) -> None:
         assert worker.stdout is not None
         for line in worker.stdout:
-            self._heard.put(_from_worker(name, json.loads(line)))
+            self._incoming.put(_from_worker(name, json.loads(line)))
 
 
-def _from_event(event: Event) -> Happening:
+def _from_event(event: Event) -> Report:
     match event.kind:
         case "added":
             text = str(event.data.get("title", ""))
         case "claimed" | "done":
             text = f"token {event.token}"
         case "owner_died":
-            text = "its owner process is dead: ready again"
+            text = "its owner process died: ready again"
         case "expired":
-            text = "the time is up: ready again"
+            text = "no heartbeat in time: ready again"
         case "submitted":
             text = str(event.data.get("draft", ""))
         case "approved":
             text = f"the draft of run {event.data.get('draft_token')}"
         case _:
             text = ""
-    return Happening(kind=event.kind, item=event.item, agent=event.agent or event.actor, text=text)
+    return Report(kind=event.kind, item=event.item, agent=event.agent or event.actor, text=text)
 
 
-def _from_worker(name: str, message: dict[str, Any]) -> Happening:
+def _from_worker(name: str, message: dict[str, Any]) -> Report:
     if "refused" not in message:
         ((kind, item),) = message.items()
-        return Happening(kind=kind, item=item, agent=name)
+        return Report(kind=kind, item=item, agent=name)
     refusal = message["refused"]
     code, by = refusal["code"], refusal.get("taken_over_by") or refusal.get("holder") or {}
-    text = f"{code}: {by['agent']} has it" if code == "TASK_ALREADY_CLAIMED" else refusal["message"]
+    text = f"{code}: {by['agent']} holds it" if code == "TASK_ALREADY_CLAIMED" else refusal["message"]
     text = f"{code}: {by['agent']} took it over" if code == "CLAIM_EXPIRED" and by else text
-    return Happening(kind="refused", item=refusal.get("item") or "", agent=name, text=text, code=code)
+    return Report(kind="refused", item=refusal.get("item") or "", agent=name, text=text, code=code)

@@ -1,0 +1,128 @@
+"""Change items from outside a claim: edit, park, unpark, cancel, retry, force-release."""
+
+from __future__ import annotations
+
+from dibs.cli.claim_lines import attributes, new_status, stuck
+from dibs.cli.context import Cli
+from dibs.cli.items import item_fields, item_options
+from dibs.cli.parser import Parser, UsageError
+from dibs.cli.render import clean, replaced
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.model import Edited, Item
+
+#: The fields that an edit replaces as a whole, and what the options call them.
+LISTS = {"labels": "labels", "depends_on": "needs", "resources": "resources"}
+
+
+def edit_options(parser: Parser) -> None:
+    parser.item()
+    parser.option("--title", metavar="TEXT", help="the work to do, in one line")
+    item_options(parser)
+    parser.option("--no-needs", help="remove all dependencies")
+    parser.option("--no-resources", help="remove all resources")
+    parser.revision()
+    parser.request_id()
+    parser.actor()
+
+
+def edit(cli: Cli) -> None:
+    """Change the named fields; an empty `--phase` or `--label` clears the field."""
+    args, changes = cli.args, item_fields(cli)
+    if args.title is not None:
+        changes["title"] = args.title
+    if changes.get("phase") == "":
+        changes["phase"] = None
+    for option, field, given, cleared in (
+        ("--needs", "depends_on", args.needs, args.no_needs),
+        ("--resource", "resources", args.resource, args.no_resources),
+    ):
+        if cleared and given:
+            raise UsageError(f"{option} adds to a list that another option clears; leave one out", field=field)
+        if cleared:
+            changes[field] = []
+    edited = cli.board.edit(args.item, revision=args.revision, request_id=args.request_id, **changes)
+    if cli.json:
+        return cli.print_json({"item": edited.item, "before": edited.before, "blockers": edited.blockers})
+    if not edited.before:
+        return cli.print(f"{cli.paint(edited.id, 'bold')} is unchanged: it has these values already")
+    moved = f"  {new_status(edited, cli.paint)}" if "status" in edited.before else ""
+    line = f"{cli.paint('edited', 'green')} {cli.paint(edited.id, 'bold')}  {clean(edited.title)}"
+    more = [*_side_effects(edited), *stuck(edited, edited.blockers, cli.paint)]
+    return cli.print(f"{line}  {cli.paint(attributes(edited), 'dim')}{moved}", *(f"  {one}" for one in more))
+
+
+def _side_effects(edited: Edited) -> list[str]:
+    """What the edit removed, which the item itself no longer shows: replaced lists, and an approval."""
+    changes = [
+        replaced(name, edited.before[field], getattr(edited, field))
+        for field, name in LISTS.items()
+        if edited.before.get(field)
+    ]
+    withdrawn = ["its approval is withdrawn, because what was approved has changed"]
+    return changes + (withdrawn if edited.before.get("approved") else [])
+
+
+def _change_options(parser: Parser) -> None:
+    parser.item()
+    parser.reason()
+    parser.request_id()
+    parser.actor()
+
+
+park_options = unpark_options = cancel_options = retry_options = _change_options
+
+
+def park(cli: Cli) -> None:
+    _print(cli, "parked", _call(cli, cli.board.park))
+
+
+def unpark(cli: Cli) -> None:
+    item = _call(cli, cli.board.unpark)
+    _print(cli, "unparked", item, new_status(item, cli.paint))
+
+
+def cancel(cli: Cli) -> None:
+    item = _call(cli, cli.board.cancel)
+    _print(cli, "cancelled", item, "" if cli.json else _former_holder(cli, item.id))
+
+
+def retry(cli: Cli) -> None:
+    item = _call(cli, cli.board.retry)
+    _print(cli, "to be retried", item, new_status(item, cli.paint))
+
+
+def _call(cli: Cli, verb: Callable[..., Item]) -> Item:
+    return verb(cli.args.item, reason=cli.args.reason, request_id=cli.args.request_id)
+
+
+def _print(cli: Cli, what: str, item: Item, more: str = "") -> None:
+    line = f"{cli.paint(what, 'green')} {cli.paint(item.id, 'bold')}  {clean(item.title)}"
+    cli.reply({"item": item}, f"{line}  {more}" if more else line)
+
+
+def _former_holder(cli: Cli, item: str) -> str:
+    """The session whose claim a cancellation ended, from the item's history."""
+    (last,) = cli.board.events(item=item, newest=True, limit=1)
+    if last.kind != "cancelled" or last.agent is None:
+        return ""
+    return f"taken from {cli.paint.agent(last.agent)} (session {clean(last.session or '')})"
+
+
+def force_release_options(parser: Parser) -> None:
+    parser.item()
+    parser.reason(required=True)
+    parser.number("--token", help="refuse unless the item is held under this token")
+    parser.request_id()
+    parser.actor()
+
+
+def force_release(cli: Cli) -> None:
+    args, paint = cli.args, cli.paint
+    ended = cli.board.force_release(args.item, reason=args.reason, token=args.token, request_id=args.request_id)
+    run, item = ended.run, ended.item
+    holder = f"from {paint.agent(run.agent)} (session {clean(run.session)})"
+    cli.reply(ended, f"{paint('released', 'green')} {paint(item.id, 'bold')}  {holder}  {new_status(item, paint)}")

@@ -1,0 +1,298 @@
+"""The HTTP server and its API keys: serve, key create, key list, key revoke, key link.
+
+On loopback nothing has to be set up: the user's own commands find a key that `serve` leaves beside the board, and a
+one-time link signs a browser in.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from dibs import api_keys, config, location
+from dibs.board import connect, default_url
+from dibs.cli.context import Cli
+from dibs.cli.parser import Parser
+from dibs.cli.render import ago, clean, now_ms
+from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
+from dibs.files import keyring, trust
+from dibs.model import ADMIN, LOGIN, ROLES
+from dibs.text import times
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from socket import socket
+    from typing import Any
+
+    from dibs.board import Board
+    from dibs.config import ServerSettings
+    from dibs.model import Key
+    from dibs.server.ops.open_files import FileLimit
+
+NEEDS_SERVER = "dibs serve needs FastAPI and uvicorn; install them with: pip install 'calldibs[server]'"
+#: How long `key link` waits for the server to accept a connection.
+CONNECT_SECONDS = 2.0
+
+
+def serve_options(parser: Parser) -> None:
+    given = config.SERVER_DEFAULTS
+    parser.option("--host", metavar="ADDRESS", help=f"the address to listen on (default: {given.host})")
+    parser.number("--port", help=f"the port; 0 picks a free one (default: {given.port})")
+    parser.option("--name", metavar="NAME", help="a host name or URL that clients use; repeatable", repeated=True)
+    parser.option("--tls-cert", metavar="FILE", help="serve over TLS with this certificate")
+    parser.option("--tls-key", metavar="FILE", help="the private key of the certificate")
+    parser.option("--insecure", help="listen beyond loopback without TLS")
+    parser.number("--workers", help="the number of processes (default: 1; PostgreSQL only)")
+    parser.option("--log-json", help="log requests as JSON lines")
+    parser.option("--quiet", help="do not log requests")
+
+
+def serve(cli: Cli) -> None:
+    from dibs.server.ops import address
+
+    settings = _server_settings(cli)
+    url = location.absolute(cli.args.store or default_url("."))
+    if url.startswith(("http://", "https://")):
+        raise Invalid(f"{url} is a server already; name the board that it serves instead", field="store")
+    if settings.workers > 1 and "://" not in url:
+        raise Invalid("only one process can serve a board in a file; --workers needs PostgreSQL", field="workers")
+    listener = address.listen(settings)
+    board = connect(url)
+    _require_server()
+    # A log or a journal would keep the login link longer than it is valid, so only a terminal or a program gets one.
+    with_link = cli.json or sys.stdout.isatty()
+    port = listener.getsockname()[1]
+    with address.ipv6_loopback_reserved(settings, port):
+        access = prepare_access(board, url, settings, address.url_of(settings, port), with_link=with_link)
+        if access["pages"] is not None:
+            settings = settings.replace(names=(*settings.names, access["pages"]))
+        _run_server(cli, board, url, settings, listener, access)
+
+
+def _run_server(
+    cli: Cli, board: Board, url: str, settings: ServerSettings, listener: socket, access: dict[str, Any]
+) -> None:
+    """Serve until a signal stops the server."""
+    from dibs.server.ops import open_files
+
+    limit = open_files.raise_limit()
+    access["streams"] = limit.streams_max(settings.subscribers_max)
+    streams = streams_line(access["streams"], limit, settings)
+    if settings.workers > 1:
+        from dibs.server.ops import workers
+
+        board.close()
+        _announce(cli, access, streams)
+        workers.run(url, settings, listener, quiet=cli.args.quiet)
+    else:
+        from dibs.server.ops import run
+
+        log = None if cli.args.quiet else sys.stderr
+        server = run.make_server(board, settings, listener, log, lambda: _announce(cli, access, streams))
+        server.run(sockets=[listener])
+
+
+def _server_settings(cli: Cli) -> ServerSettings:
+    """The settings of `dibs.toml`, overridden by the options."""
+    args = cli.args
+    options = {
+        "host": args.host,
+        "port": args.port,
+        "names": tuple(args.name) or None,
+        "tls_cert": args.tls_cert,
+        "tls_key": args.tls_key,
+        "insecure": args.insecure or None,
+        "workers": args.workers,
+        "log_json": args.log_json or None,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    settings = config.load_server(".")
+    _require_trusted_address({name: value for name, value in settings.as_dict().items() if name not in given})
+    return config.checked_server(settings.replace(**given))
+
+
+def _require_trusted_address(settings: dict[str, Any]) -> None:
+    """Refuse to be reachable by others because of a committed `dibs.toml`; an untracked or trusted one may do that."""
+    from dibs.server.ops import address
+
+    harmless = {"host": address.LOOPBACK, "names": ((),), "tls_cert": (None,), "tls_key": (None,)}
+    public = [name for name in harmless if name in settings and settings[name] not in harmless[name]]
+    path = config.find_file(".") if public else None
+    why = None if path is None else location.commit_problem(path, ".")
+    if path is not None and why is not None and not trust.is_listed(path):
+        raise trust.refusal(path, f"sets {', '.join(public)} of the server and {why}", path)
+
+
+def prepare_access(board: Board, url: str, settings: ServerSettings, at: str, *, with_link: bool) -> dict[str, Any]:
+    """The server's address and, on loopback, a key file for its user and a login link for a browser."""
+    access: dict[str, Any] = {
+        "url": at,
+        "store": location.printable(url),
+        "key_file": None,
+        "pages": None,
+        "login": None,
+    }
+    if address.is_local(settings):
+        access["key_file"] = keep_key(board, at, location.folder_of(url))
+        access["pages"] = keyring.pages(at)
+    if address.is_local(settings) and with_link:
+        _, code = board.create_key(LOGIN, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)
+        access["login"] = f"{access['pages'] or at}/login?code={code}"
+    return access
+
+
+def keep_key(board: Board, at: str, folder: str | None) -> str:
+    """Leave an admin key for the user of this process in a file, or keep the valid one there; return the path."""
+    secret = keyring.kept(at, folder)
+    if secret is None or not _is_valid(board, secret):
+        _, secret = board.create_key(ADMIN, agent=config.user_name())
+    return keyring.keep(at, secret, folder)
+
+
+def _is_valid(board: Board, secret: str) -> bool:
+    id = api_keys.id_of(secret)
+    key = None if id is None else board.store.find_key(id)
+    return key is not None and key.role == ADMIN and api_keys.matches(key, secret)
+
+
+def _require_server() -> None:
+    from importlib.util import find_spec
+
+    if not all(map(find_spec, ("fastapi", "uvicorn", "httptools"))):
+        raise StoreUnusable(NEEDS_SERVER)
+
+
+def _announce(cli: Cli, access: dict[str, Any], streams: str) -> None:
+    serving = f"{cli.paint('serving', 'green')} {clean(access['store'] or '')} at {access['url']}"
+    cli.reply({"serving": access}, serving, *access_lines(access), streams)
+    sys.stdout.flush()
+
+
+def access_lines(access: dict[str, Any]) -> list[str]:
+    lines = [f"  from a shell:  export DIBS_STORE={access['url']}"]
+    if access["key_file"] is None and access["url"].startswith("http:"):
+        lines[0] += f" {config.ENV_INSECURE_HTTP}=1"
+    if access["login"] is not None:
+        return [*lines, f"  in a browser:  {access['login']}  (valid once, for 10 minutes)"]
+    if access["key_file"] is not None:
+        return [*lines, "  in a browser:  dibs key link prints a link that is valid once"]
+    return [*lines, "  every client needs a key: dibs key create --role agent --agent NAME"]
+
+
+def streams_line(streams: int, limit: FileLimit, settings: ServerSettings) -> str:
+    line = f"  live events:   {streams} streams at once"
+    if settings.workers > 1:
+        line += f" in each of {settings.workers} processes"
+    if streams < settings.subscribers_max:
+        line += f", limited by {limit.files} open files (ulimit -Hn)"
+    return line
+
+
+def key_create_options(parser: Parser) -> None:
+    parser.option("--role", metavar="ROLE", help=f"its permissions: {', '.join(ROLES)}", required=True)
+    parser.option("--agent", metavar="NAME", help="the owner; with role agent, it acts as this agent only")
+    parser.duration("--expires", "expires", "how long it is valid (default: until revoked)")
+
+
+def key_create(cli: Cli) -> None:
+    """Create a key and show its secret, once: the board keeps only a hash of it."""
+    args = cli.args
+    if args.role not in ROLES:
+        raise api_keys.unknown_role(args.role)
+    key, secret = cli.board.create_key(args.role, agent=args.agent, seconds=args.expires)
+    cli.reply(
+        {"key": {**api_keys.shown(key), "secret": secret}},
+        f"{cli.paint('created key', 'green')} {key.id}  {_summary(key)}",
+        f"  {secret}",
+        cli.paint("  shown only once; give it to the caller as DIBS_KEY", "dim"),
+    )
+
+
+def key_list_options(parser: Parser) -> None:
+    parser.option("--all", help="include expired and revoked keys")
+
+
+def key_list(cli: Cli) -> None:
+    now, known = now_ms(), cli.board.keys()
+    keys = [key for key in known if cli.args.all or _is_live(key, now)]
+    if cli.json:
+        return cli.print_json({"keys": [api_keys.shown(key) for key in keys]})
+    if not keys:
+        return cli.notice("no keys; create one with: dibs key create --role agent --agent NAME")
+    rows = [[key.id, key.role, key.agent or "", f"created {ago(key.created_at)}", _validity(key, now)] for key in keys]
+    styles = [["bold"] if _is_live(key, now) else ["dim"] * 5 for key in keys]
+    return cli.print(*cli.table(rows, header=("key", "role", "agent", "", ""), styles=styles, shrink=(2,)))
+
+
+def key_revoke_options(parser: Parser) -> None:
+    parser.argument("id", "the id of the key, as dibs key list shows it")
+
+
+def key_revoke(cli: Cli) -> None:
+    key = cli.board.revoke_key(cli.args.id)
+    cli.reply({"key": api_keys.shown(key)}, f"{cli.paint('revoked', 'green')} {key.id}  {_summary(key)}")
+
+
+def key_link_options(parser: Parser) -> None:
+    parser.option("--url", metavar="URL", help="the server (default: the last one for this board)")
+
+
+def key_link(cli: Cli) -> None:
+    """Print a login link. A caller who may create keys may sign in."""
+    url = (cli.args.url or _server_of(cli.args.store or default_url("."))).rstrip("/")
+    _require_reachable(url)
+    key, code = cli.board.create_key(LOGIN, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)
+    link = f"{keyring.pages(url) or url}/login?code={code}"
+    cli.reply({"login": link, "expires_at": key.expires_at}, link)
+
+
+def _server_of(url: str) -> str:
+    """The server that last served the board."""
+    if url.startswith(("http://", "https://")):
+        return url
+    folder = location.folder_of(url)
+    if folder is None:
+        raise Invalid(f"the server of {location.printable(url)} is not known; name it with --url URL", field="url")
+    found = keyring.served_at(folder)
+    if found is None:
+        problem = f"no server is known for {location.printable(url)}"
+        raise StoreUnavailable(f"{problem}; start one with dibs serve, or name it with --url URL")
+    return found
+
+
+def _require_reachable(url: str) -> None:
+    """Refuse to print a link to a server that does not run."""
+    import socket
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        host = ""
+    if not host:
+        raise Invalid("not a server's URL; write it like http://127.0.0.1:8377", field="url")
+    try:
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
+    except OSError as error:
+        raise StoreUnavailable(f"no server answers at {url}; start it with: dibs serve") from error
+
+
+def _summary(key: Key) -> str:
+    """`agent coder, valid for 30d more`."""
+    owner = f" {key.agent}" if key.agent else ""
+    return f"{key.role}{owner}" + ("" if key.expires_at is None else f", {_validity(key, now_ms())}")
+
+
+def _validity(key: Key, now: int) -> str:
+    if key.revoked_at is not None:
+        return f"revoked {ago(key.revoked_at)}"
+    if key.expires_at is None:
+        return "valid until revoked"
+    if key.expires_at <= now:
+        return f"expired {ago(key.expires_at)}"
+    return f"valid for {times.span((key.expires_at - now) / 1000)} more"
+
+
+def _is_live(key: Key, now: int) -> bool:
+    """Whether to list the key by default, by this machine's clock; the store decides whether a key is valid."""
+    return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
