@@ -124,6 +124,8 @@ def _require_trusted_address(settings: dict[str, Any]) -> None:
 
 def prepare_access(board: Board, url: str, settings: ServerSettings, at: str, *, with_link: bool) -> dict[str, Any]:
     """The server's address and, on loopback, a key file for its user and a login link for a browser."""
+    from dibs.server.ops import address
+
     access: dict[str, Any] = {
         "url": at,
         "store": location.printable(url),
@@ -131,10 +133,11 @@ def prepare_access(board: Board, url: str, settings: ServerSettings, at: str, *,
         "pages": None,
         "login": None,
     }
-    if address.is_local(settings):
+    is_local = address.is_local(settings)
+    if is_local:
         access["key_file"] = keep_key(board, at, location.folder_of(url))
         access["pages"] = keyring.pages(at)
-    if address.is_local(settings) and with_link:
+    if is_local and with_link:
         _, code = board.create_key(LOGIN, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)
         access["login"] = f"{access['pages'] or at}/login?code={code}"
     return access
