@@ -129,7 +129,7 @@ def test_a_name_that_another_item_has_in_another_folder_is_told(board: Board, ro
     session = start(board)
     assert board.claim("x", session=session).item.title == "X"
     assert any("have one name" in finding.what for finding in doctor.examine(board))
-    with pytest.raises(StoreUnavailable, match="another name"):
+    with pytest.raises(StoreUnavailable, match="rename one of them"):
         board.done("x", session=session)
     move(root, "In_Progress/coder/y.md", "In_Progress/coder/x.md")
     assert board.done("x", session=session).item.status == "done"

@@ -20,13 +20,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dibs.files.inotify import Inotify
+
 #: How often a waiter that relies on the bell makes sure that no ring was lost.
 LOST_RING_SECONDS = 1.0
 POLL_SECONDS_MIN = 0.02
 POLL_SECONDS_MAX = 0.25
-
-IN_MODIFY = 0x2
-IN_DONT_FOLLOW = 0x2000000
 
 
 class Bell:
@@ -56,13 +55,11 @@ class Bell:
 
 
 class BellWatch(Watch):
-    _inotify: int | None = None
-
     def __init__(self, bell: Bell, data_version: Callable[[], int], close: Callable[[], None]) -> None:
         self._data_version = data_version
         self._close = close
         self._seen = data_version()
-        self._inotify = _inotify(bell)
+        self._inotify = _watch_bell(bell)
 
     def wait(self, timeout_seconds: float) -> bool:
         end = time.monotonic() + timeout_seconds
@@ -84,46 +81,25 @@ class BellWatch(Watch):
 
     def close(self) -> None:
         if self._inotify is not None:
-            # The kernel takes its time to take a watch down (measured: up to 16 ms), and who was woken is in a hurry.
-            _thread.start_new_thread(os.close, (self._inotify,))
+            # The kernel is slow to remove a watch (measured: up to 16 ms), and a woken waiter wants its item at once.
+            _thread.start_new_thread(self._inotify.close, ())
             self._inotify = None
         self._close()
 
-    def __del__(self) -> None:
-        if self._inotify is not None:
-            os.close(self._inotify)
-
     def _heard(self, timeout_seconds: float) -> bool:
-        import select
-
         assert self._inotify is not None
-        poll = select.poll()
-        poll.register(self._inotify, select.POLLIN)
-        if not poll.poll(max(0, timeout_seconds) * 1000):
-            return False
-        try:
-            os.read(self._inotify, 65536)  # all the rings there are: one look answers them all
-        except BlockingIOError:
-            return False
-        return True
+        # One buffer is enough: however many rings there were, one look at the board answers them all.
+        return self._inotify.wait(timeout_seconds) and bool(self._inotify.read())
 
 
-def _inotify(bell: Bell) -> int | None:
-    """A descriptor that becomes readable when the bell is rung; None where the system has no inotify."""
-    import ctypes
+def _watch_bell(bell: Bell) -> Inotify | None:
+    """Watch the bell file; None where the system has no inotify."""
+    from dibs.files.inotify import IN_DONT_FOLLOW, IN_MODIFY, Inotify
 
-    library = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(library, "inotify_init1"):
-        return None
-    descriptor = int(library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
-    if descriptor < 0:
-        return None
     try:
+        inotify = Inotify()
         os.close(open_beside(bell.board, BELL, os.O_WRONLY))
+        inotify.watch(bell.path, IN_MODIFY | IN_DONT_FOLLOW)
     except (OSError, StoreUnusable):
-        os.close(descriptor)
         return None
-    if library.inotify_add_watch(descriptor, os.fsencode(bell.path), IN_MODIFY | IN_DONT_FOLLOW) < 0:
-        os.close(descriptor)
-        return None
-    return descriptor
+    return inotify

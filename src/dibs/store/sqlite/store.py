@@ -36,14 +36,20 @@ if TYPE_CHECKING:
 
 
 class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
-    #: Statements that create the tables which this kind of board has in addition.
-    more_tables: tuple[str, ...] = ()
-
     def __init__(
-        self, path: str, settings: Settings, *, create: bool = False, clock: Callable[[], int] = system_clock
+        self,
+        path: str,
+        settings: Settings,
+        *,
+        create: bool = False,
+        clock: Callable[[], int] = system_clock,
+        engine: Engine | None = None,
+        more_tables: tuple[str, ...] = (),
     ) -> None:
+        """A store that is composed of this one brings its `engine`, and the statements that create its own tables."""
         self.settings = settings
-        self.engine = Engine(path, settings, clock)
+        self.more_tables = more_tables
+        self.engine = engine or Engine(path, settings, clock)
         self.engine.open(create=create)
 
     @property

@@ -1,7 +1,7 @@
-"""One item whose file lies somewhere: the verbs by which the item comes there.
+"""The verbs that bring an item to the folder in which its file was found.
 
-Whoever moved it (a person, a program that knows only the folders, a dibs elsewhere or one that was killed) says so by
-the place alone; what the text says besides, a dibs wrote.
+The folder alone says what was done by the person or the program that moved the file. Facts and runs in the text were
+written by a dibs process, of this clone or another.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dibs.model import (
 from dibs.rules import approving, claiming, ending, external_change, items
 from dibs.store.sql import rows
 from dibs.store.vault import layout
-from dibs.store.vault.git.remote_liveness import ELSEWHERE, NEVER
+from dibs.store.vault.index import ELSEWHERE, NEVER
 from dibs.store.vault.layout import MOVED
 
 TYPE_CHECKING = False
@@ -33,19 +33,18 @@ if TYPE_CHECKING:
 
     from dibs.model import Claim
     from dibs.rules.decision import State, Step
-    from dibs.store.vault.taskfile.task_text import Task, Word
-    from dibs.store.vault.transaction import VaultTransaction
+    from dibs.store.vault.index import VaultTransaction
+    from dibs.store.vault.taskfile.task_text import Review, Task
 
-#: Who is held to have done what was done to a file.
+#: The actor of the events that a change to a file causes.
 ACTOR = "vault"
-#: Among these, the board says where an item rests.
+#: Among these statuses the board decides, not the folder.
 FREE = frozenset({READY, BLOCKED, SCHEDULED})
 
 
-class Placing:
-    """`agent` is the one in whose folder the file lies, or who has taken it and moved it on unseen. `claim` is the one
-    that the file tells of, if it is good: it lies in the folder of that claim's agent. `tokens_sent`: see
-    `Sync.tokens_sent`."""
+class FolderVerbs:
+    """`agent` is the one whose folder holds the file, or who claimed it and moved it on between two looks. `claim` is
+    the claim in the file, if the file is in the folder of its agent. `tokens_sent`: see `Sync.tokens_sent`."""
 
     def __init__(
         self,
@@ -59,18 +58,18 @@ class Placing:
         self.t, self.task, self.folder, self.agent, self._claim = t, task, folder, agent, claim
         self._tokens_sent = tokens_sent
 
-    def place(self) -> None:
+    def run(self) -> None:
         state = self._state()
         if self.folder == layout.HELD:
             if self._is_spent(state):
-                # Its claim ended while its file could not be written: it is to follow now.
+                # The claim ended while the file could not be written; the file is written now.
                 self._act(("unpark",) if state.item.status == PARKED else ())
-            elif not self._is_held_so(state):
+            elif not self._is_claimed_as_shown(state):
                 self._act(("force_release", "claim") if state.claim is not None else self._verbs(state) or ("claim",))
             return
         if layout.FOLDERS[state.item.status] != self.folder:
             self._act(self._verbs(state))
-        self._find()
+        self._apply_found()
 
     def _verbs(self, state: State) -> tuple[str, ...]:
         row = layout.MOVES.get(state.item.status, {})
@@ -85,37 +84,38 @@ class Placing:
                 self.t.carry_out(self._state(), step)
 
     def _is_spent(self, state: State) -> bool:
-        """Whether the file tells of a claim that the board has ended."""
+        """Whether the file shows a claim that the board has ended."""
         return state.claim is None and self._claim is not None and self._claim.token <= state.item.token
 
-    def _is_held_so(self, state: State) -> bool:
-        """Whether the item is claimed already as its file says. A program that knows only the folders says nothing."""
+    def _is_claimed_as_shown(self, state: State) -> bool:
+        """Whether the item is claimed already as its file shows. A program that knows only the folders writes no
+        claim."""
         held = state.claim
         if held is None or held.agent != self.agent:
             return False
         return self._claim is None or self._claim.token <= held.token
 
-    def _find(self) -> None:
-        """Whatever the verbs did not say: the folder counts, and a token that was seen is spent."""
+    def _apply_found(self) -> None:
+        """Apply what the verbs did not: the status of the folder, and every token in the file as spent."""
         state, facts = self._state(), self.task.facts
         if state.claim is not None:
-            return  # it failed, is to be tried again, and so on: the board has an answer of its own
-        told = self._told(state) | self._from_floor(state)
+            return  # the board decided otherwise: a failed item is retried, for instance
+        facts_now = self._newer_facts(state) | self._from_floor(state)
         if self.folder == layout.APPROVED:
             status = READY
-            told.update(approved=True, needs_approval=False)
+            facts_now.update(approved=True, needs_approval=False)
         else:
             status = layout.STATUSES[self.folder]
         if state.item.status in FREE and status in FREE:
             status = state.item.status
         elif facts is not None and facts.needs_approval and status == READY:
             status = PENDING_APPROVAL
-        step = external_change.found(self.t.now, state, status=status, actor=ACTOR, **told)
+        step = external_change.found(self.t.now, state, status=status, actor=ACTOR, **facts_now)
         if step is not None:
             self.t.carry_out(state, step)
 
-    def _told(self, state: State) -> dict[str, Any]:
-        """What a dibs wrote into the file that the index does not have yet."""
+    def _newer_facts(self, state: State) -> dict[str, Any]:
+        """The facts in the file that the index does not have yet."""
         facts, item = self.task.facts, state.item
         if facts is None or facts.token < item.token:
             return {}
@@ -125,10 +125,12 @@ class Placing:
         return {name: getattr(facts, name) for name in named}
 
     def _from_floor(self, state: State) -> dict[str, int]:
-        """An item that was over goes on from the board's floor, as if it were new: a backup may have forgotten what it
-        was given since."""
+        """An ended item that is reopened continues from the board's token floor, like a new one: a restored backup may
+        not know the tokens that were given since."""
         goes_on = self.folder == layout.HELD or layout.STATUSES.get(self.folder, READY) not in ENDED
-        return {"token": max(self.t.floor(), self._spent(state))} if state.item.status in ENDED and goes_on else {}
+        if state.item.status not in ENDED or not goes_on:
+            return {}
+        return {"token": max(self.t.token_floor(), self._spent(state))}
 
     def _spent(self, state: State) -> int:
         facts = self.task.facts
@@ -138,11 +140,11 @@ class Placing:
         return self.t.state(self.task.id)
 
     def _run(self, state: State) -> Run | None:
-        """How the file says that the run ended which is going on."""
+        """The end of the current run, as the file shows it."""
         token = None if state.claim is None else state.claim.token
         return next((run for run in self.task.runs if run.token == token and run.outcome is not None), None)
 
-    # The verbs, as somebody says them who moves a file.
+    # The verbs of `layout.MOVES`
 
     def force_release(self, state: State) -> Step:
         run = self._run(state)
@@ -152,19 +154,19 @@ class Placing:
         return ending.force_release(self.t.now, state, actor=ACTOR, reason=reason, token=None)
 
     def claim(self, state: State) -> Step:
-        """By the session that the file names, under its token; or by whoever looks after that agent's folder."""
+        """Claim for the session in the file, under its token; or for the session that stands for the agent's folder."""
         t = self.t
         named = self._claim if self._claim is not None and self._claim.token > state.item.token else None
-        told = self._told(state) | self._from_floor(state)
+        facts_now = self._newer_facts(state) | self._from_floor(state)
         if named is not None:
-            told["token"] = named.token - 1
+            facts_now["token"] = named.token - 1
         elif t.clone is not None:
-            told["token"] = max(told.get("token", 0), self._tokens_sent().get(self.task.name, 0))
-        if told.get("attempts"):
-            told["attempts"] -= 1  # the claim itself counts for one
-        # Set aside for a moment: so it can be taken whatever it waits for. It has been taken already.
+            facts_now["token"] = max(facts_now.get("token", 0), self._tokens_sent().get(self.task.name, 0))
+        if facts_now.get("attempts"):
+            facts_now["attempts"] -= 1  # the claim itself counts for one
+        # Parked for a moment, so that the claim succeeds whatever the item waits for: it has been taken already.
         here = state.item.status if state.item.status in (READY, PARKED) else PARKED
-        step = external_change.found(t.now, state, status=here, actor=ACTOR, **told)
+        step = external_change.found(t.now, state, status=here, actor=ACTOR, **facts_now)
         if step is not None:
             t.take(step)
             state = self._state()
@@ -173,15 +175,15 @@ class Placing:
         ttl = claiming.ttl(session.kind, None, t.settings) if named is None else named.ttl_seconds
         step = claiming.grant(t.now, state, session, ttl)
         if named is not None:
-            step = _since(min(named.claimed_at, t.now), step)
+            step = _claimed_since(min(named.claimed_at, t.now), step)
         if ELSEWHERE in session.meta and step.claim is not None:
             return step.replace(claim=step.claim.replace(expires_at=NEVER, deadline_at=NEVER))
         return step
 
     def _session(self, claim: Claim | None) -> Session:
-        """Whose claim it is. A folder of an agent whose program is unknown to us is looked after by one session."""
+        """The session of a claim. One session stands for all claims by moves into an agent's folder."""
         t, agent = self.t, self.agent
-        assert agent is not None, "what is held has an agent's folder"
+        assert agent is not None, "a held file is in an agent's folder"
         by_move = layout.session_by_move(agent, t.clone)
         id = by_move if claim is None else claim.session
         row = t.one("session_by_id", id=id)
@@ -232,8 +234,8 @@ class Placing:
 
     def approve(self, state: State) -> Step:
         facts = self.task.facts
-        said = None if facts is None or not facts.approved else facts.approval
-        actor, comment = (ACTOR, MOVED) if said is None else (said["actor"], said["comment"])
+        approval = None if facts is None or not facts.approved else facts.approval
+        actor, comment = (ACTOR, MOVED) if approval is None else (approval["actor"], approval["comment"])
         done = self.folder == layout.FOLDERS[DONE]
         draft = self.t.draft(self.task.id)
         return approving.approve(self.t.now, state, draft, actor=actor, comment=comment, done=done)
@@ -242,9 +244,9 @@ class Placing:
         facts = self.task.facts
         if facts is not None and facts.approved:
             return self.approve(state)
-        word = self.task.sent_back(state.item.token)
-        if word is not None:
-            return sent_back_with(word, self.t.now, state)
+        review = self.task.sent_back(state.item.token)
+        if review is not None:
+            return send_back(review, self.t.now, state)
         return approving.send_back(self.t.now, state, actor=ACTOR, comment=MOVED)
 
     def park(self, state: State) -> Step:
@@ -261,13 +263,13 @@ class Placing:
         return MOVED if run is None else run.reason or MOVED
 
 
-def sent_back_with(word: Word, now: int, state: State) -> Step:
-    """As somebody did elsewhere, or before the index was lost."""
-    return approving.send_back(now, state, actor=word.actor, comment=word.comment or "")
+def send_back(review: Review, now: int, state: State) -> Step:
+    """Repeat a review that was made in another clone, or before the index was rebuilt."""
+    return approving.send_back(now, state, actor=review.actor, comment=review.comment or "")
 
 
-def _since(at: int, claimed: Step) -> Step:
-    """A claim that was given then and found now. It expires by this machine's clock, from now on."""
+def _claimed_since(at: int, claimed: Step) -> Step:
+    """A claim that was made at `at` and is found now. It expires from now on, by this machine's clock."""
     assert claimed.claim is not None
     assert claimed.run is not None
     return claimed.replace(

@@ -1,9 +1,8 @@
-"""Claims by a move in a clone: tentative until the hub has them, and void where the hub has another's.
+"""Claims by a move in a clone: tentative until the remote has them, and void where the remote has another's.
 
-Whoever moves a file claims its item at once, also while the remote is away. The claim gets the next token that this
-clone knows of, and a session named after this clone. If another clone's claim is accepted under that token first, the
-hub's record counts whatever its number is: the runs of this clone from that token on are void, and the item goes on
-from the hub's.
+Moving a file claims its item at once, even while the remote is unreachable. The claim gets the next token that this
+clone knows, and a session named after this clone. If another clone's claim under that token is accepted first, the
+remote's record counts: the runs of this clone from that token on are void, and the item continues from the remote's.
 """
 
 from __future__ import annotations
@@ -20,27 +19,27 @@ if TYPE_CHECKING:
 
     from dibs.model import Claim, Run
     from dibs.rules.decision import State
+    from dibs.store.vault.index import VaultTransaction
     from dibs.store.vault.taskfile.task_text import Task
-    from dibs.store.vault.transaction import VaultTransaction
 
 
 def is_contradicted(t: VaultTransaction, task: Task, state: State) -> bool:
-    """Whether a file tells of a run under a token that this index gave to another, or knows only the number of."""
+    """Whether a file shows a run under a token that this index gave to another session, or has no run for."""
     return _first_contradicted(t, task, state) is not None
 
 
 def give_way(t: VaultTransaction, task: Task, actor: str) -> None:
-    """Make void what this clone gave by itself from the first token on that the hub's record gives to another."""
+    """Void the runs of this clone, from the first token on that the remote's record gives to another session."""
     state = t.state(task.id)
     first = _first_contradicted(t, task, state)
     assert first is not None
     holder = _holder(task, first)
-    runs = [rows.run(row) for row in t.files("runs_from", item=task.id, token=first)]
+    runs = [rows.run(row) for row in t.query("runs_from", item=task.id, token=first)]
     if state.claim is not None:
-        reason = f"the hub has the claim of {holder} under token {first}, which was accepted first"
+        reason = f"the remote accepted the claim of {holder} under token {first} first"
         t.carry_out(state, ending.force_release(t.now, state, actor=actor, reason=reason, token=None))
         state = t.state(task.id)
-    t.files("forget_runs_from", item=task.id, token=first)
+    t.query("forget_runs_from", item=task.id, token=first)
     attempts = max(0, state.item.attempts - len(runs))
     step = external_change.found(
         t.now, state, status=state.item.status, actor=actor, attempts=attempts, void_from=first
@@ -52,16 +51,20 @@ def give_way(t: VaultTransaction, task: Task, actor: str) -> None:
     t.stale.add(task.id)
 
 
+def sessions_of(task: Task) -> dict[int, str]:
+    """The session of each run and of the live claim, by token."""
+    claim = None if task.facts is None else task.facts.claim
+    return {run.token: run.session for run in task.runs} | ({} if claim is None else {claim.token: claim.session})
+
+
 def _first_contradicted(t: VaultTransaction, task: Task, state: State) -> int | None:
-    told: dict[int, str] = {run.token: run.session for run in task.runs}
+    sessions = sessions_of(task)
     live = None if task.facts is None else task.facts.claim
-    if live is not None:
-        told[live.token] = live.session
-    for token in sorted(told):
+    for token in sorted(sessions):
         if token > state.item.token:
             break
         known = t.run_of(task.id, token)
-        if known.session != told[token] if known is not None else live is not None and live.token == token:
+        if known.session != sessions[token] if known is not None else live is not None and live.token == token:
             return token
     return None
 
@@ -73,12 +76,12 @@ def _holder(task: Task, token: int) -> str:
 
 
 def _is_at_work(run: Run) -> bool:
-    """Whether it was void before its agent knew: not one whose file had been moved back."""
+    """Whether the agent works on a void claim unknowingly: not if its file was moved back."""
     return is_by_move(run.session) and run.outcome in (None, "done", "submitted", "rejected", "failed")
 
 
 def _remember_as_lost(t: VaultTransaction, state: State, run: Run, holder: str) -> None:
-    """A refusal that nobody could be given, counted as one; and shown for as long as the claim would have lasted."""
+    """Count a refused claim, which no caller could be told, and show it for as long as the claim would have lasted."""
     session = rows.session(t.one("session_by_id", id=run.session) or ())
     seconds = claiming.ttl(PERSON, None, t.settings)
     lost = SoftClaim(

@@ -1,11 +1,11 @@
-"""The person's own index and HEAD, which follow what dibs has pushed, beside programs that use them at any moment.
+"""The user's index and HEAD, which follow what dibs pushed, while the user's git may use them at any moment.
 
-A commit is made from the index on top of HEAD. If HEAD moved on and the index did not, the next commit of a person's
-program would take back all that lies between: so the index follows first. And if HEAD then did not, their next merge
-would find changes that nobody made, and give up by a reset of all files: so HEAD is held before. The index is replaced
-under git's own lock, and for no longer than a rename takes: a merge that finds that lock taken gives up halfway, and
-whoever commits after it ends a merge in which nothing was merged. A process that is killed leaves the lock behind with
-our mark in it, and the next one takes it away.
+Git commits the index on top of HEAD. If HEAD moved and the index did not, the user's next commit would revert all
+changes between: so the index is replaced before HEAD moves. If HEAD then did not move, the user's next merge would find
+changes that nobody made, and give up with a reset of all files: so HEAD is locked before the index is replaced. The
+index is replaced under git's own lock, held no longer than a rename takes: a merge that finds the lock taken gives up
+halfway, and the next commit would conclude it without merging anything. A killed process leaves its lock behind with
+the mark of dibs in it, and the next one removes it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: How long a person's git is waited for.
+#: How long to wait for the user's git.
 WAIT_SECONDS = 3.0
-_LOOK_SECONDS = 0.02
-_HEAR_SECONDS = 0.001
+_POLL_SECONDS = 0.02
+_ANSWER_POLL_SECONDS = 0.001
 _MARK = b"dibs\n"
-#: What lies in a repository in which something was begun that only the person can end, and what it was.
+#: The files that git keeps during an operation that only the user can end.
 _BEGUN = {
     "MERGE_HEAD": "merge",
     "CHERRY_PICK_HEAD": "cherry-pick",
@@ -35,74 +35,76 @@ _BEGUN = {
 }
 
 
-class GitIndex:
+class UserIndex:
     def __init__(self, git: Git, git_dir: str) -> None:
         self._git, self._git_dir = git, git_dir
         self._path = os.path.join(git_dir, "index")
         self._lock = self._path + ".lock"
 
     def begun(self) -> str | None:
-        """What stands open in this repository."""
+        """The operation that the user has begun and not ended."""
         return next((what for name, what in _BEGUN.items() if os.path.lexists(os.path.join(self._git_dir, name))), None)
 
     def begun_for_long(self) -> str | None:
-        """The same, after a moment in which a program may end it."""
+        """The same, after giving a program a moment to end it."""
         until = time.monotonic() + WAIT_SECONDS
         while (found := self.begun()) is not None and time.monotonic() < until:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         return found
 
     def unmerged(self) -> list[str]:
-        """Files of which the index has several texts: a stash that did not fit, say. Nothing is begun there, and still
-        neither a commit can be made nor can HEAD follow."""
+        """Files with several versions in the index, after a stash that did not apply, say: git cannot commit then, and
+        HEAD cannot follow."""
         lines = fields(self._git.run("ls-files", "--unmerged", "-z"))
         return sorted({line.partition(b"\t")[2].decode(errors="replace") for line in lines})
 
-    def mend(self) -> None:
-        """Take away the lock that a killed process of ours has left. No other of ours is at it: we have the board."""
+    def remove_own_lock(self) -> None:
+        """Remove the lock of a killed dibs process. No other dibs process uses it, since this one has the board's
+        lock."""
         try:
             with open(self._lock, "rb") as file:
-                ours = file.read(len(_MARK)) == _MARK
+                is_own = file.read(len(_MARK)) == _MARK
         except OSError:
             return
-        if ours:
+        if is_own:
             _unlink(self._lock)
 
     def follow(self, commit: str, was: str | None, refs: str) -> bool:
-        """HEAD from `was` to this commit, with `refs`, and the index before it; not if somebody is at them."""
+        """Move HEAD from `was` to `commit`, apply the ref updates `refs`, and replace the index before; return False if
+        the user's git is using them."""
         fresh = os.path.join(self._git_dir, "dibs-index")
         if self.begun() is not None:
             return False
         try:
-            _unlink(f"{fresh}.lock")  # of a git that was killed: who has the board is alone with this one
+            _unlink(f"{fresh}.lock")  # of a killed git: only the holder of the board's lock uses this file
             before = _stamp(self._path)
             if before is not None:
                 shutil.copyfile(self._path, fresh)
             self._git.run("read-tree", "-i", "-m", commit, index=fresh)
-            return self._move(fresh, before, f"update HEAD {commit} {was or '0' * len(commit)}\n{refs}")
+            return self._replace_and_move(fresh, before, f"update HEAD {commit} {was or '0' * len(commit)}\n{refs}")
         except GitFailed:
-            return False  # somebody was faster: it follows some other time
+            return False  # the user's git was faster: they follow later
         finally:
             _unlink(fresh)
 
-    def _move(self, fresh: str, before: tuple[int, int] | None, moves: str) -> bool:
-        """The index and the refs: all of them, or none."""
+    def _replace_and_move(self, fresh: str, before: tuple[int, int] | None, moves: str) -> bool:
+        """Replace the index and move the refs: all of them, or none."""
         heard = bytearray()
         replaced = []
 
-        def talk() -> Iterator[bytes]:
+        def dialog() -> Iterator[bytes]:
             yield f"start\n{moves}prepare\n".encode()
             while b"prepare: ok" not in heard:
-                time.sleep(_HEAR_SECONDS)
+                time.sleep(_ANSWER_POLL_SECONDS)
                 yield b""
             replaced.append(self._replace(fresh, before))
             yield b"commit\n" if replaced[0] else b"abort\n"
 
-        self._git.run("update-ref", "--stdin", feed=talk(), heard=heard)
+        self._git.run("update-ref", "--stdin", feed=dialog(), heard=heard)
         return replaced == [True]
 
     def _replace(self, fresh: str, before: tuple[int, int] | None) -> bool:
-        """The lock comes into being with our mark in it: whenever this process is killed, it is known for ours."""
+        """Replace the index under git's lock. The lock is linked with its mark, so that it has it at any instant."""
         mark = os.path.join(self._git_dir, "dibs-lock")
         with open(mark, "wb") as file:
             file.write(_MARK)
@@ -112,11 +114,11 @@ class GitIndex:
             return False
         finally:
             _unlink(mark)
-        same = _stamp(self._path) == before and self.begun() is None
-        if same:
+        is_unchanged = _stamp(self._path) == before and self.begun() is None
+        if is_unchanged:
             os.replace(fresh, self._path)
         _unlink(self._lock)
-        return same
+        return is_unchanged
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

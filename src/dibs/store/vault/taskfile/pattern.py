@@ -1,6 +1,6 @@
-"""Regular expressions that are compiled when they are first asked for.
+"""Regular expressions that are compiled on first use.
 
-`re` costs a command more than all the vault's own modules, and most claims are of files that need none of it.
+Importing `re` costs a command more than all modules of the vault, and most claims need no expression.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Pattern:
-    """An expression by its text; with `only_ascii`, its classes mean those of ASCII."""
+    """With `only_ascii`, `\\w` and the like match ASCII only."""
 
     __slots__ = ("_compiled", "_only_ascii", "_text")
 
