@@ -333,7 +333,7 @@ def test_of_two_files_with_one_id_the_known_one_counts_and_it_is_told(board: Boa
     put(root, "Needs_Action/x.md", "# New\n")
     session = start(board)
     assert not board.next(session=session)
-    assert any("x.md" in finding.what and "another name" in finding.what for finding in doctor.examine(board))
+    assert any("x.md" in finding.what and "rename one of them" in finding.what for finding in doctor.examine(board))
     move(root, "Needs_Action/x.md", "Needs_Action/x-again.md")
     assert [grant.item.id for grant in board.next(session=session)] == ["x-again"]
     assert_sound(board)
