@@ -171,7 +171,7 @@ class Disk:
             raise Raced(f"{path} is gone") from None
         with folder, self._displaced.folder() as displaced:
             found = self._require_content(folder, name, was)
-            draft = self._displaced.prepare(displaced, Record(path, was, data), found)
+            draft = self._displaced.prepare(displaced, Record(path=path, was=was, new=data), found)
             stamp = stamp_of(displaced.stat(draft))
             try:
                 self._swap(displaced, draft, folder, name)
@@ -180,7 +180,7 @@ class Disk:
                 raise Raced(f"{path} was moved") from None
             self._root.touched.add(folder.path)
             if _content(displaced, draft) != was:
-                self._put_back(displaced, draft, folder, name, Record(path, was, data))
+                self._put_back(displaced, draft, folder, name, Record(path=path, was=was, new=data))
                 raise Raced(f"{path} was saved meanwhile")
             return stamp
 
@@ -207,7 +207,7 @@ class Disk:
         folder, name = self._open(path)
         with folder, self._displaced.folder() as displaced:
             found = self._require_content(folder, name, was)
-            place = self._displaced.prepare(displaced, Record(path, was, was), found)
+            place = self._displaced.prepare(displaced, Record(path=path, was=was, new=was), found)
             displaced.unlink(place)
             self._renaming.move((folder.descriptor, name), (displaced.descriptor, place))
             self._root.touched.add(folder.path)
@@ -266,7 +266,7 @@ class Disk:
         with self._displaced.folder() as displaced:
             for late in [one for one in self._late if (one[1].path, one[2]) == (path, saved)]:
                 self._late.remove(late)
-                self._displaced.renew(displaced, late[0], Record(path, saved, saved))
+                self._displaced.renew(displaced, late[0], Record(path=path, was=saved, new=saved))
 
     # Internals
 
@@ -309,7 +309,7 @@ class Disk:
                 break
             expected, displaced_data = displaced_data, found
         if found == record.new:
-            self._displaced.renew(displaced, draft, Record(record.path, record.new, record.new))
+            self._displaced.renew(displaced, draft, record.replace(was=record.new))
 
     def _finish_interrupted(self) -> None:
         """Finish or remove what a crash left in the folder for temporary files."""

@@ -101,6 +101,28 @@ class TaskFiles:
         task = self.tasks[path]
         return path not in self.copies and (task.says_id or task_text.id_of(task.name) == task.id)
 
+    def dependencies_first(self, paths: list[str]) -> list[str]:
+        """The oldest first, but each after its dependencies. The first of a cycle is refused for it."""
+        paths.sort(key=lambda path: (self._created_at(path), path))
+        path_of = {self.tasks[path].id: path for path in paths}
+        found: dict[str, None] = {}
+        begun: set[str] = set()
+        for first in paths:
+            stack = [first]
+            while stack:
+                path = stack[-1]
+                needed = [path_of[id] for id in self.tasks[path].content["depends_on"] if id in path_of]
+                ahead = [one for one in needed if one not in begun] if path not in begun else []
+                begun.add(path)
+                stack += reversed(ahead)
+                if not ahead:
+                    found.setdefault(stack.pop())
+        return list(found)
+
+    def _created_at(self, path: str) -> int:
+        facts = self.tasks[path].facts
+        return facts.created_at if facts is not None else self.seen[path][2] // 1_000_000
+
     def read(self, path: str, item: str | None) -> Task | None:
         """Read a file; `item` is the item that it is known to belong to."""
         try:

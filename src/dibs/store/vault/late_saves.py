@@ -16,6 +16,7 @@ from dibs.files.durable import lease
 from dibs.store.vault.layout import CONFLICTS, HIDDEN, name_of
 from dibs.store.vault.safe_fs import FILE_BYTES_MAX, TEMPORARY, TICK_NS, Folder, Raced, SafeRoot, Unfit
 from dibs.store.vault.taskfile import task_text
+from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,13 +77,12 @@ def _merge(disk: Disk, path: str, was: bytes | None, saved: bytes) -> bool:
     return True
 
 
-class Record:
+class Record(Value):
     """About one displaced file: its path, its content then, and the content that replaced it."""
 
-    def __init__(self, path: str, was: bytes, new: bytes) -> None:
-        self.path = path
-        self.was = was
-        self.new = new
+    path: str
+    was: bytes
+    new: bytes
 
 
 class DisplacedFiles:
@@ -222,7 +222,7 @@ def _read_record(folder: Folder, id: str) -> Record | None:
         return None
     if len(rest) != path + was + new:
         return None
-    return Record(rest[:path].decode(), rest[path : path + was], rest[path + was :])
+    return Record(path=rest[:path].decode(), was=rest[path : path + was], new=rest[path + was :])
 
 
 def _is_open_for_writing(folder: Folder, name: str) -> bool | None:

@@ -119,12 +119,10 @@ class Reconciler:
     # New items
 
     def _add_all(self, paths: list[str]) -> None:
-        """Add the items of new files: the oldest first, but each after its dependencies."""
         floors = [facts.floor for path in paths if (facts := self._tasks[path].facts) is not None]
         if any(floors):
             self.t.run("raise_floor", {"name": "token_floor", "value": max(floors)})
-        paths.sort(key=lambda path: (_created_at(self._tasks[path], self.seen[path]), path))
-        for path in _dependencies_first({path: self._tasks[path] for path in paths}):
+        for path in self._files.dependencies_first(paths):
             why = self._try_add(path)
             if why is not None:
                 self._reject(path, why)
@@ -375,24 +373,6 @@ class Reconciler:
             t.carry_out(state, ending.cancel(t.now, state, actor=ACTOR, reason="its file was taken away"))
 
 
-def _dependencies_first(tasks: Mapping[str, Task]) -> list[str]:
-    """The paths in their order, but each after those of its dependencies. The first of a cycle is refused for it."""
-    path_of = {task.id: path for path, task in tasks.items()}
-    found: dict[str, None] = {}
-    begun: set[str] = set()
-    for first in tasks:
-        stack = [first]
-        while stack:
-            path = stack[-1]
-            needed = [path_of[id] for id in tasks[path].content["depends_on"] if id in path_of]
-            ahead = [one for one in needed if one not in begun] if path not in begun else []
-            begun.add(path)
-            stack += reversed(ahead)
-            if not ahead:
-                found.setdefault(stack.pop())
-    return list(found)
-
-
 def _matches(task: Task, state: State) -> bool:
     """Whether the file shows the item's token and claim."""
     facts, claim = task.facts, state.claim
@@ -400,7 +380,3 @@ def _matches(task: Task, state: State) -> bool:
         return state.item.attempts == 0
     shown = None if facts.claim is None else (facts.claim.token, facts.claim.session)
     return facts.token >= state.item.token and shown == (None if claim is None else (claim.token, claim.session))
-
-
-def _created_at(task: Task, stamp: Stamp) -> int:
-    return task.facts.created_at if task.facts is not None else stamp[2] // 1_000_000

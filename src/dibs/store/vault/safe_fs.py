@@ -179,6 +179,15 @@ def stamp_of(found: os.stat_result) -> Stamp:
     return Stamp((found[1], found[6], found.st_mtime_ns, found.st_ctime_ns))
 
 
+def version_of(path: str) -> tuple[int, int] | None:
+    """Inode and mtime of the file at a full path, which change when the file is replaced; None if there is none."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
 def why_unfit(found: os.stat_result, bytes_max: int = FILE_BYTES_MAX) -> str | None:
     """Why dibs does not touch this file; None if it does."""
     mode = found.st_mode

@@ -217,9 +217,7 @@ class VaultStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
     # Whole boards
 
     def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
-        from dibs.store.sql import archive
-
-        return self.write(lambda t: archive.prune(t, older_than_seconds, limit))
+        return self._index.prune(older_than_seconds=older_than_seconds, limit=limit)
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
         self.look()

@@ -12,6 +12,7 @@ import os
 from dibs.errors import Invalid, StoreUnavailable
 from dibs.model import READY
 from dibs.store.vault.layout import FOLDERS, HIDDEN, INDEX, name_of
+from dibs.store.vault.safe_fs import version_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,15 +118,7 @@ class RemoteLookup:
     def _read_signature(self) -> tuple[bool, *tuple[tuple[int, int] | None, ...]]:
         """What changes when another branch is checked out or gets an upstream."""
         git = os.path.join(self._root, ".git")
-        return os.path.lexists(git), *(_stamp(os.path.join(git, name)) for name in ("HEAD", "config"))
-
-
-def _stamp(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns
+        return os.path.lexists(git), *(version_of(os.path.join(git, name)) for name in ("HEAD", "config"))
 
 
 def _ready(root: str) -> str:

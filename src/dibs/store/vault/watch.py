@@ -13,23 +13,8 @@ import errno
 import os
 import time
 
-from dibs.files.inotify import (
-    IN_ATTRIB,
-    IN_CREATE,
-    IN_DELETE,
-    IN_DELETE_SELF,
-    IN_DONT_FOLLOW,
-    IN_IGNORED,
-    IN_ISDIR,
-    IN_MODIFY,
-    IN_MOVE_SELF,
-    IN_MOVED_FROM,
-    IN_MOVED_TO,
-    IN_ONLYDIR,
-    IN_Q_OVERFLOW,
-    IN_UNMOUNT,
-    Inotify,
-)
+from dibs.files import inotify
+from dibs.files.inotify import IN_ISDIR, IN_MODIFY, IN_Q_OVERFLOW, Inotify
 from dibs.files.mounts import filesystem_type
 from dibs.files.renaming import STRAY
 from dibs.store.contract import Watch
@@ -40,13 +25,6 @@ from dibs.store.vault.safe_fs import SafeRoot, Unfit
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-_NAMES = (
-    IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_DONT_FOLLOW
-)
-_FILES = _NAMES | IN_MODIFY | IN_ATTRIB
-_LATE_SAVES = IN_MODIFY | IN_ONLYDIR | IN_DONT_FOLLOW
-_UNSURE = IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_Q_OVERFLOW | IN_IGNORED
 
 #: Reported when somebody wrote into a displaced file: there may be late saves.
 LATE_SAVE = late_saves.FOLDER
@@ -116,7 +94,7 @@ class InotifyWatch:
             except OSError:
                 pass
 
-    def _watch_folders(self, inotify: Inotify) -> None:
+    def _watch_folders(self, instance: Inotify) -> None:
         """Watch every folder, each before its inner folders, so that a folder which appears meanwhile is reported."""
         before, self._watched = self._watched, {}
         try:
@@ -124,16 +102,16 @@ class InotifyWatch:
                 pass
         except (OSError, Unfit):
             pass
-        complete = self._add("", _NAMES)
+        complete = self._add("", inotify.ENTRIES)
         for path in self._folders:
-            complete &= self._add(path, _NAMES if path == HELD else _FILES)
+            complete &= self._add(path, inotify.ENTRIES if path == HELD else inotify.ENTRIES_AND_FILES)
         for path in self._agent_folders():
-            complete &= self._add(path, _FILES)
-        complete &= self._add(LATE_SAVE, _LATE_SAVES)
+            complete &= self._add(path, inotify.ENTRIES_AND_FILES)
+        complete &= self._add(LATE_SAVE, inotify.WRITES)
         if self._bell is not None:
             complete &= self._add(BELL, IN_MODIFY, self._bell)
         for watch in before.keys() - self._watched.keys():
-            inotify.unwatch(watch)
+            instance.unwatch(watch)
         if not complete:
             self.close()  # there are more folders than the system lets a process watch: scan instead
 
@@ -156,18 +134,18 @@ class InotifyWatch:
         for name in names:
             yield f"{HELD}/{name}"
 
-    def _read(self, inotify: Inotify) -> set[str] | None:
+    def _read(self, instance: Inotify) -> set[str] | None:
         changed: set[str] = set()
         sure = True
         for _ in range(READS_MAX):
-            events = inotify.read()
+            events = instance.read()
             if not events:
                 return changed if sure else None
             for watch, mask, name in events:
                 path = self._watched.get(watch)
                 if path is None and not mask & IN_Q_OVERFLOW:
                     continue  # the last event of a removed watch
-                if mask & _UNSURE or path is None:
+                if mask & inotify.LOST or path is None:
                     sure = False
                 elif path == "":
                     sure = sure and name not in self._folders

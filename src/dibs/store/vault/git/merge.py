@@ -1,4 +1,4 @@
-"""Three-way merge of trees: the common base, the local tree, the remote's. Pure; a blob is only a name here.
+"""Trees, and their three-way merge: the common base, the local tree, the remote's. Pure.
 
 A task is one unit, whatever folder its file is in: a claim here and a claim there, at two paths, are one conflict, and
 the remote wins it, since its push was accepted first. Of any other file that was changed on both sides, the local
@@ -7,7 +7,8 @@ version stays and the remote's is kept beside it. A change to a file outweighs i
 
 from __future__ import annotations
 
-from dibs.store.vault.git.path_policy import SESSIONS, task_name
+from dibs.store.vault.git.command import fields
+from dibs.store.vault.git.path_policy import SESSIONS, task_name, why_unfit
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -16,6 +17,19 @@ if TYPE_CHECKING:
 
 #: Path to blob; regular files only.
 Tree = dict[str, str]
+#: The mode of a plain file.
+PLAIN = "100644"
+
+
+class Listing(Value):
+    """The entries of a commit: the files, and in `unfit` those that dibs does not touch, as (mode, object, why)."""
+
+    files: Tree
+    modes: dict[str, str]
+    unfit: dict[str, tuple[str, str, str]]
+
+
+EMPTY = Listing(files={}, modes={}, unfit={})
 
 
 class BlobChange(Value):
@@ -45,6 +59,25 @@ class Merged(Value):
     clashes: tuple[Clash, ...]
     #: Names of the tasks that the remote changed.
     news: frozenset[str]
+
+
+def parse_listing(answer: bytes) -> Listing:
+    """Parse the output of `git ls-tree -r -z`."""
+    files: Tree = {}
+    modes: dict[str, str] = {}
+    unfit: dict[str, tuple[str, str, str]] = {}
+    for part in fields(answer):
+        about, _, name = part.partition(b"\t")
+        mode, _, blob = about.decode().split()
+        path = name.decode(errors="surrogateescape")
+        why = why_unfit(path, mode)
+        if why is not None:
+            unfit[path] = (mode, blob, why)
+            continue
+        files[path] = blob
+        if mode != PLAIN:
+            modes[path] = mode
+    return Listing(files=files, modes=modes, unfit=unfit)
 
 
 def merge(bases: Sequence[Tree], local: Tree, remote: Tree) -> Merged:

@@ -13,7 +13,7 @@ import time
 
 from dibs.store.vault.git.clone_state import CloneState
 from dibs.store.vault.git.command import REMOTE_SECONDS, Git, GitFailed, fields
-from dibs.store.vault.git.path_policy import why_unfit
+from dibs.store.vault.git.merge import EMPTY, PLAIN, Listing, parse_listing
 from dibs.store.vault.git.repair import is_damage
 from dibs.store.vault.safe_fs import FILE_BYTES_MAX
 from dibs.value import Value
@@ -30,7 +30,6 @@ RELATED_MAX = 1000
 BLOB_BYTES_MAX = FILE_BYTES_MAX
 #: Git's own limit: more loose objects than this are packed.
 LOOSE_MAX = 6700
-PLAIN = "100644"
 #: The names of the refs of dibs, beside the pending ones.
 OWN = ("base", "got", "hub")
 
@@ -63,17 +62,6 @@ class Refs(Value):
     hub: str | None = None
     pending: tuple[str, ...] = ()
     pending_names: tuple[str, ...] = ()
-
-
-class Listing(Value):
-    """The entries of a commit: the files, and in `unfit` those that dibs does not touch, as (mode, object, why)."""
-
-    files: Tree
-    modes: dict[str, str]
-    unfit: dict[str, tuple[str, str, str]]
-
-
-EMPTY = Listing(files={}, modes={}, unfit={})
 
 
 class Repository:
@@ -133,7 +121,7 @@ class Repository:
         if commit is None:
             return EMPTY
         if commit not in self._listings:
-            self._cache_listing(commit, _listed(self.git.run("ls-tree", "-r", "-z", "--full-tree", commit)))
+            self._cache_listing(commit, parse_listing(self.git.run("ls-tree", "-r", "-z", "--full-tree", commit)))
         return self._listings[commit]
 
     def _cache_listing(self, commit: str, listing: Listing) -> None:
@@ -369,24 +357,6 @@ def checked_out_branch(git: Git, git_dir: str) -> str | None:
         found = git.text("symbolic-ref", "--quiet", "HEAD") if git.succeeds("symbolic-ref", "--quiet", "HEAD") else ""
         head = f"ref: {found}"
     return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") else None
-
-
-def _listed(answer: bytes) -> Listing:
-    files: Tree = {}
-    modes: dict[str, str] = {}
-    unfit: dict[str, tuple[str, str, str]] = {}
-    for part in fields(answer):
-        about, _, name = part.partition(b"\t")
-        mode, _, blob = about.decode().split()
-        path = name.decode(errors="surrogateescape")
-        why = why_unfit(path, mode)
-        if why is not None:
-            unfit[path] = (mode, blob, why)
-            continue
-        files[path] = blob
-        if mode != PLAIN:
-            modes[path] = mode
-    return Listing(files=files, modes=modes, unfit=unfit)
 
 
 def _common_dir(git_dir: str) -> str:

@@ -15,6 +15,7 @@ import shutil
 import time
 
 from dibs.store.vault.git.command import Git, GitFailed, fields
+from dibs.store.vault.safe_fs import version_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class UserIndex:
             return False
         try:
             _unlink(f"{fresh}.lock")  # of a killed git: only the holder of the board's lock uses this file
-            before = _stamp(self._path)
+            before = version_of(self._path)
             if before is not None:
                 shutil.copyfile(self._path, fresh)
             self._git.run("read-tree", "-i", "-m", commit, index=fresh)
@@ -114,19 +115,11 @@ class UserIndex:
             return False
         finally:
             _unlink(mark)
-        is_unchanged = _stamp(self._path) == before and self.begun() is None
+        is_unchanged = version_of(self._path) == before and self.begun() is None
         if is_unchanged:
             os.replace(fresh, self._path)
         _unlink(self._lock)
         return is_unchanged
-
-
-def _stamp(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_mtime_ns
 
 
 def _unlink(path: str) -> None:

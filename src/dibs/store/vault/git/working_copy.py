@@ -10,9 +10,8 @@ from functools import cache
 
 from dibs.model import Synced
 from dibs.store.vault.git.apply import TreeApplication
-from dibs.store.vault.git.merge import Merged, merge, without_reverts
+from dibs.store.vault.git.merge import EMPTY, Merged, merge, without_reverts
 from dibs.store.vault.git.path_policy import folders_above
-from dibs.store.vault.git.repository import EMPTY
 from dibs.store.vault.git.user_index import UserIndex
 from dibs.store.vault.git.worktree import WorkTree, WorkTreeFiles
 from dibs.value import Value
@@ -21,8 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dibs.store.vault.git.merge import Tree
-    from dibs.store.vault.git.repository import Listing, Refs, Repository
+    from dibs.store.vault.git.merge import Listing, Tree
+    from dibs.store.vault.git.repository import Refs, Repository
 
 
 class View(Value):
@@ -37,7 +36,7 @@ class WorkingCopy:
         self.repository = repository
         self.files = WorkTreeFiles(root)
         self.index = UserIndex(repository.git, repository.git_dir)
-        self.worktree = WorkTree(self.files, repository.git, root, repository.algorithm)
+        self.worktree = WorkTree(self.files, repository.git, repository.algorithm)
         #: Whether the user's branch could not follow, because the user's git moved it meanwhile.
         self.branch_moved = False
 

@@ -15,6 +15,8 @@ import time
 from dibs.store.vault.disk import Disk, Raced, Unfit
 from dibs.store.vault.git.command import GitFailed, fields
 from dibs.store.vault.git.path_policy import DEPTH_MAX, SESSIONS, folders_above, task_name, why_unfit
+from dibs.store.vault.layout import HIDDEN
+from dibs.store.vault.safe_fs import Stamp, stamp_of
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -32,8 +34,6 @@ WORTH_KEEPING = 100
 WALKS_MAX = 3
 _CACHE = "git-stamps.json"
 
-_Stamp = tuple[int, int, int, int]
-
 
 class WorkTreeFiles(Disk):
     """All files of a work tree, not only those of tasks."""
@@ -43,7 +43,10 @@ class WorkTreeFiles(Disk):
         if why is not None:
             raise Unfit(f"{path!r} is {why}")
         folder, _, name = path.rpartition("/")
-        return self._root.folder(folder, make=make), name
+        return self.folder(folder, make=make), name
+
+    def folder(self, path: str, *, make: bool = False) -> Folder:
+        return self._root.folder(path, make=make)
 
 
 class Found(Value):
@@ -54,10 +57,10 @@ class Found(Value):
 
 
 class WorkTree:
-    def __init__(self, disk: WorkTreeFiles, git: Git, root: str, algorithm: str) -> None:
-        self._disk, self._git, self._root, self._algorithm = disk, git, root, algorithm
-        self._cache = os.path.join(root, ".dibs", _CACHE)
-        self._known: dict[str, tuple[_Stamp, str]] | None = None
+    def __init__(self, disk: WorkTreeFiles, git: Git, algorithm: str) -> None:
+        self._disk, self._git, self._algorithm = disk, git, algorithm
+        self._cache = os.path.join(disk.root, HIDDEN, _CACHE)
+        self._known: dict[str, tuple[Stamp, str]] | None = None
         self._unsaved = 0
 
     def look(self, tracked: Tree) -> Found:
@@ -72,7 +75,7 @@ class WorkTree:
         return self._hash(walk)
 
     def _walk(self, tracked: Tree) -> _Walk:
-        walk = _Walk(self._root, tracked)
+        walk = _Walk(self._disk, tracked)
         walk.enter("")
         while walk.unknown:
             unknown, walk.unknown = walk.unknown, []
@@ -112,26 +115,24 @@ class WorkTree:
     def blob_of(self, data: bytes) -> str:
         return hashlib.new(self._algorithm, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
-    def _blob(self, path: str, stamp: _Stamp) -> str:
+    def _blob(self, path: str, stamp: Stamp) -> str:
         known = self._cached()
         entry = known.get(path)
         if entry is not None and entry[0] == stamp:
             return entry[1]
-        data, read = self._disk.read(path)
+        data, stamp = self._disk.read(path)
         blob = self.blob_of(data)
-        inode, size, mtime, ctime = read
-        seen = (inode, size, mtime, ctime)
-        if time.time_ns() - max(seen[2:]) > SETTLED_NS:
-            known[path] = (seen, blob)
+        if time.time_ns() - max(stamp[2:]) > SETTLED_NS:
+            known[path] = (stamp, blob)
             self._unsaved += 1
         return blob
 
-    def _cached(self) -> dict[str, tuple[_Stamp, str]]:
+    def _cached(self) -> dict[str, tuple[Stamp, str]]:
         if self._known is None:
             try:
                 with open(self._cache, encoding="utf-8") as file:
                     self._known = {
-                        path: ((int(inode), int(size), int(mtime), int(ctime)), str(blob))
+                        path: (Stamp((int(inode), int(size), int(mtime), int(ctime))), str(blob))
                         for path, (inode, size, mtime, ctime, blob) in json.load(file).items()
                     }
             except (OSError, ValueError, TypeError, AttributeError):
@@ -165,12 +166,12 @@ class WorkTree:
 class _Walk:
     """One walk through the folders by descriptor, following no link. `unknown` are entries that may be ignored."""
 
-    def __init__(self, root: str, tracked: Tree) -> None:
-        self.files: dict[str, _Stamp] = {}
+    def __init__(self, disk: WorkTreeFiles, tracked: Tree) -> None:
+        self.files: dict[str, Stamp] = {}
         self.unfit: dict[str, str] = {}
         self.unknown: list[str] = []
-        self._unknown_files: dict[str, _Stamp] = {}
-        self._root, self._tracked = root, tracked
+        self._unknown_files: dict[str, Stamp] = {}
+        self._disk, self._tracked = disk, tracked
         self._folders = _folders_of(tracked)
 
     def is_consistent(self) -> bool:
@@ -188,18 +189,13 @@ class _Walk:
             self.files[path] = self._unknown_files.pop(path)
 
     def enter(self, folder: str) -> None:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self._root, flags)
         try:
-            for part in folder.split("/") if folder else ():
-                below = os.open(part, flags, dir_fd=descriptor)
-                os.close(descriptor)
-                descriptor = below
-            self._list(descriptor, f"{folder}/" if folder else "")
+            with self._disk.folder(folder) as opened:
+                self._list(opened.descriptor, f"{folder}/" if folder else "")
         except OSError as error:
             self.unfit[folder] = error.strerror or "cannot be read"
-        finally:
-            os.close(descriptor)
+        except Unfit as error:
+            self.unfit[folder] = str(error)
 
     def _list(self, descriptor: int, prefix: str) -> None:
         with os.scandir(descriptor) as entries:
@@ -213,11 +209,11 @@ class _Walk:
             if why is not None:
                 self.unfit[path] = why
             elif entry.is_dir(follow_symlinks=False):
-                self._folder(descriptor, name, path)
+                self._folder(path)
             else:
                 self._file(entry, path)
 
-    def _folder(self, parent: int, name: str, path: str) -> None:
+    def _folder(self, path: str) -> None:
         if path.count("/") >= DEPTH_MAX:
             self.unfit[path] = "too deep"
         elif path not in self._folders and not _is_task_folder(path):
@@ -233,7 +229,7 @@ class _Walk:
         if not stat.S_ISREG(found.st_mode):
             self.unfit[path] = "no regular file"
             return
-        stamp = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        stamp = stamp_of(found)
         if path in self._tracked or task_name(path) is not None:
             self.files[path] = stamp
         else:
