@@ -21,7 +21,7 @@ from dibs.errors import (
 from dibs.maintenance.doctor import examine
 from dibs.store.sqlite.engine import Engine
 from dibs.store.vault import reconcile
-from dibs.store.vault.git import liveness, user_index
+from dibs.store.vault.git import liveness, user_git
 from dibs.store.vault.git.command import Git, GitFailed
 from dibs.store.vault.git.repository import Repository
 from dibs.store.vault.store import VaultStore
@@ -358,7 +358,7 @@ STRAYS = [(_detach, ["checkout", "main"]), (_stop_in_a_rebase, ["rebase", "--abo
 def test_on_no_branch_nothing_is_given_out_by_who_was_there_and_who_comes(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, stray: Callable[[Path], None], back: list[str]
 ) -> None:
-    monkeypatch.setattr(user_index, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(user_git, "WAIT_SECONDS", 0.05)
     pair.a.claim("y", session=pair.alice)
     stray(pair.here)
     late = pair.open(pair.here)

@@ -10,7 +10,7 @@ import pytest
 
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.vault.disk import Raced
-from dibs.store.vault.git import hub, user_index
+from dibs.store.vault.git import hub, user_git
 from dibs.store.vault.git import push as pushing
 from dibs.store.vault.git import sync as syncing
 from dibs.store.vault.git.command import GitFailed
@@ -535,7 +535,7 @@ def test_a_push_that_never_ends_is_ended(two: Two, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_merge_that_is_left_open_is_not_pushed(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_index, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(user_git, "WAIT_SECONDS", 0.05)
     (two.a / ".git" / "MERGE_HEAD").write_text(git(two.a, "rev-parse", "HEAD"))
     put(two.a, "note.md", "<<<<<<<\n")
     with pytest.raises(StoreUnavailable, match="git merge --abort"):
@@ -551,7 +551,7 @@ def test_another_branch_is_not_the_vaults(two: Two) -> None:
 
 
 def test_an_index_that_somebody_holds_follows_later(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_index, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(user_git, "WAIT_SECONDS", 0.05)
     lock = two.a / ".git" / "index.lock"
     lock.write_bytes(b"")
     move(two.a, "Needs_Action/x.md", "In_Progress/alice/x.md")
@@ -567,7 +567,7 @@ def test_an_index_that_somebody_holds_follows_later(two: Two, monkeypatch: pytes
 
 def test_the_index_stays_where_it_is_if_the_branch_does(two: Two) -> None:
     """Else the next merge of the person's finds changes that nobody made."""
-    index = user_index.UserIndex(two.sync_a.repository.git, str(two.a / ".git"))
+    index = user_git.UserIndex(two.sync_a.repository.git, str(two.a / ".git"))
     old = git(two.a, "rev-parse", "HEAD").strip()
     put(two.a, "note.md", "mine\n")
     git(two.a, "commit", "--quiet", "-a", "-m", "meanwhile")
@@ -617,7 +617,7 @@ def test_what_came_and_was_reset_by_the_persons_git_comes_again(
 ) -> None:
     """As a merge of theirs does that fails. It is no change of theirs, and does not take back what others did."""
     lock = two.a / ".git" / "index.lock"
-    monkeypatch.setattr(user_index, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(user_git, "WAIT_SECONDS", 0.05)
     for number in range(2):
         put(two.b, "note.md", f"{BODY}{number}\n")
         two.sync_b.sync()

@@ -2,10 +2,16 @@
 
 The folder alone says what was done by the person or the program that moved the file. Facts and runs in the text were
 written by a dibs process, of this clone or another.
+
+In a clone, a claim by a move is tentative until the remote has it. Moving a file claims its item at once, even while
+the remote is unreachable. The claim gets the next token that this clone knows, and a session named after this clone. If
+another clone's claim under that token is accepted first, the remote's record counts: the runs of this clone from that
+token on are void, and the item continues from the remote's.
 """
 
 from __future__ import annotations
 
+from dibs.errors import ItemAlreadyClaimed
 from dibs.model import (
     BLOCKED,
     DONE,
@@ -19,16 +25,17 @@ from dibs.model import (
     Agent,
     Run,
     Session,
+    SoftClaim,
 )
 from dibs.rules import approving, claiming, ending, external_change, items
 from dibs.store.sql import rows
 from dibs.store.vault import layout
 from dibs.store.vault.index import ELSEWHERE, NEVER
-from dibs.store.vault.layout import MOVED
+from dibs.store.vault.layout import MOVED, is_by_move
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from dibs.model import Claim
@@ -193,7 +200,7 @@ class FolderVerbs:
         if claim is not None and known is not None:
             return self._session(None)
         t.run("create_agent", rows.encode(Agent(name=agent, created_at=t.now, updated_at=t.now)))
-        kind = PERSON if layout.is_by_move(id) else "cli"
+        kind = PERSON if is_by_move(id) else "cli"
         meta = {ELSEWHERE: True} if t.clone is not None and id != by_move else {}
         session = Session(id=id, agent=agent, kind=kind, meta=meta, started_at=t.now, seen_at=t.now)
         t.run("put_session", rows.encode_session(session))
@@ -278,3 +285,78 @@ def _claimed_since(at: int, claimed: Step) -> Step:
         event=claimed.event.replace(at=at),
         item=claimed.item.replace(updated_at=at),
     )
+
+
+def is_contradicted(t: VaultTransaction, task: Task, state: State) -> bool:
+    """Whether a file shows a run under a token that this index gave to another session, or has no run for."""
+    return _first_contradicted(t, task, state) is not None
+
+
+def give_way(t: VaultTransaction, task: Task, actor: str) -> None:
+    """Void the runs of this clone, from the first token on that the remote's record gives to another session."""
+    state = t.state(task.id)
+    first = _first_contradicted(t, task, state)
+    assert first is not None
+    holder = _holder(task, first)
+    runs = [rows.run(row) for row in t.query("runs_from", item=task.id, token=first)]
+    if state.claim is not None:
+        reason = f"the remote accepted the claim of {holder} under token {first} first"
+        t.carry_out(state, ending.force_release(t.now, state, actor=actor, reason=reason, token=None))
+        state = t.state(task.id)
+    t.query("forget_runs_from", item=task.id, token=first)
+    attempts = max(0, state.item.attempts - len(runs))
+    step = external_change.found(
+        t.now, state, status=state.item.status, actor=actor, attempts=attempts, void_from=first
+    )
+    assert step is not None
+    t.carry_out(state, step)
+    if runs and _is_at_work(runs[-1]):
+        _remember_as_lost(t, state, runs[-1], holder)
+    t.stale.add(task.id)
+
+
+def sessions_of(task: Task) -> dict[int, str]:
+    """The session of each run and of the live claim, by token."""
+    claim = None if task.facts is None else task.facts.claim
+    return {run.token: run.session for run in task.runs} | ({} if claim is None else {claim.token: claim.session})
+
+
+def _first_contradicted(t: VaultTransaction, task: Task, state: State) -> int | None:
+    sessions = sessions_of(task)
+    live = None if task.facts is None else task.facts.claim
+    for token in sorted(sessions):
+        if token > state.item.token:
+            break
+        known = t.run_of(task.id, token)
+        if known.session != sessions[token] if known is not None else live is not None and live.token == token:
+            return token
+    return None
+
+
+def _holder(task: Task, token: int) -> str:
+    claim = None if task.facts is None else task.facts.claim
+    held: Iterable[Run | Claim] = (*task.runs, *([] if claim is None else [claim]))
+    return next(one.agent for one in held if one.token == token)
+
+
+def _is_at_work(run: Run) -> bool:
+    """Whether the agent works on a void claim unknowingly: not if its file was moved back."""
+    return is_by_move(run.session) and run.outcome in (None, "done", "submitted", "rejected", "failed")
+
+
+def _remember_as_lost(t: VaultTransaction, state: State, run: Run, holder: str) -> None:
+    """Count a refused claim, which no caller could be told, and show it for as long as the claim would have lasted."""
+    session = rows.session(t.one("session_by_id", id=run.session) or ())
+    seconds = claiming.ttl(PERSON, None, t.settings)
+    lost = SoftClaim(
+        item=run.item,
+        session=run.session,
+        agent=run.agent,
+        claimed_at=run.started_at,
+        expires_at=t.now + claiming.milliseconds(seconds),
+        ttl_seconds=seconds,
+    )
+    t.run("put_soft_claim", rows.encode(lost))
+    refusal = ItemAlreadyClaimed(f"{run.item} is claimed by {holder}", item=run.item, holder={"agent": holder})
+    t.run("insert_activity", rows.encode(claiming.refused(t.now, state.item, session, refusal)))
+    t.run("count_conflict", {})

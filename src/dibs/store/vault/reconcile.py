@@ -17,8 +17,7 @@ from dibs.rules.decision import State
 from dibs.store.sql import adding, rows
 from dibs.store.vault import layout
 from dibs.store.vault.file_identity import TaskFiles
-from dibs.store.vault.folder_verbs import ACTOR, FolderVerbs, send_back
-from dibs.store.vault.git import tentative
+from dibs.store.vault.folder_verbs import ACTOR, FolderVerbs, give_way, is_contradicted, send_back, sessions_of
 from dibs.store.vault.index import UNSEEN, Entry
 from dibs.store.vault.layout import name_of
 from dibs.store.vault.taskfile import task_text
@@ -226,7 +225,7 @@ class Reconciler:
         before = self.t.entry_of(task.id)
         refused = []
         if self._is_overruled(task):
-            tentative.give_way(self.t, task, ACTOR)
+            give_way(self.t, task, ACTOR)
         try:
             self.t.attempt(lambda: self._edit(task))
         except DibsError as error:
@@ -242,10 +241,10 @@ class Reconciler:
 
     def _is_overruled(self, task: Task) -> bool:
         """Whether the remote's record, which came with this file, contradicts claims that this clone gave by itself."""
-        if self._remote is None or not tentative.is_contradicted(self.t, task, self.t.state(task.id)):
+        if self._remote is None or not is_contradicted(self.t, task, self.t.state(task.id)):
             return False
-        sessions = tentative.sessions_of(task)
-        return any(tentative.sessions_of(record) == sessions for record in self._remote.records(task.name))
+        sessions = sessions_of(task)
+        return any(sessions_of(record) == sessions for record in self._remote.records(task.name))
 
     def _find_tokens_sent(self) -> dict[str, int]:
         names = {task.name for task in self._tasks.values()}

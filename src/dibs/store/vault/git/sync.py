@@ -20,7 +20,7 @@ from dibs.store.vault.git.locate import NoBranch
 from dibs.store.vault.git.path_policy import task_name
 from dibs.store.vault.git.push import Pusher
 from dibs.store.vault.git.repository import BLOB_BYTES_MAX, Refused, Rejected, Unreachable, WrongBranch
-from dibs.store.vault.git.stale_locks import remove_stale, taken_locks
+from dibs.store.vault.git.user_git import remove_stale, taken_locks
 from dibs.store.vault.git.working_copy import WorkingCopy, has_news
 
 TYPE_CHECKING = False

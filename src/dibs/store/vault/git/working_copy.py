@@ -12,7 +12,7 @@ from dibs.model import Synced
 from dibs.store.vault.git.apply import TreeApplication
 from dibs.store.vault.git.merge import EMPTY, Merged, merge, without_reverts
 from dibs.store.vault.git.path_policy import folders_above
-from dibs.store.vault.git.user_index import UserIndex
+from dibs.store.vault.git.user_git import UserIndex
 from dibs.store.vault.git.worktree import WorkTree, WorkTreeFiles
 from dibs.value import Value
 

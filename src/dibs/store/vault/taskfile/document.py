@@ -10,8 +10,8 @@ from dibs import check
 from dibs.errors import Invalid
 from dibs.store.vault.taskfile import front_matter
 from dibs.store.vault.taskfile.front_matter import FACTS
+from dibs.store.vault.taskfile.parsing import Unreadable
 from dibs.store.vault.taskfile.run_blocks import MARKER, has_marker, is_marker
-from dibs.store.vault.taskfile.yaml_text import Unreadable
 from dibs.value import Value
 
 #: Some editors write it before everything else.

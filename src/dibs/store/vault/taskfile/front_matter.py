@@ -9,8 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from dibs.model import NewItem
-from dibs.store.vault.taskfile.pattern import Pattern
-from dibs.store.vault.taskfile.yaml_text import BYTES_MAX, Entry, Unreadable, entries, json_value, plain
+from dibs.store.vault.taskfile.parsing import BYTES_MAX, Entry, Pattern, Unreadable, entries, json_value, plain
 from dibs.text import json_text
 
 TYPE_CHECKING = False

@@ -11,8 +11,7 @@ from bisect import bisect_right
 from dibs import check
 from dibs.errors import Invalid
 from dibs.model import Note, Run
-from dibs.store.vault.taskfile.pattern import Pattern
-from dibs.store.vault.taskfile.yaml_text import json_value
+from dibs.store.vault.taskfile.parsing import Pattern, json_value
 from dibs.value import Value
 
 TYPE_CHECKING = False

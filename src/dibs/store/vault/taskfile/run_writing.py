@@ -8,7 +8,7 @@ from __future__ import annotations
 from dibs.model import PENDING_APPROVAL, READY, Run
 from dibs.store.vault.layout import FOLDERS, MOVED, is_by_move
 from dibs.store.vault.taskfile.front_matter import json
-from dibs.store.vault.taskfile.pattern import Pattern
+from dibs.store.vault.taskfile.parsing import Pattern
 from dibs.store.vault.taskfile.run_blocks import (
     ANNOTATED,
     COMPLETION,

@@ -16,8 +16,8 @@ from dibs.store.vault.taskfile import facts, front_matter, run_blocks, run_writi
 from dibs.store.vault.taskfile.document import Document, HumanPart, new_human, parse_human
 from dibs.store.vault.taskfile.facts import Facts
 from dibs.store.vault.taskfile.front_matter import FACTS, FrontMatter
+from dibs.store.vault.taskfile.parsing import Unreadable
 from dibs.store.vault.taskfile.run_blocks import HEADING, Review
-from dibs.store.vault.taskfile.yaml_text import Unreadable
 from dibs.text import times
 from dibs.value import Value
 

@@ -1,7 +1,10 @@
-"""Untrusted YAML, parsed by its events: no object is constructed, and depth and aliases are limited.
+"""Parsing untrusted text: YAML, JSON, and regular expressions that are compiled on first use.
 
-The result is plain data. Only the scalars of JSON are more than text: a date is text, and so is `yes`. Tags, merge
-keys, repeated keys, aliases of collections and deep nesting are refused.
+YAML is parsed by its events: no object is constructed, and depth and aliases are limited. The result is plain data.
+Only the scalars of JSON are more than text: a date is text, and so is `yes`. Tags, merge keys, repeated keys, aliases
+of collections and deep nesting are refused.
+
+Importing `re` costs a command more than all modules of the vault, and most claims need no expression.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from typing import Any
 
 #: The caller checks the size first.
@@ -182,3 +186,26 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("a key is there twice")
     return found
+
+
+class Pattern:
+    """With `only_ascii`, `\\w` and the like match ASCII only."""
+
+    __slots__ = ("_compiled", "_only_ascii", "_text")
+
+    def __init__(self, text: str, *, only_ascii: bool = False) -> None:
+        self._text, self._only_ascii = text, only_ascii
+        self._compiled: re.Pattern[str] | None = None
+
+    def fullmatch(self, text: str) -> re.Match[str] | None:
+        return self._ready().fullmatch(text)
+
+    def findall(self, text: str) -> list[str]:
+        return self._ready().findall(text)
+
+    def _ready(self) -> re.Pattern[str]:
+        if self._compiled is None:
+            import re
+
+            self._compiled = re.compile(self._text, re.ASCII if self._only_ascii else 0)
+        return self._compiled
