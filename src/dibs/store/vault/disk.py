@@ -218,7 +218,7 @@ class Disk:
 
     def keep(self, folder: str, name: str, data: bytes) -> str:
         """Create a file under this name or, if it is taken, a similar one; return its path."""
-        for similar in _similar_names(name):
+        for similar in similar_names(name):
             try:
                 self.create(f"{folder}/{similar}", data)
             except FileExistsError:
@@ -226,13 +226,9 @@ class Disk:
             return f"{folder}/{similar}"
         raise FileExistsError(f"{folder} is full of files like {name}")
 
-    def free_path(self, folder: str, name: str) -> str:
-        """The path that `keep` would choose."""
-        return next(path for similar in _similar_names(name) if not self.exists(path := f"{folder}/{similar}"))
-
     def holds(self, folder: str, name: str, data: bytes) -> bool:
         """Whether `keep` has kept this content under this name before."""
-        for similar in _similar_names(name):
+        for similar in similar_names(name):
             try:
                 if self.read(f"{folder}/{similar}")[0] == data:
                     return True
@@ -348,7 +344,7 @@ class Disk:
 
     def _move_to_conflicts(self, folder: Folder, name: str, wanted: str) -> None:
         with self._root.folder(CONFLICTS, make=True) as conflicts:
-            for similar in _similar_names(wanted):
+            for similar in similar_names(wanted):
                 try:
                     self._renaming.move((folder.descriptor, name), (conflicts.descriptor, similar))
                     self._root.touched.add(CONFLICTS)
@@ -377,7 +373,7 @@ def _content(folder: Folder, name: str) -> bytes | None:
         return None
 
 
-def _similar_names(name: str) -> Iterator[str]:
+def similar_names(name: str) -> Iterator[str]:
     """The name itself, then the name with a number, then one with random digits, which is free."""
     yield name
     stem, dot, suffix = name.rpartition(".") if "." in name else (name, "", "")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dibs.errors import StoreUnavailable
 from dibs.store.sql import rows
-from dibs.store.vault.disk import Disk, Raced, Unfit
+from dibs.store.vault.disk import Disk, Raced, Unfit, similar_names
 from dibs.store.vault.index import UNSEEN, Entry
 from dibs.store.vault.layout import ARCHIVE, CONFLICTS, HELD, SUFFIX, folder_of, name_of
 from dibs.store.vault.taskfile import facts, task_text
@@ -103,7 +103,9 @@ class _Rendering:
     def __init__(self, t: VaultTransaction, disk: Disk, whole: bool) -> None:
         self.t, self.disk, self.whole = t, disk, whole
         self.plan: list[Change] = []
+        #: The paths that the plan so far leaves empty, and those that it fills.
         self._vacated: set[str] = set()
+        self._taken: set[str] = set()
 
     def add(self, id: str, steps: list[Step], *, forced: bool, asked: bool) -> None:
         row = self.t.one("item_by_id", id=id)
@@ -134,7 +136,7 @@ class _Rendering:
         """Move the files of items that were pruned."""
         for (path,) in self.t.query("files_without_item"):
             to = f"{ARCHIVE}/{name_of(path)}"
-            if self.disk.exists(to) or any(change.to == to for change in self.plan):
+            if not self._is_free(to):
                 to = f"{ARCHIVE}/{name_of(path).removesuffix(SUFFIX)}.{self.t.now}{SUFFIX}"
             try:
                 data, _ = self.disk.read(path)
@@ -146,7 +148,10 @@ class _Rendering:
         self.plan.append(change)
         if change.path is not None:
             self._vacated.add(change.path)
-        self._vacated.discard(change.to)
+            self._taken.discard(change.path)
+        if change.keep is not None:
+            self._taken.add(change.keep)
+        self._taken.add(change.to)
 
     def _read(self, entry: Entry) -> bytes:
         """The content of a file, if it is the one on which the decision was made."""
@@ -179,12 +184,17 @@ class _Rendering:
 
     def _keep(self, name: str, data: bytes) -> str | None:
         """Where to keep a person's text that ours replaces; only once, since two clones may disagree for long."""
-        return None if self.disk.holds(CONFLICTS, name, data) else self.disk.free_path(CONFLICTS, name)
+        if self.disk.holds(CONFLICTS, name, data):
+            return None
+        return next(path for similar in similar_names(name) if self._is_free(path := f"{CONFLICTS}/{similar}"))
+
+    def _is_free(self, path: str) -> bool:
+        return path not in self._taken and (path in self._vacated or not self.disk.exists(path))
 
     def _require_free(self, path: str | None, to: str) -> None:
-        if to in self._vacated or not self.disk.exists(to):
+        if self._is_free(to):
             return
-        if path is None or (self.disk.stamp(to) is not None and not self.t.has_file_at(to)):
+        if to not in self._taken and (path is None or (self.disk.stamp(to) and not self.t.has_file_at(to))):
             raise Raced(to)  # a file that appeared since the scan, most likely a late save
         raise StoreUnavailable(f"{to} is in the way of {path}; rename one of them", path=to)
 
