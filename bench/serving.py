@@ -139,11 +139,8 @@ def _work(board: Board, threads: int, seconds: float) -> int:
 
 def main(order: str) -> None:
     asked = json.loads(order)
-    if "server" in asked:
-        board = open_board(servers=[asked["server"]], lean=True)
-    else:
-        board = connect(asked["url"], seeded=False)
-    with board:
+    server = asked.get("server")
+    with open_board(servers=[server]) if server else connect(asked["url"], seeded=False) as board:
         print("ready", flush=True)
         sys.stdin.readline()
         print(_work(board, THREADS, asked["seconds"]))

@@ -10,7 +10,7 @@ from _collections_abc import Iterable, Mapping  # what `os` has imported already
 
 from dibs.errors import Invalid
 from dibs.model import DEFAULT_TYPE, EDITABLE, STATUSES, NewItem, Owner
-from dibs.rules.resources import normal
+from dibs.rules.resources import normalize
 from dibs.text import priorities, times
 
 TYPE_CHECKING = False
@@ -359,7 +359,7 @@ def _resource(given: object) -> str:
     one = text(given, "resources", RESOURCE_BYTES_MAX).strip()
     if not one or not one.isprintable():
         raise Invalid("a resource is a path or a key such as port:8080, on one line", field="resources")
-    return normal(one)
+    return normalize(one)
 
 
 def _word(given: object, field: str, signs: frozenset[str], length_max: int, alphabet: str) -> str:

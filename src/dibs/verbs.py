@@ -1,9 +1,8 @@
-"""The table of verbs: what each is called, where it is served, who may use it, what it answers.
+"""The table of verbs: name, route, role and answer of each.
 
 Names and parameters are those of `dibs.board.Board`, whose signatures the server reads. The HTTP client, the server's
-routes and the documents are built from this table or checked against it. A verb that takes a `session` acts for that
-session, and only the key that registered the session may use it; an `actor` is the key's own name, unless an admin
-names somebody else.
+routes and the docs are built from this table or checked against it. A verb with a `session` acts for that session, and
+only the key that registered the session may use it; the `actor` is the name of the key, unless an admin names another.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ if TYPE_CHECKING:
 
 
 class Verb(Value):
-    """`answer` is a value of the model or a plain type, and `many` a list of those. A verb that `waits` can take as
-    long as its caller allows. `positional` names the parameters that come before the keywords."""
+    """`answer` is a type of the model or a plain type; `many`: a list of them. A verb that `waits` can take as long as
+    its caller allows. `positional` are the parameters before the keywords."""
 
     name: str
     method: str
@@ -87,15 +86,15 @@ VERBS: tuple[Verb, ...] = (
         answer=Edited,
         summary="Change an item's content",
     ),
-    _of_item("park", AGENT, Item, "Set aside an item that nobody holds"),
-    _of_item("unpark", AGENT, Item, "Take up a parked item again"),
-    _of_item("cancel", ADMIN, Item, "Say that an item is not to be done"),
+    _of_item("park", AGENT, Item, "Set aside an unclaimed item"),
+    _of_item("unpark", AGENT, Item, "Return a parked item to the board"),
+    _of_item("cancel", ADMIN, Item, "Cancel an item"),
     _of_item("retry", ADMIN, Item, "Try a failed item again"),
-    _of_item("approve", ADMIN, Item, "Say yes to an item that waits for it"),
+    _of_item("approve", ADMIN, Item, "Approve an item that waits for approval"),
     _of_item("send_back", ADMIN, Item, "Ask for another draft"),
-    _of_item("reject", AGENT, Item, "Say that an item is never to be done"),
+    _of_item("reject", AGENT, Item, "Reject an item"),
     _of_item("annotate", AGENT, Ended, "Add links, checks and costs to a run that has ended"),
-    _of_item("force_release", ADMIN, Ended, "Take an item away from its holder"),
+    _of_item("force_release", ADMIN, Ended, "End the claim of an item"),
     # Agents and sessions
     Verb(
         name="set_agent",
@@ -103,50 +102,48 @@ VERBS: tuple[Verb, ...] = (
         path="/v1/agents/{name}",
         role=ADMIN,
         answer=Agent,
-        summary="Create an agent, or replace what was said of it",
+        summary="Create an agent, or replace its settings",
     ),
     _list("agents", "/v1/agents", Agent, "All agents, by name"),
-    _post(
-        "start_session", "/v1/sessions", AGENT, Session, "Start a session, which from then on only this key acts for"
-    ),
+    _post("start_session", "/v1/sessions", AGENT, Session, "Start a session, for which only this key can act"),
     _list("sessions", "/v1/sessions", SessionView, "Sessions, most recently seen first"),
-    # Before the one below, whose path would swallow it.
+    # Before the next one, whose path would match it.
     _post(
         "end_session",
         "/v1/sessions/{session:path}/end",
         AGENT,
         SessionEnd,
-        "End a session, releasing what it holds",
+        "End a session and release its claims",
         positional=("session",),
     ),
     _get("find_session", "/v1/sessions/{session:path}", Session, "One session", positional=("session",)),
     # The claim path
     _of_item("claim", AGENT, Grant, "Claim an item by its id, now or when it is this session's turn", waits=True),
-    _of_item("recover", AGENT, Grant, "Claim again what expired, if nobody was given it since"),
-    _post("next", "/v1/next", AGENT, Grant, "Claim the best items there are", many=True, waits=True),
-    _post("heartbeat", "/v1/heartbeat", AGENT, Heartbeat, "Renew what a session holds"),
+    _of_item("recover", AGENT, Grant, "Claim an item again after expiry, if no other session claimed it"),
+    _post("next", "/v1/next", AGENT, Grant, "Claim the best items", many=True, waits=True),
+    _post("heartbeat", "/v1/heartbeat", AGENT, Heartbeat, "Renew the claims of a session"),
     _of_item("renew", AGENT, Renewal, "Renew one claim"),
-    _of_item("progress", AGENT, Renewal, "Leave a note, and renew"),
-    _of_item("release", AGENT, Ended, "Give an item back"),
+    _of_item("progress", AGENT, Renewal, "Record a note, and renew the claim"),
+    _of_item("release", AGENT, Ended, "Return an item to the board"),
     _of_item("done", AGENT, Ended, "Finish an item"),
     _post("done_many", "/v1/done_many", AGENT, Finished, "Finish several items at once", positional=("holding",)),
     _of_item("fail", AGENT, Ended, "End an item as failed"),
     _of_item("submit", AGENT, Ended, "End a run with a draft for approval"),
-    _post("sweep", "/v1/sweep", AGENT, Sweep, "Move on what expired, died or fell due"),
+    _post("sweep", "/v1/sweep", AGENT, Sweep, "Record expired claims, dead owners, schedules and lapsed offers"),
     # Waiting for one item
     _of_item("wait", AGENT, Waiting, "Take a ticket in an item's queue, or renew it", waits=True),
     _of_item("leave", AGENT, Waiting, "Give up the ticket"),
-    _get("ticket", "/v1/items/{item}/ticket", Waiting, "Where a session's ticket stands", positional=("item",)),
-    _of_item("soft_claim", AGENT, SoftClaim, "Say that a session is on an item, excluding nobody"),
-    _of_item("soft_release", AGENT, SoftClaim, "Say that it no longer is"),
-    _list("why", "/v1/items/{item}/why", Reason, "Why a session can or cannot have an item", positional=("item",)),
+    _get("ticket", "/v1/items/{item}/ticket", Waiting, "The position of a session's ticket", positional=("item",)),
+    _of_item("soft_claim", AGENT, SoftClaim, "Show that a session works on an item, without excluding others"),
+    _of_item("soft_release", AGENT, SoftClaim, "End a soft claim"),
+    _list("why", "/v1/items/{item}/why", Reason, "Why a session can or cannot claim an item", positional=("item",)),
     # Reading
     _list("events", "/v1/events", Event, "The feed after a cursor"),
     _list("log", "/v1/items/{item}/log", Event, "The history of one item", positional=("item",)),
     _list("runs", "/v1/runs", Run, "Runs, newest first"),
     _list("activity", "/v1/activity", Activity, "Refused claims, newest first"),
-    _list("who", "/v1/who", Holding, "Who is on what"),
-    _get("stats", "/v1/stats", Stats, "The board in figures"),
+    _list("who", "/v1/who", Holding, "All claims, by agent"),
+    _get("stats", "/v1/stats", Stats, "Figures of the board"),
     # Whole boards
     _list("check", "/v1/check", str, "What is wrong with the store, if anything", role=ADMIN),
 )

@@ -91,7 +91,7 @@ def test_a_broken_store_is_found_out(
         if mistake.group != OVER_A_WIRE:
             return made
         host: Host = request.getfixturevalue("http_host")
-        return HttpHarness(made, [host], lean=True)
+        return HttpHarness(made, [host])
 
     tests = list(of_group(mistake.group, mistake.test))
     assert tests, f"{mistake.group} has no test {mistake.test}"

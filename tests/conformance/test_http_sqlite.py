@@ -15,5 +15,5 @@ from tests.kit.http import Host, HttpHarness
 
 @pytest.fixture
 def harness(http_host: Host, folder: Path) -> Iterator[Harness]:
-    with HttpHarness(sqlite.harness(folder), [http_host], lean=True) as harness:
+    with HttpHarness(sqlite.harness(folder), [http_host]) as harness:
         yield harness

@@ -20,8 +20,8 @@ from dibs.errors import DibsError, StoreUnusable
 from dibs.store.postgres import connections, migrating, notify
 from dibs.store.postgres.claim_path import ClaimPath
 from dibs.store.postgres.connections import CONNECTIONS_MAX
-from dibs.store.postgres.lane_hints import Lanes
-from dibs.store.postgres.store import AGAIN_MAX, PostgresStore
+from dibs.store.postgres.lane_hints import LaneHints
+from dibs.store.postgres.store import TRIES_MAX, PostgresStore
 from dibs.store.sql.archive import RESTORE_STRIDE
 from dibs.testing.invariants import IN_TESTS, assert_sound
 from tests.docs.markdown import ROOT, blocks, code, prose, read, section, table
@@ -382,7 +382,7 @@ def check_channels(text: str) -> None:
     assert one == notify.CHANNEL
     assert notify.channel_of("s") == f"{other}03c7c0ace395d80182db07ae2c30f034"
     assert "ten times a second" in text
-    assert notify.TOGETHER_SECONDS == 0.1
+    assert notify.COALESCE_SECONDS == 0.1
 
 
 def check_figures(text: str) -> None:
@@ -390,7 +390,7 @@ def check_figures(text: str) -> None:
     said = " ".join(prose(text).split())
     for words in (
         f"up to **{CONNECTIONS_MAX}**",
-        f"up to {AGAIN_MAX} times",
+        f"up to {TRIES_MAX} times",
         f"after {notify.POLL_SECONDS_MIN * 1000:.0f} to {notify.POLL_SECONDS_MAX * 1000:.0f} milliseconds",
         f"costs up to {connections.CONNECT_SECONDS} seconds each time",
     ):
@@ -405,12 +405,12 @@ class Probe(ClaimPath):
     """The verbs of the claim path, down to the call."""
 
     def __init__(self) -> None:
-        self.settings, self._lanes, self._settings_row = DEFAULTS, Lanes(1), ""
+        self.settings, self._hints, self._settings_row = DEFAULTS, LaneHints(1), ""
 
     def call(self, function: str, *parameters: Any, repeatable: bool) -> dict[str, Any]:
         raise Asked(repeatable)
 
-    def tell(self, *, urgent: bool = False) -> None:
+    def notify(self, *, urgent: bool = False) -> None:
         raise AssertionError("nothing was done")
 
 
@@ -424,7 +424,7 @@ def check_repeatable(text: str) -> None:
     given = {"n": 1, "limit": 1, "links": {}, "cost": {}, "meta": {}, "holding": {}}
     verbs = {name: verb for name, verb in inspect.getmembers(Probe(), inspect.ismethod) if not name.startswith("_")}
     repeatable: dict[bool, set[str]] = {True: set(), False: set()}
-    for name in verbs.keys() - {"call", "tell"}:
+    for name in verbs.keys() - {"call", "notify"}:
         asked = inspect.signature(verbs[name]).parameters
         needed = [p.name for p in asked.values() if p.default is p.empty or p.name == "token"]
         with pytest.raises(Asked) as caught:

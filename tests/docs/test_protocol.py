@@ -21,7 +21,7 @@ from dibs.config import DEFAULTS, ENV_SESSION
 from dibs.errors import DibsError, Invalid, NotTrusted, StoreUnusable, Unauthenticated
 from dibs.model import EDITABLE, STATUSES, NewItem
 from dibs.rules.items import APPROVED_CONTENT, HELD_CONTENT
-from dibs.rules.resources import normal, overlap
+from dibs.rules.resources import normalize, overlap
 from dibs.rules.table import RESTING, TRANSITIONS
 from dibs.store.contract import Store
 from dibs.text import priorities, times
@@ -219,10 +219,10 @@ def check_priorities(text: str) -> None:
 def check_resources(text: str) -> None:
     resources = section(text, "## Resources")
     for given, kept in table(resources, "given", "kept as"):
-        assert normal(code(given)[0]) == code(kept)[0], given
+        assert normalize(code(given)[0]) == code(kept)[0], given
     answers = set()
     for one, other, told in table(resources, "one", "other", "overlap"):
-        really = overlap(normal(code(one)[0]), normal(code(other)[0]))
+        really = overlap(normalize(code(one)[0]), normalize(code(other)[0]))
         assert told == ("yes" if really else "no"), f"{one} and {other}"
         answers.add(told)
     assert answers == {"yes", "no"}

@@ -34,7 +34,7 @@ def test_a_taken_id_says_what_differs(dibs: Dibs) -> None:
     dibs.ok("add", "t", "--id", "x", "--label", "a")
     code, error = dibs.refused("add", "u", "--id", "x", "--priority", "9")
     assert (code, error["differs"]) == (1, ["title", "labels", "priority"])
-    assert error["message"].startswith("x is there already and differs in title, labels, priority; ")
+    assert error["message"].startswith("x exists already and differs in title, labels, priority; ")
 
 
 def test_a_file_that_was_added_before_adds_nothing(dibs: Dibs) -> None:

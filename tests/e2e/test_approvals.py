@@ -73,7 +73,7 @@ def test_an_approval_can_name_the_draft_that_was_read(drafted: Dibs, alice: Dibs
     drafted.ok("submit", "x", "--draft", "Fixed.")
     code, error = alice.refused("approve", "x", "--token", "1")
     assert (code, error["code"], error["draft_token"]) == (4, "TASK_NOT_CLAIMABLE", 2)
-    assert "its draft is that of run 2, by coder; read it first" in error["message"]
+    assert "its draft is from run 2, by coder; read it first" in error["message"]
     assert alice.json("approve", "x", "--token", "2")["item"]["approved"]
 
 
@@ -82,7 +82,7 @@ def test_a_decision_names_the_revision_that_was_read(drafted: Dibs, alice: Dibs)
     for line in (("approve", "x"), ("send-back", "x", "--comment", "no"), ("reject", "x", "--reason", "no")):
         code, error = alice.refused(*line, "--revision", "4")
         assert (code, error["code"], error["revision"], error["changed_by"]) == (4, "TASK_CHANGED", 5, "coder")
-        assert "x is at revision 5 (edited by coder), not 4; look again with: dibs show x" in error["message"]
+        assert "x is at revision 5 (edited by coder), not 4; read it again with: dibs show x" in error["message"]
     assert drafted.refused("edit", "x", "--title", "t", "--revision", "4")[1]["code"] == "TASK_CHANGED"
     assert alice.json("approve", "x", "--revision", "5")["item"]["approved"]
 

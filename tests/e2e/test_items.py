@@ -87,7 +87,7 @@ BAD_LINES = {
     "no object": (b'["title"]', "JSON object"),
     "no title": (b'{"id": "a"}', "title"),
     "an unknown field": (b'{"title": "t", "tilte": "u"}', "tilte"),
-    "a taken id": (b'{"title": "other", "id": "i0"}', "i0 is there already and differs in title"),
+    "a taken id": (b'{"title": "other", "id": "i0"}', "i0 exists already and differs in title"),
     "no UTF-8": (b'{"title": "caf\xe9"}', "no JSON"),
 }
 

@@ -107,7 +107,7 @@ WRONG_SERVERS = {
 def test_a_url_of_a_server_that_is_none_is_refused_without_repeating_it(dibs: Dibs, url: str) -> None:
     code, error = dibs.refused("list", "--store", url)
     assert (code, error["code"], error["field"]) == (1, "INVALID", "store")
-    assert "http://127.0.0.1:8377 is right" in error["message"]
+    assert "an example is http://127.0.0.1:8377" in error["message"]
     assert SECRET not in f"{error}"
 
 
@@ -115,7 +115,7 @@ def test_a_url_of_a_server_that_is_none_is_refused_without_repeating_it(dibs: Di
 def test_what_follows_the_name_of_a_server_is_not_dropped_without_a_word(dibs: Dibs, tail: str) -> None:
     code, error = dibs.refused("list", "--store", f"http://me:{SECRET}@127.0.0.1:1{tail}")
     assert (code, error["code"], error["field"]) == (1, "INVALID", "store")
-    assert "http://127.0.0.1:1 is right" in error["message"]
+    assert "as in http://127.0.0.1:1" in error["message"]
     assert SECRET not in f"{error}"
 
 

@@ -27,13 +27,11 @@ if TYPE_CHECKING:
 _turns = count(os.getpid())
 
 
-def open_board(
-    *, servers: Sequence[tuple[str, str]], lean: bool = False, settings: dict[str, Any] | None = None
-) -> Board:
+def open_board(*, servers: Sequence[tuple[str, str]], settings: dict[str, Any] | None = None) -> Board:
     """A handle on the board behind these servers, by one of them."""
     chosen = DEFAULTS.replace(**(settings or {}))
     url, key = servers[next(_turns) % len(servers)]
-    return Board(HttpStore(url, chosen, key, lean=lean), chosen, actor="tester")
+    return Board(HttpStore(url, chosen, key), chosen, actor="tester")
 
 
 class Host:
@@ -75,26 +73,25 @@ class Host:
 
 
 class HttpHarness(Harness):
-    def __init__(self, behind: Harness, hosts: Sequence[Host], *, lean: bool = False, sweeps: bool = False) -> None:
+    def __init__(self, behind: Harness, hosts: Sequence[Host], *, sweeps: bool = False) -> None:
         """`sweeps`: its servers do so by themselves, as they do outside of tests."""
         self.behind = behind
-        self._hosts, self._lean = hosts, lean
+        self._hosts = hosts
         self._served = [(host, host.serve(behind.recipe(), sweeps=sweeps)) for host in hosts]
         kwargs = {
             "servers": [server for _, server in self._served],
-            "lean": lean,
             "settings": behind.recipe()["kwargs"].get("settings"),
         }
         super().__init__("tests.kit.http:open_board", kwargs, behind.clock, behind.folder)
 
     def with_settings(self, **settings: Any) -> Harness:
-        return HttpHarness(self.behind.with_settings(**settings), self._hosts, lean=self._lean)
+        return HttpHarness(self.behind.with_settings(**settings), self._hosts)
 
     def as_in_use(self) -> HttpHarness:
-        return HttpHarness(self.behind.with_settings(), self._hosts, lean=self._lean, sweeps=True)
+        return HttpHarness(self.behind.with_settings(), self._hosts, sweeps=True)
 
     def elsewhere(self) -> HttpHarness:
-        return HttpHarness(self.behind.elsewhere(), self._hosts, lean=self._lean)
+        return HttpHarness(self.behind.elsewhere(), self._hosts)
 
     @contextmanager
     def wire(self) -> Iterator[Wire]:

@@ -18,10 +18,10 @@ from typing import Any
 from dibs.config import Settings
 from dibs.errors import DibsError
 from dibs.model import ENDED, FAILED, IN_PROGRESS, Agent, Claim, NewItem, Run, Session
-from dibs.rules import approving, claiming, ending, fencing, items, queueing
+from dibs.rules import claiming, ending, fencing, items, queueing, reviewing
 from dibs.rules.decision import State, Step
 from dibs.rules.limits import Load
-from dibs.rules.overdue import freshen
+from dibs.rules.overdue import due_steps
 from dibs.value import Value
 
 TICK = 1000
@@ -171,7 +171,7 @@ def tick(world: World) -> World:
 def claim(world: World, item: str, session: str, unless_after: int | None = None) -> World:
     state = world.states[item]
     decision = claiming.claim(
-        world.now, state, _asker(world, session), ttl_seconds=None, settings=SETTINGS, unless_after=unless_after
+        world.now, state, _claimant(world, session), ttl_seconds=None, settings=SETTINGS, unless_after=unless_after
     )
     world = take(world, item, decision.steps)
     if decision.refusal is not None:
@@ -211,7 +211,7 @@ def fenced(world: World, item: str, session: str, token: int, end: Callable[...,
 
 
 def sweep(world: World, item: str) -> World:
-    steps, _ = freshen(world.now, world.states[item], SETTINGS)
+    steps, _ = due_steps(world.now, world.states[item], SETTINGS)
     return take(world, item, tuple(steps))
 
 
@@ -278,10 +278,10 @@ PLAIN: dict[str, Callable[[World, str], World]] = {
     "park": by_a_person(lambda now, state: items.park(now, state, actor="admin", reason=None)),
     "unpark": by_a_person(lambda now, state: items.unpark(now, state, actor="admin", reason=None)),
     "approve": by_a_person(
-        lambda now, state: approving.approve(now, state, state.run, actor="admin", comment=None, done=False)
+        lambda now, state: reviewing.approve(now, state, state.run, actor="admin", comment=None, done=False)
     ),
-    "send_back": by_a_person(lambda now, state: approving.send_back(now, state, actor="admin", comment="again")),
-    "turn_down": by_a_person(lambda now, state: approving.reject(now, state, actor="admin", reason="never")),
+    "send_back": by_a_person(lambda now, state: reviewing.send_back(now, state, actor="admin", comment="again")),
+    "turn_down": by_a_person(lambda now, state: reviewing.reject(now, state, actor="admin", reason="never")),
 }
 
 
@@ -348,11 +348,11 @@ def _conserved(state: State) -> None:
         raise Violation("L3", f"{item.id} is {item.status} and still has a queue")
 
 
-def _asker(world: World, session: str) -> claiming.Asker:
+def _claimant(world: World, session: str) -> claiming.Claimant:
     claims = [state.claim for state in world.states.values() if state.claim is not None]
     held = sum(claim.session == session and fencing.live(claim, world.now) for claim in claims)
     load = Load(held=held, held_total=held, bucket=0, bucket_at=0, next_expiry_at=None)
-    return claiming.Asker(session=_session(session), agent=Agent(name=session, max_claims=1), load=load)
+    return claiming.Claimant(session=_session(session), agent=Agent(name=session, max_claims=1), load=load)
 
 
 def _session(session: str) -> Session:

@@ -275,7 +275,7 @@ def blocks_by_claim(
         connection.execute("VACUUM ANALYZE dibs.items")
     board = opened(harness, look_seconds)
     # What is told to others goes over whichever connection is free; the figures are asked for on one.
-    monkeypatch.setattr(board.store, "tell", lambda **_: None)
+    monkeypatch.setattr(board.store, "notify", lambda **_: None)
     me = session(board)
     with closing(psycopg.connect(harness.server.url(harness.database))) as pinning:
         pinning.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")

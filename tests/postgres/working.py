@@ -13,7 +13,7 @@ import psycopg
 
 from dibs.errors import DibsError
 from dibs.model import Agent, Grant, NewItem, Owner, Request, Session
-from dibs.store.postgres.lane_hints import Lanes
+from dibs.store.postgres.lane_hints import LaneHints
 from tests.postgres.explaining import ExplainedStore
 
 #: After five runs a plan that fits all parameters may be chosen for good.
@@ -65,7 +65,7 @@ class Work:
 
     def remember(self, seconds: float) -> None:
         """For how long `next` goes by what it remembers of the lanes."""
-        self.store._lanes = Lanes(seconds)
+        self.store._hints = LaneHints(seconds)
 
 
 def refused(verb: Callable[..., Any], *given: Any, **named: Any) -> None:

@@ -32,7 +32,7 @@ STEPS_MIN = sizes.rounds(700, 3_000)
 @pytest.fixture(autouse=True)
 def no_dice(monkeypatch: pytest.MonkeyPatch) -> None:
     """The jitter of retries is the one thing a store draws; both draw the same."""
-    monkeypatch.setattr(sqlite_path, "_uniform", lambda: 0.37)
+    monkeypatch.setattr(sqlite_path, "uniform", lambda: 0.37)
     monkeypatch.setattr(postgres_path, "uniform", lambda: 0.37)
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError, Invalid
 from dibs.model import STATUSES, Agent, Blocker, Event, NewItem, Session, Ticket
-from dibs.rules import approving, claiming, ending, fencing, items, limits, queueing
-from dibs.rules.backoff import ceiling_seconds, delay_seconds
+from dibs.rules import claiming, ending, fencing, items, limits, queueing, reviewing
 from dibs.rules.decision import State, Step
+from dibs.rules.ending import ceiling_seconds, delay_seconds
 from dibs.rules.limits import Load
-from dibs.rules.overdue import freshen
+from dibs.rules.overdue import due_steps
 from dibs.rules.replay import fold
 from dibs.rules.table import TRANSITIONS, allowed
 from dibs.testing.refold import Story
@@ -53,8 +53,8 @@ VERB_OF = {
 
 def claimed_by(session: Session) -> Callable[[int, State], list[Step]]:
     def claim(now: int, state: State) -> list[Step]:
-        asker = claiming.Asker(session=session, agent=FREE, load=NOTHING)
-        return list(claiming.claim(now, state, asker, ttl_seconds=60, settings=DEFAULTS).steps)
+        claimant = claiming.Claimant(session=session, agent=FREE, load=NOTHING)
+        return list(claiming.claim(now, state, claimant, ttl_seconds=60, settings=DEFAULTS).steps)
 
     return claim
 
@@ -88,7 +88,7 @@ def by_pat(rule: Callable[..., Step], **asked: Any) -> Callable[[int, State], li
 
 
 def approved(**asked: Any) -> Callable[[int, State], list[Step]]:
-    return lambda now, state: [approving.approve(now, state, state.run, actor="pat", **asked)]
+    return lambda now, state: [reviewing.approve(now, state, state.run, actor="pat", **asked)]
 
 
 VERBS: dict[str, Callable[[int, State], list[Step]]] = {
@@ -111,11 +111,11 @@ VERBS: dict[str, Callable[[int, State], list[Step]]] = {
     "unpark": by_pat(items.unpark, reason=None),
     "approve": approved(comment=None, done=False),
     "approve as done": approved(comment="c", done=True),
-    "send back": by_pat(approving.send_back, comment="c"),
-    "reject by a person": by_pat(approving.reject, reason="no"),
+    "send back": by_pat(reviewing.send_back, comment="c"),
+    "reject by a person": by_pat(reviewing.reject, reason="no"),
     "edit": edited(title=lambda now: f"at {now}", labels=("x",)),
     "postpone": edited(not_before=lambda now: now + 50_000),
-    "let time tell": lambda now, state: freshen(now, state, DEFAULTS)[0],
+    "let time tell": lambda now, state: due_steps(now, state, DEFAULTS)[0],
 }
 #: What happens around the item, not to it.
 AROUND = ("block", "unblock", "ann waits", "bob waits")

@@ -92,7 +92,7 @@ def leaves_it_in_progress(end: Callable[..., Step]) -> Callable[..., Step]:
 def expires_early(now: int, state: State, settings: Any) -> Step | None:
     if state.claim is not None:
         return ending.expire(now, state, settings)
-    return freshening_overdue(now, state, settings)
+    return overdue_next_due(now, state, settings)
 
 
 def gives_what_is_held(now: int, state: State, *rest: Any) -> Any:
@@ -100,8 +100,8 @@ def gives_what_is_held(now: int, state: State, *rest: Any) -> Any:
     return claiming_reasons(now, free if state.claim is not None else state, *rest)
 
 
-def ignores_a_takeover(now: int, state: State, asker: Any, unless_after: Any = None) -> Any:
-    return claiming_reasons(now, state, asker)
+def ignores_a_takeover(now: int, state: State, claimant: Any, unless_after: Any = None) -> Any:
+    return claiming_reasons(now, state, claimant)
 
 
 def ignores_offers(now: int, state: State, *rest: Any) -> Any:
@@ -116,7 +116,7 @@ def keeps_the_queue(now: int, state: State, move: Step, settings: Any) -> tuple[
 
 claiming_grant, claiming_reasons = claiming.grant, claiming.reasons
 holding_fence = fencing.fence
-freshening_overdue, queueing_follow = overdue._overdue, queueing.follow
+overdue_next_due, queueing_follow = overdue._next_due, queueing.follow
 
 MISTAKES: dict[str, tuple[Any, str, Any, str]] = {
     "a held item is given again": (claiming, "reasons", gives_what_is_held, "S1|S4|S6"),
@@ -127,7 +127,7 @@ MISTAKES: dict[str, tuple[Any, str, Any, str]] = {
     "any session will do": (fencing, "fence", ignores_sessions, "S3"),
     "a zombie may finish": (fencing, "fence", ignores_expiry, "S3"),
     "a heartbeat revives": (fencing, "live", lambda claim, now: True, "S5"),
-    "a live claim is swept": (overdue, "_overdue", expires_early, "S5"),
+    "a live claim is swept": (overdue, "_next_due", expires_early, "S5"),
     "a release keeps the claim": (ending, "release", keeps_the_claim(ending.release), "S6"),
     "an expiry keeps the claim": (ending, "expire", keeps_the_claim(ending.expire), "S6"),
     "a death keeps the claim": (ending, "owner_died", keeps_the_claim(ending.owner_died), "S6"),

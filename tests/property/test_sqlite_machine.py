@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from dibs.errors import DibsError
-from dibs.rules import approving, claiming, ending, limits, queueing, resting
+from dibs.rules import claiming, ending, limits, overdue, queueing, reviewing, table
 from dibs.rules.decision import State, Step
 from dibs.store.sql.transaction import Transaction
 from dibs.store.sqlite import claim_path
@@ -47,7 +47,7 @@ def new_board(broken: str | None = None) -> Harness:
 @pytest.fixture(autouse=True)
 def no_dice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A failure can be had again only if everything is: the jitter of retries is the one thing a store draws."""
-    monkeypatch.setattr(claim_path, "_uniform", lambda: 0.37)
+    monkeypatch.setattr(claim_path, "uniform", lambda: 0.37)
 
 
 def run(machine: type[BoardMachine], examples: int, phases: list[Phase]) -> None:
@@ -100,7 +100,7 @@ def ticket_survives_its_offer(now: int, state: State) -> Step:
 
 
 AVAILABLE, LAPSE, LEAVE = queueing.available, queueing.lapse, queueing.leave
-ROOM, APPROVE = limits.refusal, approving.approve
+ROOM, APPROVE = limits.refusal, reviewing.approve
 
 #: A mistake in the rules, by what it does: where it is made, and what stands there instead.
 MISTAKES: dict[str, tuple[object, str, Callable[..., Any]]] = {
@@ -110,8 +110,8 @@ MISTAKES: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "anybody takes what is offered": (claiming, "offered", lambda now, item: None),
     "who leaves takes the offer along": (queueing, "leave", lambda *asked: (LEAVE(*asked)[0], ())),
     "done frees nobody": (Transaction, "_free_dependents", lambda self, item: None),
-    "blocked means later": (resting, "rest", lambda item, now, *, blocked: "scheduled" if blocked else "ready"),
-    "schedules never come": (resting, "settle", lambda now, state: None),
+    "blocked means later": (table, "rest", lambda item, now, *, blocked: "scheduled" if blocked else "ready"),
+    "schedules never come": (overdue, "settle", lambda now, state: None),
     "no second try waits": (ending, "delay_seconds", lambda *_, **__: 1e6),
     "sessions are not counted together": (
         limits,
@@ -119,12 +119,12 @@ MISTAKES: dict[str, tuple[object, str, Callable[..., Any]]] = {
         lambda now, agent, load: ROOM(now, agent.replace(max_claims_total=None), load),
     ),
     "an agent approves its own draft": (
-        approving,
+        reviewing,
         "approve",
         lambda now, state, draft, **asked: APPROVE(now, state, draft and draft.replace(agent=""), **asked),
     ),
     "an approval is for whatever draft there is": (
-        approving,
+        reviewing,
         "approve",
         lambda now, state, draft, **asked: APPROVE(now, state, draft, **{**asked, "token": None}),
     ),

@@ -42,12 +42,12 @@ def ipv6_first(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["localhost", "LOCALHOST", "x.dibs.localhost"])
 def test_a_key_does_not_go_to_who_listens_at_another_address_of_that_name(ipv6_first: None, name: str) -> None:
     with heard("::1", answer=b"") as (port, found):
-        store = HttpStore(f"http://{name}:{port}", DEFAULTS.replace(lock_wait_seconds=0.1), KEY, lean=True)
+        store = HttpStore(f"http://{name}:{port}", DEFAULTS.replace(lock_wait_seconds=0.1), KEY)
         with pytest.raises(StoreUnavailable):
             store.get("x")
         store.close()
         assert found == []
-        literal = HttpStore(f"http://[::1]:{port}", DEFAULTS.replace(lock_wait_seconds=0.1), KEY, lean=True)
+        literal = HttpStore(f"http://[::1]:{port}", DEFAULTS.replace(lock_wait_seconds=0.1), KEY)
         with pytest.raises(StoreUnavailable):
             literal.get("x")
         literal.close()
@@ -71,7 +71,7 @@ def test_a_key_goes_to_another_machine_only_encrypted_or_if_that_is_said(
     monkeypatch.delenv(ENV_INSECURE_HTTP, raising=False)
     with pytest.raises(Invalid, match=f"export {ENV_INSECURE_HTTP}=1"):
         HttpStore(f"http://{host}:8377", DEFAULTS, KEY)
-    HttpStore(f"https://{host}:8377", DEFAULTS, KEY, lean=True).close()
+    HttpStore(f"https://{host}:8377", DEFAULTS, KEY).close()
     HttpStore(f"http://{host}:8377", DEFAULTS, None).close()
     monkeypatch.setenv(ENV_INSECURE_HTTP, "1")
     HttpStore(f"http://{host}:8377", DEFAULTS, KEY).close()

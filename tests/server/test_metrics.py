@@ -29,7 +29,7 @@ class Watched:
 
     def __init__(self, harness: Harness, url: str, key: str) -> None:
         self.harness, self.board = harness, harness.board()
-        self._sender, self._key = sender(url, lean=True), key
+        self._sender, self._key = sender(url), key
 
     def get(self, path: str, key: str | None = None) -> Reply:
         headers = {"Authorization": f"Bearer {key or self._key}"}

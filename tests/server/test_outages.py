@@ -69,8 +69,7 @@ def test_a_failing_network_doubles_nothing_and_loses_nothing(harness: Harness, h
     assert_nothing_lost(calls, board, f"seed {seed}:")
 
 
-@pytest.mark.parametrize("lean", [False, True], ids=["staying", "lean"])
-def test_an_end_whose_answer_was_lost_is_asked_for_again(harness: Harness, http_host: Host, lean: bool) -> None:
+def test_an_end_whose_answer_was_lost_is_asked_for_again(harness: Harness, http_host: Host) -> None:
     board = harness.board()
     added(board, "held", "soft", "kept")
     me = board.start_session("coder", id="me").id
@@ -79,7 +78,7 @@ def test_an_end_whose_answer_was_lost_is_asked_for_again(harness: Harness, http_
     board.wait("held", session=me)
     board.soft_claim("soft", session=me)
     viewer = board.create_key("viewer")[0].id
-    with through_chaos(harness, http_host, lean) as (proxy, remote, _):
+    with through_chaos(harness, http_host) as (proxy, remote, _):
         answers = {
             verb: lost(proxy, remote, ask)
             for verb, ask in {
@@ -101,7 +100,7 @@ def test_an_end_whose_answer_was_lost_is_asked_for_again(harness: Harness, http_
 
 def test_who_revokes_the_own_key_cannot_ask_what_became_of_it(harness: Harness, http_host: Host) -> None:
     board = harness.board()
-    with through_chaos(harness, http_host, False) as (proxy, remote, key):
+    with through_chaos(harness, http_host) as (proxy, remote, key):
         own = api_keys.id_of(key)
         assert own is not None
         with pytest.raises(StoreUnavailable) as refusal:
@@ -111,14 +110,14 @@ def test_who_revokes_the_own_key_cannot_ask_what_became_of_it(harness: Harness, 
 
 
 @contextmanager
-def through_chaos(harness: Harness, http_host: Host, lean: bool) -> Iterator[tuple[ChaosProxy, Board, str]]:
+def through_chaos(harness: Harness, http_host: Host) -> Iterator[tuple[ChaosProxy, Board, str]]:
     """A calm proxy, a board behind it, and the key of that."""
     with ChaosProxy(sizes.seed()) as proxy:
         proxy.calm = True
         url, key = http_host.serve(harness.recipe(), hosts=[proxy.host])
         proxy.target = int(url.rpartition(":")[2])
         try:
-            with open_board(servers=[(f"http://{proxy.host}", key)], lean=lean, settings=SETTINGS) as remote:
+            with open_board(servers=[(f"http://{proxy.host}", key)], settings=SETTINGS) as remote:
                 yield proxy, remote, key
         finally:
             http_host.stop(url)

@@ -11,7 +11,7 @@ import pytest
 
 from dibs.errors import Invalid
 from dibs.store.http.plain_socket import PlainSender
-from dibs.store.http.tls_transports import LibrarySender, PooledSender
+from dibs.store.http.tls_socket import TlsSender
 from dibs.store.http.transport import Lost, Reply, sender
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json; charset=utf-8\r\n"
@@ -105,10 +105,8 @@ def test_a_line_break_in_a_key_makes_no_header() -> None:
 
 
 def test_over_http_one_goes_the_short_way_and_over_https_not() -> None:
-    assert type(sender("http://127.0.0.1:1", lean=True)) is PlainSender
-    assert type(sender("http://127.0.0.1:1", lean=False)) is PlainSender
-    assert type(sender("https://127.0.0.1:1", lean=True)) is LibrarySender
-    assert type(sender("https://127.0.0.1:1", lean=False)) is PooledSender
+    assert type(sender("http://127.0.0.1:1")) is PlainSender
+    assert type(sender("https://127.0.0.1:1")) is TlsSender
 
 
 def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again() -> None:

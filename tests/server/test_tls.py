@@ -21,7 +21,7 @@ MAKE_CERTIFICATE = (
 )
 
 
-#: A program that stays (over httpx2) or not (over http.client): how many items it sees, or why none.
+#: A program that stays, or a command: how many items it sees, or why none.
 LOOK = """
 import sys, time
 from dibs.board import connect

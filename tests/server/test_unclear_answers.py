@@ -37,7 +37,7 @@ def answered_with(*replies: tuple[int, bytes]) -> Iterator[HttpStore]:
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        store = HttpStore(f"http://127.0.0.1:{listener.getsockname()[1]}", DEFAULTS, None, lean=True)
+        store = HttpStore(f"http://127.0.0.1:{listener.getsockname()[1]}", DEFAULTS, None)
         yield store
         store.close()
         thread.join(JOIN_SECONDS)

@@ -108,9 +108,9 @@ def test_threads_share_commits_and_no_item_is_given_twice(board: Board, store: S
 def test_what_goes_wrong_in_one_is_undone_and_the_others_are_there(board: Board, store: SqliteStore) -> None:
     def add_and_stumble(t: Transaction) -> None:
         from dibs.check import new_item
-        from dibs.store.sql import adding
+        from dibs.store.sql import item_verbs
 
-        adding.add(t, [new_item({"id": "half", "title": "half"})], "tester")
+        item_verbs.add(t, [new_item({"id": "half", "title": "half"})], actor="tester")
         raise ZeroDivisionError
 
     held, before = Held(store), store.engine.commits

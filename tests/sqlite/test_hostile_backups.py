@@ -52,7 +52,7 @@ TAMPERED = {
     "floor": ("UPDATE meta SET value = 4611686018427387904 WHERE name = 'token_floor'", "token_floor"),
     "token": ("UPDATE items SET token = 4611686018427387904", "token"),
     "JSON": ("UPDATE items SET payload = '{'", "cannot be restored"),
-    "status": ("UPDATE items SET status = 'stolen'", "no status"),
+    "status": ("UPDATE items SET status = 'stolen'", "unknown status"),
     "sequence": ("UPDATE sqlite_sequence SET seq = 4611686018427387904 WHERE name = 'events'", "counts up to"),
 }
 

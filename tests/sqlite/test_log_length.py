@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 
 from dibs.board import connect
-from dibs.store.sqlite.database import LOG_BYTES_MAX
+from dibs.store.sqlite.database import WAL_BYTES_MAX
 
 COMMANDS = 120
 #: Whoever crosses the line leaves all that it has written itself.
@@ -23,7 +23,7 @@ def test_commands_one_after_another_leave_a_log_of_bounded_length(tmp_path: Path
         with connect(str(place), lean=True) as board:
             board.add(title=f"{number}", body="x" * 5000)
         lengths.append(os.stat(f"{place}-wal").st_size)
-    assert max(lengths) <= LOG_BYTES_MAX + ONE_WRITE
+    assert max(lengths) <= WAL_BYTES_MAX + ONE_WRITE
     assert lengths.count(0) >= 1, "it was never long enough to tell"
     with connect(str(place)) as board:
         assert len(board.list()) == COMMANDS
@@ -37,7 +37,7 @@ def test_who_reads_the_log_is_not_waited_for_and_loses_nothing(tmp_path: Path) -
         reader.execute("BEGIN")
         before = reader.execute("SELECT count(*) FROM items").fetchall()
         board.add(title="one more")
-    assert os.stat(f"{place}-wal").st_size > LOG_BYTES_MAX
+    assert os.stat(f"{place}-wal").st_size > WAL_BYTES_MAX
     assert reader.execute("SELECT count(*) FROM items").fetchall() == before == [(400,)]
     reader.close()
     with connect(str(place)) as board:

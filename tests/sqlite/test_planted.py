@@ -109,7 +109,7 @@ def test_a_board_that_was_replaced_by_a_link_is_not_opened(path: Path, precious:
 
 def test_a_pipe_in_the_place_of_a_board_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "board.db")
-    with pytest.raises(StoreUnusable, match="no regular file"):
+    with pytest.raises(StoreUnusable, match="not a regular file"):
         SqliteStore(str(tmp_path / "board.db"), DEFAULTS)
 
 

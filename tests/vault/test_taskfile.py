@@ -9,7 +9,7 @@ import pytest
 from dibs import check
 from dibs.config import DEFAULTS
 from dibs.model import Claim, Note, Run, Session
-from dibs.rules import approving, claiming, ending, fencing, items
+from dibs.rules import claiming, ending, fencing, items, reviewing
 from dibs.rules.decision import State, Step
 from dibs.store.vault.layout import FOLDERS
 from dibs.store.vault.taskfile import task_text
@@ -78,7 +78,7 @@ class Life:
 def test_a_file_in_full_word_for_word() -> None:
     life = Life(priority=8, labels=["mail"], body="Politely.\n").claimed().noted("read it").noted("two\nlines")
     life.submitted("Dear all,\n```\ncode\n```\n")
-    life.write(approving.send_back(life.later(), life.state, actor="pat", comment="shorter"))
+    life.write(reviewing.send_back(life.later(), life.state, actor="pat", comment="shorter"))
     assert (
         life.text
         == """\
@@ -153,7 +153,7 @@ def test_an_approval_stands_in_the_facts() -> None:
     assert facts is not None
     assert facts.needs_approval
     approval = {"actor": "pat", "at": NOON + 1500, "comment": "go\non", "token": None, "draft": None}
-    step = approving.approve(life.later(), life.state, None, actor="pat", comment="go\non", done=False)
+    step = reviewing.approve(life.later(), life.state, None, actor="pat", comment="go\non", done=False)
     life.write(step, approval=approval)
     task = life.read()
     assert task.facts is not None
@@ -330,7 +330,7 @@ def test_a_person_may_change_the_draft() -> None:
 def test_any_draft_comes_back(draft: str) -> None:
     life = Life().claimed().submitted(draft)
     assert life.run() == life.state.run
-    life.write(approving.send_back(life.later(), life.state, actor="pat", comment="again"))
+    life.write(reviewing.send_back(life.later(), life.state, actor="pat", comment="again"))
     life.claimed().noted("n").submitted(draft)
     assert [run.draft for run in life.read().runs] == [draft, draft]
 
@@ -355,7 +355,7 @@ def test_a_file_that_came_back_with_windows_line_ends_goes_on() -> None:
     assert life.read().notes == {7: (Note(at=NOON + 3000, note="one\ntwo"),)}
     assert life.read().content["body"] == "text\r\n"
     life.noted("three\r\nfour\r").submitted("a\r\nb\n").write(
-        approving.send_back(life.later(), life.state, actor="pat", comment="no")
+        reviewing.send_back(life.later(), life.state, actor="pat", comment="no")
     )
     task = life.read()
     assert task.runs == (life.state.run,)
@@ -423,7 +423,7 @@ def test_any_reason_and_comment_comes_back(reason: str) -> None:
     life.write(ending.release(life.later(), life.state, life.claim, reason=reason))
     assert life.run().reason == reason
     life = Life().claimed().submitted("d")
-    life.write(approving.send_back(life.later(), life.state, actor="pat", comment=reason))
+    life.write(reviewing.send_back(life.later(), life.state, actor="pat", comment=reason))
     assert [review.comment for review in life.read().reviews] == [reason]
 
 

@@ -13,7 +13,7 @@ from dibs import check
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError
 from dibs.model import Claim, Item, NewItem, Note, Run, Session
-from dibs.rules import approving, claiming, ending, fencing, items
+from dibs.rules import claiming, ending, fencing, items, reviewing
 from dibs.rules.decision import State, Step
 from dibs.store.vault.layout import FOLDERS
 from dibs.store.vault.taskfile import run_writing, task_text
@@ -237,10 +237,10 @@ happenings: st.SearchStrategy[Happening] = st.one_of(
     texts.map(lambda why: lambda now, state: ending.force_release(now, state, actor="pat", reason=why, token=None)),
     texts.map(
         lambda said: (
-            lambda now, state: approving.approve(now, state, state.run, actor="pat", comment=said or None, done=False)
+            lambda now, state: reviewing.approve(now, state, state.run, actor="pat", comment=said or None, done=False)
         )
     ),
-    texts.map(lambda said: lambda now, state: approving.send_back(now, state, actor="pat", comment=said)),
+    texts.map(lambda said: lambda now, state: reviewing.send_back(now, state, actor="pat", comment=said)),
     st.just(lambda now, state: items.retry(now, state, actor="pat", reason=None)),
     st.just(lambda now, state: items.unpark(now, state, actor="pat", reason=None)),
 )

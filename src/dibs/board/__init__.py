@@ -1,7 +1,7 @@
-"""The board: what a client holds. Each verb checks its input once, then calls the store once.
+"""The board: the verbs for clients. Each verb checks its input and calls the store once.
 
-The few verbs that do more say so: `next` may wait, a verb that is refused because of a claim is tried again once the
-claims of dead owners are ended, and the ends of a run may recover a claim that expired while its holder was at work.
+A few do more: `next` and `claim` can wait, a verb that a claim prevents is retried after the claims of dead owners were
+ended, and the ends of a run can recover a claim that expired.
 """
 
 from __future__ import annotations

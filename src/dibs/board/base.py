@@ -1,4 +1,4 @@
-"""What every verb of a board goes through: checked parameters, request ids, the fence, and dead owners."""
+"""What the verbs of a board share: checked parameters, requests, recovery of claims, and dead owners."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: A waiting client looks this often for owners that died silently.
+#: How often a waiting client looks for dead owners.
 OWNER_LOOK_SECONDS = owners.LOOK_SECONDS
-#: How often one verb ends the claims of dead owners, a batch at a time, before its refusal stands.
+#: How many batches of dead owners' claims one verb ends before it gives up.
 REAPS_MAX = 10
-#: Refusals that another claim can cause. Not `RateLimited`: a claim counts towards the rate whatever became of it.
+#: Refusals that another claim can cause. Not `RateLimited`: an ended claim still counts towards the rate.
 CAUSED_BY_A_CLAIM = (ItemAlreadyClaimed, ItemNotClaimable, ResourceBusy, AgentAtCapacity)
-#: Parameters that say who asks and how, and not what is asked: they are no part of a request's fingerprint.
+#: Parameters about the caller, which are not part of a request's fingerprint.
 NOT_ASKED = frozenset({"session", "agent", "actor", "relabel"})
 
 
 class BoardBase:
-    """`actor` is who acts where no session does: added, edited, cancelled by."""
+    """`actor` is recorded as the actor of verbs without a session, such as `add`."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class BoardBase:
         actor: str | None = None,
         watch: Callable[[str | None], Watch] | None = None,
     ) -> None:
-        """`watch` replaces the store's own where many clients wait in one process and share one."""
+        """`watch` replaces the store's watches, for a process whose many clients share one."""
         self.store = store
         store.find_dead = owners.dead
         self.settings = settings
@@ -65,8 +65,8 @@ class BoardBase:
         self.store.close()
 
     def watch(self, *, sweeps: bool = False) -> Watch:
-        """A place to wait for change. With `sweeps`, expiries and other changes by time are recorded while the caller
-        waits, as far as it may; behind a server, the server does that."""
+        """A watch of all changes. With `sweeps`, overdue steps are recorded while the caller waits, if it may write;
+        behind a server, the server does that."""
         watch = self._watch(None)
         if not sweeps or self.store.waits:
             return watch
@@ -86,13 +86,13 @@ class BoardBase:
         return self.actor if given is None else check.name(given, "actor")
 
     def _call(self, verb: Callable[..., T], *item: str, request_id: str | None = None, **asked: Any) -> T:
-        """Check what is asked, and call the store. The order of the parameters is that of the fingerprint."""
+        """Check the parameters and call the store. Their order is part of the fingerprint."""
         return verb(*map(check.item, item), **self._checked(verb, item, request_id, asked))
 
     def _call_past_dead_owners(
         self, verb: Callable[..., T], *item: str, request_id: str | None = None, **asked: Any
     ) -> T:
-        """The same for a verb that the claim of a dead owner may keep from succeeding."""
+        """`_call` for a verb that the claim of a dead owner can prevent."""
         checked = self._checked(verb, item, request_id, asked)
         given = tuple(map(check.item, item))
         return self._past_dead_owners(lambda: verb(*given, **checked))
@@ -107,7 +107,7 @@ class BoardBase:
         request_id: str | None = None,
         **asked: Any,
     ) -> T:
-        """A verb of the holder; with `recover`, an expired claim that nobody took over is claimed again first."""
+        """Call a fenced verb; with `recover`, claim the item again if the claim expired and no session took it over."""
         item, asked["session"] = check.item(item), check.session_id(session)
         checked = self._checked(verb, (item,), request_id, asked)
         try:
@@ -137,8 +137,8 @@ class BoardBase:
     # Dead owners
 
     def _past_dead_owners(self, verb: Callable[[], T], is_held_up: Callable[[T], bool] = lambda _: False) -> T:
-        """Call the verb. If a claim may be why it is refused, or why its answer `is_held_up`, end the claims of dead
-        owners and call it again."""
+        """Call the verb. If a claim may be the reason of its refusal, or its answer `is_held_up`, end the claims of
+        dead owners and call it again."""
         for _ in range(REAPS_MAX):
             try:
                 answer = verb()
@@ -151,7 +151,7 @@ class BoardBase:
         return verb()
 
     def reap_dead_owners(self) -> bool:
-        """End the claims of owners that this process can prove dead; whether there were any, whoever ended them."""
+        """End the claims of owners that this process can prove dead; return whether there were any."""
         dead = self._dead_owners()
         if dead:
             self.store.sweep(dead=dead, limit=self.settings.sweep_batch)
@@ -162,7 +162,7 @@ class BoardBase:
 
 
 def request(request_id: str, actor: str, verb: str, *asked: Any) -> Request:
-    """The request with a fingerprint of everything that was asked."""
+    """The request, with a fingerprint of the verb and its parameters."""
     import hashlib
     import json
 
@@ -172,5 +172,5 @@ def request(request_id: str, actor: str, verb: str, *asked: Any) -> Request:
 
 
 def _is_caused_by_a_claim(refusal: DibsError) -> bool:
-    """Invalid input can be a claim's doing only if the refusal names the holder: some fields cannot change then."""
+    """`Invalid` is caused by a claim only if it names the holder: some fields of a claimed item cannot change."""
     return isinstance(refusal, CAUSED_BY_A_CLAIM) or (isinstance(refusal, Invalid) and "holder" in refusal.facts)

@@ -1,4 +1,4 @@
-"""From a URL or a folder to a board."""
+"""Opening the board of a URL or a folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Board(ManageVerbs, WorkVerbs, ReadVerbs):
-    """The verbs, over a store."""
+    """All verbs, over a store."""
 
     def session(
         self,
@@ -55,9 +55,9 @@ def connect(
     seeded: bool = True,
     lean: bool = False,
 ) -> Board:
-    """The board at `url`; without one, that of `DIBS_STORE`, or the one that belongs to `folder`. With `seeded`, the
-    agents that the folder's `dibs.toml` names are created (behind a server, the server does that). `lean`: for a
-    process that lives for one verb."""
+    """The board at `url`; without it, that of `DIBS_STORE`, or the board of `folder`. With `seeded`, the agents of the
+    folder's `dibs.toml` are created (behind a server, the server does that). `lean`: for a process that runs one
+    verb."""
     url = url or default_url(folder)
     settings, agents = config.load(folder)
     board = Board(open_store(url, settings, create=create, lean=lean), settings, actor=actor)
@@ -67,24 +67,24 @@ def connect(
 
 
 def make(url: str, *, folder: str = ".") -> bool:
-    """Make the board at `url`, unless it is there already; whether it was made."""
+    """Create the board at `url` unless it exists; return whether it is new."""
     made = not is_there(url, config.load(folder)[0])
     connect(url, folder=folder, create=True).close()
     return made
 
 
 def migrate(url: str | None = None, *, folder: str = ".") -> tuple[int, int]:
-    """Bring the schema of a board up to this version of dibs; which version it had, and has now."""
+    """Migrate a board to this version's schema; return the versions before and after."""
     return migrate_store(url or default_url(folder), config.load(folder)[0])
 
 
 def make_hub(path: str) -> bool:
-    """Make a bare repository for clones of a vault, unless it is there already; whether it was made."""
+    """Create a bare repository for clones of a vault unless it exists; return whether it is new."""
     return make_store_hub(path)
 
 
 def default_url(folder: str) -> str:
-    """The URL of the board if nobody names one: that of `DIBS_STORE`, or that of the board of `folder`."""
+    """The URL in `DIBS_STORE`, or that of the board of `folder`."""
     named = os.environ.get(config.ENV_STORE)
     if named:
         return named
@@ -94,7 +94,7 @@ def default_url(folder: str) -> str:
 
 
 def seed(board: Board, agents: Mapping[str, Mapping[str, Any]]) -> None:
-    """Create the agents a `dibs.toml` names; those the board knows already are left as they are."""
+    """Create the agents of a `dibs.toml` that the board does not have yet."""
     if agents:
         known = {agent.name for agent in board.agents()}
         for name, fields in agents.items():

@@ -1,4 +1,4 @@
-"""Managing a board: items and decisions about them, agents, sessions, keys."""
+"""The verbs that manage a board: items and decisions about them, agents, sessions, keys."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class ManageVerbs(BoardBase):
     def add_many(
         self, items: Iterable[Mapping[str, Any]], *, actor: str | None = None, request_id: str | None = None
     ) -> tuple[Added, ...]:
-        """Add all of the items or none; a refusal says which one was wrong, counted from 1, as `number`."""
+        """Add all of the items or none; a refusal has the `number` of the invalid one, counted from 1."""
         new = []
         given, actor = check.batch(items), self._actor(actor)
         for number, fields in enumerate(given, start=1):
-            # A repeated request makes up the same ids, so that it adds nothing twice.
+            # A repeated request generates the same ids, so that it adds no item twice.
             tail = None if request_id is None else _tail(actor, request_id, number)
             try:
                 new.append(check.new_item(fields, tail))
@@ -75,8 +75,8 @@ class ManageVerbs(BoardBase):
         request_id: str | None = None,
         **changes: Any,
     ) -> Edited:
-        """Change the content that is named; a list replaces the whole list. The answer says what was there `before`.
-        With `revision`, only if the item is still at that one; without `relabel`, not its type or action."""
+        """Change the given fields; a list replaces the old list. The answer has the old values as `before`. With
+        `revision`, only if the item is still at that revision; without `relabel`, type and action cannot change."""
         asked = {"changes": check.edits(changes), "revision": revision, "actor": actor, "relabel": relabel}
         return self._call_past_dead_owners(self.store.edit, item, **asked, request_id=request_id)
 
@@ -111,8 +111,8 @@ class ManageVerbs(BoardBase):
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Item:
-        """Approve an item that waits for it: it may be done now, or with `done` it is done with its draft. `revision`
-        is that of the item that was read, and `token` the run whose draft was read: nothing else is approved."""
+        """Approve an item that waits for approval; with `done`, end it as done with its draft. With `revision` (of the
+        item) and `token` (of the run with the draft), only what the caller has read is approved."""
         decision = {"comment": comment, "done": done, "token": token, "revision": revision}
         return self._call(self.store.approve, item, **decision, actor=actor, request_id=request_id)
 
@@ -139,10 +139,10 @@ class ManageVerbs(BoardBase):
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Item:
-        """The item is not to be done: said by its holder (with `session` and `token`), or by a person of an item that
-        waits for approval (with the `revision` that was read)."""
+        """End the item as rejected: by its holder (with `session` and `token`), or by a person while it waits for
+        approval (with the `revision` that was read)."""
         if session is not None and revision is not None:
-            raise Invalid("a holder rejects by its token; revision is for who decides about a draft", field="revision")
+            raise Invalid("a holder rejects with its token; revision is for a decision about a draft", field="revision")
         asked = {"token": token, "reason": check.reason(reason), "revision": revision}
         return self._call(self.store.reject, item, **asked, session=session, actor=actor, request_id=request_id)
 
@@ -158,8 +158,8 @@ class ManageVerbs(BoardBase):
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Ended:
-        """Add links, checks and costs to a run that has ended: the one under `token`, else the item's latest. With
-        `session`, as that session's agent, which annotates its own runs only."""
+        """Add links, checks and costs to a run that has ended: the run under `token`, or the item's latest. With
+        `session`, only a run of that session's agent."""
         added = {
             "links": check.json_object(dict(links or {}), "links", check.NOTE_BYTES_MAX),
             "checks": check.checks(dict(checks or {})),
@@ -230,8 +230,8 @@ class ManageVerbs(BoardBase):
         meta: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Session:
-        """Start a session; without an id it gets one. The process `owner_pid` (or `owner`, if the caller has looked it
-        up) owns it: the death of that process ends its claims. `key` is the key that registers it on a server."""
+        """Start a session; without an id it gets one. The death of its owner process (`owner_pid`, or `owner` if the
+        caller has looked it up) ends its claims. `key` is the key that registers it on a server."""
         agent = check.agent_name(agent)
         if owner_pid is not None:
             owner = owners.of(check.whole(owner_pid, "owner_pid", low=1, high=check.PID_MAX))
@@ -263,18 +263,18 @@ class ManageVerbs(BoardBase):
     # Keys
 
     def create_key(self, role: str, *, agent: str | None = None, seconds: float | None = None) -> tuple[Key, str]:
-        """A key for a caller of a server, and its secret, which the board does not keep."""
+        """Create a key for a caller of a server; return it and its secret, which the board does not store."""
         from dibs import api_keys
 
         key, secret = api_keys.made(role, None if agent is None else check.agent_name(agent))
-        return self.store.put_key(key, seconds=_lasting(role, seconds)), secret
+        return self.store.put_key(key, seconds=_key_seconds(role, seconds)), secret
 
     def keep_key(self, id: str, role: str, agent: str | None, digest: str, seconds: float | None) -> Key:
-        """Keep a key whose secret the caller made and does not send."""
+        """Store a key whose secret the caller created and does not send."""
         from dibs import api_keys
 
         agent = None if agent is None else check.agent_name(agent)
-        return self.store.put_key(api_keys.told(id, role, agent, digest), seconds=_lasting(role, seconds))
+        return self.store.put_key(api_keys.told(id, role, agent, digest), seconds=_key_seconds(role, seconds))
 
     def keys(self) -> tuple[Key, ...]:
         return self.store.keys()
@@ -285,7 +285,7 @@ class ManageVerbs(BoardBase):
         return self.store.revoke_key(key, request=asked)
 
 
-def _lasting(role: str, seconds: float | None) -> float | None:
+def _key_seconds(role: str, seconds: float | None) -> float | None:
     from dibs import api_keys
 
     if seconds is not None:
@@ -294,7 +294,7 @@ def _lasting(role: str, seconds: float | None) -> float | None:
 
 
 def _tail(actor: str, request_id: str, number: int) -> str:
-    """What distinguishes the ids that a request makes up, the same each time it is repeated."""
+    """The last part of an id that a request generates, the same for each repetition."""
     import hashlib
 
     asked = f"{actor} {request_id} {number}"

@@ -1,4 +1,4 @@
-"""Reading a board, following it, and the verbs about a whole board."""
+"""The verbs that read, and those about a whole board."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class ReadVerbs(BoardBase):
         return self.events(after=after, item=item, limit=check.LIST_MAX, bytes_max=bytes_max)
 
     def follow(self, *, after: int | None = None, wait_seconds: float | None = None) -> Iterator[Event]:
-        """The feed after a cursor, event by event as they come; ends after `wait_seconds` without one, else never.
-        Changes by time are recorded meanwhile, as far as the caller may, so that they are in the feed, too."""
+        """Yield the events after a cursor as they arrive; end after `wait_seconds` without one. Overdue steps are
+        recorded meanwhile, if the caller may write, so that their events are in the feed."""
         watch = self.watch(sweeps=True)
         try:
             while True:
@@ -46,7 +46,7 @@ class ReadVerbs(BoardBase):
                 yield from events
                 if events:
                     after = events[-1].id
-                    watch.wait(0)  # a busy feed must not keep changes by time from being recorded
+                    watch.wait(0)  # lets the watch record overdue steps while the feed is busy
                 elif wait_seconds is None:
                     watch.wait(base.OWNER_LOOK_SECONDS)
                 elif not watch.wait(wait_seconds):
@@ -64,7 +64,7 @@ class ReadVerbs(BoardBase):
         limit: int = 1000,
         bytes_max: int | None = None,
     ) -> Page[Run]:
-        """`after` is a run, as `item:token`."""
+        """`after` names a run as `item:token`."""
         begin = None if after is None else check.run(after, "after")
         asked: dict[str, Any] = {"item": item, "session": session, "agent": agent, "after": begin}
         return self._call(self.store.runs, **asked, limit=limit, bytes_max=bytes_max)
@@ -84,15 +84,13 @@ class ReadVerbs(BoardBase):
     # Whole boards
 
     def sync(self, *, expire: bool = False) -> Synced:
-        """Bring a vault and its git remote together.
-
-        With `expire`, for a process that does so again and again: claims held elsewhere end whose sessions are silent.
-        """
+        """Synchronize a vault with its git remote. With `expire`, for a process that does so in a loop, end the claims
+        of sessions in other clones that were silent for too long."""
         return self.store.sync(expire=expire)
 
     def prune(self, *, older_than_seconds: float, limit: int | None = None) -> Prune:
-        """Forget what ended so long ago, in short batches so that nobody waits long for any of them; with a limit, only
-        one batch of so many."""
+        """Delete items that ended so long ago, in short batches, so that other callers do not wait long; with a limit,
+        only one batch."""
         seconds = check.number(older_than_seconds, "older_than_seconds", low=0, high=1e10)
         if limit is not None:
             return self.store.prune(older_than_seconds=seconds, limit=check.limit(limit))

@@ -1,4 +1,4 @@
-"""The verbs of sessions that work: claiming, keeping, ending, and waiting for an item."""
+"""The verbs of sessions: claims, heartbeats, ends of runs, and queues."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class WorkVerbs(BoardBase):
         on_wait: Callable[[Waiting], None] | None = None,
         request_id: str | None = None,
     ) -> Grant:
-        """Claim by id. The claim of a dead owner process does not stand in the way.
+        """Claim by id. The claim of a dead owner process is ended first.
 
-        With `wait_seconds`, queue for an item that cannot be had now, and claim it when it is offered; `on_wait` is
-        called with where this session stands. The ticket is given up when the time is over or something interrupts.
+        With `wait_seconds`, queue for an item that cannot be claimed now, and claim it when it is offered; `on_wait` is
+        called with the session's position. The ticket is closed when the time is up or an exception interrupts.
         """
         item, session = check.item(item), check.session_id(session)
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
@@ -97,10 +97,10 @@ class WorkVerbs(BoardBase):
         done: Mapping[str, int] | None = None,
         request_id: str | None = None,
     ) -> tuple[Grant, ...]:
-        """The best items for this session. With `wait_seconds`, blocks until there is one or the time is up.
+        """Claim the best items for this session. With `wait_seconds`, block until there is one or the time is up.
 
-        `done` maps items that the session has finished to their tokens: they are ended as done in the same step, all
-        of them or nothing, before anything is looked for.
+        `done` maps items that the session has finished to their tokens: all of them or none end as done in the same
+        transaction, before the search.
         """
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
         asked: dict[str, Any] = {"types": types, "projects": projects, "n": n, "ttl_seconds": ttl_seconds}
@@ -111,7 +111,7 @@ class WorkVerbs(BoardBase):
             request_id,
             {"session": check.session_id(session), "agent": agent, **asked, "done": finished},
         )
-        # A repeated call treats items that have ended already as ended.
+        # A repeated call accepts items in `done` that have already ended.
         grants = self._past_dead_owners(lambda: self.store.next(**checked), lambda grants: not grants)
         if grants or wait_seconds <= 0:
             return grants
@@ -122,8 +122,8 @@ class WorkVerbs(BoardBase):
                 return _until(end, lambda left: self.store.next_in_time(left, **checked))
             except StoreUnavailable as error:
                 if request_id is None and error.facts.get("outcome") == "unknown":
-                    raise  # an item may have been given: another look could be given more
-                # Watched from here instead, where the caller learns what is wrong.
+                    raise  # an item may have been granted: another call could claim more
+                # Watch from here instead; a lasting error then reaches the caller.
         return self._wait_for(lambda: self._past_dead_owners(lambda: self.store.next(**checked)), end)
 
     def heartbeat(
@@ -134,11 +134,11 @@ class WorkVerbs(BoardBase):
         known_event: int | None = None,
         at_most_every_seconds: float | None = None,
     ) -> Heartbeat:
-        """Renew all that a session holds, and with `holding` release the rest; `known_event` is the `event` of an
-        earlier answer, so that a late heartbeat releases nothing that was given since. With `at_most_every_seconds`,
-        a claim that was renewed less than that ago is left as it is, however many callers ask at once."""
+        """Renew the claims of a session; with `holding`, release those not in it. `known_event` is the `event` of an
+        earlier answer, so that a late heartbeat does not release newer claims. With `at_most_every_seconds`, a claim
+        that was renewed less than that ago is left as it is."""
         if known_event is not None and holding is None:
-            raise Invalid("known_event goes with holding", field="known_event")
+            raise Invalid("known_event requires holding", field="known_event")
         return self._call(
             self.store.heartbeat,
             session=check.session_id(session),
@@ -206,15 +206,15 @@ class WorkVerbs(BoardBase):
         recover: bool = False,
         request_id: str | None = None,
     ) -> Ended:
-        """The item is done. With `recover`, also if the claim has expired and nobody was given the item since."""
+        """End the item as done. With `recover`, also if the claim expired and no other session claimed the item."""
         asked: dict[str, Any] = {"token": token, "note": note, "links": links, "cost": cost}
         return self._call_as_holder(
             self.store.done, item, session=session, recover=recover, request_id=request_id, **asked
         )
 
     def done_many(self, holding: Mapping[str, int | None], *, session: str, request_id: str | None = None) -> Finished:
-        """`done` for each item, given with its token (None: not known), in one step. What cannot be done is answered
-        as lost; a claim that has expired is not recovered here."""
+        """`done` for each item, given with its token (None: not known), in one transaction. An item that cannot be done
+        is answered as lost; an expired claim is not recovered."""
         asked: dict[str, Any] = {"holding": check.holding(holding), "session": check.session_id(session)}
         return self._call(self.store.done_many, **asked, request_id=request_id)
 
@@ -261,15 +261,15 @@ class WorkVerbs(BoardBase):
         )
 
     def sweep(self, *, limit: int | None = None) -> Sweep:
-        """End what has lapsed: expired claims, and those of owners that this process can prove dead."""
+        """Record what is overdue, and end the claims of owners that this process can prove dead."""
         limit = self.settings.sweep_batch if limit is None else check.limit(limit)
         return self.store.sweep(dead=self._dead_owners(), limit=limit)
 
     # Waiting for one item
 
     def wait(self, item: str, *, session: str, ttl_seconds: float | None = None, wait_seconds: float = 0) -> Waiting:
-        """Take a ticket in the item's queue, or renew the one there is. With `wait_seconds`, answered once it is
-        offered the item or its place changes, or when the time is up."""
+        """Take a ticket in the item's queue, or renew it. With `wait_seconds`, answer when it gets an offer or another
+        position, or when the time is up."""
         item, session, ttl_seconds = check.item(item), check.session_id(session), check.ttl_seconds(ttl_seconds)
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
 
@@ -285,7 +285,7 @@ class WorkVerbs(BoardBase):
             try:
                 return self.store.wait_in_time(wait_seconds, item, session=session, ttl_seconds=ttl_seconds)
             except StoreUnavailable:
-                pass  # watched from here instead, where the caller learns what is wrong
+                pass  # watch from here instead; a lasting error then reaches the caller
         from dibs.sdk import waiting
 
         return waiting.stand(self.store, self.watch(), ticket, wait_seconds, self.reap_dead_owners)
@@ -303,17 +303,17 @@ class WorkVerbs(BoardBase):
         return self._call(self.store.soft_release, item, session=check.session_id(session), request_id=request_id)
 
     def why(self, item: str, *, session: str | None = None, agent: str | None = None) -> tuple[Reason, ...]:
-        """Everything that keeps the item from this session, or from a new session of this agent, or of any agent; or
+        """Every reason that keeps the item from this session (or from a new session of this agent, or of any agent), or
         why `claim` and `next` would give it."""
         return self._call(self.store.why, item, session=session, agent=agent)
 
     def _wait_for(self, look: Callable[[], tuple[Grant, ...]], end: float) -> tuple[Grant, ...]:
-        """Look whenever something changed or fell due, until there is something or the time is up."""
+        """Call `look` after each change and when a step is due, until it returns grants or the time is up."""
         watch = self.watch()
         reaped = time.monotonic()
         try:
             while True:
-                # The first look comes after the watch is set up, so that no change is missed in between.
+                # The first look comes after the watch was opened, so that no change is missed.
                 grants = look()
                 left = end - time.monotonic()
                 if grants or left <= 0:
@@ -321,7 +321,7 @@ class WorkVerbs(BoardBase):
                 due = self.store.due_seconds()
                 pause = base.OWNER_LOOK_SECONDS
                 woken = watch.wait(min(left, pause if due is None else min(due, pause)))
-                # A woken waiter first looks for what woke it.
+                # After a wake-up, look first: reaping can wait.
                 if not woken or time.monotonic() - reaped > pause:
                     self.reap_dead_owners()
                     reaped = time.monotonic()
@@ -330,7 +330,7 @@ class WorkVerbs(BoardBase):
 
 
 def _until(end: float, look: Callable[[float], tuple[Grant, ...]]) -> tuple[Grant, ...]:
-    """Call `look` with the time left until it finds something or the time is up."""
+    """Call `look` with the time left until it returns grants or the time is up."""
     while (left := end - time.monotonic()) > 0:
         grants = look(left)
         if grants:

@@ -13,8 +13,7 @@ from dibs.errors import StoreUnusable
 from dibs.model import DONE, ENDED, IN_PROGRESS, READY, Claim, Event, Item, Run, Session, SoftClaim, Ticket
 from dibs.rules.replay import fold
 from dibs.rules.resources import Hold, conflict
-from dibs.rules.resting import rest
-from dibs.rules.table import RESTING
+from dibs.rules.table import RESTING, rest
 from dibs.sdk import owner
 from dibs.text import wire
 from dibs.value import Value

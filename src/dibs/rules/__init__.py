@@ -1,6 +1,7 @@
-"""What a verb does, decided once: pure functions from rows and the time to changes, history and an answer.
+"""The rules: pure functions that decide what a verb does, from rows and the time.
 
-A store loads the rows, calls a rule inside its transaction, and writes what the rule says. Nothing here reads a
-clock, touches a disk or knows a database. `table` is the transition table; `claiming`, `holding` and `ending`
-follow an item on its way; `items` is what people do to items; `fold` turns a history back into a state.
+A store loads the rows, calls a rule inside its transaction, and writes the steps that the rule returns. Nothing here
+reads a clock, touches a disk or knows a database. `table` has the transitions, `decision` the shape of every answer;
+`claiming`, `fencing`, `ending`, `queueing` and `overdue` follow an item on its way; `items` and `reviewing` are what
+people do; `replay` turns a history back into an item.
 """

@@ -1,7 +1,7 @@
-"""Taking an item: who may, what a claim is given, how long it lasts.
+"""Claims: which sessions may claim an item, what a claim grants, and how long it lasts.
 
-Eligible for a claim is an item that rests as `ready` (by id also one that is parked and would), after time has been
-recorded: an expired claim is ended first, a schedule that has come is promoted, an offer that nobody accepted goes on.
+An item can be claimed if it is `ready`, or by id also if it is parked and would be ready, after overdue steps were
+recorded: an expired claim ends first, a schedule that has come makes the item ready, an offer that lapsed moves on.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dibs.config import Settings
 from dibs.errors import ClaimExpired, DibsError, Invalid, ItemAlreadyClaimed, ItemNotClaimable
 from dibs.model import (
     BLOCKED,
+    ENDED,
     IN_PROGRESS,
     PENDING_APPROVAL,
     PERSON,
@@ -26,9 +27,9 @@ from dibs.model import (
 from dibs.rules import fencing, limits, queueing, table
 from dibs.rules.decision import Decision, State, Step, step
 from dibs.rules.limits import Load
-from dibs.rules.overdue import freshen
+from dibs.rules.overdue import due_steps
+from dibs.rules.refusals import holder
 from dibs.rules.resources import Hold, busy, conflict
-from dibs.rules.resting import rest
 from dibs.text import times
 from dibs.value import Value
 
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Asker(Value):
-    """Who asks for an item: the session, its agent, what they hold already, and what others hold in the way."""
+class Claimant(Value):
+    """A session that wants an item, with its agent, its load, and the resources that other sessions hold."""
 
     session: Session
     agent: Agent
@@ -50,28 +51,28 @@ class Asker(Value):
 def claim(
     now: int,
     state: State,
-    asker: Asker,
+    claimant: Claimant,
     *,
     ttl_seconds: float | None,
     settings: Settings,
     unless_after: int | None = None,
 ) -> Decision:
-    """Claim by id. The session's own live claim is renewed and given again; everybody else's is a refusal.
+    """Claim by id. A live claim of the same session is renewed; a live claim of another session is a refusal.
 
-    With `unless_after`, the claim of a holder that comes back: refused if anybody was given the item since that token.
+    `unless_after` recovers a lost claim: the claim is refused if the item was given under a token after that one.
     """
-    session = asker.session
+    session = claimant.session
     ttl_seconds = ttl(session.kind, ttl_seconds, settings)
-    steps, state = freshen(now, state, settings)
+    steps, state = due_steps(now, state, settings)
     if state.claim is not None and state.claim.session == session.id:
         return Decision(steps=tuple(steps), renewed=fencing.renew(state.claim, now, ttl_seconds, counted=False))
-    refusal = why_not(now, state, asker, unless_after)
+    refusal = next(reasons(now, state, claimant, unless_after), None)
     if refusal is None:
-        served = queueing.ticket_of(state, session.id)
-        closed = () if served is None else (queueing.close(served, now, "it was served"),)
+        ticket = queueing.ticket_of(state, session.id)
+        closed = () if ticket is None else (queueing.close(ticket, now, "it was served"),)
         return Decision(steps=(*steps, grant(now, state, session, ttl_seconds, closed)))
     if state.item.offered_to == session.id:
-        # An offer that its session cannot accept goes to the next one.
+        # The session cannot accept its offer, so the offer goes to the next ticket.
         ticket, onward = queueing.leave(
             now, state, session.id, settings, f"its session could not accept: {refusal.code}"
         )
@@ -80,12 +81,12 @@ def claim(
 
 
 def grant(now: int, state: State, session: Session, ttl_seconds: float, closed: tuple[Ticket, ...] = ()) -> Step:
-    """The step that gives an eligible item to a session, under the next token."""
+    """The step that gives a claimable item to a session, under the next token."""
     item = state.item
     table.require("claim", item)
     token = item.token + 1
     deadline_at = now + milliseconds(item.timeout_seconds)
-    taken = Claim(
+    granted = Claim(
         item=item.id,
         token=token,
         session=session.id,
@@ -105,7 +106,7 @@ def grant(now: int, state: State, session: Session, ttl_seconds: float, closed: 
         actor=session.agent,
         session=session.id,
         agent=session.agent,
-        claim=taken,
+        claim=granted,
         run=run,
         closed=closed,
         data={"ttl_seconds": ttl_seconds, "deadline_at": deadline_at},
@@ -114,62 +115,58 @@ def grant(now: int, state: State, session: Session, ttl_seconds: float, closed: 
     )
 
 
-def why_not(now: int, state: State, asker: Asker, unless_after: int | None = None) -> DibsError | None:
-    """Why this item, up to date with the clock, is not given to who asks; None if it is."""
-    return next(reasons(now, state, asker, unless_after), None)
-
-
-def reasons(now: int, state: State, asker: Asker, unless_after: int | None = None) -> Iterator[DibsError]:
-    """Everything that stands between who asks and the item, the weightiest first."""
-    item, session = state.item, asker.session
+def reasons(now: int, state: State, claimant: Claimant, unless_after: int | None = None) -> Iterator[DibsError]:
+    """All refusals of this claim, the most important first. `state` has no overdue steps."""
+    item, session = state.item, claimant.session
     if unless_after is not None and item.token != unless_after:
         yield fencing.taken_over(state, unless_after)
     elif state.claim is not None:
         yield already_claimed(now, state.claim)
-    elif not table.allowed("claim", item.status) or rest(item, now, blocked=bool(state.blockers)) != READY:
-        yield not_claimable(now, state)
+    elif not table.allowed("claim", item.status) or table.rest(item, now, blocked=bool(state.blockers)) != READY:
+        yield _not_claimable(now, state)
     elif item.offered_to is not None and item.offered_to != session.id:
         yield offered(now, item)
-    if not limits.may_take(asker.agent, item.action, item.approved):
-        yield limits.not_allowed(asker.agent, item)
-    full = limits.refusal(now, asker.agent, asker.load)
+    if not limits.may_take(claimant.agent, item.action, item.approved):
+        yield limits.not_allowed(claimant.agent, item)
+    full = limits.refusal(now, claimant.agent, claimant.load)
     if full is not None:
         yield full
-    held = conflict(item, asker.holds, session.id)
+    held = conflict(item, claimant.holds, session.id)
     if held is not None:
         yield busy(item.id, held)
 
 
-def not_claimable(now: int, state: State) -> ItemNotClaimable:
-    """An item that is in no state to be claimed, and what it waits for."""
+def _not_claimable(now: int, state: State) -> ItemNotClaimable:
+    """The status does not allow a claim: say what the item waits for."""
     item = state.item
-    status = item.status if not table.allowed("claim", item.status) else rest(item, now, blocked=bool(state.blockers))
-    why = f"it is {status}"
+    status = item.status
+    if table.allowed("claim", status):
+        status = table.rest(item, now, blocked=bool(state.blockers))
     facts: dict[str, Any] = {}
-    if status == BLOCKED:
+    why, message = f"it is {status}", f"{item.id} is {status} and cannot be claimed"
+    if status in ENDED:
+        message = f"{item.id} is already {status}"
+    elif status == BLOCKED:
         facts["blocked_by"] = [blocker.item for blocker in state.blockers]
-        # Only an ended one is named with its status: of another, the row may say what time has overtaken.
-        why = "it waits for " + ", ".join(
+        # Only an ended dependency is shown with its status: the row of another may be outdated.
+        waits_for = ", ".join(
             blocker.item if blocker.will_move else f"{blocker.item} ({blocker.status})" for blocker in state.blockers
         )
+        why, message = f"it waits for {waits_for}", f"{item.id} is blocked: it waits for {waits_for}"
     elif status == SCHEDULED and item.not_before is not None:
-        facts.update(not_before=item.not_before, retry_after_seconds=(item.not_before - now) / 1000)
-        why = f"its time comes in {times.span((item.not_before - now) / 1000)}"
+        left = (item.not_before - now) / 1000
+        facts.update(not_before=item.not_before, retry_after_seconds=left)
+        why = f"its time comes in {times.span(left)}"
+        message = f"{item.id} is scheduled: it can be claimed in {times.span(left)}"
     elif status == PENDING_APPROVAL:
-        why = "it waits for approval"
-    return ItemNotClaimable(
-        f"{item.id} is {item.status}: {why}; only a ready item can be claimed",
-        item=item.id,
-        status=item.status,
-        why=why,
-        **facts,
-    )
+        why, message = "it waits for approval", f"{item.id} waits for approval"
+    return ItemNotClaimable(message, item=item.id, status=item.status, why=why, **facts)
 
 
 def offered(now: int, item: Item) -> ItemNotClaimable:
     left = max(0, (item.offer_expires_at or now) - now) / 1000
     return ItemNotClaimable(
-        f"{item.id} is kept for session {item.offered_to}, first in its queue, for {times.span(left)} more",
+        f"{item.id} is offered to session {item.offered_to}, the first in its queue, for {times.span(left)} more",
         item=item.id,
         status=item.status,
         why=f"it is offered to session {item.offered_to}",
@@ -179,21 +176,21 @@ def offered(now: int, item: Item) -> ItemNotClaimable:
 
 
 def wanted_types(agent: Agent, asked: Sequence[str]) -> tuple[str, ...] | None:
-    """The types to look for: what was asked for within what the agent takes; None means every type."""
+    """The types that both the caller and the agent accept; None means every type."""
     if not agent.types:
         return tuple(asked) or None
     return tuple(t for t in agent.types if not asked or t in asked)
 
 
 def ttl(kind: str, asked: float | None, settings: Settings) -> float:
-    """The TTL a session of this kind gets: what it asks for within the bounds, or its kind's default."""
+    """The TTL for a session of this kind: the one asked for, within the bounds, or the default of its kind."""
     person = kind == PERSON
     if asked is None:
         return settings.person_ttl_seconds if person else settings.ttl_seconds
     low, high = settings.ttl_seconds_min, settings.person_ttl_seconds_max if person else settings.ttl_seconds_max
     if not low <= asked <= high:
         raise Invalid(
-            f"a TTL of {times.span(asked)} is out of bounds; between {times.span(low)} and {times.span(high)} is right",
+            f"a TTL of {times.span(asked)} is out of bounds; choose between {times.span(low)} and {times.span(high)}",
             field="ttl_seconds",
             ttl_seconds_min=low,
             ttl_seconds_max=high,
@@ -206,7 +203,7 @@ def already_claimed(now: int, claim: Claim) -> ItemAlreadyClaimed:
     return ItemAlreadyClaimed(
         f"{claim.item} is already claimed by {claim.agent} (session {claim.session}) {times.for_more(left)}",
         item=claim.item,
-        holder=fencing.holder(claim),
+        holder=holder(claim),
         claimed_at=claim.claimed_at,
         expires_at=claim.expires_at,
         remaining_seconds=left,
@@ -226,7 +223,7 @@ def refused(now: int, item: Item, session: Session, refusal: DibsError) -> Activ
 
 
 def recoverable(error: ClaimExpired) -> bool:
-    """Whether the holder of this lost claim may claim again: nobody was given the item since."""
+    """Whether the session that lost this claim may claim the item again: no other session claimed it since."""
     return error.facts.get("taken_over_by") is None
 
 

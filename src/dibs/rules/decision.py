@@ -1,8 +1,7 @@
-"""The shape of every decision: steps to write, and an answer or a refusal.
+"""The shape of every decision: steps to write, then an answer or a refusal.
 
-A step is one transition of one item, and each step carries exactly one event, so history cannot be forgotten: a
-store that writes steps writes the history. A refusal may come with steps: a claim that finds the old claim expired
-records the expiry even if it then has to say no.
+A step is one transition of one item and carries exactly one event, so a store that writes steps writes the history.
+A refusal may come with steps: a claim that finds the previous claim expired records the expiry even if it is refused.
 """
 
 from __future__ import annotations
@@ -15,14 +14,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-
-#: Who acts when the board itself does.
+#: The actor of an event that no caller asked for, such as an expiry.
 BOARD = "dibs"
+#: The fields of an item, besides status, token and attempts, that an event can change; its data hold the new values.
+EVENT_FIELDS = (
+    "strikes",
+    "failures",
+    "not_before",
+    "needs_approval",
+    "approved",
+    "offered_to",
+    "offer_expires_at",
+)
 
 
 class State(Value):
-    """An item as the store has it: its row, the row of its claim (live or lapsed), its latest run, the dependencies
-    that are not done, and its open tickets in order."""
+    """An item as stored: its row, its claim (live or lapsed), its latest run, the dependencies that are not done, and
+    its open tickets in order."""
 
     item: Item
     claim: Claim | None = None
@@ -32,8 +40,7 @@ class State(Value):
 
 
 class Step(Value):
-    """One transition: the item and the claim after it, the run it opened or ended, the tickets it closed, the event
-    that tells it."""
+    """One transition: the item and its claim after it, the run it opened or ended, the tickets it closed, its event."""
 
     item: Item
     claim: Claim | None
@@ -42,10 +49,10 @@ class Step(Value):
     closed: tuple[Ticket, ...] = ()
 
     def after(self, state: State) -> State:
-        """The state that the step makes of the one it was decided on."""
-        gone = {ticket.id for ticket in self.closed}
-        tickets = tuple(ticket for ticket in state.tickets if ticket.id not in gone)
-        # An annotation may be of a run before the latest.
+        """The state after this step, which was decided on `state`."""
+        closed = {ticket.id for ticket in self.closed}
+        tickets = tuple(ticket for ticket in state.tickets if ticket.id not in closed)
+        # An annotation may concern an earlier run than the latest.
         is_latest = self.run is not None and (state.run is None or self.run.token >= state.run.token)
         return state.replace(
             item=self.item, claim=self.claim, run=self.run if is_latest else state.run, tickets=tickets
@@ -53,24 +60,12 @@ class Step(Value):
 
 
 class Decision(Value):
-    """What to write, then what to say. `renewed` is a claim that goes on with new times and no event."""
+    """The steps to write, then the answer. `renewed` is a claim that continues with new times and without an event."""
 
     steps: tuple[Step, ...] = ()
     renewed: Claim | None = None
     refusal: DibsError | None = None
     activity: Activity | None = None
-
-
-#: What of an item's state, beside status, token and attempts, an event may change; the event's data hold the new value.
-TOLD = (
-    "strikes",
-    "failures",
-    "not_before",
-    "needs_approval",
-    "approved",
-    "offered_to",
-    "offer_expires_at",
-)
 
 
 def step(
@@ -88,9 +83,9 @@ def step(
     data: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Step:
-    """The step that brings `state` into `status`, with its event numbered after the item's last one.
+    """The step from `state` into `status`; its event has the number after the item's last one.
 
-    What leaves `ready` is no longer offered to anybody.
+    An item that leaves `ready` loses its offer.
     """
     old = state.item
     number = old.revision + 1
@@ -107,6 +102,6 @@ def step(
         actor=actor,
         session=session,
         agent=agent,
-        data={**(data or {}), **{name: changes[name] for name in TOLD if name in changes}},
+        data={**(data or {}), **{name: changes[name] for name in EVENT_FIELDS if name in changes}},
     )
     return Step(item=item, claim=claim, run=run, event=event, closed=closed)

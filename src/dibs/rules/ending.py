@@ -1,6 +1,6 @@
-"""Letting go of an item: by its holder (release, done, fail), by time, by a death, or by an admin.
+"""Ends of a claim: by its holder (release, done, fail), by expiry, by the owner's death, or by an admin.
 
-Each end closes the run with its outcome and names the holder in the event, read before the claim is gone.
+Each end closes the run with an outcome, and its event names the former holder.
 """
 
 from __future__ import annotations
@@ -9,23 +9,25 @@ from dibs.config import Settings
 from dibs.errors import ItemNotClaimed, NotClaimOwner
 from dibs.model import CANCELLED, DONE, FAILED, IN_PROGRESS, PARKED, PENDING_APPROVAL, REJECTED, Claim, Run
 from dibs.rules import table
-from dibs.rules.backoff import delay_seconds
 from dibs.rules.decision import BOARD, State, Step, step
-from dibs.rules.resting import rest
+from dibs.rules.refusals import holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+#: Keeps the backoff a finite number.
+MAX_DOUBLINGS = 62
+
 
 def release(now: int, state: State, claim: Claim, *, reason: str | None, park: bool = False) -> Step:
-    """Back to where it rests, or set aside."""
+    """Return the item to the board, or park it."""
     status = PARKED if park else _resting(now, state)
     return _end("release", "released", status, now, state, claim, reason=reason)
 
 
 def forget(now: int, state: State, claim: Claim) -> Step:
-    """The session says what it holds, and this is not among it."""
+    """Release a claim that the session left out of its heartbeat."""
     reason = "not among what the session says it holds"
     return _end("release", "forgotten", _resting(now, state), now, state, claim, reason=reason)
 
@@ -47,7 +49,7 @@ def fail(
     settings: Settings,
     uniform: float,
 ) -> Step:
-    """Failed; while retries remain, scheduled again after a backoff of which `uniform` (0 to 1) draws the jitter."""
+    """Fail the item; while retries remain, schedule it again after a backoff with jitter `uniform` (0 to 1)."""
     item, failures = state.item, state.item.failures + 1
     changes: dict[str, Any] = {"failures": failures}
     status = FAILED
@@ -59,14 +61,14 @@ def fail(
             cap_seconds=settings.retry_backoff_seconds_max,
         )
         changes["not_before"] = now + round(delay * 1000)
-        status = rest(item.replace(not_before=changes["not_before"]), now, blocked=bool(state.blockers))
+        status = table.rest(item.replace(not_before=changes["not_before"]), now, blocked=bool(state.blockers))
     return _end("fail", "failed", status, now, state, claim, reason=reason, links=links, cost=cost, **changes)
 
 
 def submit(
     now: int, state: State, claim: Claim, *, draft: str, note: str | None, links: dict[str, Any], cost: dict[str, Any]
 ) -> Step:
-    """Drafted, and up to a person now."""
+    """End the run with a draft, which waits for approval."""
     return _end(
         "submit",
         "submitted",
@@ -84,38 +86,38 @@ def submit(
 
 
 def reject(now: int, state: State, claim: Claim, *, reason: str) -> Step:
-    """The holder finds that this is not to be done."""
+    """The holder decides that the item is not to be done."""
     return _end("reject", "rejected", REJECTED, now, state, claim, reason=reason)
 
 
 def expire(now: int, state: State, settings: Settings) -> Step:
-    """The claim's time is up: a strike, and the item is ready again or, at the last strike, failed."""
+    """End an expired claim with a strike; at the last strike the item fails."""
     return _strike("expire", "expired", now, state, settings)
 
 
 def owner_died(now: int, state: State, settings: Settings) -> Step:
-    """The process that owned the session is proven dead: a strike, as for expiry."""
+    """End the claim of a dead owner process with a strike, as for expiry."""
     return _strike("owner_died", "owner_died", now, state, settings)
 
 
 def force_release(now: int, state: State, *, actor: str, reason: str, token: int | None) -> Step:
-    """An admin takes the item back. With a token, only from that claim: a newer one is not what was meant."""
+    """An admin ends the claim. With a token, only the claim under that token."""
     claim = state.claim
     if claim is None:
         raise ItemNotClaimed(
-            f"{state.item.id} is {state.item.status} and nobody holds it", item=state.item.id, status=state.item.status
+            f"{state.item.id} is {state.item.status} and not claimed", item=state.item.id, status=state.item.status
         )
     if token is not None and token != claim.token:
         raise NotClaimOwner(
-            f"{claim.item} is held under token {claim.token} by {claim.agent}, not under {token}",
+            f"{claim.item} is held by {claim.agent} under token {claim.token}, not {token}",
             item=claim.item,
-            holder={"session": claim.session, "agent": claim.agent, "token": claim.token},
+            holder=holder(claim),
         )
     return _end("force_release", "force_released", _resting(now, state), now, state, claim, reason=reason, actor=actor)
 
 
 def cancel(now: int, state: State, *, actor: str, reason: str | None) -> Step:
-    """The item is not to be done. A holder loses it: its token is spent."""
+    """The item is not to be done; a claim of it ends."""
     table.require("cancel", state.item)
     if state.item.status == IN_PROGRESS and state.claim is not None:
         return _end("cancel", "cancelled", CANCELLED, now, state, state.claim, reason=reason, actor=actor)
@@ -123,10 +125,10 @@ def cancel(now: int, state: State, *, actor: str, reason: str | None) -> Step:
 
 
 def restored(now: int, state: State, *, actor: str, token: int) -> Step:
-    """The board came back from a backup: whatever was claimed since is void, and tokens move on past all of it."""
+    """After a restore from a backup: end the claim and raise the token above all tokens given since the backup."""
     if state.claim is None:
-        nobody: dict[str, Any] = {"offered_to": None, "offer_expires_at": None}
-        return step(state, kind="restored", at=now, status=state.item.status, actor=actor, token=token, **nobody)
+        no_offer: dict[str, Any] = {"offered_to": None, "offer_expires_at": None}
+        return step(state, kind="restored", at=now, status=state.item.status, actor=actor, token=token, **no_offer)
     reason = "the board was restored from a backup"
     return _end(
         "force_release",
@@ -141,9 +143,19 @@ def restored(now: int, state: State, *, actor: str, token: int) -> Step:
     )
 
 
+def delay_seconds(attempt: int, uniform: float, *, base_seconds: float, cap_seconds: float) -> float:
+    """The backoff before try number `attempt` (from 0): full jitter, which `uniform` (0 to 1) draws."""
+    return uniform * ceiling_seconds(attempt, base_seconds=base_seconds, cap_seconds=cap_seconds)
+
+
+def ceiling_seconds(attempt: int, *, base_seconds: float, cap_seconds: float) -> float:
+    """The longest backoff: doubled with each attempt up to the cap."""
+    return min(cap_seconds, base_seconds * 2.0 ** min(attempt, MAX_DOUBLINGS))
+
+
 def _strike(verb: str, outcome: str, now: int, state: State, settings: Settings) -> Step:
     claim = state.claim
-    assert claim is not None, "only a claimed item can be struck"
+    assert claim is not None, "only a claimed item gets a strike"
     strikes = state.item.strikes + 1
     out = strikes >= settings.max_strikes
     reason = f"{strikes} of {settings.max_strikes} strikes" if out else None
@@ -152,7 +164,7 @@ def _strike(verb: str, outcome: str, now: int, state: State, settings: Settings)
 
 
 def _resting(now: int, state: State) -> str:
-    return rest(state.item, now, blocked=bool(state.blockers))
+    return table.rest(state.item, now, blocked=bool(state.blockers))
 
 
 def _end(

@@ -1,23 +1,24 @@
-"""Keeping an item: who holds it, until when, and what a caller that does not hold it is told.
+"""Fencing and renewal of claims.
 
-`fence` is the one place that decides whether (item, token, session) is the live claim. Whatever it refuses changes
-nothing, and says which it was: expired, taken over and by whom, finished, somebody else's, never given.
+`fence` alone decides whether (item, token, session) is the live claim. Its refusals change nothing and name the reason:
+the claim expired, was taken over (and by which session), has ended, belongs to another session, or never existed.
 """
 
 from __future__ import annotations
 
 from dibs.config import Settings
-from dibs.errors import ClaimExpired, DibsError, Forbidden, Invalid, ItemNotClaimed, NotClaimOwner
+from dibs.errors import ClaimExpired, DibsError, Forbidden, ItemNotClaimed, NotClaimOwner
 from dibs.model import Claim, Lost, Renewal, Run
 from dibs.rules.decision import State, Step, step
+from dibs.rules.refusals import holder, token_never_given
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Ends of a run that its holder did not choose and may not have noticed.
+#: Outcomes of a run that its holder did not choose and may not have noticed.
 LAPSED = frozenset({"expired", "owner_died"})
-#: A claim is renewed at least so often within its TTL.
+#: The least number of heartbeats within a TTL.
 BEATS_IN_TTL = 3
 
 
@@ -26,20 +27,15 @@ def live(claim: Claim, now: int) -> bool:
 
 
 def fence(now: int, state: State, *, session: str, token: int | None, asked: Run | None) -> Claim:
-    """The live claim that this session holds under this token, or the refusal that says why it holds none.
+    """Return the live claim that this session holds under this token, or raise the refusal.
 
-    Without a token, the session's own live claim is meant. `asked` is the run the caller means: that of the token,
-    or without one the session's latest run of the item; None if there is no such run.
+    Without a token, any live claim of the session will do. `asked` is the run under the token, or without a token the
+    session's latest run of the item; None if there is no such run.
     """
     item = state.item
     current = state.claim if state.claim is not None and live(state.claim, now) else None
     if token is not None and token > item.token:
-        raise Invalid(
-            f"token {token} of {item.id} was never given; the latest is {item.token}",
-            field="token",
-            item=item.id,
-            latest_token=item.token,
-        )
+        raise token_never_given(item, token)
     if current is not None and current.session == session and token in (None, current.token):
         return current
     if asked is not None and asked.session == session:
@@ -59,12 +55,12 @@ def fence(now: int, state: State, *, session: str, token: int | None, asked: Run
 
 
 def was_done(asked: Run | None, session: str) -> bool:
-    """Whether this session itself ended that run as done: to say so again changes nothing."""
+    """Whether this session itself ended that run as done, so that repeating it changes nothing."""
     return asked is not None and asked.session == session and asked.outcome == "done"
 
 
 def ended(state: State, run: Run, current: Claim | None) -> DibsError:
-    """What the holder of a run that is over is told."""
+    """The refusal for the former holder of a run that has ended."""
     how = run.outcome or "expired"
     if how in LAPSED and not _restored_since(state, run):
         return taken_over(state, run.token, how)
@@ -84,17 +80,17 @@ def ended(state: State, run: Run, current: Claim | None) -> DibsError:
 
 
 def _restored_since(state: State, run: Run) -> bool:
-    """Whether the item's tokens moved on though nobody was given it: its board was restored from a backup."""
+    """Whether the token rose without a later run, as a restore from a backup does."""
     return state.run is not None and state.run.token == run.token < state.item.token
 
 
 def taken_over(state: State, token: int, how: str = "expired") -> ClaimExpired:
-    """The claim under this token lapsed; name who was given the item since, if anybody was."""
+    """The claim under this token lapsed; name the session that claimed the item since, if any."""
     item, latest = state.item, state.run
     ended = "has expired" if how == "expired" else "ended when its owner died"
     if item.token == token or latest is None:
         return ClaimExpired(
-            f"the claim of {item.id} under token {token} {ended}; nobody has taken it over",
+            f"the claim of {item.id} under token {token} {ended}; no other session took it over",
             item=item.id,
             token=token,
             status=item.status,
@@ -107,19 +103,19 @@ def taken_over(state: State, token: int, how: str = "expired") -> ClaimExpired:
         token=token,
         status=item.status,
         how=how,
-        taken_over_by={"session": latest.session, "agent": latest.agent, "token": latest.token},
+        taken_over_by=holder(latest),
     )
 
 
 def lost(item: str, token: int | None, error: DibsError) -> Lost:
-    """A refusal, as an entry in the answer of a verb about many claims."""
+    """A refusal, as an entry in the answer of a verb about several claims."""
     taken_by = error.facts.get("taken_over_by") or error.facts.get("holder")
     how = "must_submit" if isinstance(error, Forbidden) else error.facts.get("how", "not_owner")
     return Lost(item=item, token=token, code=error.code, how=how, holder=taken_by)
 
 
 def renew(claim: Claim, now: int, ttl_seconds: float | None = None, *, counted: bool = True) -> Claim:
-    """The claim, kept for another TTL and never past its deadline."""
+    """The claim, extended by a TTL but not past its deadline."""
     ttl_seconds = claim.ttl_seconds if ttl_seconds is None else ttl_seconds
     return claim.replace(
         renewed_at=now,
@@ -130,8 +126,8 @@ def renew(claim: Claim, now: int, ttl_seconds: float | None = None, *, counted: 
 
 
 def is_due(claim: Claim, now: int, at_most_every_seconds: float | None, ttl_seconds: float | None = None) -> bool:
-    """Whether a heartbeat is to renew the claim, and not to leave it as it is: it was renewed long enough ago, or shall
-    have another TTL. A clock that was set back makes no claim look fresh."""
+    """Whether a heartbeat renews the claim: the last renewal is long enough ago, or the TTL changes. A renewal in the
+    future, after the clock was set back, counts as long ago."""
     if at_most_every_seconds is None or ttl_seconds not in (None, claim.ttl_seconds):
         return True
     every = min(round(at_most_every_seconds * 1000), round(claim.ttl_seconds * 1000 / BEATS_IN_TTL))
@@ -156,17 +152,17 @@ def renewal(claim: Claim, now: int, settings: Settings, *, renewed: bool = True)
 
 
 def is_known(given_event: int, known_event: int | None) -> bool:
-    """Whether a caller that had learned of one event can know of a claim that was given with another."""
+    """Whether a caller that has seen `known_event` can know of a claim given with `given_event`."""
     return known_event is None or given_event <= known_event
 
 
 def interval_seconds(claim: Claim, settings: Settings) -> float:
-    """How often to heartbeat: as configured, and at least three times within the TTL."""
+    """The suggested time between heartbeats: as configured, and at least three times within the TTL."""
     return min(settings.heartbeat_seconds, claim.ttl_seconds / BEATS_IN_TTL)
 
 
 def progress(now: int, state: State, claim: Claim, *, note: str, meta: dict[str, Any]) -> Step:
-    """A note for watchers and for the next holder; the item stays as it is, its claim is renewed."""
+    """Record a note for watchers and for the next holder, and renew the claim."""
     return step(
         state,
         kind="progress",
@@ -181,7 +177,7 @@ def progress(now: int, state: State, claim: Claim, *, note: str, meta: dict[str,
 
 
 def health(claim: Claim, now: int, settings: Settings) -> str:
-    """A mark for display, never a reason to take a claim away."""
+    """A mark for display. It never ends a claim."""
     left = remaining_seconds(claim, now)
     silent = (now - claim.renewed_at) / 1000
     if left <= settings.expiring_seconds:
@@ -191,10 +187,6 @@ def health(claim: Claim, now: int, settings: Settings) -> str:
     if silent > settings.orphan_seconds:
         return "orphaned"
     return "stale" if silent > settings.stale_seconds else "healthy"
-
-
-def holder(claim: Claim) -> dict[str, Any]:
-    return {"session": claim.session, "agent": claim.agent, "token": claim.token}
 
 
 def remaining_seconds(claim: Claim, now: int) -> float:

@@ -1,12 +1,12 @@
-"""What people do to items: add, edit, set aside, try again."""
+"""What people do to items: add, edit, park, retry; and changes made past all verbs (`found`)."""
 
 from __future__ import annotations
 
 from dibs.errors import Forbidden, Invalid, ItemChanged
-from dibs.model import EDITABLE, PARKED, Event, Item, NewItem
-from dibs.rules import fencing, table
+from dibs.model import EDITABLE, PARKED, PENDING_APPROVAL, Event, Item, NewItem
+from dibs.rules import table
 from dibs.rules.decision import State, Step, step
-from dibs.rules.resting import rest
+from dibs.rules.refusals import holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
     from dibs.model import Blocker
 
-#: The part of an item that people write; `added` tells all of it, `edited` what changed.
+#: The fields that people write: the event `added` has all of them, `edited` those that changed.
 CONTENT = tuple(name for name in NewItem._fields if name != "id")
-#: What an approval is about: editing it asks for approval again.
+#: Fields that an approval covers: editing one withdraws the approval.
 APPROVED_CONTENT = frozenset({"title", "body", "payload", "type", "action", "resources"})
-#: What policy goes by: which agents are given the item, and which of them only draft.
+#: Fields that the agents' policies look at.
 LABELS = ("type", "action")
-#: What a claim was decided on: not to be edited under its holder.
+#: Fields that cannot change while the item is claimed, because the claim was decided on them.
 HELD_CONTENT = frozenset({"project", "type", "action", "resources"})
 
 
 def add(now: int, new: NewItem, *, actor: str, token_floor: int, blockers: Sequence[Blocker] = ()) -> Step:
-    """A new item. Its tokens start above every token the board has forgotten."""
+    """A new item. Its tokens start above every token of a pruned item."""
     content = content_of(new)
     item = Item(
         id=new.id,
@@ -44,30 +44,29 @@ def add(now: int, new: NewItem, *, actor: str, token_floor: int, blockers: Seque
         offered_to=None,
         offer_expires_at=None,
     )
-    item = item.replace(status=rest(item, now, blocked=bool(blockers)))
+    item = item.replace(status=table.rest(item, now, blocked=bool(blockers)))
     event = Event(
         item=new.id, number=1, kind="added", at=now, status=item.status, token=token_floor, actor=actor, data=content
     )
     return Step(item=item, claim=None, run=None, event=event)
 
 
-def same(new: NewItem, old: Item, added: Event) -> bool:
-    """Whether adding `new` again says what was said at first (in the event `added`), or what the item says now."""
+def is_same(new: NewItem, old: Item, added: Event) -> bool:
+    """Whether `new` has the content that the item was added with (the event `added`) or has now."""
     content = content_of(new)
     as_added = {name: tuple(value) if isinstance(value, list) else value for name, value in added.data.items()}
     return content == as_added or all(getattr(old, name) == value for name, value in content.items())
 
 
 def content_of(new: NewItem) -> dict[str, Any]:
-    """What people said of a new item, the default of its action filled in."""
+    """The content of a new item, with the default of its action."""
     return {name: getattr(new, name) for name in CONTENT} | {"action": new.action or new.type}
 
 
-def taken(new: NewItem, old: Item) -> Invalid:
-    """The refusal of another item under an id that is there already."""
+def id_taken(new: NewItem, old: Item) -> Invalid:
     differs = [name for name, value in content_of(new).items() if getattr(old, name) != value]
     return Invalid(
-        f"{new.id} is there already and differs in {', '.join(differs)}; choose another id, or edit that item",
+        f"{new.id} exists already and differs in {', '.join(differs)}; choose another id, or edit that item",
         field="id",
         item=new.id,
         differs=differs,
@@ -75,14 +74,13 @@ def taken(new: NewItem, old: Item) -> Invalid:
 
 
 def require_revision(item: Item, revision: int | None, last: Event | None) -> None:
-    """Refuse to decide about another revision than the one that was read; `last` is the event that made the current
-    one. Without a revision, the item is decided about as it is."""
+    """Refuse if the item is not at the revision that the caller read; `last` is the event of the current revision."""
     if revision is None or revision == item.revision:
         return
     change = {} if last is None else {"changed_by": last.actor, "changed_at": last.at, "change": last.kind}
     latest = "" if last is None else f" ({last.kind.replace('_', ' ')} by {last.actor})"
     raise ItemChanged(
-        f"{item.id} is at revision {item.revision}{latest}, not {revision}; look again with: dibs show {item.id}",
+        f"{item.id} is at revision {item.revision}{latest}, not {revision}; read it again with: dibs show {item.id}",
         item=item.id,
         status=item.status,
         revision=item.revision,
@@ -90,8 +88,8 @@ def require_revision(item: Item, revision: int | None, last: Event | None) -> No
     )
 
 
-def before(old: Item, new: Item) -> dict[str, Any]:
-    """What an edit changed, as it was: content, the approval, and where the item rests."""
+def values_before(old: Item, new: Item) -> dict[str, Any]:
+    """The old values of what an edit changed: content, approval, status."""
     names = (*EDITABLE, "needs_approval", "approved", "status")
     was = {name: getattr(old, name) for name in names if getattr(old, name) != getattr(new, name)}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in was.items()}
@@ -106,11 +104,10 @@ def edit(
     relabel: bool = True,
     blockers: Sequence[Blocker] | None = None,
 ) -> Step | None:
-    """The item with other content; None when the changes change nothing.
+    """Change the content; None if nothing changes. An edit of approved content withdraws the approval.
 
-    `relabel`: the caller may change what policy goes by. `blockers` are the open dependencies that the item has with
-    its new `depends_on`. An item that nobody holds moves to where it rests now. Editing what was approved withdraws the
-    approval.
+    `relabel`: the caller may change type and action. `blockers` are the open dependencies after a change of
+    `depends_on`.
     """
     old = state.item
     if "type" in changes and "action" not in changes and old.action == old.type:
@@ -121,13 +118,13 @@ def edit(
     if not relabel:
         _refuse_relabelling(old, real)
     _refuse_under_holder(state, real)
-    told = dict(real)
+    changed = dict(real)
     if old.approved and APPROVED_CONTENT & real.keys():
-        told.update(needs_approval=True, approved=False)
+        changed.update(needs_approval=True, approved=False)
     status = old.status
     if status in table.RESTING:
         open_now = state.blockers if blockers is None else blockers
-        status = rest(old.replace(**told), now, blocked=bool(open_now))
+        status = table.rest(old.replace(**changed), now, blocked=bool(open_now))
     return step(
         state,
         kind="edited",
@@ -136,35 +133,70 @@ def edit(
         actor=actor,
         claim=state.claim,
         data=real,
-        **told,
+        **changed,
     )
 
 
 def park(now: int, state: State, *, actor: str, reason: str | None) -> Step:
-    """Set aside an item that nobody holds; `next` does not hand it out, a claim by id takes it."""
+    """Set aside an unclaimed item: `next` skips it, a claim by id takes it."""
     table.require("park", state.item)
     return step(state, kind="parked", at=now, status=PARKED, actor=actor, data={"reason": reason})
 
 
 def unpark(now: int, state: State, *, actor: str, reason: str | None) -> Step:
     table.require("unpark", state.item)
-    status = rest(state.item, now, blocked=bool(state.blockers))
+    status = table.rest(state.item, now, blocked=bool(state.blockers))
     return step(state, kind="unparked", at=now, status=status, actor=actor, data={"reason": reason})
 
 
 def retry(now: int, state: State, *, actor: str, reason: str | None) -> Step:
-    """A failed item is to be done again, its strikes and failures forgiven."""
+    """Make a failed item claimable again, without its strikes and failures."""
     table.require("retry", state.item)
     changes: dict[str, Any] = {"strikes": 0, "failures": 0, "not_before": None}
-    status = rest(state.item.replace(**changes), now, blocked=bool(state.blockers))
+    status = table.rest(state.item.replace(**changes), now, blocked=bool(state.blockers))
     return step(state, kind="retried", at=now, status=status, actor=actor, data={"reason": reason}, **changes)
+
+
+def found(
+    now: int,
+    state: State,
+    *,
+    status: str,
+    actor: str,
+    token: int | None = None,
+    runs: tuple[int, ...] = (),
+    void_from: int | None = None,
+    **changes: Any,
+) -> Step | None:
+    """Record that an unclaimed item was changed past all verbs: its file was moved or edited in a vault, for example.
+    None if nothing changed. The token never falls, so that a token seen in a file is not given again.
+
+    `runs` are the tokens of the runs that it had before. With `void_from`, a clone gave the tokens from there on and
+    its hub never confirmed them: they are void, and the item continues from the token before.
+    """
+    assert state.claim is None, "a verb ends the claim first"
+    item = state.item
+    if status in table.RESTING:
+        needs = status == PENDING_APPROVAL or changes.get("needs_approval", False)
+        changes["needs_approval"] = needs
+        status = table.rest(item.replace(needs_approval=needs), now, blocked=bool(state.blockers))
+    changes["token"] = max(item.token, item.token if token is None else token) if void_from is None else void_from - 1
+    real = {name: value for name, value in changes.items() if getattr(item, name) != value}
+    if not real and status == item.status and not runs and void_from is None:
+        return None
+    data: dict[str, Any] = {"attempts": real["attempts"]} if "attempts" in real else {}
+    if runs:
+        data["runs"] = list(runs)
+    if void_from is not None:
+        data["void_from"] = void_from
+    return step(state, kind="found", at=now, status=status, actor=actor, data=data, **real)
 
 
 def _refuse_relabelling(item: Item, real: dict[str, Any]) -> None:
     for name in LABELS:
         if name in real:
             raise Forbidden(
-                f"the {name} of {item.id} decides which agents may do it; changing it is for an admin",
+                f"the {name} of {item.id} decides which agents may take it; only an admin can change it",
                 item=item.id,
                 field=name,
                 action=item.action,
@@ -182,5 +214,5 @@ def _refuse_under_holder(state: State, real: dict[str, Any]) -> None:
                 f"{name} of {item.id} cannot change while {claim.agent} (session {claim.session}) holds it",
                 field=name,
                 item=item.id,
-                holder=fencing.holder(claim),
+                holder=holder(claim),
             )

@@ -1,9 +1,9 @@
-"""What an agent may hold, how fast it may claim, and what it may do.
+"""Limits and policy of an agent: how much it may hold, how fast it may claim, and which actions it may take.
 
-A session's limit is counted over its own live claims, the agent's over those of all its sessions. The rate is a bucket
-of `claims_burst` that refills at `claims_per_minute`; each claim given takes one. With a policy (allowed or sensitive
-actions), allowed ones are done, sensitive ones are drafted and submitted, those that are both are done once they are
-approved, and nothing else is taken.
+`max_claims` counts the live claims of one session, `max_claims_total` those of all sessions of the agent. The rate
+limit is a token bucket of `claims_burst` that refills at `claims_per_minute`. A policy lists allowed and sensitive
+actions: the agent does the allowed ones, submits a draft of the sensitive ones, does those that are both once they are
+approved, and takes no others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dibs.value import Value
 
 
 class Load(Value):
-    """What an agent has going on, as far as its limits ask: claims held, the bucket, and when the next claim lapses."""
+    """The live claims, the bucket and the next expiry that the limits are compared with."""
 
     held: int
     held_total: int
@@ -25,37 +25,36 @@ class Load(Value):
 
 
 def refusal(now: int, agent: Agent, load: Load) -> DibsError | None:
-    """Why this agent may not claim anything right now; None if it may."""
+    """Why this agent cannot claim anything now; None if it can."""
     for held, most, whose in (
-        (load.held, agent.max_claims, "a session of it"),
+        (load.held, agent.max_claims, "one of its sessions"),
         (load.held_total, agent.max_claims_total, "all its sessions together"),
     ):
         if most is not None and held >= most:
             return _at_capacity(now, agent, load, held, most, whose)
-    if agent.claims_per_minute is not None and filled(now, agent, load) < 1:
-        wait = (1 - filled(now, agent, load)) * 60 / agent.claims_per_minute
+    if agent.claims_per_minute is not None and bucket_level(now, agent, load) < 1:
+        wait = (1 - bucket_level(now, agent, load)) * 60 / agent.claims_per_minute
         return RateLimited(
             f"{agent.name} may claim {agent.claims_per_minute:g} items a minute; try again in {times.span(wait + 0.5)}",
             agent=agent.name,
             claims_per_minute=agent.claims_per_minute,
-            retry_after_seconds=int(wait * 1000 + 1) / 1000,  # rounded up: a little early would be refused again
+            retry_after_seconds=int(wait * 1000 + 1) / 1000,  # rounded up, so that a retry is not too early
         )
     return None
 
 
 def room(now: int, agent: Agent, load: Load, n: int) -> int:
-    """How many of `n` wanted items the limits leave room for."""
+    """How many of `n` items the limits allow."""
     if agent.max_claims is not None:
         n = min(n, agent.max_claims - load.held)
     if agent.max_claims_total is not None:
         n = min(n, agent.max_claims_total - load.held_total)
     if agent.claims_per_minute is not None:
-        n = min(n, int(filled(now, agent, load)))
+        n = min(n, int(bucket_level(now, agent, load)))
     return max(0, n)
 
 
-def filled(now: int, agent: Agent, load: Load) -> float:
-    """What is in the bucket by now."""
+def bucket_level(now: int, agent: Agent, load: Load) -> float:
     if agent.claims_per_minute is None:
         return float(agent.claims_burst)
     minutes = max(0, now - load.bucket_at) / 60_000
@@ -63,7 +62,7 @@ def filled(now: int, agent: Agent, load: Load) -> float:
 
 
 def may_take(agent: Agent, action: str, approved: bool) -> bool:
-    """Whether the policy hands an item of this action to the agent; an approved one only to who may do it."""
+    """Whether the policy gives an item of this action to the agent; an approved item only to one that may do it."""
     if not (agent.allowed_actions or agent.sensitive_actions):
         return True
     allowed, sensitive = action in agent.allowed_actions, action in agent.sensitive_actions
@@ -71,7 +70,7 @@ def may_take(agent: Agent, action: str, approved: bool) -> bool:
 
 
 def may_finish(agent: Agent, item: Item) -> bool:
-    """Whether the agent may end this item as done, or has to submit a draft of it."""
+    """Whether the agent may end this item as done; otherwise it submits a draft."""
     if not (agent.allowed_actions or agent.sensitive_actions):
         return True
     return item.action in agent.allowed_actions and (item.approved or item.action not in agent.sensitive_actions)
@@ -79,15 +78,10 @@ def may_finish(agent: Agent, item: Item) -> bool:
 
 def not_allowed(agent: Agent, item: Item) -> Forbidden:
     approved = "approved " if item.approved else ""
-    no = f"{agent.name} is not allowed the {approved}action {item.action}"
+    text = f"{agent.name} is not allowed the {approved}action {item.action}"
     if item.action in agent.allowed_actions:
-        no = f"{agent.name} is allowed the action {item.action} only once it is approved"
-    return Forbidden(
-        no,
-        item=item.id,
-        agent=agent.name,
-        action=item.action,
-    )
+        text = f"{agent.name} is allowed the action {item.action} only once it is approved"
+    return Forbidden(text, item=item.id, agent=agent.name, action=item.action)
 
 
 def must_submit(agent: Agent, item: Item) -> Forbidden:

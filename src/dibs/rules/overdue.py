@@ -1,13 +1,14 @@
-"""Bringing an item up to date with the clock: an expired claim, a time that has come, an offer nobody accepted.
+"""Transitions that time causes: an expired claim, a schedule that has come, an offer that was not accepted.
 
-Every verb that asks for an item does that first, so nothing depends on a daemon. A read does it without writing.
+Every verb that wants an item applies them first, so no daemon is needed. A read applies them without writing.
 """
 
 from __future__ import annotations
 
 from dibs.config import Settings
-from dibs.rules import ending, queueing, resting
-from dibs.rules.decision import State, Step
+from dibs.model import BLOCKED
+from dibs.rules import ending, queueing, table
+from dibs.rules.decision import BOARD, State, Step, step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,32 +16,34 @@ if TYPE_CHECKING:
 
     from dibs.model import Ticket
 
-#: Expiry, falling due and a queue of dead waiters can follow one another; more than this in one instant is a mistake.
+#: Expiry, schedule and a queue of dead waiters can follow one another; more steps than this at once are a bug.
 STEPS_MAX = 10_000
 
 
-def freshen(now: int, state: State, settings: Settings) -> tuple[list[Step], State]:
-    """The steps that time has made due for this item, and its state after them."""
+def due_steps(now: int, state: State, settings: Settings) -> tuple[list[Step], State]:
+    """The steps that are due for this item by now, and its state after them."""
     steps: list[Step] = []
     while len(steps) < STEPS_MAX:
-        move = _overdue(now, state, settings)
+        move = _next_due(now, state, settings)
         if move is None:
             return steps, state
         for one in queueing.follow(now, state, move, settings):
             steps.append(one)
             state = one.after(state)
-    raise AssertionError(f"{state.item.id} does not come to rest")
+    raise AssertionError(f"{state.item.id} has more than {STEPS_MAX} overdue steps")
 
 
-def present(now: int, state: State, dead: Collection[str], settings: Settings) -> tuple[State, tuple[Ticket, ...]]:
-    """The state that a claim at this instant would find, once it has recorded what time has done and ended the
-    sessions in `dead`, whose owner processes are dead; and the tickets that were closed on the way.
+def effective_state(
+    now: int, state: State, dead: Collection[str], settings: Settings
+) -> tuple[State, tuple[Ticket, ...]]:
+    """The state that a claim at this instant would find after it recorded overdue steps and ended the sessions in
+    `dead`, whose owner processes are dead; and the tickets that this closes.
 
-    Nothing is recorded, so revision and time of change stay those of the last event, and an expired run ended when its
-    claim expired: a reader who asks twice reads the same.
+    Nothing is recorded: revision and `updated_at` stay those of the last event, and an expired run ended when its claim
+    expired, so that repeated reads give the same answer.
     """
     stored = state
-    steps, state = freshen(now, state, settings)
+    steps, state = due_steps(now, state, settings)
     if stored.claim is not None and state.claim is None and state.run is not None:
         state = state.replace(run=state.run.replace(ended_at=stored.claim.expires_at))
     closed = [ticket for one in steps for ticket in one.closed]
@@ -59,10 +62,20 @@ def present(now: int, state: State, dead: Collection[str], settings: Settings) -
     return state.replace(item=item), tuple(closed)
 
 
-def _overdue(now: int, state: State, settings: Settings) -> Step | None:
+def _next_due(now: int, state: State, settings: Settings) -> Step | None:
     item, claim = state.item, state.claim
     if claim is not None:
         return ending.expire(now, state, settings) if claim.expires_at <= now else None
     if item.offer_expires_at is not None and item.offer_expires_at <= now:
         return queueing.lapse(now, state)
-    return resting.settle(now, state)
+    return settle(now, state)
+
+
+def settle(now: int, state: State) -> Step | None:
+    """The step of a blocked or scheduled item to the status it has by now; None if that is its status."""
+    item = state.item
+    status = table.rest(item, now, blocked=bool(state.blockers))
+    if not table.allowed("settle", item.status) or status == item.status:
+        return None
+    kind = "unblocked" if item.status == BLOCKED else "due"
+    return step(state, kind=kind, at=now, status=status, actor=BOARD)

@@ -1,8 +1,8 @@
-"""Waiting for one item: tickets in order, and what happens when the item becomes free.
+"""The queue of one item: tickets in order, and offers.
 
-Every transition into ready offers the item, in the same step of the board, to its first live ticket. An offer is no
-claim: it keeps the item for its session for `accept_seconds`, and only a claim by that session accepts it. With nobody
-waiting the item is free for everyone, which is an event of its own, `claimable`.
+Every transition into ready offers the item to its first live ticket, in the same transaction. An offer is not a claim:
+it reserves the item for `accept_seconds`, and the session accepts it by a claim. Without a live ticket any session can
+claim the item; the event `claimable` records that.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ def wait(now: int, state: State, session: Session, ttl_seconds: float | None, se
     ttl_seconds = settings.ticket_ttl_seconds if ttl_seconds is None else ttl_seconds
     if not 1 <= ttl_seconds <= settings.ticket_ttl_seconds_max:
         raise Invalid(
-            f"a ticket is kept between 1s and {settings.ticket_ttl_seconds_max:g}s, not {ttl_seconds:g}s",
+            f"a ticket's TTL of {ttl_seconds:g}s is out of bounds; choose between 1s and"
+            f" {settings.ticket_ttl_seconds_max:g}s",
             field="ttl_seconds",
         )
     if state.item.status in ENDED:
-        raise ended(state)
+        raise _ended(state)
     expires_at = now + round(ttl_seconds * 1000)
     mine = ticket_of(state, session.id)
     if mine is not None:
         return mine.replace(expires_at=expires_at, ttl_seconds=ttl_seconds)
     if sum(live(ticket, now) for ticket in state.tickets) >= settings.waiters_max:
         raise ItemNotClaimable(
-            f"{settings.waiters_max} sessions wait for {state.item.id} already",
+            f"the queue of {state.item.id} is full: {settings.waiters_max} sessions wait already",
             item=state.item.id,
             status=state.item.status,
             why="the queue is full",
@@ -45,7 +46,7 @@ def wait(now: int, state: State, session: Session, ttl_seconds: float | None, se
 
 
 def leave(now: int, state: State, session: str, settings: Settings, reason: str) -> tuple[Ticket, tuple[Step, ...]]:
-    """The session's ticket, closed, and the steps by which an offer to it goes to the next one."""
+    """The session's ticket, closed, and the step that passes its offer, if it had one, to the next ticket."""
     mine = ticket_of(state, session)
     if mine is None:
         raise ItemNotClaimed(
@@ -59,7 +60,7 @@ def leave(now: int, state: State, session: str, settings: Settings, reason: str)
 
 
 def follow(now: int, state: State, move: Step, settings: Settings) -> tuple[Step, ...]:
-    """A step and what it means to those who wait: an ended item closes its tickets, a free one is offered."""
+    """A step and its effect on the queue: an ended item closes its tickets, a free one is offered."""
     if move.item.status in ENDED and state.tickets:
         reason = f"the item is {move.item.status}"
         return (move.replace(closed=(*move.closed, *(close(ticket, now, reason) for ticket in state.tickets))),)
@@ -71,7 +72,7 @@ def follow(now: int, state: State, move: Step, settings: Settings) -> tuple[Step
 
 
 def available(now: int, state: State, settings: Settings) -> Step:
-    """The step that offers a ready item to its first live ticket, or makes it claimable by anyone."""
+    """The step that offers a ready item to its first live ticket, or makes it claimable by every session."""
     dead = tuple(close(ticket, now, "it was not renewed") for ticket in state.tickets if not live(ticket, now))
     first = next((ticket for ticket in state.tickets if live(ticket, now)), None)
     if first is None:
@@ -100,7 +101,7 @@ def available(now: int, state: State, settings: Settings) -> Step:
 
 
 def lapse(now: int, state: State) -> Step:
-    """An offer that was not accepted in time: its ticket is spent, the item is nobody's again."""
+    """The step that ends an offer which was not accepted in time, and closes its ticket."""
     session = state.item.offered_to
     mine = () if session is None else tuple(t for t in state.tickets if t.session == session)
     return step(
@@ -118,7 +119,7 @@ def lapse(now: int, state: State) -> Step:
 
 
 def waiting(now: int, state: State, ticket: Ticket) -> Waiting:
-    """Where this ticket stands; position 1 is first in line."""
+    """The position of this ticket (1 is the first) and whether it has an offer."""
     before = [one for one in state.tickets if live(one, now) and one.id < ticket.id]
     claim = state.claim if state.claim is not None and state.claim.expires_at > now else None
     return Waiting(
@@ -132,10 +133,10 @@ def waiting(now: int, state: State, ticket: Ticket) -> Waiting:
     )
 
 
-def ended(state: State) -> ItemNotClaimable:
+def _ended(state: State) -> ItemNotClaimable:
     item = state.item
     return ItemNotClaimable(
-        f"{item.id} is {item.status}; there is nothing to wait for",
+        f"{item.id} is already {item.status}; there is nothing to wait for",
         item=item.id,
         status=item.status,
         why=f"it is {item.status}",

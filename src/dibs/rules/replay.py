@@ -1,9 +1,9 @@
-"""An item's history, folded back into the item: what `doctor` compares with the stored row."""
+"""Replay of an item's history into the item, which `doctor` compares with the stored row."""
 
 from __future__ import annotations
 
 from dibs.model import EDITABLE, READY, Event, Item
-from dibs.rules.decision import TOLD
+from dibs.rules.decision import EVENT_FIELDS
 from dibs.rules.items import CONTENT
 
 TYPE_CHECKING = False
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def fold(events: Iterable[Event]) -> Item | None:
-    """The item that these events, in order, amount to; None for no events."""
+    """The item after these events, in order; None without events."""
     item: Item | None = None
     for event in events:
-        item = _born(event) if item is None else _after(item, event)
+        item = _added(event) if item is None else _after(item, event)
     return item
 
 
-def _born(event: Event) -> Item:
+def _added(event: Event) -> Item:
     return Item(
         id=event.item,
         **_values(event, CONTENT),
@@ -40,7 +40,7 @@ def _born(event: Event) -> Item:
 
 
 def _after(item: Item, event: Event) -> Item:
-    changes = _values(event, TOLD)
+    changes = _values(event, EVENT_FIELDS)
     attempts = item.attempts + (event.kind == "claimed")
     if event.kind == "found":
         attempts = event.data.get("attempts", attempts)

@@ -1,8 +1,8 @@
-"""What an item touches, and whether two items touch the same.
+"""Resources of items, and whether two items conflict.
 
-A resource is a key, such as `port:8080`, which overlaps only its equal, or a path, which covers what lies below it:
-`src/api` and `src/api/login.py` overlap, `src/api` and `src/apis` do not. A wildcard is cut to its last whole literal
-segment. A claim holds all resources of its item or is not given; the scope is the project.
+A resource is a key such as `port:8080`, which overlaps only an equal key, or a path, which covers everything below it:
+`src/api` and `src/api/login.py` overlap, `src/api` and `src/apis` do not. A wildcard is cut after its last whole
+literal segment. A claim holds all resources of its item; their scope is the project.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from dibs.model import Item
 
-#: The path that covers every path.
+#: The path of the whole project.
 EVERYTHING = "."
 WILDCARDS = "*?["
 
 
 class Hold(Value):
-    """A resource in use: by which item, under whose claim."""
+    """A resource that the claim of an item holds."""
 
     resource: str
     item: str
@@ -30,8 +30,8 @@ class Hold(Value):
     agent: str
 
 
-def normal(given: str) -> str:
-    """The one spelling of a resource; what leaves the project is refused."""
+def normalize(given: str) -> str:
+    """The canonical spelling of a resource; a path out of the project is refused."""
     if is_key(given):
         return given
     segments: list[str] = []
@@ -50,7 +50,7 @@ def is_key(resource: str) -> bool:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether two resources, in their one spelling, touch."""
+    """Whether two normalized resources overlap."""
     if one == other:
         return True
     if is_key(one) or is_key(other):
@@ -61,16 +61,16 @@ def overlap(one: str, other: str) -> bool:
 
 
 def conflict(item: Item, holds: Iterable[Hold], session: str) -> Hold | None:
-    """The hold of another session, for another item, that stands in the way of this one: of several, the first by item
-    and resource, so that a read and a claim name the same."""
-    in_the_way = (
+    """The hold of another session that conflicts with this item; the first by item and resource, so that reads and
+    claims name the same one."""
+    conflicting = (
         hold
         for hold in holds
         if hold.session != session
         and hold.item != item.id
         and any(overlap(hold.resource, resource) for resource in item.resources)
     )
-    return min(in_the_way, key=lambda hold: (hold.item, hold.resource), default=None)
+    return min(conflicting, key=lambda hold: (hold.item, hold.resource), default=None)
 
 
 def busy(item: str, hold: Hold) -> ResourceBusy:

@@ -1,8 +1,8 @@
-"""The transition table, as data: which verb takes an item from which status to which.
+"""The transition table, as data: which verb moves an item from which status to which.
 
-Every rule goes through `require`, the conformance suite walks every verb over every status on every store, and
-docs/protocol.md draws the same table. Where an item comes to rest (waiting for approval, for its dependencies, for its
-time, or ready) depends on the item, so the verbs that let go of it list all of `RESTING`.
+Every rule calls `require`, the conformance suite tries every verb in every status on every store, and docs/protocol.md
+shows the same table. A verb that returns an item to the board lists all of `RESTING`, because `rest` chooses among
+them: waiting for approval, blocked, scheduled, or ready.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dibs.model import (
     Item,
 )
 
-#: Where an item that nobody holds, that is not ended and not parked, can be.
+#: The statuses of an item that is neither claimed nor ended nor parked.
 RESTING = (PENDING_APPROVAL, BLOCKED, SCHEDULED, READY)
 
 #: verb -> status before -> the statuses it may lead to.
@@ -53,12 +53,21 @@ def allowed(verb: str, status: str) -> bool:
 
 
 def require(verb: str, item: Item) -> None:
-    """Refuse a verb that the item's status does not know, naming the statuses that would be right."""
+    """Refuse a verb that is not allowed in the item's status."""
     if not allowed(verb, item.status):
         needed = " or ".join(TRANSITIONS[verb])
         raise ItemNotClaimable(
-            f"{item.id} is {item.status}; {verb} needs it {needed}",
+            f"{item.id} is {item.status}; {verb} requires {needed}",
             item=item.id,
             status=item.status,
             why=f"{verb} needs {needed}",
         )
+
+
+def rest(item: Item, now: int, *, blocked: bool) -> str:
+    """The status of this item while no session holds it."""
+    if item.needs_approval:
+        return PENDING_APPROVAL
+    if blocked:
+        return BLOCKED
+    return SCHEDULED if item.not_before is not None and item.not_before > now else READY

@@ -1,4 +1,4 @@
-"""From a URL to a store. Each store's module is imported only when a URL asks for it."""
+"""Opens the store of a URL. The module of a store is imported only for its URLs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ NEEDS_PSYCOPG = "a board on PostgreSQL needs psycopg; get it with: pip install '
 
 def open_store(url: str, settings: Settings, *, create: bool = False, lean: bool = False) -> Store:
     """The store at `url`: a path, `sqlite:PATH`, `vault:PATH`, `postgresql://...` or a server's `http://...`. Without
-    `create`, it has to exist. `lean`: for a process that lives for one verb."""
-    kind, place = _told(url)
+    `create`, it has to exist. `lean`: for a process that runs one verb."""
+    kind, place = _parse(url)
     if kind in HTTP:
         if create:
-            raise Invalid(f"{url} is a server; make the board where that runs", field="store")
+            raise Invalid(f"{url} is a server; create the board on its machine", field="store")
         from dibs.files import keyring
         from dibs.store.http.store import HttpStore
 
-        return HttpStore(url, settings, keyring.find(url), lean=lean)
+        return HttpStore(url, settings, keyring.find(url))
     if kind in POSTGRES:
         _require_postgres(url)
         from dibs.store.postgres.store import PostgresStore
@@ -42,19 +42,19 @@ def open_store(url: str, settings: Settings, *, create: bool = False, lean: bool
     except StoreUnusable as error:
         if not _is_vault(place):
             raise
-        raise StoreUnusable(f"{place} is a vault; name it {VAULT}:{place}", path=place) from error
+        raise StoreUnusable(f"{place} is a vault; its URL is {VAULT}:{place}", path=place) from error
 
 
 def is_remote(url: str) -> bool:
-    """Whether a server stands between us and the board."""
-    return _told(url)[0] in HTTP
+    """Whether the URL is that of a server."""
+    return _parse(url)[0] in HTTP
 
 
 def is_there(url: str, settings: Settings) -> bool:
-    """Whether there is a board at `url`, in whatever state."""
+    """Whether a board exists at `url`, in any state."""
     import os
 
-    kind, place = _told(url)
+    kind, place = _parse(url)
     if kind in HTTP:
         return True
     if kind == VAULT:
@@ -64,7 +64,7 @@ def is_there(url: str, settings: Settings) -> bool:
     try:
         open_store(url, settings).close()
     except StoreUnusable as error:
-        # Schema 0 is a database that answers and has no board yet; everything else that is wrong is the caller's.
+        # Schema 0: the database answers and has no board yet. Any other error is for the caller.
         if error.facts.get("schema") != 0:
             raise
         return False
@@ -72,10 +72,10 @@ def is_there(url: str, settings: Settings) -> bool:
 
 
 def migrate_store(url: str, settings: Settings) -> tuple[int, int]:
-    """Bring the schema of the board at `url` up to this version; which version it had, and has now."""
-    kind, place = _told(url)
+    """Migrate the board at `url` to this version's schema; return the versions before and after."""
+    kind, place = _parse(url)
     if kind in HTTP:
-        raise Invalid(f"{url} is a server; migrate the board where that runs", field="store")
+        raise Invalid(f"{url} is a server; migrate the board on its machine", field="store")
     if kind in POSTGRES:
         _require_postgres(url)
         from dibs.store.postgres.migrating import migrate
@@ -84,13 +84,13 @@ def migrate_store(url: str, settings: Settings) -> tuple[int, int]:
     if kind == VAULT:
         place = index_of(place)
     before = _sqlite_schema(place)
-    # A file migrates itself when it is opened, and is refused with a reason if that cannot be.
+    # Opening the file migrates it.
     open_store(url, settings).close()
     return before, _sqlite_schema(place)
 
 
 def make_hub(path: str) -> bool:
-    """Make a bare repository for clones of a vault; whether there was none."""
+    """Create a bare repository for clones of a vault; return whether it is new."""
     from dibs.store.vault.git import hub
 
     return hub.make(path)
@@ -111,22 +111,21 @@ def _is_vault(folder: str) -> bool:
     return is_vault(folder)
 
 
-def _told(url: str) -> tuple[str, str]:
-    """What kind of store a URL names, and where it is."""
+def _parse(url: str) -> tuple[str, str]:
+    """The kind of store that a URL names, and its place."""
     scheme, colon, rest = url.partition(":")
     if not colon or "/" in scheme:
         return "sqlite", url
     if scheme not in ("sqlite", VAULT, *POSTGRES, *HTTP):
         raise Invalid(
-            f"{scheme}: is no kind of store this version knows; a path, sqlite:PATH, vault:PATH, postgresql://... or"
-            " http://... is right",
+            f"unknown kind of store {scheme}:; use a path, sqlite:PATH, vault:PATH, postgresql://... or http://...",
             field="store",
         )
     return scheme, rest
 
 
 def _require_postgres(url: str) -> None:
-    """There is a client library, and the URL is one that it can read."""
+    """Refuse without psycopg, and a URL that it cannot parse."""
     try:
         from psycopg import OperationalError, pq
     except ImportError as error:
@@ -137,22 +136,22 @@ def _require_postgres(url: str) -> None:
     except (OperationalError, UnicodeError):
         readable = False
     if not readable:
-        # Without the library's own words: they repeat the URL, or what it took for a host, and so the password.
+        # Without libpq's message, which repeats parts of the URL, and so perhaps the password.
         raise Invalid(
-            "this is no URL of a PostgreSQL database; postgresql://USER@HOST:5432/DATABASE is right, "
-            "with what is special in a name or password as %XX",
+            "this is not the URL of a PostgreSQL database; an example is postgresql://USER@HOST:5432/DATABASE, with"
+            " special characters of a name or password as %XX",
             field="store",
         )
 
 
 def _is_encoded(url: str) -> bool:
-    """Whether every @ stands where it means something: one in a password moves the host into the middle of it."""
+    """Whether no @ is left unencoded: one in a password would make libpq take a part of it for the host."""
     server, _, database = url.partition("://")[2].partition("?")[0].partition("/")
     return server.count("@") < 2 and "@" not in database
 
 
 def _sqlite_schema(path: str) -> int:
-    """The version that a file says its schema has; 0 where no such thing can be read."""
+    """The schema version of a file; 0 if it cannot be read."""
     import os
 
     import apsw

@@ -1,30 +1,29 @@
 """The contract of a store: the atomic core of every verb.
 
-A store is handed valid input (the board checks it), does each verb in one atomic, durable step that the rules
-decide, and answers with values. It compares times only with its own clock, read after its locks are held. What the
-docstrings here say about eligibility, order and failure holds for every store and is not repeated in them; the
-conformance suite (`dibs.testing.conformance`) shows it.
+A store gets valid input, which the board has checked, runs each verb in one atomic and durable transaction that the
+rules decide, and answers with values. It compares times only with its own clock, read after its locks are held. The
+docstrings here hold for every store; the conformance suite (`dibs.testing.conformance`) tests them.
 
-**Eligible** for `next` is an item that is `ready` (time counts: an expired claim, a schedule that has come and an offer
-nobody accepted are recorded first) and offered to nobody; of a type that was asked for and that the session's agent
-takes; of an action that its policy hands it; in one of the projects asked for; none of whose resources another session
-holds. **Order**: priority descending, then oldest first; an item
-that comes back keeps its place. **Live** is a claim whose `expires_at` lies ahead. **Fenced** verbs take effect iff
-(item, token, session) is the live claim at the decision instant; without a token, the session's own live claim is
-meant. Otherwise nothing changes, and the refusal says how the claim ended and who has the item now.
+**Eligible** for `next` is an item that is `ready`, after expired claims, schedules and lapsed offers were recorded;
+that is not offered to a session; whose type the caller asked for and the agent takes; whose action the agent's policy
+allows; whose project the caller asked for; and none of whose resources another session holds. **Order**: priority
+descending, then oldest first; an item that returns keeps its place. A claim is **live** until its `expires_at`. A
+**fenced** verb takes effect iff (item, token, session) is the live claim at the time of the decision; without a token,
+the session's own live claim. Otherwise nothing changes, and the refusal has how the claim ended and which session holds
+the item now.
 
-**Requests.** A verb given a `Request` whose answer is kept gives the same answer and does nothing; with another
-fingerprint it is `INVALID`. Refusals and an empty `next` are not kept. A sweep forgets answers older than
-`request_kept_seconds`, but for the latest 1,000 of them, since the clock may have leapt.
+**Requests.** A verb with a `Request` whose answer is kept gives that answer and changes nothing; with another
+fingerprint it is `INVALID`. Refusals and an empty `next` are not kept. A sweep deletes answers older than
+`request_kept_seconds`, except the latest 1,000 of them, because the clock may have leapt.
 
-**Revisions.** An item's `revision` is the number of its latest event, and reads answer with it. A verb given a
-`revision` decides about the item as its caller has read it: if the stored one differs, nothing changes, and the refusal
-is `TASK_CHANGED`, with the current revision and who made it. This comes before every other refusal about the item's
-state. What time has done and nobody has recorded makes no difference.
+**Revisions.** The `revision` of an item is the number of its latest event. A verb with a `revision` takes effect only
+if the item is still at that revision, which the caller has read: otherwise nothing changes, and the refusal is
+`TASK_CHANGED`, with the current revision and its actor. This check comes before every other one of the item's state.
+Overdue steps that are not recorded yet do not count as a change.
 
-**Reads** answer as a claim at that instant would: expired claims, schedules that have come, lapsed offers (and the
-offer to the next in line), the strike that fails an item, and the claims and tickets of sessions that `find_dead` finds
-dead are applied, counts included. A read writes nothing of it; the feed and the history have what was recorded.
+**Reads** answer as a claim at that instant would: they apply expired claims, schedules, lapsed offers (and the offer to
+the next ticket), the strike that fails an item, and the end of sessions that `find_dead` finds dead, also in counts. A
+read writes nothing; the feed and the history show what was recorded.
 """
 
 from __future__ import annotations
@@ -43,20 +42,20 @@ if TYPE_CHECKING:
 
     from dibs.model import Grant, Owner, Waiting
 
-    #: Given a way to look up sessions with owner processes in a namespace (boot id, pid namespace), those of them whose
-    #: owner is proven dead from here.
+    #: Takes a function that finds the sessions with owner processes in a namespace (boot id, pid namespace), and
+    #: returns those sessions whose owner this process can prove dead.
     FindDead = Callable[[Callable[[str, int], Iterable[tuple[str, Owner]]]], Sequence[tuple[str, Owner]]]
 
 __all__ = ["FindDead", "Page", "Store", "Watch", "judge_nobody", "page"]
 
 
 def judge_nobody(_: Callable[[str, int], Iterable[tuple[str, Owner]]]) -> Sequence[tuple[str, Owner]]:
-    """A store alone does not look at processes."""
+    """The default: a store by itself does not look at processes."""
     return ()
 
 
 class Watch(ABC):
-    """A place to wait for change. A hint, never the truth: whoever is woken looks again."""
+    """Waits for changes of the board. Only a hint: a caller that wakes reads the board again."""
 
     @abstractmethod
     def wait(self, timeout_seconds: float) -> bool:
@@ -70,33 +69,32 @@ class Store(ManageVerbs, WorkVerbs, ReadVerbs):
     #: Called by the committing thread after a commit that made an item claimable, so that waiters in this process wake
     #: without a notification.
     on_freed: Callable[[], None] | None = None
-    #: How reads find dead owner processes; the board sets it, so that what a read says is what a claim would find.
+    #: How reads find dead owner processes. The board sets it, so that a read answers what a claim would find.
     find_dead: FindDead = staticmethod(judge_nobody)
-    #: Whether waiting can be left to the store: a server hears of a change sooner than whoever it tells.
+    #: Whether the store itself can wait (`next_in_time`, `wait_in_time`), as a server does for its clients.
     waits = False
 
     def separate_readers(self) -> None:
-        """From now on no read holds up a write: for a process in which many threads share this store."""
+        """Let reads and writes use separate connections, for a process in which many threads share this store."""
 
     # Waiting
 
     @abstractmethod
     def watch(self, *, session: str | None = None) -> Watch:
-        """A place to wait until anything on the board changes. With a session, what does not concern its tickets need
-        not wake it."""
+        """A watch of all changes of the board; with a session, of at least the changes of its tickets."""
 
     @abstractmethod
     def due_seconds(self, item: str | None = None) -> float | None:
-        """How long until time alone changes something on the board, or about one item (an expiry, a schedule, an
-        offer), by the store's clock; None: never."""
+        """The time until the next expiry, schedule or end of an offer, on the board or of one item; None: never."""
 
     def next_in_time(self, wait_seconds: float, **asked: Any) -> tuple[Grant, ...]:
-        """`next`, answered when there is something or the time is up, by a store that `waits`. Where that cannot be
-        (there is no room for more who wait), it is unavailable, and the caller watches for itself."""
+        """`next` by a store that `waits`: it answers when an item is granted or the time is up. A store that has no
+        room for another waiting caller is unavailable; the caller then watches by itself."""
         raise NotImplementedError
 
     def wait_in_time(self, wait_seconds: float, item: str, **asked: Any) -> Waiting:
-        """`wait`, answered when the ticket is offered the item or stands elsewhere, or the time is up; as above."""
+        """`wait` by a store that `waits`: it answers when the ticket gets an offer or another position, or the time is
+        up."""
         raise NotImplementedError
 
     @abstractmethod

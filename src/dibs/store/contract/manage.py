@@ -34,13 +34,13 @@ class ManageVerbs(ABC):
 
     @abstractmethod
     def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Added, ...]:
-        """All of the items or none. A taken id is `INVALID`, unless the item there has the same content: then that
-        one is answered, as one that `existed`. So is an unknown dependency and a circle of them; items of one call may
-        depend on each other in any order. Items are as old as their place in the call."""
+        """Add all of the items or none. An existing id is `INVALID`, unless that item has the same content: then the
+        answer is that item, as one that `existed`. An unknown dependency and a cycle are `INVALID`; items of one call
+        may depend on each other in any order. Earlier items of the call are older."""
 
     @abstractmethod
     def get(self, item: str) -> Detail:
-        """The item, its live claim and its runs (newest first, bounded), read in one instant."""
+        """The item, its live claim and its latest runs, newest first, of one snapshot."""
 
     @abstractmethod
     def list(
@@ -54,11 +54,11 @@ class ManageVerbs(ABC):
         limit: int,
         bytes_max: int | None = None,
     ) -> Page[Item]:
-        """Items that match every given filter (all of `labels`), in the order of `next`; with `after`, those that come
-        after that item, wherever it stands now (unknown: `INVALID`).
+        """Items that match every filter (all of `labels`), in the order of `next`; with `after`, those after the
+        current place of that item (unknown: `INVALID`).
 
-        `bytes_max`: no more once the texts of what was found have that many characters. So at least one item, if there
-        is any; the page says whether there is `more`. Each page is of its own instant."""
+        `bytes_max`: the page ends once the texts of its items have that many characters, so it has at least one item if
+        any matches; `more` tells whether others follow. Each page is a snapshot of its own."""
 
     @abstractmethod
     def edit(
@@ -71,27 +71,27 @@ class ManageVerbs(ABC):
         relabel: bool = True,
         request: Request | None = None,
     ) -> Edited:
-        """Change content, in any status; what changes nothing writes nothing. Answers what was there `before`. An item
-        that nobody holds moves to where it rests then. Editing what was approved asks for approval again; project and
-        resources of a claimed item, and what was approved of it, are `INVALID`, with the `holder`. With `revision`,
-        only of the item as it was read: see Revisions. Without `relabel`, another type or action is `FORBIDDEN`: they
-        decide whose item it is."""
+        """Change content, in any status; an edit that changes nothing writes nothing. The answer has the old values as
+        `before`. An unclaimed item moves to the status that follows from its content. An edit of approved content
+        withdraws the approval. Project and resources of a claimed item, and its approved content, cannot change:
+        `INVALID`, with the `holder`. With `revision`: see Revisions. Without `relabel`, another type or action is
+        `FORBIDDEN`, because they decide which agents may take the item."""
 
     @abstractmethod
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
-        """Not to be done. A holder loses the item and its token is spent."""
+        """End the item as cancelled; a claim of it ends, too."""
 
     @abstractmethod
     def retry(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
-        """A failed item is to be done again, its strikes and failures forgiven."""
+        """Make a failed item claimable again, without its strikes and failures."""
 
     @abstractmethod
     def park(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
-        """Set aside an item that nobody holds: `next` does not hand it out, a claim by id takes it."""
+        """Set aside an unclaimed item: `next` skips it, a claim by id takes it."""
 
     @abstractmethod
     def unpark(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
-        """Back to where it rests."""
+        """Return a parked item to the status that follows from its content."""
 
     @abstractmethod
     def approve(
@@ -105,15 +105,15 @@ class ManageVerbs(ABC):
         revision: int | None = None,
         request: Request | None = None,
     ) -> Item:
-        """An item that waits for approval may be done, by agents allowed its action, or with `done` is done with its
-        draft. By the agent that drafted it: `FORBIDDEN`. With `token`, only if the draft is that run's: another one
-        is `TASK_NOT_CLAIMABLE`. With `revision`, only if the item, and so the draft, is as it was read."""
+        """Approve an item that waits for approval, for agents that are allowed its action; with `done`, end it as done
+        with its draft. The agent that drafted it is `FORBIDDEN`. With `token`, only the draft of that run: another one
+        is `TASK_NOT_CLAIMABLE`. With `revision`: see Revisions."""
 
     @abstractmethod
     def send_back(
         self, item: str, *, actor: str, comment: str, revision: int | None = None, request: Request | None = None
     ) -> Item:
-        """An item that waits for approval is to be drafted again; with `revision`, only if it is as it was read."""
+        """Ask for another draft of an item that waits for approval. With `revision`: see Revisions."""
 
     @abstractmethod
     def annotate(
@@ -128,10 +128,10 @@ class ManageVerbs(ABC):
         actor: str,
         request: Request | None = None,
     ) -> Ended:
-        """Add links, checks and costs to a run that has ended (without a token: the item's latest run), each under its
-        name, where they replace what had that name. Nothing else changes, the outcome least of all; what changes
+        """Add links, checks and costs to a run that has ended (without a token: the item's latest run); an entry
+        replaces one of the same name. Nothing else changes, in particular not the outcome; an annotation that changes
         nothing writes nothing. With `session`, only a run of that session's agent: another's is `NOT_CLAIM_OWNER`. A
-        run that is going on is `TASK_NOT_CLAIMABLE`, and an item that was never claimed is `TASK_NOT_CLAIMED`."""
+        run that has not ended is `TASK_NOT_CLAIMABLE`, and an item that was never claimed is `TASK_NOT_CLAIMED`."""
 
     # Agents and sessions
 
@@ -141,27 +141,27 @@ class ManageVerbs(ABC):
 
     @abstractmethod
     def agents(self) -> tuple[Agent, ...]:
-        """By name."""
+        """All agents, by name."""
 
     @abstractmethod
     def start_session(self, session: Session) -> Session:
-        """Start it, or start it again if it has ended; a live one is answered as it is, except that a new owner takes
-        it over, and that a meta which says anything replaces the one before. An unknown agent is created, without
-        limits. A session of another agent under that id, also one that has ended, is `INVALID`. One that was registered
-        by another key, or by none, is `FORBIDDEN` to a caller with a key; an ended one no longer, once the key that
-        registered it is no longer good."""
+        """Start a session, or start it again after its end. A live one is answered as it is, except that a new owner
+        takes it over and that a non-empty meta replaces the old one. An unknown agent is created, without limits. The
+        id of a session of another agent, even an ended one, is `INVALID`. A session that was registered by another key,
+        or without one, is `FORBIDDEN` to a caller with a key; an ended one is free once the key that registered it is
+        revoked or expired."""
 
     @abstractmethod
     def end_session(self, session: str, *, reason: str | None = None, request: Request | None = None) -> SessionEnd:
-        """A clean end: its live claims are released, without a strike."""
+        """End the session and release its live claims, without a strike."""
 
     @abstractmethod
     def sessions(self, *, ended: bool = False, limit: int) -> tuple[SessionView, ...]:
-        """Live sessions, or with `ended` all that are remembered, most recently seen (to five seconds) first."""
+        """Live sessions, or with `ended` all that are kept, most recently seen (to five seconds) first."""
 
     @abstractmethod
     def find_session(self, id: str) -> Session | None:
-        """The session of this id, also one that has ended."""
+        """The session with this id, live or ended."""
 
     def take_up(self, session: str, *, key: str) -> Session:
         """A live session that was made in SQL, and so by no key, is this key's from now on. Any other, or one that
@@ -170,22 +170,22 @@ class ManageVerbs(ABC):
 
     @abstractmethod
     def put_key(self, key: Key, *, seconds: float | None = None) -> Key:
-        """Keep a new key, for so long or until it is revoked. The very same key, kept already, is answered as it is;
-        another one of that id is `INVALID`."""
+        """Store a new key, valid for `seconds` or until it is revoked. The same key again is answered as stored;
+        another key with that id is `INVALID`."""
 
     @abstractmethod
     def find_key(self, id: str) -> Key | None:
-        """The key of this id, if it is good now."""
+        """The key with this id, if it is valid now."""
 
     @abstractmethod
     def keys(self) -> tuple[Key, ...]:
-        """All there ever were, oldest first."""
+        """All keys ever stored, oldest first."""
 
     @abstractmethod
     def revoke_key(self, id: str, *, request: Request | None = None) -> Key:
-        """Not good any more, from now on; answered without its digest, since an answer is kept and exported. Unknown or
-        revoked already: `INVALID`; of two at once, one is told so."""
+        """Revoke a key. The answer has no digest, because answers are kept and exported. Unknown or already revoked:
+        `INVALID`, also for the second of two concurrent calls."""
 
     @abstractmethod
     def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
-        """Live sessions with at least one claim whose owner process lives in this namespace, for a look at it."""
+        """Live sessions that hold a claim and whose owner process is in this namespace, with that process."""

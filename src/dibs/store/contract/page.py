@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 else:
 
     class Page(tuple):
-        """What was asked for, from its beginning. `more`: `bytes_max` cut it short, and asking `after` the last of it
-        goes on."""
+        """The first part of an answer. `more`: `bytes_max` cut it short; a read `after` its last entry continues."""
 
         more = False
 

@@ -28,9 +28,10 @@ class ReadVerbs(ABC):
         limit: int,
         bytes_max: int | None = None,
     ) -> Page[Event]:
-        """The feed after a cursor, or with `newest` only the end of it, in feed order: per item in the order of its
-        numbers, and nothing is ever skipped. None is the beginning of what is remembered; a cursor from before what
-        was pruned is `INVALID`. `bytes_max` is as in `list`; with `newest` it is the end of the feed that remains."""
+        """The feed after a cursor, or with `newest` only its end, in feed order: the events of an item are in the order
+        of their numbers, and a reader that continues from its last event misses none. None is the start of the kept
+        events; a cursor before pruned events is `INVALID`. `bytes_max` is as in `list`; with `newest` it keeps the end
+        of the feed."""
 
     @abstractmethod
     def runs(
@@ -43,7 +44,7 @@ class ReadVerbs(ABC):
         limit: int,
         bytes_max: int | None = None,
     ) -> Page[Run]:
-        """Newest first; with `after`, those that began before the run of this item and token (unknown: `INVALID`).
+        """Runs, newest first; with `after` (item and token of a run; unknown: `INVALID`), those that began before it.
         `bytes_max` is as in `list`."""
 
     @abstractmethod
@@ -52,60 +53,57 @@ class ReadVerbs(ABC):
 
     @abstractmethod
     def who(self) -> tuple[Holding, ...]:
-        """Everything in progress, by agent, oldest claim first; then soft claims."""
+        """All items in progress, by agent, oldest claim first; then soft claims."""
 
     @abstractmethod
     def stats(self, *, agent: str | None = None) -> Stats:
-        """With an agent, the figures about claims, runs, waiters and sessions are its own; what it was refused counts
-        as far as it is remembered. Items are the board's."""
+        """Figures of the board. With an agent, those about claims, runs, waiters and sessions are the agent's; its
+        refused claims count as long as they are kept."""
 
     @abstractmethod
     def pulse(self) -> Pulse:
-        """The figures of this instant alone, so that they can be asked for every few seconds."""
+        """Figures of the current state only, cheap enough to read every few seconds."""
 
     # Whole boards
 
     @abstractmethod
     def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
-        """Forget up to `limit` items that ended so long ago, with their history, and raise the floors to the highest
-        token and event forgotten. One that is not done stays while something that has yet to end depends on it."""
+        """Delete up to `limit` items that ended so long ago, with their history, and raise the floors to the highest
+        deleted token and event. An item that is not done stays while an item that has not ended depends on it."""
 
     @abstractmethod
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Everything on the board, of one instant, as (kind of record, JSON object)."""
+        """All records of one snapshot, as (kind of record, JSON object)."""
 
     @abstractmethod
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
-        """What `export` gave, into an empty board, all or nothing; how many records. Tokens are kept. A record that no
-        verb could have written is refused by its number: an export is a file that anybody may have written."""
+        """Import the records of `export` into an empty board, all or none; return their number. Tokens are kept. A
+        record that no verb could have written is refused by its number: an attacker may have written the export."""
 
     @abstractmethod
     def backup(self, path: str) -> None:
-        """A consistent copy of the board as a new file, while everybody goes on."""
+        """Write a consistent copy of the board into a new file, without blocking other callers."""
 
     @abstractmethod
     def restore(self, path: str, *, actor: str) -> int:
-        """Make the board what the backup says. Live claims end, tokens and event numbers move on past everything ever
-        given, so that whoever still holds one is refused; how many items that concerned. A backup is input like any
-        other: nothing in it is run, and its records are checked as by `load`."""
+        """Replace the board with a backup; return how many items were concerned. Live claims end, and tokens and event
+        ids rise above all that were ever given, so that a former holder is refused. The backup is untrusted input:
+        nothing in it is executed, and its records are checked as by `load`."""
 
     @abstractmethod
     def check(self) -> tuple[str, ...]:
-        """Findings about the store itself, each a sentence; empty when it is sound. After "; " a wrong setting says
-        what sets it right. Without that the finding is damage, which only a backup repairs."""
+        """What is wrong with the store itself, each a sentence; empty if it is sound. A finding about a setting has the
+        remedy after "; ". A finding without a remedy is damage, which only a backup repairs."""
 
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """What lies beside a sound board and is not on it, though somebody may think so: each with what to do."""
+        """Things that look like items of a sound board and are not on it: each with what to do."""
         return ()
 
     def notes(self) -> tuple[tuple[str, str], ...]:
-        """What is worth knowing about where a sound board lies, and is no fault: each with what to do."""
+        """Remarks about the place of a sound board, which are not faults: each with what to do."""
         return ()
 
     def sync(self, *, expire: bool = False) -> Synced:
-        """Bring together what was done here and in other clones of a vault, over its git remote.
-
-        With `expire`, by a process that does so again and again: claims of sessions elsewhere that were silent for too
-        long end.
-        """
-        raise Invalid("only a vault has other clones to sync with", field="store")
+        """Synchronize a vault with its git remote. With `expire`, for a process that does so in a loop, end the claims
+        of sessions in other clones that were silent for too long."""
+        raise Invalid("only a vault can be synchronized; this board is not one", field="store")

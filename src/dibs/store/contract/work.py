@@ -38,11 +38,11 @@ class WorkVerbs(ABC):
         ttl_seconds: float | None = None,
         request: Request | None = None,
     ) -> Grant:
-        """Exclusive. The session's own live claim is renewed and answered again, under the same token and as
-        `renewed`. `agent` is who the caller takes the session for; if the session is another's, `INVALID`. A parked
-        item can be claimed if it would be ready; one offered to another session cannot. A session that cannot accept
-        its offer loses it to the next. The answer carries the approval that holds, with the very run whose draft was
-        approved, however many runs came since."""
+        """Claim an item exclusively. A live claim of the same session is renewed and answered again, under the same
+        token and as `renewed`. `agent` is the agent that the caller takes the session for; if it is another's,
+        `INVALID`. A parked item can be claimed if it would be ready; an item offered to another session cannot. A
+        session that cannot accept its offer loses it to the next ticket. The answer has the approval in force, with the
+        run whose draft was approved, even if other runs came since."""
 
     @abstractmethod
     def recover(
@@ -54,8 +54,8 @@ class WorkVerbs(ABC):
         ttl_seconds: float | None = None,
         request: Request | None = None,
     ) -> Grant:
-        """Claim again what this session lost by expiry, under a new token, iff nobody was given it since. A claim
-        that is still live is renewed and answered, as `renewed`."""
+        """Claim an item again that this session lost by expiry, under a new token, iff no other session claimed it
+        since. A claim that is still live is renewed and answered as `renewed`."""
 
     @abstractmethod
     def next(
@@ -70,16 +70,14 @@ class WorkVerbs(ABC):
         done: Mapping[str, int] | None = None,
         request: Request | None = None,
     ) -> tuple[Grant, ...]:
-        """The best eligible items, up to `n` and to the room the session has; a session without room is
-        `AGENT_AT_CAPACITY`, one that claims too fast `RATE_LIMITED`. Empty means that at this instant there was
-        none.
+        """Claim the best eligible items, up to `n` and within the session's limits; a session at its limit is
+        `AGENT_AT_CAPACITY`, one that claims too fast `RATE_LIMITED`. Empty means that there was none at this instant.
 
-        `done` maps items that this session has finished to their tokens. They are ended as done in the same step,
-        before anything is looked for, so that their room, their resources and what depended on them are there for
-        this very look. All of them or nothing: if one is not this session's to end, nothing is done and the refusal
-        is that of `done` for that item, the first by id. One that this session had already ended as done under that
-        token counts as ended. They stay ended if nothing is given then, be it that there is nothing or that the
-        limits refuse."""
+        `done` maps items that this session has finished to their tokens. They end as done in the same transaction,
+        before the search, so that their capacity, their resources and their dependents are available to it. All of them
+        end or none: if the session may not end one, nothing changes, and the refusal is that of `done` for the first
+        such item by id. An item that this session already ended as done under that token counts as ended. The items
+        stay ended if the search then finds nothing or a limit refuses."""
 
     @abstractmethod
     def heartbeat(
@@ -90,20 +88,19 @@ class WorkVerbs(ABC):
         known_event: int | None = None,
         at_most_every_seconds: float | None = None,
     ) -> Heartbeat:
-        """Renew every live claim of the session, soft ones too, and never one that has expired. `holding` maps each
-        item the caller believes to hold to its token (None: not known): live claims not in it are released as
-        forgotten, and those in it that are not held are answered as lost. Without it, expired claims not yet swept
-        are answered as lost.
+        """Renew every live claim of the session, soft ones too, and never an expired one. `holding` maps each item that
+        the caller believes to hold to its token (None: not known): live claims not in it are released as forgotten, and
+        those in it that the session does not hold are answered as lost. Without it, expired claims that were not swept
+        yet are answered as lost.
 
-        A heartbeat may arrive late, when the session has been given more than the caller knew of. `known_event` is an
-        event that the caller had learned of before it listed `holding`, such as the `event` of an earlier answer: a
-        claim that was given after that event is renewed, and not forgotten. Without it, every claim is taken for known
-        to the caller. The answer's `event` comes after every claim that the session has been given, and before any
-        that it will be given.
+        A heartbeat may arrive late, when the session holds claims that the caller did not know of. `known_event` is an
+        event that the caller had seen before it listed `holding`, such as the `event` of an earlier answer: a claim
+        given after that event is renewed instead of forgotten. Without it, the caller is taken to know every claim. The
+        answer's `event` is after every claim that the session has, and before any that it will get.
 
-        With `at_most_every_seconds`, of which no more than a third of the claim's TTL counts, a claim that was renewed
-        less than that ago is left as it is and answered as not `renewed`, with the expiry it has: of any number of
-        callers at once, one renews it. Soft claims likewise. If everything is left so, nothing is written."""
+        With `at_most_every_seconds`, capped at a third of the claim's TTL, a claim that was renewed less than that ago
+        is left as it is and answered as not `renewed`, so that one of many concurrent callers renews it. Soft claims
+        likewise. If no claim is due, nothing is written."""
 
     @abstractmethod
     def renew(
@@ -115,8 +112,7 @@ class WorkVerbs(ABC):
         ttl_seconds: float | None = None,
         at_most_every_seconds: float | None = None,
     ) -> Renewal:
-        """Fenced: a heartbeat for one claim. `at_most_every_seconds` is as in `heartbeat`, for a claim that keeps its
-        TTL."""
+        """Fenced: renew one claim. `at_most_every_seconds` is as in `heartbeat`, unless the TTL changes."""
 
     @abstractmethod
     def progress(
@@ -129,7 +125,7 @@ class WorkVerbs(ABC):
         meta: Mapping[str, Any],
         request: Request | None = None,
     ) -> Renewal:
-        """Fenced: a note for watchers and for the next holder; renews."""
+        """Fenced: record a note for watchers and for the next holder, and renew the claim."""
 
     @abstractmethod
     def release(
@@ -142,7 +138,7 @@ class WorkVerbs(ABC):
         park: bool = False,
         request: Request | None = None,
     ) -> Ended:
-        """Fenced: back to where it rests, or parked, without a strike."""
+        """Fenced: return the item to the board, or park it, without a strike."""
 
     @abstractmethod
     def done(
@@ -156,14 +152,13 @@ class WorkVerbs(ABC):
         cost: Mapping[str, Any],
         request: Request | None = None,
     ) -> Ended:
-        """Fenced: the item is done, and what depended on it alone moves on in the same step. An agent for which the
+        """Fenced: end the item as done, and unblock its dependents in the same transaction. An agent for which the
         action is sensitive cannot: `FORBIDDEN`."""
 
     @abstractmethod
     def done_many(self, holding: Mapping[str, int | None], *, session: str, request: Request | None = None) -> Finished:
-        """`done` for each of these items (with its token, or None), in one step: each is fenced for itself, what is
-        not held, or may not be done, is answered as lost and does not hold up the others. In the order of their
-        ids."""
+        """`done` for each of these items (with its token, or None), in one transaction and in the order of their ids.
+        Each is fenced by itself: an item that is not held, or may not be done, is answered as lost."""
 
     @abstractmethod
     def fail(
@@ -177,7 +172,7 @@ class WorkVerbs(ABC):
         cost: Mapping[str, Any],
         request: Request | None = None,
     ) -> Ended:
-        """Fenced: the item failed; while retries remain it is scheduled again, after an exponential backoff."""
+        """Fenced: fail the item; while retries remain, schedule it again after an exponential backoff."""
 
     @abstractmethod
     def submit(
@@ -192,7 +187,7 @@ class WorkVerbs(ABC):
         cost: Mapping[str, Any],
         request: Request | None = None,
     ) -> Ended:
-        """Fenced: the run ends with a draft, and the item waits for approval."""
+        """Fenced: end the run with a draft; the item waits for approval."""
 
     @abstractmethod
     def reject(
@@ -206,48 +201,47 @@ class WorkVerbs(ABC):
         actor: str,
         request: Request | None = None,
     ) -> Item:
-        """The item is not to be done: fenced, if its holder (`session`) finds so; else `actor` says so of an item
-        that waits for approval, and with `revision` only if that is as it was read."""
+        """End the item as rejected: fenced, if its holder (`session`) does it; otherwise `actor` rejects an item that
+        waits for approval. With `revision`: see Revisions."""
 
     @abstractmethod
     def force_release(
         self, item: str, *, actor: str, reason: str, token: int | None = None, request: Request | None = None
     ) -> Ended:
-        """An admin takes the item back from whoever holds it (with `token`: only from that claim), without a
-        strike."""
+        """An admin ends the claim of an item (with `token`: only that claim), without a strike."""
 
     @abstractmethod
     def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
-        """End what has lapsed, at most `limit` claims: claims past their expiry, and those of sessions whose owner
-        the caller has found dead (if it still is the session's owner; the session ends with it). Each is a strike;
-        the last strike fails the item. Schedules that have come and offers nobody accepted move on, too."""
+        """Record what is overdue, at most `limit` claims: end expired claims, and those of sessions whose owner the
+        caller found dead (if it is still the session's owner; the session ends, too). Each counts a strike; the last
+        strike fails the item. Schedules that have come and lapsed offers are recorded, too."""
 
     # Waiting for one item
 
     @abstractmethod
     def wait(self, item: str, *, session: str, ttl_seconds: float | None = None) -> Waiting:
-        """The session's ticket, at the end of the item's queue or renewed in its place. Tickets are served in order:
-        each transition of the item into ready offers it to the first live one, in the same step, for
-        `accept_seconds`; a claim by that session accepts. An item that is free at once is offered at once. An ended
-        item is `TASK_NOT_CLAIMABLE`."""
+        """Take a ticket at the end of the item's queue, or renew the session's ticket in its place. Tickets are served
+        in order: each transition of the item into ready offers it to the first live ticket, in the same transaction and
+        for `accept_seconds`; a claim by that session accepts. An item that is free is offered at once. An ended item is
+        `TASK_NOT_CLAIMABLE`."""
 
     @abstractmethod
     def leave(self, item: str, *, session: str, request: Request | None = None) -> Waiting:
-        """Give the ticket up; an offer to it goes to the next. Without a ticket: `TASK_NOT_CLAIMED`."""
+        """Give up the ticket; its offer goes to the next ticket. Without a ticket: `TASK_NOT_CLAIMED`."""
 
     @abstractmethod
     def ticket(self, item: str, *, session: str) -> Waiting:
-        """Where the session's latest ticket stands, or how it was closed. Without one: `TASK_NOT_CLAIMED`."""
+        """The position of the session's latest ticket, or how it was closed. Without one: `TASK_NOT_CLAIMED`."""
 
     @abstractmethod
     def soft_claim(self, item: str, *, session: str, ttl_seconds: float | None = None) -> SoftClaim:
-        """Say that the session is on the item, under a lock of its own elsewhere. Shown in `who`, expires, renewed by
-        the session's heartbeat, excludes nobody, has no token, is no part of the history."""
+        """Show that the session works on the item under a lock outside of dibs. `who` shows it, the session's heartbeat
+        renews it, it expires; it excludes no other session, has no token and no events."""
 
     @abstractmethod
     def soft_release(self, item: str, *, session: str, request: Request | None = None) -> SoftClaim: ...
 
     @abstractmethod
     def why(self, item: str, *, session: str | None = None, agent: str | None = None) -> tuple[Reason, ...]:
-        """Everything that keeps the item from this session now; or why `claim` and `next` would give it. Without a
-        session, what a new session would meet: one of this agent, or of an agent without limits and policy."""
+        """Every reason that keeps the item from this session now, or why `claim` and `next` would give it. Without a
+        session: for a new session of this agent, or of an agent without limits and policy."""

@@ -1,7 +1,7 @@
-"""One request, until it is answered: asked again after a lost answer where that is safe, refusals as our errors.
+"""Requests with retries, and refusals of the server as errors.
 
-Every verb that changes something carries a request id, its caller's or one of our own, so that asking again cannot do
-it twice. What cannot be asked again says that it is not known what became of it.
+Every verb that writes has an idempotency key, the caller's or a random one, so that a retry after a lost answer does
+not repeat the write. For a request that cannot be retried, the outcome is reported as unknown.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from dibs import errors
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
+from dibs.store.contract.retry import pause
 from dibs.store.http.transport import Lost
 from dibs.text import json_text, wire
 
@@ -22,14 +23,13 @@ if TYPE_CHECKING:
 
     from dibs.store.http.transport import Reply, Sender
 
-#: An answer may be waited for in vain, and there has to be time to ask again; where nobody is, that is known at once.
+#: How many answer timeouts all attempts may take together, once the server may have received the request.
 PATIENCE = 3
-PAUSE_SECONDS_MAX = 0.5
 RETRY_SECONDS = 1.0
-#: Refusals of a server that are none of the board, and that it would repeat: no such route, too large, another host.
-SAID_FOR_GOOD = frozenset({404, 405, 413, 415, 421})
+#: Statuses that a retry does not change: no such route, too large, another host.
+PERMANENT = frozenset({404, 405, 413, 415, 421})
 OWN_PROBLEM = "urn:dibs:problem:"
-#: The status of an answer that goes on.
+#: The status of a page that is not the last.
 PARTIAL = 206
 
 
@@ -52,20 +52,20 @@ class Client:
             self.headers["Authorization"] = f"Bearer {key}"
         self._answer_seconds = answer_seconds
         self._pid = os.getpid()
-        #: How often something was asked again.
+        #: How often a request was retried.
         self.repeated = 0
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, **options: Any) -> Any:
-        """What is answered; `options` are those of `_replied`."""
-        reply = self._replied(method, path, body, **options)
+        """The decoded answer; `options` are those of `_send`."""
+        reply = self._send(method, path, body, **options)
         return json_text.loads(reply.body.decode()) if reply.body else None
 
     def ask_page(self, path: str, query: Mapping[str, Any]) -> tuple[list[Any], bool]:
-        """A page of a long answer, and whether there is more."""
-        reply = self._replied("GET", path, query=query)
+        """A page of a long answer, and whether there are more."""
+        reply = self._send("GET", path, query=query)
         return json_text.loads(reply.body.decode()), reply.status == PARTIAL
 
-    def _replied(
+    def _send(
         self,
         method: str,
         path: str,
@@ -77,23 +77,22 @@ class Client:
         wait_seconds: float = 0.0,
         keeps_none: bool = False,
     ) -> Reply:
-        """`keeps_none`: None is something to say; else it is what is not said."""
+        """`keeps_none`: send fields whose value is None, which are omitted otherwise."""
         if self._pid != os.getpid():
-            # What is open is the parent's.
             self.sender.forget()
             self._pid = os.getpid()
         headers = dict(self.headers)
         data = None
         if body is not None:
             headers["Content-Type"] = "application/json"
-            said = body if keeps_none else {name: value for name, value in body.items() if value is not None}
-            data = json_text.line(dict(said)).encode()
+            sent = body if keeps_none else {name: value for name, value in body.items() if value is not None}
+            data = json_text.line(dict(sent)).encode()
         if request_id is not None:
             headers["Idempotency-Key"] = request_id
         if query:
-            asked = [(name, _in_query(value)) for name, value in query.items() if value is not None and value != ()]
-            path = f"{path}?{urlencode(asked, doseq=True)}" if asked else path
-        began, tries, heard, writes = time.monotonic(), 0, False, method != "GET"
+            given = [(name, _in_query(value)) for name, value in query.items() if value is not None and value != ()]
+            path = f"{path}?{urlencode(given, doseq=True)}" if given else path
+        began, tries, received, writes = time.monotonic(), 0, False, method != "GET"
         while True:
             try:
                 reply = self.sender.send(method, path, headers, data, self._answer_seconds + wait_seconds)
@@ -101,13 +100,13 @@ class Client:
                     raise refusal(reply, writes=writes)
                 return reply
             except Lost as lost:
-                heard = heard or lost.sent
-                end = began + self._answer_seconds * (PATIENCE if heard else 1)
-                if (heard and not repeatable) or time.monotonic() >= end:
-                    raise unavailable(lost, unknown=heard and writes) from lost
+                received = received or lost.sent
+                end = began + self._answer_seconds * (PATIENCE if received else 1)
+                if (received and not repeatable) or time.monotonic() >= end:
+                    raise unavailable(lost, unknown=received and writes) from lost
             except StoreUnavailable as error:
-                # By this attempt nothing was done; by an earlier one perhaps.
-                if heard and writes:
+                # This attempt wrote nothing, but an earlier one may have.
+                if received and writes:
                     raise unavailable(error, unknown=True) from error
                 raise
             tries += 1
@@ -116,19 +115,19 @@ class Client:
 
 
 def refusal(reply: Reply, *, writes: bool = False) -> DibsError:
-    """The error that this reply stands for. A write that met a failure which is no refusal may have been done."""
+    """The error of this reply. After a failure that is not a refusal, the outcome of a write is unknown."""
     kind: type[DibsError] = DibsError
     found: DibsError = StoreUnavailable(f"the server answers {reply.status}", retry_after_seconds=RETRY_SECONDS)
     try:
-        told = json_text.loads(reply.body.decode())
-        detail = str(told["detail"])
-        if told["code"] in REFUSALS:
-            kind = REFUSALS[told["code"]]
-            found = kind(detail, **wire.plain(told["facts"]))
-        elif reply.status in SAID_FOR_GOOD and told["type"] == OWN_PROBLEM + told["code"]:
+        problem = json_text.loads(reply.body.decode())
+        detail = str(problem["detail"])
+        if problem["code"] in REFUSALS:
+            kind = REFUSALS[problem["code"]]
+            found = kind(detail, **wire.plain(problem["facts"]))
+        elif reply.status in PERMANENT and problem["type"] == OWN_PROBLEM + problem["code"]:
             found = StoreUnusable(f"the server answers {reply.status}: {detail}")
     except (ValueError, KeyError, TypeError):
-        pass  # something between us and the server speaks for it
+        pass  # the answer is from a proxy
     if writes and kind is DibsError and reply.status >= 500:
         return unavailable(found, unknown=True)
     return found
@@ -137,20 +136,16 @@ def refusal(reply: Reply, *, writes: bool = False) -> DibsError:
 def unavailable(why: Exception, unknown: bool) -> StoreUnavailable:
     if unknown:
         return StoreUnavailable(
-            f"no answer says what became of this, so it is not known whether it was done ({why});"
-            " look, or ask with a request id, which makes asking again safe",
+            f"no answer arrived, so the outcome is unknown ({why});"
+            " check the board, or use a request id, which makes a retry safe",
             outcome="unknown",
             retry_after_seconds=RETRY_SECONDS,
         )
-    return StoreUnavailable(f"the server is away: {why}", retry_after_seconds=RETRY_SECONDS)
+    return StoreUnavailable(f"the server is unreachable: {why}", retry_after_seconds=RETRY_SECONDS)
 
 
 def _in_query(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value
-
-
-def pause(tries: int) -> None:
-    time.sleep(int.from_bytes(os.urandom(2), "big") / 2**16 * min(PAUSE_SECONDS_MAX, 0.01 * 2**tries))
 
 
 def new_request_id() -> str:

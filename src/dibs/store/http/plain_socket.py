@@ -1,19 +1,17 @@
-"""Requests over a bare socket. For a command that lives for one verb, `http.client` and what it imports (`ssl`,
-`email`) take longer to load than a claim takes on a file; for a program that stays, a library takes longer over each
-request than a server over a verb, and who waits for an item waits for that as well.
+"""HTTP/1.1 over a bare socket, as much of it as the server of dibs needs.
 
-It speaks as much HTTP/1.1 as our own server does: bodies with a length or in chunks, connections that stay open.
+`http.client` and its imports (`ssl`, `email`) take longer to load than a claim takes on a file, and per request a
+library takes longer than the server takes for a verb.
 """
 
 from __future__ import annotations
 
 import socket
-import time
 from urllib.parse import urlsplit
 
 from dibs.errors import Invalid
 from dibs.files.keyring import address
-from dibs.store.http.transport import CONNECT_SECONDS, IDLE_MAX, IDLE_SECONDS, Lost, Reply, Sender
+from dibs.store.http.transport import CONNECT_SECONDS, Lost, Reply, Sender
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,48 +21,45 @@ if TYPE_CHECKING:
 
 LINE_BYTES_MAX = 65536
 HEADERS_MAX = 200
-#: Enough for any answer to a verb; what is longer comes as a stream.
+#: More than the answer of any verb; longer answers are streamed.
 ANSWER_BYTES_MAX = 1 << 30
 
 
 class NotHttp(OSError):
-    """Whatever answers there, it is no server of ours, or it broke off."""
+    """The answer is not HTTP/1.1 as a server of dibs sends it, or is incomplete."""
 
 
 class PlainSender(Sender):
     def __init__(self, url: str) -> None:
+        super().__init__()
         parts = urlsplit(url)
         self._host, self._port = address(parts.hostname or ""), parts.port or 80
-        self._named = parts.netloc.rpartition("@")[2]
-        self._idle: list[tuple[float, Connection]] = []
+        self._host_header = parts.netloc.rpartition("@")[2]
 
     def send(self, method: str, path: str, headers: dict[str, str], body: Body, timeout_seconds: float) -> Reply:
         head = self._head(method, path, headers, body)
-        connection = self._connected(timeout_seconds)
+        connection = self._take(timeout_seconds)
         try:
-            connection.ask(head, body)
-            status, told = connection.answer_head()
-            content = b"".join(connection.body(status, told))
+            connection.send(head, body)
+            status, answered = connection.read_head()
+            content = b"".join(connection.body(status, answered))
         except OSError as error:
             connection.close()
             raise Lost(error, sent=True) from error
         except BaseException:
             connection.close()
             raise
-        if told.get("connection", "").lower() == "close" or len(self._idle) >= IDLE_MAX:
-            connection.close()
-        else:
-            self._idle.append((time.monotonic(), connection))
-        return Reply(status, told.get("content-type", "").partition(";")[0].strip(), content)
+        self._keep(connection, reusable=answered.get("connection", "").lower() != "close")
+        return Reply(status, answered.get("content-type", "").partition(";")[0].strip(), content)
 
     def stream(self, path: str, headers: dict[str, str], timeout_seconds: float) -> Iterator[bytes]:
-        connection = self._connected(timeout_seconds)
+        connection = self._take(timeout_seconds)
         try:
-            connection.ask(self._head("GET", path, headers, None), None)
-            status, told = connection.answer_head()
+            connection.send(self._head("GET", path, headers, None), None)
+            status, answered = connection.read_head()
             yield str(status).encode()
             rest = b""
-            for piece in connection.body(status, told):
+            for piece in connection.body(status, answered):
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in lines:
                     yield line + b"\n"
@@ -75,44 +70,40 @@ class PlainSender(Sender):
         finally:
             connection.close()
 
-    def close(self) -> None:
-        found, self._idle = self._idle, []
-        for _, connection in found:
-            connection.close()
-
-    def forget(self) -> None:
-        self._idle = []
-
-    def _connected(self, timeout_seconds: float) -> Connection:
-        while self._idle:
+    def _take(self, timeout_seconds: float) -> Connection:
+        connection: Connection | None = self._pop_idle()
+        if connection is None:
             try:
-                since, connection = self._idle.pop()
-            except IndexError:
-                break  # another thread was faster
-            if time.monotonic() - since < IDLE_SECONDS and connection.is_at_rest():
-                connection.socket.settimeout(timeout_seconds)
-                return connection
-            connection.close()
+                made = socket.create_connection((self._host, self._port), CONNECT_SECONDS)
+            except OSError as error:
+                raise Lost(error, sent=False) from error
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = Connection(made)
+        connection.socket.settimeout(timeout_seconds)
+        return connection
+
+    def _is_quiet(self, connection: Connection) -> bool:
+        connection.socket.settimeout(0)
         try:
-            made = socket.create_connection((self._host, self._port), CONNECT_SECONDS)
-        except OSError as error:
-            raise Lost(error, sent=False) from error
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        made.settimeout(timeout_seconds)
-        return Connection(made)
+            connection.socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
 
     def _head(self, method: str, path: str, headers: dict[str, str], body: Body) -> bytes:
-        told = {"Host": self._named, **headers}
+        headers = {"Host": self._host_header, **headers}
         if isinstance(body, bytes):
-            told["Content-Length"] = str(len(body))
+            headers["Content-Length"] = str(len(body))
         elif body is not None:
-            told["Transfer-Encoding"] = "chunked"
+            headers["Transfer-Encoding"] = "chunked"
         elif method != "GET":
-            told["Content-Length"] = "0"
-        lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in told.items())]
+            headers["Content-Length"] = "0"
+        lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
         if not all(line.isascii() and line.isprintable() for line in lines):
-            # Above all a key with a line break at its end, which would be a header of its own.
-            raise Invalid("something in this request cannot be sent: is DIBS_KEY a key?", field="key")
+            # A line break in a key, for example, would start another header.
+            raise Invalid("a header of this request has invalid characters; check DIBS_KEY", field="key")
         return "\r\n".join([*lines, "", ""]).encode("ascii")
 
 
@@ -121,18 +112,7 @@ class Connection:
         self.socket = made
         self._file = made.makefile("rb")
 
-    def is_at_rest(self) -> bool:
-        """Whether nothing has come since the last answer: on a connection that nobody uses, only its end comes."""
-        self.socket.settimeout(0)
-        try:
-            self.socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return True
-        except OSError:
-            pass
-        return False
-
-    def ask(self, head: bytes, body: Body) -> None:
+    def send(self, head: bytes, body: Body) -> None:
         if body is None or isinstance(body, bytes):
             self.socket.sendall(head + (body or b""))
             return
@@ -142,10 +122,10 @@ class Connection:
                 self.socket.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
         self.socket.sendall(b"0\r\n\r\n")
 
-    def answer_head(self) -> tuple[int, dict[str, str]]:
+    def read_head(self) -> tuple[int, dict[str, str]]:
         version, _, rest = self._line().partition(" ")
         if not version.startswith("HTTP/1.") or not rest[:3].isdigit():
-            raise NotHttp("this is no answer of a server")
+            raise NotHttp("the answer is not HTTP")
         headers: dict[str, str] = {}
         for _ in range(HEADERS_MAX):
             line = self._line()
@@ -153,7 +133,7 @@ class Connection:
                 return int(rest[:3]), headers
             name, _, value = line.partition(":")
             headers[name.lower()] = value.strip()
-        raise NotHttp("this answer has more headers than any of ours")
+        raise NotHttp("the answer has too many headers")
 
     def body(self, status: int, headers: dict[str, str]) -> Iterator[bytes]:
         if status == 204:
@@ -167,7 +147,7 @@ class Connection:
         elif "content-length" in headers:
             yield self._exactly(self._number(headers["content-length"], 10))
         else:
-            raise NotHttp("this answer does not say how long it is")
+            raise NotHttp("the answer has no valid length")
 
     def close(self) -> None:
         self._file.close()
@@ -191,5 +171,5 @@ class Connection:
         except ValueError:
             found = -1
         if not 0 <= found <= ANSWER_BYTES_MAX:
-            raise NotHttp("this answer does not say how long it is")
+            raise NotHttp("the answer has no valid length")
         return found

@@ -1,7 +1,7 @@
-"""The store behind a server: each verb of the contract is one request, and the server does the rest.
+"""The store behind a server: each verb of the contract is one request.
 
-Most verbs follow from the table of verbs. The others are written out, because their contract and their route differ.
-The server knows the caller by its key; an actor that is sent counts only if the key is an admin's.
+Most methods are built from the table of verbs; the others differ in contract and route. The server identifies the
+caller by its key and ignores an `actor`, unless the key is an admin's.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _verb(name: str) -> Any:
     verb = BY_NAME[name]
 
     def method(store: HttpStore, *given: Any, request: Request | None = None, **asked: Any) -> Any:
-        asked.update(zip(verb.positional, given, strict=True))
+        asked.update(zip(verb.positional, given, strict=False))  # each may also be given by its name
         return store._call(verb, asked, request)
 
     method.__name__ = name
@@ -58,12 +58,11 @@ def _verb(name: str) -> Any:
 class HttpStore(Store):
     waits = True
 
-    def __init__(self, url: str, settings: Settings, key: str | None, *, lean: bool = False) -> None:
-        """`lean`: for a process that lives for one verb, over the standard library alone."""
+    def __init__(self, url: str, settings: Settings, key: str | None) -> None:
         self.url = url
         self.settings = settings
         self._secret = key
-        self._client = Client(sender(url.rstrip("/"), lean=lean), key, settings.lock_wait_seconds)
+        self._client = Client(sender(url.rstrip("/")), key, settings.lock_wait_seconds)
         if key is not None:
             require_private(url)
 
@@ -179,48 +178,22 @@ class HttpStore(Store):
 
     # Long answers, in pages
 
-    def list(
-        self,
-        *,
-        statuses: Sequence[str] = (),
-        projects: Sequence[str] = (),
-        types: Sequence[str] = (),
-        labels: Sequence[str] = (),
-        after: str | None = None,
-        limit: int,
-        bytes_max: int | None = None,
-    ) -> Page[Item]:
-        asked = {"statuses": statuses, "projects": projects, "types": types, "labels": labels}
-        return self._pages(Item, "/v1/items", asked, after, limit, bytes_max, lambda item: item.id)
+    def list(self, *, after: str | None = None, limit: int, bytes_max: int | None = None, **filters: Any) -> Page[Item]:
+        return self._pages(Item, "/v1/items", filters, after, limit, bytes_max, lambda item: item.id)
 
     def events(
-        self,
-        *,
-        after: int | None = None,
-        item: str | None = None,
-        newest: bool = False,
-        limit: int,
-        bytes_max: int | None = None,
+        self, *, after: int | None = None, limit: int, bytes_max: int | None = None, **filters: Any
     ) -> Page[Event]:
-        if newest and bytes_max is None:
+        if filters.get("newest") and bytes_max is None:
             # The end of the feed has no further pages. If it is too large, the server refuses.
-            return page(_all(Event, self._read("/v1/events", after=after, item=item, newest="true", limit=limit)))
-        asked = {"item": item, "newest": newest}
-        return self._pages(Event, "/v1/events", asked, after, limit, bytes_max, lambda event: event.id)
+            return page(_all(Event, self._read("/v1/events", after=after, limit=limit, **filters)))
+        return self._pages(Event, "/v1/events", filters, after, limit, bytes_max, lambda event: event.id)
 
     def runs(
-        self,
-        *,
-        item: str | None = None,
-        session: str | None = None,
-        agent: str | None = None,
-        after: tuple[str, int] | None = None,
-        limit: int,
-        bytes_max: int | None = None,
+        self, *, after: tuple[str, int] | None = None, limit: int, bytes_max: int | None = None, **filters: Any
     ) -> Page[Run]:
-        asked = {"item": item, "session": session, "agent": agent}
         begin = None if after is None else f"{after[0]}:{after[1]}"
-        return self._pages(Run, "/v1/runs", asked, begin, limit, bytes_max, lambda run: f"{run.item}:{run.token}")
+        return self._pages(Run, "/v1/runs", filters, begin, limit, bytes_max, lambda run: f"{run.item}:{run.token}")
 
     def pulse(self) -> Pulse:
         return _decoded(Pulse, self._read("/v1/pulse"))
@@ -274,7 +247,7 @@ class HttpStore(Store):
             with durable.NewFile(path) as half, open(half, "wb") as file:
                 file.write(self._transfer("GET", "/v1/backup", None).body)
         except FileExistsError:
-            raise Invalid(f"{path} is there already; a backup does not overwrite", field="path") from None
+            raise Invalid(f"{path} exists already; a backup does not overwrite it", field="path") from None
 
     def restore(self, path: str, *, actor: str) -> int:
         if not os.path.isfile(path):

@@ -1,12 +1,12 @@
-"""Requests as they go out. Either the whole answer comes back, or `Lost` says whether the request may have been heard.
+"""Transports: `http://` over a bare socket, which is the fastest, and `https://` over `http.client`.
 
-Which way they go: in the clear over a bare socket, which is the fastest; encrypted over a library, and a command that
-lives for one verb has no time to load a large one.
+A transport returns the whole answer, or raises `Lost`, which has whether the server may have received the request.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from abc import ABC, abstractmethod
 
 from dibs.config import ENV_INSECURE_HTTP
@@ -16,19 +16,20 @@ from dibs.files.keyring import address
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Any
 
     Body = bytes | Iterable[bytes] | None
 
 CONNECT_SECONDS = 5.0
 IDLE_MAX = 16
-#: Of a part of a host's name; a longer one cannot even be looked up.
+#: The most characters of a label in a host name.
 LABEL_MAX = 63
-#: A server closes what was quiet for five seconds; a request on such a connection might be lost.
+#: A server closes connections that were idle for five seconds; a request on one might be lost.
 IDLE_SECONDS = 4.0
 
 
 class Lost(Exception):
-    """No answer came. `sent`: it may have been heard all the same."""
+    """No answer arrived. `sent`: the server may have received the request."""
 
     def __init__(self, why: object, *, sent: bool) -> None:
         super().__init__(str(why) or type(why).__name__)
@@ -36,7 +37,7 @@ class Lost(Exception):
 
 
 def check(url: str) -> None:
-    """It names a server, and nothing but that. Not repeated in a refusal: somebody may have put a password in it."""
+    """Refuse a URL that does not name just a server. The message does not repeat it: it may contain a password."""
     from urllib.parse import urlsplit
 
     try:
@@ -46,15 +47,15 @@ def check(url: str) -> None:
         host, port = "", None
     is_host = host.isascii() and host.isprintable() and " " not in host
     if port == 0 or not is_host or not all(0 < len(label) <= LABEL_MAX for label in host.rstrip(".").split(".")):
-        raise Invalid("this is no URL of a server; http://127.0.0.1:8377 is right", field="store")
+        raise Invalid("this is not the URL of a server; an example is http://127.0.0.1:8377", field="store")
     if parts.path or parts.query or parts.fragment:
         right = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-        raise Invalid(f"a server's URL ends with its name and port: {right} is right", field="store")
+        raise Invalid(f"a server's URL ends after its name and port, as in {right}", field="store")
 
 
 def require_private(url: str) -> None:
-    """Refuse to send a key where others can read it. Not for a folder's dibs.toml to allow: whoever wrote that is not
-    whose key it is."""
+    """Refuse to send a key unencrypted to another machine. A folder's dibs.toml cannot allow it, because its author is
+    not the owner of the key."""
     from urllib.parse import urlsplit
 
     parts = urlsplit(url)
@@ -62,8 +63,8 @@ def require_private(url: str) -> None:
     is_loopback = host == "::1" or (host.startswith("127.") and set(host) <= set("0123456789."))
     if parts.scheme != "https" and not is_loopback and not os.environ.get(ENV_INSECURE_HTTP):
         raise Invalid(
-            f"{parts.hostname} is another machine, and over http:// everybody on the way can read your key: use https://,"
-            f" or if the network is your own: export {ENV_INSECURE_HTTP}=1",
+            f"{parts.hostname} is another machine, and http:// would send your key unencrypted: use https://,"
+            f" or on a network that you trust: export {ENV_INSECURE_HTTP}=1",
             field="store",
         )
 
@@ -74,6 +75,11 @@ class Reply:
 
 
 class Sender(ABC):
+    """Sends requests, and keeps idle connections."""
+
+    def __init__(self) -> None:
+        self._idle: list[tuple[float, Any]] = []
+
     @abstractmethod
     def send(self, method: str, path: str, headers: dict[str, str], body: Body, timeout_seconds: float) -> Reply: ...
 
@@ -82,24 +88,43 @@ class Sender(ABC):
         """The lines of a long answer; the first is its status."""
 
     @abstractmethod
-    def close(self) -> None: ...
+    def _is_quiet(self, connection: Any) -> bool:
+        """Whether the server has sent nothing: on an idle connection it sends only its end."""
 
-    @abstractmethod
+    def close(self) -> None:
+        idle, self._idle = self._idle, []
+        for _, connection in idle:
+            connection.close()
+
     def forget(self) -> None:
-        """After a fork: what is open is the parent's."""
+        """In a forked child: leave the parent's connections alone."""
+        self._idle = []
+
+    def _pop_idle(self) -> Any:
+        """An idle connection; None if there is none."""
+        while self._idle:
+            try:
+                since, connection = self._idle.pop()
+            except IndexError:
+                break  # another thread took it
+            if time.monotonic() - since < IDLE_SECONDS and self._is_quiet(connection):
+                return connection
+            connection.close()
+        return None
+
+    def _keep(self, connection: Any, *, reusable: bool) -> None:
+        if reusable and len(self._idle) < IDLE_MAX:
+            self._idle.append((time.monotonic(), connection))
+        else:
+            connection.close()
 
 
-def sender(url: str, *, lean: bool) -> Sender:
+def sender(url: str) -> Sender:
     check(url)
     if url.startswith("http:"):
         from dibs.store.http.plain_socket import PlainSender
 
         return PlainSender(url)
-    from dibs.store.http.tls_transports import LibrarySender, PooledSender
+    from dibs.store.http.tls_socket import TlsSender
 
-    if not lean:
-        try:
-            return PooledSender(url)
-        except ImportError:
-            pass  # the standard library does as well, with less behind it
-    return LibrarySender(url)
+    return TlsSender(url)

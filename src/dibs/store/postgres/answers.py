@@ -1,8 +1,7 @@
-"""What the functions answer, as values; and their refusals, put into words by the rules that decide everywhere else.
+"""The answers of the SQL functions, as values, and their refusals, as errors.
 
-A function that says no brings the rows it looked at. The rules are asked about those rows again, so that whoever is
-refused reads the same sentence on every store; should they see no reason, function and rules disagree, which is a bug
-to be told.
+A function that refuses returns the rows that it decided on. The rules decide on the same rows again and word the
+refusal, so that it reads the same on every store. If the rules find no reason, function and rules disagree: a bug.
 """
 
 from __future__ import annotations
@@ -11,11 +10,8 @@ from dibs.errors import (
     AgentAtCapacity,
     DibsError,
     Forbidden,
-    Invalid,
-    ItemNotFound,
     RateLimited,
     ResourceBusy,
-    SessionNotFound,
 )
 from dibs.model import (
     ENDED,
@@ -36,7 +32,7 @@ from dibs.model import (
     Session,
     Sweep,
 )
-from dibs.rules import claiming, ending, fencing, limits
+from dibs.rules import claiming, ending, fencing, limits, refusals
 from dibs.rules.decision import State
 from dibs.rules.limits import Load
 from dibs.rules.resources import Hold
@@ -54,7 +50,7 @@ if TYPE_CHECKING:
     V = TypeVar("V", bound=Value)
     Answer = dict[str, Any]
 
-#: What JSON tells otherwise than the model: a float without a fraction, and lists.
+#: Fields whose JSON differs from the model: floats without a fraction, and lists.
 _FLOATS = frozenset({"timeout_seconds", "ttl_seconds", "claims_per_minute"})
 _LISTS = frozenset({"labels", "depends_on", "resources", "types", "allowed_actions", "sensitive_actions"})
 
@@ -78,7 +74,7 @@ def claim(row: Answer) -> Claim:
 
 
 def run(row: Answer) -> Run:
-    # An answer that was kept before runs had checks says nothing of them.
+    # An answer that was kept by an older version has no checks.
     return _value(Run, {"checks": {}, **row})
 
 
@@ -112,7 +108,7 @@ def _approval(given: Answer | None) -> Approval | None:
 
 
 def grants(answer: Answer) -> tuple[Grant, ...]:
-    """What `next` gave: the claims were all made by one session at once, so they are told by what they differ in."""
+    """The grants of `next`. Its claims share session, agent and TTL, which the answer has once."""
     return tuple(_grant(one, _claimed(one["item"], answer)) for one in answer["grants"])
 
 
@@ -169,7 +165,7 @@ def sweep(answer: Answer) -> Sweep:
     return Sweep(more=answer["more"], **lists)
 
 
-#: How a kept answer is read again, by the name it was kept under.
+#: How the kept answer of each function is read.
 SHAPES: dict[str, Callable[[Answer, Settings], object]] = {
     "claim": lambda answer, _: grant(answer),
     "next": lambda answer, _: grants(answer),
@@ -180,12 +176,13 @@ SHAPES: dict[str, Callable[[Answer, Settings], object]] = {
 }
 
 
-def kept(answer: Answer, kind: type[Value]) -> Any:
-    """An answer that was kept as the wire has it: by another store, from which this board was copied."""
-    found = answer["wire"]
-    if isinstance(found, list):
-        return tuple(wire.decode(kind, one) for one in found)
-    return wire.decode(kind, found)
+def kept(answer: Answer, kind: type[V]) -> V | None:
+    """The answer, if it was kept in wire format: by another store, from which this board was copied."""
+    return wire.decode(kind, answer["wire"]) if "wire" in answer else None
+
+
+def kept_many(answer: Answer, kind: type[V]) -> tuple[V, ...] | None:
+    return tuple(wire.decode(kind, one) for one in answer["wire"]) if "wire" in answer else None
 
 
 # Refusals
@@ -201,56 +198,46 @@ def refusal(
     item_id: str | None = None,
     settings: Settings,
 ) -> DibsError:
-    """The error that this "no" stands for."""
-    no, facts = answer["no"], answer.get("facts", answer)
-    if no == "TASK_NOT_FOUND":
-        return ItemNotFound(f"there is no item {item_id}", item=item_id)
-    if no == "SESSION_NOT_FOUND":
-        return session_not_found(facts, session)
-    if no == "WRONG_AGENT":
-        return wrong_agent(session, facts["session"]["agent"], agent)
-    if no == "TTL":
+    """The error for the code in "no"."""
+    code, facts = answer["no"], answer.get("facts", answer)
+    if code == "TASK_NOT_FOUND":
+        return refusals.item_not_found(item_id)
+    if code == "SESSION_NOT_FOUND":
+        return _session_not_found(facts, session)
+    if code == "WRONG_AGENT":
+        return refusals.wrong_agent(session, facts["session"]["agent"], agent)
+    if code == "TTL":
         return _raised(lambda: claiming.ttl(facts["session"]["kind"], ttl_seconds, settings))
-    if no == "FENCED":
-        return fenced(facts, session, token)
-    if no == "MUST_SUBMIT":
+    if code == "FENCED":
+        return _fenced(facts, session, token)
+    if code == "MUST_SUBMIT":
         return limits.must_submit(_agent(facts), item(facts["item"]))
-    return _not_given(answer, facts)
+    return _claim_refused(answer, facts)
 
 
-def forced(answer: Answer, *, actor: str, reason: str, token: int | None, item_id: str) -> DibsError:
+def force_release_refusal(answer: Answer, *, actor: str, reason: str, token: int | None, item_id: str) -> DibsError:
     if answer["no"] == "TASK_NOT_FOUND":
-        return ItemNotFound(f"there is no item {item_id}", item=item_id)
+        return refusals.item_not_found(item_id)
     state = _state(answer)
     return _raised(lambda: ending.force_release(answer["now"], state, actor=actor, reason=reason, token=token))
 
 
-def fenced(facts: Answer, session: str, token: int | None) -> DibsError:
+def _fenced(facts: Answer, session: str, token: int | None) -> DibsError:
     asked = None if facts["asked"] is None else run(facts["asked"])
-    if facts["item"] is None:
-        raise AssertionError("a fence is around an item")
-    if (asked is None or asked.session != session) and _is_over(facts):
-        return session_not_found(facts, session)
+    is_over = facts["session"] is None or facts["session"]["ended_at"] is not None
+    if (asked is None or asked.session != session) and is_over:
+        return _session_not_found(facts, session)
     state = _state(facts)
     return _raised(lambda: fencing.fence(facts["now"], state, session=session, token=token, asked=asked))
 
 
-def session_not_found(facts: Answer, session: str) -> SessionNotFound:
+def _session_not_found(facts: Answer, session: str) -> DibsError:
     found = facts["session"]
-    how = "is not known" if found is None else f"has ended ({found['end_reason'] or 'no reason given'})"
-    return SessionNotFound(f"the session {session} {how}", session=session, ended=found is not None)
+    reason = None if found is None else found["end_reason"]
+    return refusals.session_not_found(session, ended=found is not None, reason=reason)
 
 
-def wrong_agent(session: str, its: str, agent: str | None) -> Invalid:
-    return Invalid(
-        f"session {session} is {its}'s, not {agent}'s; start another session for {agent}",
-        field="agent",
-        session=session,
-        agent=its,
-    )
-
-
-def _not_given(answer: Answer, facts: Answer) -> DibsError:
+def _claim_refused(answer: Answer, facts: Answer) -> DibsError:
     load = Load(
         held=answer["held"],
         held_total=answer["held_total"],
@@ -263,18 +250,18 @@ def _not_given(answer: Answer, facts: Answer) -> DibsError:
         found = limits.refusal(now, agent, load)
     else:
         holds = tuple(Hold(resource=r, item=i, session=s, agent=a) for r, i, s, a in facts["holds"])
-        asker = claiming.Asker(session=session(facts["session"]), agent=agent, load=load, holds=holds)
-        reasons = claiming.reasons(now, _state(facts), asker)
+        claimant = claiming.Claimant(session=session(facts["session"]), agent=agent, load=load, holds=holds)
+        reasons = claiming.reasons(now, _state(facts), claimant)
         found = next((one for one in reasons if one.code == answer["no"]), None)
-    return found or _gone_since(answer["no"], facts)
+    return found or _outdated(answer["no"], facts)
 
 
-def _gone_since(code: str, facts: Answer) -> DibsError:
-    """What stood in the way when it was decided, and not any more when the facts were read."""
+def _outdated(code: str, facts: Answer) -> DibsError:
+    """The reason of the refusal was gone when the function read the facts, a moment after its decision."""
     kind = next(kind for kind in (ResourceBusy, Forbidden, AgentAtCapacity, RateLimited) if kind.code == code)
-    what = "this" if facts["item"] is None else facts["item"]["id"]
+    what = "an item" if facts["item"] is None else facts["item"]["id"]
     return kind(
-        f"{what} could not be had a moment ago, and by now perhaps it can: ask again",
+        f"{what} could not be claimed a moment ago, but perhaps now: try again",
         item=None if facts["item"] is None else what,
         agent=facts["agent"]["name"],
         retry_after_seconds=0,
@@ -286,9 +273,9 @@ def _lost(lost: Answer, session: str) -> Lost:
     if facts["no"] == "MUST_SUBMIT":
         error: DibsError = limits.must_submit(_agent(facts), item(facts["item"]))
     elif facts.get("item") is None:
-        error = ItemNotFound(f"there is no item {lost['item']}", item=lost["item"])
+        error = refusals.item_not_found(lost["item"])
     else:
-        error = fenced(facts, session, lost["token"])
+        error = _fenced(facts, session, lost["token"])
     return fencing.lost(lost["item"], lost["token"], error)
 
 
@@ -307,13 +294,9 @@ def _agent(facts: Answer) -> Agent:
     return _value(Agent, facts["agent"])
 
 
-def _is_over(facts: Answer) -> bool:
-    return facts["session"] is None or facts["session"]["ended_at"] is not None
-
-
 def _raised(decide: Callable[[], object]) -> DibsError:
     try:
         decide()
     except DibsError as error:
         return error
-    raise AssertionError("the database refuses and the rules see no reason")
+    raise AssertionError("the function refuses and the rules find no reason")

@@ -1,4 +1,4 @@
--- Whole boards: every row out, every row in, and what a restored board needs.
+-- Statements about a whole board: export, import, restore.
 
 -- name: board
 SELECT name, value FROM dibs.meta UNION ALL SELECT 'conflicts', sum(count)::bigint FROM dibs.conflicts ORDER BY 1
@@ -60,7 +60,7 @@ INSERT INTO dibs.activity (@columns_of_activity) VALUES (:@activity)
 -- name: put_ticket
 INSERT INTO dibs.tickets (@columns_of_ticket) VALUES (:@ticket)
 
--- What a record names and no record is: one of them, in words.
+-- One reference to a row that does not exist, in words.
 -- name: dangling
 SELECT 'the session ' || s.id || ' is of an agent that is not there, ' || s.agent AS what FROM dibs.sessions s
 WHERE NOT EXISTS (SELECT 1 FROM dibs.agents a WHERE a.name = s.agent)
@@ -109,14 +109,14 @@ DELETE FROM dibs.soft_claims
 -- name: number_events_past
 SELECT setval('dibs.events_id_seq', greatest(:number, last_value)) FROM dibs.events_id_seq
 
--- Numbers that came with a loaded board are taken. A sequence does not roll back, so none is ever set back.
+-- Move the sequences past the numbers of an imported board. A sequence does not roll back, so none is ever set back.
 -- name: number_on
 SELECT setval('dibs.events_id_seq', greatest((SELECT max(id) FROM dibs.events), s.last_value, 1)),
        setval('dibs.tickets_id_seq', greatest((SELECT max(id) FROM dibs.tickets), t.last_value, 1)),
        setval('dibs.activity_id_seq', greatest((SELECT max(id) FROM dibs.activity), a.last_value, 1))
 FROM dibs.events_id_seq s, dibs.tickets_id_seq t, dibs.activity_id_seq a
 
--- Deleted, not truncated: whoever reads an older snapshot still finds everything.
+-- DELETE, not TRUNCATE, so that a reader of an older snapshot still finds all rows.
 -- name: empty
 WITH items AS (DELETE FROM dibs.items), claims AS (DELETE FROM dibs.claims), runs AS (DELETE FROM dibs.runs),
      events AS (DELETE FROM dibs.events), tickets AS (DELETE FROM dibs.tickets),

@@ -1,8 +1,7 @@
-"""A backup of a PostgreSQL board: every record of one instant, a line of JSON each, whole or not there at all.
+"""Backups of a PostgreSQL board: all records of one snapshot, one JSON object per line.
 
-The first line says what it is, the last how many records there are and what they sum up to, so that damage is noticed
-before anything is touched. For databases of any size the server's own tools are the better backup; this one knows what
-a restore has to do about tokens.
+The first line is a header, the last has the number of records and their digest, so that damage is found before a
+restore changes anything. For large databases the server's own tools are better; this one also retires old tokens.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ def write(path: str, records: Iterator[tuple[str, dict[str, Any]]]) -> None:
         with durable.NewFile(path) as half, open(half, "wb") as file:
             _write_records(file, records)
     except FileExistsError:
-        raise Invalid(f"{path} is there already; a backup does not overwrite", field="path") from None
+        raise Invalid(f"{path} exists already; a backup does not overwrite it", field="path") from None
     except OSError as error:
         raise StoreUnusable(f"the backup {path} cannot be written: {error}", path=path) from error
 
 
 def refuse_foreign(path: str) -> None:
-    """Refuse what is no backup, or not all of one, before anything is touched."""
+    """Refuse a file that is not a complete backup."""
     try:
         with open(path, "rb") as file:
             if json.loads(file.readline(1000)) != HEADER:
-                raise ValueError("its first line does not say so")
+                raise ValueError("its first line is not a header")
             _refuse_damaged(file)
     except (OSError, ValueError) as error:
         raise StoreUnusable(
-            f"{path} cannot be restored: it is no whole backup of a board ({error})", path=path
+            f"{path} cannot be restored: it is not a complete backup of a board ({error})", path=path
         ) from error
 
 
@@ -54,7 +53,7 @@ def read(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _read_line(line: bytes) -> dict[str, Any]:
-    """A digest says that a file is whole. It does not say who wrote it."""
+    """Validate a line: a digest shows that a file is complete, not who wrote it."""
     try:
         data = json.loads(line)
     except (ValueError, RecursionError):
@@ -83,7 +82,7 @@ def _refuse_damaged(file: Any) -> None:
             count += 1
         last = line
     if not last or json.loads(last) != _end(count, digest.hexdigest()):
-        raise ValueError("its records are not those that were written")
+        raise ValueError("its records do not match its digest")
 
 
 def _end(count: int, digest: str) -> dict[str, Any]:

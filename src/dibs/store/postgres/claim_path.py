@@ -1,4 +1,4 @@
-"""The claim path on PostgreSQL: each verb is one call of a function, with the facts of a refusal in its answer."""
+"""The claim path on PostgreSQL: each verb is one call of an SQL function, whose answer has the facts of a refusal."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 from abc import abstractmethod
 
 from dibs.model import READY, Ended, Finished, Grant, Renewal
+from dibs.rules.refusals import request_reused
+from dibs.store.contract.retry import uniform
 from dibs.store.postgres import answers
-from dibs.store.sql.requests import reused
 from dibs.text import json_text
 
 TYPE_CHECKING = False
@@ -17,46 +18,42 @@ if TYPE_CHECKING:
 
     from dibs.config import Settings
     from dibs.model import Heartbeat, Owner, Request, Sweep
-    from dibs.store.postgres.lane_hints import Lanes
+    from dibs.store.postgres.lane_hints import LaneHints
 
-CLAIM = (
-    "SELECT dibs.claim(%s::text, %s::text, %s::text, %s::double precision, %s::boolean, %s::bigint, %s::dibs.settings,"
-    " %s::text[])"
+
+def _call_of(function: str, *types: str) -> str:
+    return f"SELECT dibs.{function}({', '.join(f'%s::{type}' for type in types)})"
+
+
+_FLOAT, _SETTINGS = "double precision", "dibs.settings"
+CLAIM = _call_of("claim", "text", "text", "text", _FLOAT, "boolean", "bigint", _SETTINGS, "text[]")
+NEXT = _call_of(
+    *("next", "text", "text", "text[]", "text[]", "bigint", _FLOAT, "integer[]", "bigint[]", "boolean", _SETTINGS),
+    *("text[]", "text[]", "bigint[]"),
 )
-NEXT = (
-    "SELECT dibs.next(%s::text, %s::text, %s::text[], %s::text[], %s::bigint, %s::double precision,"
-    " %s::integer[], %s::bigint[], %s::boolean, %s::dibs.settings, %s::text[], %s::text[], %s::bigint[])"
+HEARTBEAT = _call_of("heartbeat", "text", "text[]", "bigint[]", _SETTINGS, "bigint", _FLOAT)
+RENEW = _call_of("renew", "text", "text", "bigint", _FLOAT, _SETTINGS, _FLOAT)
+PROGRESS = _call_of("progress", "text", "text", "bigint", "text", "text", _SETTINGS, "text[]")
+FINISH = _call_of(
+    *("finish", "text", "text", "text", "bigint", "text", "boolean", "text", "text", "text", _FLOAT, _SETTINGS),
+    "text[]",
 )
-HEARTBEAT = (
-    "SELECT dibs.heartbeat(%s::text, %s::text[], %s::bigint[], %s::dibs.settings, %s::bigint, %s::double precision)"
-)
-RENEW = (
-    "SELECT dibs.renew(%s::text, %s::text, %s::bigint, %s::double precision, %s::dibs.settings, %s::double precision)"
-)
-PROGRESS = "SELECT dibs.progress(%s::text, %s::text, %s::bigint, %s::text, %s::text, %s::dibs.settings, %s::text[])"
-FINISH = (
-    "SELECT dibs.finish(%s::text, %s::text, %s::text, %s::bigint, %s::text, %s::boolean, %s::text, %s::text, %s::text,"
-    " %s::double precision, %s::dibs.settings, %s::text[])"
-)
-DONE = (
-    "SELECT dibs.done(%s::text[], %s::bigint[], %s::text, %s::text, %s::text, %s::text, %s::boolean, %s::dibs.settings,"
-    " %s::text[])"
-)
-FORCE_RELEASE = "SELECT dibs.force_release(%s::text, %s::text, %s::text, %s::bigint, %s::dibs.settings, %s::text[])"
-SWEEP = "SELECT dibs.sweep(%s::json, %s::bigint, %s::dibs.settings)"
+DONE = _call_of("done", "text[]", "bigint[]", "text", "text", "text", "text", "boolean", _SETTINGS, "text[]")
+FORCE_RELEASE = _call_of("force_release", "text", "text", "text", "bigint", _SETTINGS, "text[]")
+SWEEP = _call_of("sweep", "json", "bigint", _SETTINGS)
 
 
 class ClaimPath:
     settings: Settings
-    _lanes: Lanes
+    _hints: LaneHints
     _settings_row: str
 
     @abstractmethod
     def call(self, function: str, *parameters: Any, repeatable: bool) -> dict[str, Any]: ...
 
     @abstractmethod
-    def tell(self, *, urgent: bool = False) -> None:
-        """Wake whoever waits: something changed, or became free (`urgent`)."""
+    def notify(self, *, urgent: bool = False) -> None:
+        """Wake waiting clients after a change; `urgent`: an item became claimable."""
 
     def claim(
         self,
@@ -92,35 +89,17 @@ class ClaimPath:
         token: int | None = None,
     ) -> Grant:
         call_id = _call_id(request)
-        # Asked again, a session is given its own claim again.
-        answer = self.call(
-            CLAIM,
-            item,
-            session,
-            agent,
-            ttl_seconds,
-            recover,
-            token,
-            self._settings_row,
-            _request(request, call_id),
-            repeatable=True,
-        )
-        if "wire" in answer:
-            kept: Grant = answers.kept(answer, Grant)
+        sent = (item, session, agent, ttl_seconds, recover, token, self._settings_row, _request(request, call_id))
+        # Repeatable, because a session that claims again gets the same claim.
+        answer = self.call(CLAIM, *sent, repeatable=True)
+        if (kept := answers.kept(answer, Grant)) is not None:
             return kept
-        if _is_marked(answer, "run", call_id) and _is_held_by(answer, session):
-            # The first attempt recovered it, and its answer was lost.
+        if _is_refused_repeat(answer, "run", call_id) and _is_held_by(answer, session):
+            # The first attempt recovered the item, and its answer was lost.
             return self._claim(item, session, agent, ttl_seconds, None).replace(renewed=False)
-        self._refuse(
-            answer,
-            request,
-            session=session,
-            agent=agent,
-            ttl_seconds=ttl_seconds,
-            token=token,
-            item_id=item,
-        )
-        self.tell()
+        asked = {"session": session, "agent": agent, "ttl_seconds": ttl_seconds, "token": token, "item_id": item}
+        self._raise_refusal(answer, request, **asked)
+        self.notify()
         return answers.grant(answer)
 
     def next(
@@ -136,42 +115,22 @@ class ClaimPath:
         request: Request | None = None,
     ) -> tuple[Grant, ...]:
         finished = done or {}
-        returns, thorough, lanes, lows = self._lanes.hints()
+        returns, thorough, lanes, lows = self._hints.hints()
         answer = self.call(
-            NEXT,
-            session,
-            agent,
-            list(types),
-            list(projects),
-            n,
-            ttl_seconds,
-            lanes,
-            lows,
-            thorough,
-            self._settings_row,
-            _request(request),
-            list(finished),
-            list(finished.values()),
+            *(NEXT, session, agent, list(types), list(projects), n, ttl_seconds, lanes, lows, thorough),
+            *(self._settings_row, _request(request), list(finished), list(finished.values())),
             repeatable=request is not None,
         )
-        if "wire" in answer:
-            kept: tuple[Grant, ...] = answers.kept(answer, Grant)
+        if (kept := answers.kept_many(answer, Grant)) is not None:
             return kept
         if answer.get("moved"):
-            self._lanes.forget()
-        # Said before a refusal is: what limits refuse was ended all the same.
+            self._hints.forget()
+        # Before a refusal is raised: items in `done` have ended even if a limit refuses another item.
         if answer.get("ended") or answer.get("grants"):
-            self.tell(urgent=bool(answer.get("moved")))
-        self._refuse(
-            answer,
-            request,
-            session=session,
-            agent=agent,
-            ttl_seconds=ttl_seconds,
-            token=answer.get("token"),
-            item_id=answer.get("item"),
-        )
-        self._lanes.learn(answer, returns)
+            self.notify(urgent=bool(answer.get("moved")))
+        asked = {"session": session, "agent": agent, "ttl_seconds": ttl_seconds}
+        self._raise_refusal(answer, request, **asked, token=answer.get("token"), item_id=answer.get("item"))
+        self._hints.learn(answer, returns)
         return answers.grants(answer)
 
     def heartbeat(
@@ -184,12 +143,12 @@ class ClaimPath:
     ) -> Heartbeat:
         items = None if holding is None else list(holding)
         tokens = None if holding is None else list(holding.values())
-        every = at_most_every_seconds
-        answer = self.call(HEARTBEAT, session, items, tokens, self._settings_row, known_event, every, repeatable=True)
-        self._refuse(answer, None, session=session)
+        sent = (session, items, tokens, self._settings_row, known_event, at_most_every_seconds)
+        answer = self.call(HEARTBEAT, *sent, repeatable=True)
+        self._raise_refusal(answer, None, session=session)
         if answer["forgotten"]:
-            self._lanes.forget()
-            self.tell(urgent=True)
+            self._hints.forget()
+            self.notify(urgent=True)
         return answers.heartbeat(answer, session, self.settings)
 
     def renew(
@@ -201,9 +160,9 @@ class ClaimPath:
         ttl_seconds: float | None = None,
         at_most_every_seconds: float | None = None,
     ) -> Renewal:
-        every = at_most_every_seconds
-        answer = self.call(RENEW, item, session, token, ttl_seconds, self._settings_row, every, repeatable=True)
-        self._refuse(answer, None, session=session, token=token, ttl_seconds=ttl_seconds, item_id=item)
+        sent = (item, session, token, ttl_seconds, self._settings_row, at_most_every_seconds)
+        answer = self.call(RENEW, *sent, repeatable=True)
+        self._raise_refusal(answer, None, session=session, token=token, ttl_seconds=ttl_seconds, item_id=item)
         return answers.renewal(answer, self.settings)
 
     def progress(
@@ -216,22 +175,12 @@ class ClaimPath:
         meta: Mapping[str, Any],
         request: Request | None = None,
     ) -> Renewal:
-        answer = self.call(
-            PROGRESS,
-            item,
-            session,
-            token,
-            note,
-            json_text.dumps(dict(meta)),
-            self._settings_row,
-            _request(request),
-            repeatable=request is not None,
-        )
-        if "wire" in answer:
-            kept: Renewal = answers.kept(answer, Renewal)
+        sent = (item, session, token, note, json_text.dumps(dict(meta)), self._settings_row, _request(request))
+        answer = self.call(PROGRESS, *sent, repeatable=request is not None)
+        if (kept := answers.kept(answer, Renewal)) is not None:
             return kept
-        self._refuse(answer, request, session=session, token=token, item_id=item)
-        self.tell()
+        self._raise_refusal(answer, request, session=session, token=token, item_id=item)
+        self.notify()
         return answers.renewal(answer, self.settings)
 
     def release(
@@ -258,19 +207,16 @@ class ClaimPath:
         request: Request | None = None,
     ) -> Ended:
         answer = self._done_each({item: token}, session, note, _json(links), _json(cost), request, many=False)
-        if "wire" in answer:
-            kept: Ended = answers.kept(answer, Ended)
+        if (kept := answers.kept(answer, Ended)) is not None:
             return kept
         (one,) = answer["each"]
-        self._refuse(one["answer"], request, session=session, token=token, item_id=item)
+        self._raise_refusal(one["answer"], request, session=session, token=token, item_id=item)
         return answers.ended(one["answer"])
 
     def done_many(self, holding: Mapping[str, int | None], *, session: str, request: Request | None = None) -> Finished:
         answer = self._done_each(holding, session, None, None, None, request, many=True)
-        if "wire" in answer:
-            kept: Finished = answers.kept(answer, Finished)
-            return kept
-        return answers.finished(answer)
+        kept = answers.kept(answer, Finished)
+        return answers.finished(answer) if kept is None else kept
 
     def _done_each(
         self,
@@ -283,33 +229,25 @@ class ClaimPath:
         *,
         many: bool,
     ) -> dict[str, Any]:
-        # Without a token, the session's next claim of the item would be meant as well.
+        # Not repeatable without a token: a repeat could end the session's next claim of the item.
         repeatable = None not in holding.values()
         call_id = _call_id(request) if repeatable else None
         answer = self.call(
-            DONE,
-            list(holding),
-            list(holding.values()),
-            session,
-            note,
-            links,
-            cost,
-            many,
-            self._settings_row,
-            _request(request, call_id),
+            *(DONE, list(holding), list(holding.values()), session, note, links, cost, many),
+            *(self._settings_row, _request(request, call_id)),
             repeatable=repeatable or request is not None,
         )
         if "wire" in answer:
             return answer
-        self._refuse(answer, request, session=session)
+        self._raise_refusal(answer, request, session=session)
         moved = bool(answer["moved"])
         for one in answer["each"]:
-            if _is_marked(one["answer"], "asked", call_id):
-                one["answer"] = _of_the_first_attempt(one["answer"])
+            if _is_refused_repeat(one["answer"], "asked", call_id):
+                one["answer"] = _answer_of_first_attempt(one["answer"])
                 moved = True
         if moved:
-            self._lanes.forget()
-        self.tell(urgent=moved)
+            self._hints.forget()
+        self.notify(urgent=moved)
         return answer
 
     def fail(
@@ -342,33 +280,24 @@ class ClaimPath:
     def force_release(
         self, item: str, *, actor: str, reason: str, token: int | None = None, request: Request | None = None
     ) -> Ended:
-        answer = self.call(
-            FORCE_RELEASE,
-            item,
-            actor,
-            reason,
-            token,
-            self._settings_row,
-            _request(request),
-            repeatable=request is not None,
-        )
-        if "wire" in answer:
-            kept: Ended = answers.kept(answer, Ended)
+        sent = (item, actor, reason, token, self._settings_row, _request(request))
+        answer = self.call(FORCE_RELEASE, *sent, repeatable=request is not None)
+        if (kept := answers.kept(answer, Ended)) is not None:
             return kept
         if answer.get("no") == "REQUEST_REUSED" and request is not None:
-            raise reused(request)
+            raise request_reused(request)
         if "no" in answer:
-            # An expiry may have been recorded with the refusal.
-            self._lanes.forget()
-            raise answers.forced(answer, actor=actor, reason=reason, token=token, item_id=item)
+            # The refused call may have recorded an expiry.
+            self._hints.forget()
+            raise answers.force_release_refusal(answer, actor=actor, reason=reason, token=token, item_id=item)
         return self._ended(answer)
 
     def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
-        told = json_text.dumps([[session, owner.as_dict()] for session, owner in dead])
-        swept = answers.sweep(self.call(SWEEP, told, limit, self._settings_row, repeatable=True))
+        sent = json_text.dumps([[session, owner.as_dict()] for session, owner in dead])
+        swept = answers.sweep(self.call(SWEEP, sent, limit, self._settings_row, repeatable=True))
         if swept.expired or swept.owner_died or swept.due or swept.offers:
-            self._lanes.forget()
-            self.tell(urgent=True)
+            self._hints.forget()
+            self.notify(urgent=True)
         return swept
 
     def _finish(
@@ -385,43 +314,32 @@ class ClaimPath:
         links: Mapping[str, Any] | None = None,
         cost: Mapping[str, Any] | None = None,
     ) -> Ended:
-        # Without a token, the session's next claim of the item would be meant as well.
+        # Not repeatable without a token: a repeat could end the session's next claim of the item.
         call_id = _call_id(request) if token is not None else None
         answer = self.call(
-            FINISH,
-            verb,
-            item,
-            session,
-            token,
-            reason,
-            park,
-            draft,
-            _json(links),
-            _json(cost),
-            uniform(),
-            self._settings_row,
-            _request(request, call_id),
+            *(FINISH, verb, item, session, token, reason, park, draft, _json(links), _json(cost), uniform()),
+            *(self._settings_row, _request(request, call_id)),
             repeatable=token is not None or request is not None,
         )
-        if "wire" in answer:
-            kept: Ended = answers.kept(answer, Ended)
+        if (kept := answers.kept(answer, Ended)) is not None:
             return kept
-        if _is_marked(answer, "asked", call_id):
-            answer = _of_the_first_attempt(answer)
-        self._refuse(answer, request, session=session, token=token, item_id=item)
+        if _is_refused_repeat(answer, "asked", call_id):
+            answer = _answer_of_first_attempt(answer)
+        self._raise_refusal(answer, request, session=session, token=token, item_id=item)
         return self._ended(answer)
 
     def _ended(self, answer: dict[str, Any]) -> Ended:
-        if answer["item"]["status"] == READY:
-            self._lanes.came_back(answer["item"])
-        self.tell(urgent=answer["item"]["status"] == READY)
+        is_ready = answer["item"]["status"] == READY
+        if is_ready:
+            self._hints.item_returned(answer["item"])
+        self.notify(urgent=is_ready)
         return answers.ended(answer)
 
-    def _refuse(self, answer: dict[str, Any], request: Request | None, **asked: Any) -> None:
+    def _raise_refusal(self, answer: dict[str, Any], request: Request | None, **asked: Any) -> None:
         if "no" not in answer:
             return
         if answer["no"] == "REQUEST_REUSED" and request is not None:
-            raise reused(request)
+            raise request_reused(request)
         raise answers.refusal(answer, settings=self.settings, **asked)
 
 
@@ -430,7 +348,7 @@ def _json(data: Mapping[str, Any] | None) -> str | None:
 
 
 def _call_id(request: Request | None) -> str | None:
-    """The same for all attempts of a call. With a request id there is no need for it: the answer itself is kept."""
+    """An id that all attempts of one call share. A call with a request does not need it: its answer is kept."""
     return os.urandom(8).hex() if request is None else None
 
 
@@ -445,17 +363,12 @@ def _is_held_by(answer: dict[str, Any], session: str) -> bool:
     return claim is not None and claim["session"] == session and claim["expires_at"] > answer["now"]
 
 
-def _is_marked(answer: dict[str, Any], run: str, call_id: str | None) -> bool:
-    """Whether the call was refused because an earlier attempt of the very same call had opened or ended this run."""
+def _is_refused_repeat(answer: dict[str, Any], run: str, call_id: str | None) -> bool:
+    """Whether the call was refused because an earlier attempt of the same call opened or ended this run."""
     if call_id is None or answer.get("no") != "FENCED" or answer[run] is None:
         return False
     return bool(answer[run]["call_id"] == call_id)
 
 
-def _of_the_first_attempt(answer: dict[str, Any]) -> dict[str, Any]:
+def _answer_of_first_attempt(answer: dict[str, Any]) -> dict[str, Any]:
     return {"item": answer["item"], "run": answer["asked"]}
-
-
-def uniform() -> float:
-    """A draw from 0 to 1, for the jitter of a retry."""
-    return int.from_bytes(os.urandom(7), "big") / 2**56

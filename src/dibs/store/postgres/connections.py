@@ -1,9 +1,8 @@
-"""Connections: how one is made, what kind of server it leads to, how they are kept, and what their errors mean.
+"""The connection pool of a process, and the meaning of connection errors.
 
-A connection goes to one thread at a time and comes back clean; one whose user was interrupted is closed, since nobody
-knows how far it had come. One that the server has closed meanwhile is noticed before it is used: a closed socket is
-readable, which costs a system call to see and no round trip. After a fork the child starts with none, and leaves its
-parent's alone.
+A connection serves one thread at a time and is returned without a transaction; one whose user was interrupted is
+closed. A connection that the server closed is found before its use: its socket is readable, which costs a system call
+and no round trip. After a fork the child starts with an empty pool and leaves its parent's connections alone.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import os
 import queue
 import select
 import threading
-import time
 import weakref
 from functools import partial
 
@@ -32,10 +30,10 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Connection = psycopg.Connection[tuple[Any, ...]]
 
-#: Errors after which the work has certainly not been done, and may well succeed when it is done again.
-AGAIN = (pg.DeadlockDetected, pg.SerializationFailure)
-#: The server is not, or no longer, one that can be written to; another may be.
-ELSEWHERE = (
+#: Errors that roll the transaction back and that a retry may not meet again.
+CONFLICTS = (pg.DeadlockDetected, pg.SerializationFailure)
+#: Errors of a server that does not accept writes now; another server may.
+NOT_PRIMARY = (
     pg.ReadOnlySqlTransaction,
     pg.AdminShutdown,
     pg.CrashShutdown,
@@ -43,8 +41,8 @@ ELSEWHERE = (
     pg.TooManyConnections,
     pg.IdleInTransactionSessionTimeout,
 )
-#: What a server says of a connection that it will not take tomorrow either; libpq gives no code for these, only words.
-REFUSED = (
+#: Messages of connection errors that a retry does not cure; libpq gives no code for these.
+PERMANENT = (
     "password authentication failed",
     "no password supplied",
     "no pg_hba.conf entry",
@@ -62,10 +60,10 @@ RETRY_SECONDS = 1.0
 
 
 def connect(url: str, *, prepares: bool = True) -> Connection:
-    """A new connection: to the server that can be written to, where the URL names several."""
+    """A new connection, to the primary if the URL names several servers."""
     given = conninfo_to_dict(url)
     defaults: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "application_name": "dibs"}
-    # A peer that vanished without a word is noticed within seconds, not hours.
+    # A peer that vanished silently is noticed within seconds, not hours.
     defaults |= {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000}
     if "," in str(given.get("host", "")):
         defaults["target_session_attrs"] = "read-write"
@@ -74,17 +72,17 @@ def connect(url: str, *, prepares: bool = True) -> Connection:
 
 
 def refuse_other_encodings(connection: Connection) -> None:
-    # Not every pooler passes it on.
+    # Not every pooler reports the encoding.
     encoding = connection.info.parameter_status("server_encoding") or ENCODING
     if encoding != ENCODING:
         raise StoreUnusable(
-            f"the encoding of this database is {encoding}, and dibs needs {ENCODING}; make another database with:"
+            f"the encoding of this database is {encoding}, and dibs needs {ENCODING}; create another database with:"
             f" CREATE DATABASE ... ENCODING '{ENCODING}' TEMPLATE template0"
         )
 
 
 class Pool:
-    """Connections at rest, the latest used first, so that a quiet board keeps only a few."""
+    """Idle connections, the last used first, so that a quiet board keeps only a few."""
 
     def __init__(self, url: str, wait_seconds: float) -> None:
         self.url = url
@@ -93,24 +91,23 @@ class Pool:
         self._idle: list[Connection] = []
         self._pid = os.getpid()
         self._closed = False
-        self._places = _places()
-        #: Held by who uses a connection at rest for a moment: whoever finds none waits that moment, and opens no other.
-        self._moment = threading.Lock()
+        self._slots = _slots()
+        #: Held while `idle_connection` borrows one, so that a verb waits for it instead of opening another.
+        self._borrowing = threading.Lock()
         _pools.add(self)
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        """Do one piece of work with a connection."""
         loan = _Loan()
         try:
             with self._lent(loan) as connection:
                 return work(connection)
         except BaseException:
-            # Once more, since an interrupt may have cut off the end of the loan.
+            # Again, because an interrupt may have cut off the end of the loan.
             self._take_back(loan)
             raise
 
     def connection(self) -> contextlib.AbstractContextManager[Connection]:
-        """A connection for one piece of work; one that did not come out of it clean is not used again."""
+        """A connection for a `with` block; it is closed if the block leaves a transaction open."""
         return self._lent(_Loan())
 
     @contextlib.contextmanager
@@ -118,43 +115,42 @@ class Pool:
         if self._closed:
             raise StoreUnavailable("the board was closed")
         try:
-            self._take_place(loan)
+            self._take_slot(loan)
             connection = self._take()
             loan.connections.append(connection)
             yield connection
             loan.is_clean = True
         except (psycopg.Error, DibsError) as error:
-            loan.is_clean = not isinstance(error, ELSEWHERE)
+            loan.is_clean = not isinstance(error, NOT_PRIMARY)
             raise
         finally:
             self._take_back(loan)
 
-    def _take_place(self, loan: _Loan) -> None:
-        """One of as many places as there may be connections. That it was taken is recorded by the same call that takes
-        it: no bytecode, and so no signal handler, is run between the two."""
+    def _take_slot(self, loan: _Loan) -> None:
+        """Take one of `CONNECTIONS_MAX` slots and record it with no bytecode, and so no signal handler, in between."""
         try:
-            loan.place.extend(map(self._places.get, (True,), (self._wait_seconds,)))
+            loan.slot.extend(map(self._slots.get, (True,), (self._wait_seconds,)))
         except queue.Empty:
             raise StoreUnavailable(
-                f"all {CONNECTIONS_MAX} connections have been in use for over {self._wait_seconds:g}s",
+                f"all {CONNECTIONS_MAX} connections have been in use for over {self._wait_seconds:g}s; try again",
                 retry_after_seconds=RETRY_SECONDS,
             ) from None
 
     def _take_back(self, loan: _Loan) -> None:
-        """End a loan. It may be ended twice: what was given back is off its record."""
+        """End a loan. A second call does nothing."""
         for connection in loan.connections:
             if loan.is_clean and connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
                 self._put(connection, loan)
             else:
                 connection.close()
-        for place in loan.place:
-            _uninterrupted(partial(self._places.put, place), loan.place.clear)
+        for slot in loan.slot:
+            _uninterrupted(partial(self._slots.put, slot), loan.slot.clear)
 
     @contextlib.contextmanager
     def idle_connection(self) -> Iterator[Connection | None]:
-        """A connection that nobody uses, for a moment; None if there is none."""
-        with self._moment:
-            connection = self._resting()
+        """Borrow an idle connection briefly; None if there is none."""
+        with self._borrowing:
+            connection = self._pop_idle()
             try:
                 yield connection
             finally:
@@ -163,33 +159,33 @@ class Pool:
 
     def close(self) -> None:
         self._closed = True
-        for connection in self._drained():
+        for connection in self._drain():
             connection.close()
 
     def forget(self) -> None:
-        """Close nothing, keep nothing: what there is belongs to the parent process."""
-        _inherited.extend(self._drained())
-        self._places = _places()
-        self._moment = threading.Lock()
+        """In a forked child: keep the parent's connections open, and use none of them."""
+        _inherited.extend(self._drain())
+        self._slots = _slots()
+        self._borrowing = threading.Lock()
         self._pid = os.getpid()
 
-    def _drained(self) -> list[Connection]:
+    def _drain(self) -> list[Connection]:
         found, self._idle = self._idle, []
         return found
 
     def _take(self) -> Connection:
-        found = self._resting()
+        found = self._pop_idle()
         if found is None:
-            with self._moment:
-                found = self._resting()
-        return found or self._greeted(connect(self.url, prepares=not self.behind_pooler))
+            with self._borrowing:
+                found = self._pop_idle()
+        return found or self._checked(connect(self.url, prepares=not self.behind_pooler))
 
-    def _resting(self) -> Connection | None:
+    def _pop_idle(self) -> Connection | None:
         while self._idle:
             try:
                 connection = self._idle.pop()
             except IndexError:
-                break  # another thread was faster
+                break  # another thread took it
             if _is_alive(connection):
                 return connection
             connection.close()
@@ -201,13 +197,13 @@ class Pool:
         elif not connection.closed:
             _uninterrupted(partial(self._idle.append, connection), loan.connections.clear)
 
-    def _greeted(self, connection: Connection) -> Connection:
-        """What a new connection leads to: a board of a version this client knows, directly or through a pooler.
+    def _checked(self, connection: Connection) -> Connection:
+        """Check that a new connection leads to a board of a known version, and whether through a pooler.
 
-        A pooler that hands each transaction to another server process gives away a process id that is not the server's.
-        Statements prepared there would be gone the next time, and nothing can be listened to.
+        A pooler in transaction mode reports another process id than the server process has. Behind it, prepared
+        statements and LISTEN do not work.
         """
-        from dibs.store.postgres.migrating import refuse_unless_fit, version
+        from dibs.store.postgres.migrating import require_version, version
 
         try:
             refuse_other_encodings(connection)
@@ -220,15 +216,15 @@ class Pool:
             if self.behind_pooler:
                 connection.prepare_threshold = None
             else:
-                # In other schemas, others may be allowed to create functions that pass for PostgreSQL's own.
+                # In another schema, an attacker may be allowed to create functions that shadow PostgreSQL's own.
                 search_path = "SET search_path = pg_catalog, pg_temp"
                 connection.execute(f"{search_path}; SET lock_timeout = {round(self._wait_seconds * 1000)}")
             if row[1] != "read committed":
                 raise StoreUnusable(
-                    f"transactions of this database are {row[1]} by default and must be read committed:"
+                    f"transactions of this database are {row[1]} by default, and dibs needs read committed:"
                     " ALTER ROLE ... SET default_transaction_isolation = 'read committed'"
                 )
-            refuse_unless_fit(version(connection))
+            require_version(version(connection))
         except BaseException:
             connection.close()
             raise
@@ -236,28 +232,28 @@ class Pool:
 
 
 class _Loan:
-    """What one piece of work has of the pool: a place, and a connection, which is clean once the work is over."""
+    """What a borrower has of the pool: a slot and a connection, which is clean when the work has ended normally."""
 
     def __init__(self) -> None:
-        self.place: list[object] = []
+        self.slot: list[object] = []
         self.connections: list[Connection] = []
         self.is_clean = False
 
 
-def _places() -> queue.SimpleQueue[object]:
-    places: queue.SimpleQueue[object] = queue.SimpleQueue()
+def _slots() -> queue.SimpleQueue[object]:
+    slots: queue.SimpleQueue[object] = queue.SimpleQueue()
     for number in range(CONNECTIONS_MAX):
-        places.put(number)
-    return places
+        slots.put(number)
+    return slots
 
 
 def _uninterrupted(*steps: Callable[[], object]) -> None:
-    """Call functions that are written in C one after the other, with no bytecode between them."""
+    """Call C functions one after the other, with no bytecode in between."""
     list(map(operator.call, steps))
 
 
 def _is_alive(connection: Connection) -> bool:
-    """Whether nothing has come from the server since: an idle connection hears only bad news."""
+    """Whether the server has sent nothing: to an idle connection it sends only its end."""
     if connection.closed:
         return False
     poll = select.poll()
@@ -266,41 +262,36 @@ def _is_alive(connection: Connection) -> bool:
 
 
 def explain(error: psycopg.Error) -> DibsError:
-    """What the database's error means to whoever called a verb."""
+    """An error of the database as an error of dibs."""
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, pg.InsufficientPrivilege):
-        return StoreUnusable(f"the database refuses: {text}")
-    if _is_refused(error):
+        return StoreUnusable(f"the database denies access: {text}")
+    if _is_permanent(error):
         return StoreUnusable(f"the database refuses the connection: {text}")
     if isinstance(error, pg.DiskFull | pg.OutOfMemory):
-        return StoreUnavailable(f"the database is out of room: {text}", retry_after_seconds=60)
+        return StoreUnavailable(f"the database is out of disk space or memory: {text}", retry_after_seconds=60)
     if isinstance(error, pg.QueryCanceled):
-        return StoreUnavailable(f"the database gave up on it: {text}", retry_after_seconds=RETRY_SECONDS)
+        return StoreUnavailable(f"the database cancelled the statement: {text}", retry_after_seconds=RETRY_SECONDS)
     if isinstance(error, pg.LockNotAvailable):
-        text = "another client has kept what this needs for too long; perhaps it left a transaction open"
+        text = "another client has held a lock for too long; perhaps it left a transaction open"
         return StoreUnavailable(text, retry_after_seconds=RETRY_SECONDS)
-    if is_away(error) or isinstance(error, AGAIN):
-        return StoreUnavailable(f"the database is away: {text}", retry_after_seconds=RETRY_SECONDS)
+    if is_disconnected(error) or isinstance(error, CONFLICTS):
+        return StoreUnavailable(f"the database is unreachable: {text}", retry_after_seconds=RETRY_SECONDS)
     return StoreUnusable(f"the database failed: {text}")
 
 
-def is_away(error: psycopg.Error) -> bool:
-    """Whether the connection, or the server, is gone: perhaps for a moment only."""
-    if isinstance(error, ELSEWHERE):
+def is_disconnected(error: psycopg.Error) -> bool:
+    """Whether the connection or the server is gone, so that a retry may help."""
+    if isinstance(error, NOT_PRIMARY):
         return True
-    # libpq's own errors, of a connection that could not be made or broke, have no SQLSTATE; a pooler's are of class 08.
+    # Connection errors of libpq have no SQLSTATE; those of a pooler are of class 08.
     if error.sqlstate is not None:
         return error.sqlstate.startswith("08")
-    return isinstance(error, psycopg.OperationalError) and not _is_refused(error)
+    return isinstance(error, psycopg.OperationalError) and not _is_permanent(error)
 
 
-def _is_refused(error: psycopg.Error) -> bool:
-    return error.sqlstate is None and any(words in str(error) for words in REFUSED)
-
-
-def pause(attempt: int) -> None:
-    """Before trying again: longer each time, drawn so that a crowd spreads out."""
-    time.sleep(int.from_bytes(os.urandom(2), "big") / 2**16 * min(0.5, 0.01 * 2**attempt))
+def _is_permanent(error: psycopg.Error) -> bool:
+    return error.sqlstate is None and any(words in str(error) for words in PERMANENT)
 
 
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()

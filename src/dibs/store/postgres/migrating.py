@@ -1,8 +1,7 @@
-"""The schema: numbered migrations, each once, and the functions, anew each time.
+"""The schema: numbered migrations, each run once, and the functions, replaced each time.
 
-Only `dibs migrate` changes it, and `dibs init` on a database without one, under a lock so that two of them take
-turns. Schema N serves clients N and N-1: a migration may add what an older client does not know, and takes nothing
-from it.
+Only `dibs migrate`, and `dibs init` on a database without a board, change it, under a lock. Schema N serves clients N
+and N-1: a migration only adds.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _LOCK = 25697
 
 
 def migrate(url: str) -> tuple[int, int]:
-    """Bring the schema up to this version; the versions before and after. A newer one is left alone."""
+    """Migrate to this version; return the versions before and after."""
     try:
         with connect(url) as connection, connection.transaction():
             refuse_other_encodings(connection)
@@ -45,7 +44,7 @@ def migrate(url: str) -> tuple[int, int]:
 
 
 def version(connection: psycopg.Connection[tuple[object, ...]]) -> int:
-    """The schema's version; 0 for a database without one."""
+    """The version of the schema; 0 without a board."""
     row = connection.execute("SELECT pg_catalog.to_regclass('dibs.schema_version') IS NOT NULL").fetchone()
     if row is None or not row[0]:
         return 0
@@ -53,13 +52,13 @@ def version(connection: psycopg.Connection[tuple[object, ...]]) -> int:
     return 0 if row is None else int(str(row[0]))
 
 
-def refuse_unless_fit(found: int) -> None:
-    """A client works with its own version of the schema, and with the next."""
+def require_version(found: int) -> None:
+    """A client works with its own version of the schema and with the next one."""
     if found == 0:
-        raise StoreUnusable("the database has no board yet; make one with: dibs init", schema=0)
+        raise StoreUnusable("the database has no board yet; create one with: dibs init", schema=0)
     if found < SCHEMA_VERSION:
         raise StoreUnusable(
-            f"the board has schema {found}, this dibs needs {SCHEMA_VERSION}; bring it up to date with: dibs migrate",
+            f"the board has schema {found}, and this dibs needs {SCHEMA_VERSION}; update it with: dibs migrate",
             schema=found,
         )
     if found > SCHEMA_VERSION + 1:
@@ -67,7 +66,7 @@ def refuse_unless_fit(found: int) -> None:
 
 
 def too_new(found: int) -> StoreUnusable:
-    return StoreUnusable(f"the board has schema {found}, newer than this dibs knows; upgrade dibs", schema=found)
+    return StoreUnusable(f"the board has schema {found}, which is too new for this dibs; upgrade dibs", schema=found)
 
 
 def _run(connection: psycopg.Connection[tuple[object, ...]], path: str) -> None:

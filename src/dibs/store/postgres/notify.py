@@ -1,10 +1,10 @@
-"""Being woken: NOTIFY tells, outside the transactions it tells of, and LISTEN hears, while somebody waits.
+"""Notifications: NOTIFY after a commit, LISTEN while a client waits.
 
-A NOTIFY inside a claim's transaction would make all commits take turns, so it is sent afterwards: the first change at
-once, further ones together, ten times a second at most, and only while somebody listens, since each one is a commit.
-What became free does not wait for that. Where nobody listened, nobody is told for a moment; who has just begun to looks
-for itself until that is over. What concerns one waiter's ticket is told by the transaction itself, to that waiter
-alone. Behind a pooler nothing can be heard; there, a waiter looks, less and less often.
+A NOTIFY inside a claim's transaction would serialize all commits, so it is sent afterwards, and only while a client
+listens, because each one is a commit: the first change at once, later ones coalesced to ten a second. An item that
+became claimable is not held back. If no client listened, none is notified for a moment; a new listener polls until that
+moment is over. A change of a ticket is notified by the transaction itself, on a channel of that ticket's session.
+Behind a pooler LISTEN does not work; a waiting client polls, less and less often.
 """
 
 from __future__ import annotations
@@ -28,92 +28,92 @@ if TYPE_CHECKING:
     from dibs.store.postgres.connections import Connection, Pool
 
 CHANNEL = "dibs"
-#: Whoever listens shares a lock meanwhile: if it can be had alone, there is nobody to tell.
+#: A listener holds a shared lock: if the exclusive lock is free, no client listens.
 NOTIFY = "SELECT pg_catalog.pg_notify('dibs', '') WHERE NOT pg_catalog.pg_try_advisory_xact_lock(25703, 0)"
 LISTENING = "SELECT pg_catalog.pg_advisory_lock_shared(25703, 0)"
-TOGETHER_SECONDS = 0.1
-#: What became free is told at once, unless something else just was.
+COALESCE_SECONDS = 0.1
+#: The least time between two notifications of items that became claimable.
 URGENT_SECONDS = 0.01
-#: For so long it is believed that nobody listens, and so long after it has begun to, a listener looks now and then.
-NOBODY_SECONDS = 0.25
-FIRST_LOOKS_SECONDS = (0.02, 0.06, 0.15, NOBODY_SECONDS + 0.05)
-#: A change whose teller died before it told is found after this long.
-LOST_WORD_SECONDS = 1.0
+#: For how long a process assumes that no client listens, and a new listener polls.
+NO_LISTENER_SECONDS = 0.25
+FIRST_LOOKS_SECONDS = (0.02, 0.06, 0.15, NO_LISTENER_SECONDS + 0.05)
+#: How often a listener polls, for a notification that was lost because its sender died.
+LOST_NOTIFY_SECONDS = 1.0
 POLL_SECONDS_MIN = 0.02
 POLL_SECONDS_MAX = 0.1
 
 
-class Teller:
-    """Tells that something changed. A hint: whoever cannot tell has not failed in what it did."""
+class Notifier:
+    """Notifies of changes. A hint: a verb whose notification fails has not failed."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._lock = threading.Lock()
-        self._told = self._told_urgent = self._nobody_until = 0.0
+        self._sent_at = self._sent_urgent_at = self._no_listener_until = 0.0
         self._later: threading.Timer | None = None
         self._pid = os.getpid()
 
-    def tell(self, *, urgent: bool = False) -> None:
-        """`urgent`: something became free, which others may be waiting for."""
+    def notify(self, *, urgent: bool = False) -> None:
+        """`urgent`: an item became claimable."""
         if self._pid != os.getpid():
             self._lock, self._later, self._pid = threading.Lock(), None, os.getpid()
-        if not urgent and time.monotonic() < self._nobody_until:
+        if not urgent and time.monotonic() < self._no_listener_until:
             return
         with self._lock:
-            told, together = (self._told_urgent, URGENT_SECONDS) if urgent else (self._told, TOGETHER_SECONDS)
-            left = told + together - time.monotonic()
+            at, least = (self._sent_urgent_at, URGENT_SECONDS) if urgent else (self._sent_at, COALESCE_SECONDS)
+            left = at + least - time.monotonic()
             if left > 0:
                 if self._later is None:
-                    self._remember(left)
+                    self._schedule(left)
                 return
-            self._said()
+            self._mark_sent()
             if urgent:
-                self._told_urgent = self._told
+                self._sent_urgent_at = self._sent_at
         with contextlib.suppress(psycopg.Error, DibsError), self._pool.connection() as connection:
-            self._notify(connection)
+            self._send(connection)
 
     def close(self) -> None:
-        """Nothing is left untold."""
+        """Send the notification that is scheduled, if any."""
         if self._pid == os.getpid() and self._later is not None:
-            self._tell_later()
+            self._send_scheduled()
 
-    def _tell_later(self) -> None:
-        """By a connection that rests: while there is none, a verb is going on, which will tell at its end."""
+    def _send_scheduled(self) -> None:
+        """Send over an idle connection. Without one, a verb is running, which notifies at its end."""
         with contextlib.suppress(psycopg.Error, DibsError), self._pool.idle_connection() as connection:
             with self._lock:
                 if self._later is None:
                     return
                 if connection is None:
-                    self._remember(TOGETHER_SECONDS)
+                    self._schedule(COALESCE_SECONDS)
                     return
-                self._said()
-            self._notify(connection)
+                self._mark_sent()
+            self._send(connection)
 
-    def _notify(self, connection: Connection) -> None:
-        asked = time.monotonic()
+    def _send(self, connection: Connection) -> None:
+        started = time.monotonic()
         if connection.execute(NOTIFY).rowcount == 0:
-            self._nobody_until = asked + NOBODY_SECONDS
+            self._no_listener_until = started + NO_LISTENER_SECONDS
 
-    def _remember(self, seconds: float) -> None:
-        self._later = threading.Timer(seconds, self._tell_later)
+    def _schedule(self, seconds: float) -> None:
+        self._later = threading.Timer(seconds, self._send_scheduled)
         self._later.daemon = True
         self._later.start()
 
-    def _said(self) -> None:
+    def _mark_sent(self) -> None:
         if self._later is not None:
             self._later.cancel()
             self._later = None
-        self._told = time.monotonic()
+        self._sent_at = time.monotonic()
 
 
 class ListeningWatch(Watch):
-    """Hears of every change, or with a session only of what concerns its tickets."""
+    """Wakes on every change, or with a session only on changes of its tickets."""
 
     def __init__(self, url: str, session: str | None, feed_end: Callable[[], int]) -> None:
         self._url = url
         self._channel = CHANNEL if session is None else channel_of(session)
         self._look = feed_end if session is None else None
-        self._connection: Connection | None = self._listening()
+        self._connection: Connection | None = self._listen()
         self._since = time.monotonic()
         self._seen = 0 if self._look is None else self._look()
 
@@ -121,7 +121,7 @@ class ListeningWatch(Watch):
         end = time.monotonic() + timeout_seconds
         while True:
             left = max(0.0, end - time.monotonic())
-            if self._heard(left if self._look is None else min(left, self._until_next_look())):
+            if self._is_notified(left if self._look is None else min(left, self._until_next_look())):
                 if self._look is not None:
                     self._seen = self._look()
                 return True
@@ -140,22 +140,22 @@ class ListeningWatch(Watch):
 
     def _until_next_look(self) -> float:
         age = time.monotonic() - self._since
-        return next((at - age for at in FIRST_LOOKS_SECONDS if at > age), LOST_WORD_SECONDS)
+        return next((at - age for at in FIRST_LOOKS_SECONDS if at > age), LOST_NOTIFY_SECONDS)
 
-    def _heard(self, timeout_seconds: float) -> bool:
+    def _is_notified(self, timeout_seconds: float) -> bool:
         try:
             if self._connection is None:
-                self._connection = self._listening()
+                self._connection = self._listen()
                 self._since = time.monotonic()
-                return True  # nobody knows what was missed
-            # One look answers all that have come by then.
+                return True  # a change may have been missed meanwhile
+            # One look at the board covers all notifications that have arrived.
             return bool(list(self._connection.notifies(timeout=timeout_seconds, stop_after=1)))
         except psycopg.Error:
             self.close()
             time.sleep(min(timeout_seconds, POLL_SECONDS_MAX))
             return True
 
-    def _listening(self) -> Connection:
+    def _listen(self) -> Connection:
         try:
             connection = connect(self._url)
             if self._channel == CHANNEL:

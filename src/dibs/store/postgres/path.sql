@@ -1,4 +1,5 @@
--- What the verbs that the client's rules decide read and write. The hot verbs are functions: see functions/.
+-- Statements of the verbs that the rules decide in the client. The verbs of the claim path are functions: see
+-- functions/.
 
 -- name: lock_request
 SELECT pg_advisory_xact_lock(25699, hashtext(:actor || chr(31) || :id))
@@ -6,7 +7,7 @@ SELECT pg_advisory_xact_lock(25699, hashtext(:actor || chr(31) || :id))
 -- name: lock_session
 SELECT 1 FROM dibs.sessions WHERE id = :id FOR NO KEY UPDATE
 
--- Of two edits that close a circle between them, the second has to see the first.
+-- Of two edits that together close a cycle, the second has to see the first.
 -- name: lock_dependencies
 SELECT pg_advisory_xact_lock(25701, 0)
 
@@ -161,7 +162,8 @@ UPDATE dibs.conflicts SET count = count + 1 WHERE slot = pg_backend_pid() & 15
 -- name: conflicts
 SELECT sum(count)::bigint FROM dibs.conflicts
 
--- Locked, so that its reader commits something: with a synchronous standby, after what the answer tells of is there, too.
+-- Locked, so that the reader has something to commit: with a synchronous standby, its COMMIT then waits until the kept
+-- answer is there.
 -- name: request
 SELECT fingerprint, answer FROM dibs.requests WHERE actor = :actor AND id = :id FOR UPDATE
 
@@ -183,7 +185,8 @@ SELECT least((SELECT expires_at FROM dibs.claims WHERE item = :item),
 -- name: meta
 SELECT value FROM dibs.meta WHERE name = :name
 
--- Shared with other adders, not with a prune: what it forgets must be below the floor that a new item of its name starts at.
+-- Shared by concurrent adds, exclusive for a prune: the tokens that a prune deletes must be below the floor at which a
+-- new item of the same id starts.
 -- name: token_floor
 SELECT value FROM dibs.meta WHERE name = 'token_floor' FOR SHARE
 

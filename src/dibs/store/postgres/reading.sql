@@ -1,6 +1,6 @@
--- What people and dashboards read. None of it takes a lock.
+-- Statements of the verbs that read. None takes a lock.
 
--- What time has overtaken and nobody has recorded yet: the rows are not what a claim would find.
+-- Items with overdue steps that are not recorded yet: their rows differ from what a claim would find.
 -- name: overdue_items
 SELECT item FROM dibs.claims WHERE look_at <= :now AND expires_at <= :now
 UNION SELECT id FROM dibs.items WHERE status = 'scheduled' AND not_before <= :now
@@ -76,7 +76,7 @@ SELECT @activity FROM dibs.activity
 WHERE (:item::text IS NULL OR item = :item) AND (:agent::text IS NULL OR agent = :agent)
 ORDER BY id DESC LIMIT :limit
 
--- What is in progress has a claim.
+-- An item in progress has a claim.
 -- name: in_progress
 SELECT c.item, s.kind
 FROM dibs.claims c JOIN dibs.items i ON i.id = c.item LEFT JOIN dibs.sessions s ON s.id = c.session
@@ -112,7 +112,7 @@ SELECT project, type, priority, count(*) FROM dibs.items WHERE status = 'ready'
 GROUP BY project, type, priority ORDER BY priority DESC, project, type
 
 -- name: ready_by_type
--- In two parts, for the index of what is ready leaves out what is offered.
+-- In two parts, because the index of ready items leaves out offered ones.
 SELECT type, step, count(*), sum(count(*)) OVER ()::bigint
 FROM (
     SELECT type, greatest(0, least(10, priority)) AS step FROM dibs.items WHERE status = 'ready' AND offered_to IS NULL

@@ -1,8 +1,8 @@
-"""The PostgreSQL store: many machines, many writers at a time, each row locked by who decides about it.
+"""The PostgreSQL store: many machines and concurrent writers, with row locks.
 
-The claim path is one function call, one round trip, one transaction a verb: `claim_path` and functions/. What people
-do is loaded, decided by the rules and written, as on SQLite: `dibs.store.sql`. Here is what carries both:
-connections, trying again, and telling those who wait.
+Each verb of the claim path is one function call, one round trip, one transaction: `claim_path` and functions/. The
+other verbs load rows, call the rules and write steps, as on SQLite: `dibs.store.sql`. Here are the transactions of
+both, retries, notifications, and the verbs about a whole board.
 """
 
 from __future__ import annotations
@@ -15,19 +15,24 @@ import psycopg
 
 from dibs.errors import DibsError, Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.contract import Store
+from dibs.store.contract.retry import pause
 from dibs.store.postgres.claim_path import ClaimPath
-from dibs.store.postgres.connections import AGAIN, CONNECTIONS_MAX, RETRY_SECONDS, Pool, explain, is_away, pause
-from dibs.store.postgres.lane_hints import Lanes
+from dibs.store.postgres.connections import (
+    CONFLICTS,
+    CONNECTIONS_MAX,
+    RETRY_SECONDS,
+    Pool,
+    explain,
+    is_disconnected,
+)
+from dibs.store.postgres.lane_hints import LaneHints
 from dibs.store.postgres.migrating import migrate
-from dibs.store.postgres.notify import ListeningWatch, PollingWatch, Teller
+from dibs.store.postgres.notify import ListeningWatch, Notifier, PollingWatch
 from dibs.store.postgres.queries import STATEMENTS
 from dibs.store.postgres.transaction import PostgresTransaction
 from dibs.store.sql import archive, requests
-from dibs.store.sql.keys import Keys
-from dibs.store.sql.reading import Reading
-from dibs.store.sql.tickets import Tickets
 from dibs.store.sql.transaction import Refused
-from dibs.store.sql.upkeep import Upkeep
+from dibs.store.sql.verbs import SqlVerbs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,57 +48,56 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: Settings without which an answer is no promise, and what turns each on.
+#: Settings without which a crash can lose an acknowledged write, and how to turn each on.
 DURABLE = {
     "synchronous_commit": "turn it on for the database or the role: ALTER ... SET synchronous_commit = on",
     "fsync": "turn it on in postgresql.conf, and reload the server",
 }
-#: So many of the connections are used by reads at once, where readers are separated: the others are for writes.
+#: How many connections separate readers use at most; the others are for writes.
 READERS_MAX = CONNECTIONS_MAX // 2
-#: What fails this often does not fail by coincidence.
-AGAIN_MAX = 50
-#: How long the records of a board that is being loaded may keep it waiting.
+TRIES_MAX = 50
+#: How long an import may wait for its next record.
 LOAD_IDLE_SECONDS = 600.0
 
 
 class Attempt:
-    """One attempt at a piece of work: from `unsure` on, a broken connection leaves it unknown whether it was done."""
+    """One attempt of a transaction. Once `may_have_committed`, a lost connection leaves the outcome unknown."""
 
-    unsure = False
+    may_have_committed = False
 
 
-class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
+class PostgresStore(ClaimPath, SqlVerbs, Store):
     def __init__(self, url: str, settings: Settings, *, create: bool = False, look_seconds: float = 1.0) -> None:
-        """`look_seconds`: how long `next` may go by what it remembers of the lanes before it looks at everything."""
+        """`look_seconds`: how long `next` may use its hints before it searches all lanes in full."""
         self.url = url
         self.settings = settings
-        #: How often work was done again because of others (a deadlock, say), and because a connection was lost.
+        #: How often a transaction was retried after a conflict (a deadlock, for example), and after a disconnect.
         self.conflicts = self.reconnects = 0
         self._pool = Pool(url, settings.lock_wait_seconds)
-        self._teller = Teller(self._pool)
-        self._lanes = Lanes(look_seconds)
+        self._notifier = Notifier(self._pool)
+        self._hints = LaneHints(look_seconds)
         self._settings_row = _settings_row(settings)
         self._readers: threading.BoundedSemaphore | None = None
         try:
-            self._hello()
+            self._check_connection()
         except StoreUnusable as error:
             if not create or error.facts.get("schema") != 0:
                 raise
             migrate(url)
-            self._hello()
+            self._check_connection()
 
     def call(self, function: str, *parameters: Any, repeatable: bool) -> dict[str, Any]:
-        """Call a function of the board: one round trip, one transaction."""
+        """Call an SQL function: one round trip, one transaction."""
         texts = [None if value is None else _text(value) for value in parameters]
 
         def work(connection: Connection, attempt: Attempt) -> dict[str, Any]:
-            attempt.unsure = True
+            attempt.may_have_committed = True
             row = connection.execute(function, texts).fetchone()
             assert row is not None
             answer: dict[str, Any] = row[0]
             return answer
 
-        return self._done(work, repeatable)
+        return self._with_retries(work, repeatable)
 
     def write(
         self,
@@ -101,15 +105,15 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
         request: Request | None = None,
         kind: type[Value] | None = None,
         *,
-        tries_max: int = AGAIN_MAX,
+        tries_max: int = TRIES_MAX,
         idle_seconds: float | None = None,
     ) -> T:
-        """Do `work` in one durable transaction. With a request, once: its answer, of values of `kind`, is kept."""
+        """Run `work` in one durable transaction. With a request, its answer (values of `kind`) is kept and repeated."""
         refusal: DibsError | None = None
-        changed = came_back = freed = False
+        changed = item_returned = freed = False
 
         def transact(connection: Connection, attempt: Attempt) -> T:
-            nonlocal refusal, changed, came_back, freed
+            nonlocal refusal, changed, item_returned, freed
             refusal = None
             try:
                 t = PostgresTransaction(connection, self.settings, writable=True, idle_seconds=idle_seconds)
@@ -117,7 +121,7 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
                     t.one("lock_request", actor=request.actor, id=request.id)
                 known: T | None = None if request is None else requests.answered(t, request, kind)
                 if known is not None:
-                    # Committed, not given up: what was done then is then where commits have to be.
+                    # COMMIT, not ROLLBACK: it waits until the first commit is on the standbys that commits wait for.
                     connection.execute("COMMIT")
                     return known
                 answer: Any = None
@@ -127,22 +131,22 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
                     refusal = refused.refusal
                 if request is not None and refusal is None and answer != ():
                     requests.keep(t, request, answer)
-                attempt.unsure = True
+                attempt.may_have_committed = True
                 connection.execute("COMMIT")
-                changed, came_back, freed = t.changed, t.came_back, t.freed
+                changed, item_returned, freed = t.changed, t.item_returned, t.freed
                 result: T = answer
                 return result
             except (psycopg.Error, DibsError):
                 _roll_back(connection)
                 raise
 
-        answer = self._done(transact, request is not None, tries_max)
-        if came_back:
-            self._lanes.forget()
+        answer = self._with_retries(transact, request is not None, tries_max)
+        if item_returned:
+            self._hints.forget()
         if freed and self.on_freed is not None:
             self.on_freed()
         if changed:
-            self._teller.tell(urgent=True)
+            self._notifier.notify(urgent=True)
         if refusal is not None:
             raise refusal
         return answer
@@ -151,12 +155,12 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
         self._readers = threading.BoundedSemaphore(READERS_MAX)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        """Do `work` on one snapshot, without any lock."""
+        """Run `work` on one snapshot, without locks."""
         if self._readers is None:
             return self._read(work)
         seconds = self.settings.lock_wait_seconds
         if not self._readers.acquire(timeout=seconds):
-            text = f"{READERS_MAX} others have been reading the board for over {seconds:g}s"
+            text = f"{READERS_MAX} other threads have been reading the board for over {seconds:g}s; try again"
             raise StoreUnavailable(text, retry_after_seconds=RETRY_SECONDS)
         try:
             return self._read(work)
@@ -173,7 +177,7 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
             _roll_back(connection)
             return answer
 
-        return self._done(look, repeatable=True)
+        return self._with_retries(look, repeatable=True)
 
     def feed_end(self) -> int:
         def look(connection: Connection, attempt: Attempt) -> int:
@@ -181,14 +185,14 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
             assert row is not None
             return int(row[0])
 
-        return self._done(look, repeatable=True)
+        return self._with_retries(look, repeatable=True)
 
     # Waiting
 
-    def tell(self, *, urgent: bool = False) -> None:
+    def notify(self, *, urgent: bool = False) -> None:
         if urgent and self.on_freed is not None:
             self.on_freed()
-        self._teller.tell(urgent=urgent)
+        self._notifier.notify(urgent=urgent)
 
     def watch(self, *, session: str | None = None) -> Watch:
         if self._pool.behind_pooler:
@@ -218,7 +222,7 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
             t.one("number_on")
             return count
 
-        # What was read of the records cannot be read again.
+        # One try: the records can be read only once.
         return self.write(load, tries_max=1, idle_seconds=LOAD_IDLE_SECONDS)
 
     def backup(self, path: str) -> None:
@@ -234,7 +238,7 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
         backups.refuse_foreign(path)
 
         def restore(t: Transaction) -> int:
-            # Emptied under a lock on every table: what was given last has to be what is moved on from.
+            # Under a lock of every table: the restored board has to continue from the last token that was given.
             t.run("lock_tables", {})
             given = archive.highest(t)
             t.run("empty", {})
@@ -251,57 +255,57 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
             found += [f"the claim of {item} would end unnoticed" for (item,) in t.all("overlooked_claim")]
             for setting, advice in DURABLE.items():
                 if t.one("setting", name=setting) == ("off",):
-                    found.append(f"{setting} is off, so a crash can lose what was acknowledged; {advice}")
+                    found.append(f"{setting} is off, so a crash can lose acknowledged writes; {advice}")
             return tuple(found)
 
         return self.read(check)
 
     def close(self) -> None:
-        self._teller.close()
+        self._notifier.close()
         self._pool.close()
 
-    def _hello(self) -> None:
-        """A first connection, so that a wrong URL or schema is told here and not by the first verb."""
-        self._done(lambda connection, attempt: None, repeatable=True)
+    def _check_connection(self) -> None:
+        """Connect once, so that a wrong URL or schema is reported here and not by the first verb."""
+        self._with_retries(lambda connection, attempt: None, repeatable=True)
 
-    def _done(self, work: Callable[[Connection, Attempt], T], repeatable: bool, tries_max: int = AGAIN_MAX) -> T:
-        """Do it; again after a conflict, which has undone it, and after a lost connection if that cannot do it twice.
-
-        Once an attempt may have been done, no failure of a later one says that nothing was.
-        """
+    def _with_retries(
+        self, work: Callable[[Connection, Attempt], T], repeatable: bool, tries_max: int = TRIES_MAX
+    ) -> T:
+        """Run `work`; retry after a conflict, which rolled it back, and after a disconnect if it is repeatable or
+        cannot have committed. Once an attempt may have committed, the outcome of a failure is unknown."""
         end = time.monotonic() + self.settings.lock_wait_seconds
-        tries, unsure, attempt = 0, False, Attempt()
+        tries, is_unknown, attempt = 0, False, Attempt()
         while True:
-            attempt.unsure = False
+            attempt.may_have_committed = False
             try:
                 return self._pool.run(lambda connection: work(connection, attempt))
             except psycopg.Error as error:
                 tries += 1
-                # Two who add the same thing at once: the second sees it next time.
-                conflict = isinstance(error, (*AGAIN, psycopg.errors.UniqueViolation))
-                lost = not conflict and is_away(error)
-                unsure = unsure or (lost and attempt.unsure)
+                # Two clients inserted the same row at once: a retry of the second one finds it.
+                conflict = isinstance(error, (*CONFLICTS, psycopg.errors.UniqueViolation))
+                lost = not conflict and is_disconnected(error)
+                is_unknown = is_unknown or (lost and attempt.may_have_committed)
                 over = time.monotonic() >= end or tries >= tries_max
-                if over or not (conflict or lost) or (unsure and not repeatable):
-                    raise (_unknown(error) if unsure else explain(error)) from error
+                if over or not (conflict or lost) or (is_unknown and not repeatable):
+                    raise (_unknown(error) if is_unknown else explain(error)) from error
                 self.conflicts += conflict
                 self.reconnects += lost
             except StoreUnavailable as error:
-                if unsure:
+                if is_unknown:
                     raise _unknown(error) from error
                 raise
             pause(tries)
 
 
 def _roll_back(connection: Connection) -> None:
-    """End the transaction, if there is one. Not after an interrupt: such a connection is closed instead."""
+    """End the transaction, if one is open. (After an interrupt the pool closes the connection instead.)"""
     if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
         connection.execute("ROLLBACK")
 
 
 def _text(value: object) -> str:
-    """A parameter as its text, whose type the statement says: cheaper than to have the library find one for each, and
-    always the same prepared statement."""
+    """A parameter as text; the statement casts it. Cheaper than psycopg's adaptation, and always the same prepared
+    statement."""
     if isinstance(value, list):
         return "{" + ",".join("NULL" if one is None else _quoted(str(one)) for one in value) + "}"
     return str(value)
@@ -314,15 +318,15 @@ def _quoted(text: str) -> str:
 def _unknown(error: Exception) -> StoreUnavailable:
     text = " ".join(str(error).split())
     return StoreUnavailable(
-        f"the connection broke before the answer came, so it is not known whether this was done ({text});"
-        " look, or ask with a request id, which makes asking again safe",
+        f"the connection broke before the answer arrived, so the outcome is unknown ({text});"
+        " check the board, or use a request id, which makes a retry safe",
         outcome="unknown",
         retry_after_seconds=RETRY_SECONDS,
     )
 
 
 def _settings_row(settings: Settings) -> str:
-    """The settings as the functions take them: a row of type `dibs.settings`."""
+    """The settings as a row of type `dibs.settings`."""
     names = (
         "ttl_seconds",
         "ttl_seconds_min",

@@ -1,7 +1,7 @@
-"""A transaction on PostgreSQL, for the verbs that the client's rules decide.
+"""A transaction on PostgreSQL, for the verbs that the rules decide in the client.
 
-Rows are locked in one order: the session, items by id (what an item waits for before itself), claims. The clock is
-read again whenever an item is locked, so that what was decided on could not change since.
+Rows are locked in one order: the session, items by id (dependencies before their dependents), claims. Locking an item
+reads the clock again, so that `now` is never before a change that the decision depends on.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from dibs.config import Settings
     from dibs.model import Item
-    from dibs.rules.claiming import Asker
+    from dibs.rules.claiming import Claimant
     from dibs.rules.decision import Step
     from dibs.store.postgres.connections import Connection
 
-# The search path is that of the connection, except behind a pooler, where settings last for a transaction.
+# The connection sets the search path too, but behind a pooler a setting lasts only for a transaction.
 BEGIN = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL search_path = pg_catalog, pg_temp;"
     " SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL idle_in_transaction_session_timeout = {};"
@@ -36,33 +36,31 @@ BEGIN_READING = (
     " SET LOCAL plan_cache_mode = force_custom_plan;"
     " SELECT dibs.clock()"
 )
-#: Rows that a reader of a whole table has at a time.
+#: How many rows of a whole table are fetched at a time.
 BATCH = 2000
-
-
-#: The number of the event by which a new item becomes claimable.
-NEW = 2
+#: The number of the event that makes a new item claimable.
+FIRST_CLAIMABLE = 2
 
 
 class PostgresTransaction(Transaction):
-    misfits = (psycopg.IntegrityError, psycopg.DataError)
+    row_errors = (psycopg.IntegrityError, psycopg.DataError)
 
     def __init__(
         self, connection: Connection, settings: Settings, *, writable: bool, idle_seconds: float | None = None
     ) -> None:
-        """Begins it, and reads the clock, in one round trip.
+        """Begin, and read the clock, in one round trip.
 
-        A client that is stopped in the middle loses it after `idle_seconds`, so that it cannot keep others waiting.
+        The server ends the transaction after `idle_seconds` without a statement: a stopped client blocks nobody.
         """
-        #: Whether something is free again that was not new.
-        self.came_back = False
+        #: Whether an item that existed before became claimable again.
+        self.item_returned = False
         self.settings = settings
         self.writable = writable
         self._connection = connection
-        words = BEGIN_READING
+        begin = BEGIN_READING
         if writable:
-            words = BEGIN.format(round((idle_seconds or settings.lock_wait_seconds) * 1000))
-        begun = connection.execute(words.encode())
+            begin = BEGIN.format(round((idle_seconds or settings.lock_wait_seconds) * 1000))
+        begun = connection.execute(begin.encode())
         while begun.nextset():
             pass
         row = begun.fetchone()
@@ -79,7 +77,7 @@ class PostgresTransaction(Transaction):
         with self._connection.cursor(name=f"each_{statement}") as cursor:
             cursor.itersize = BATCH
             for row in cursor.execute(STATEMENTS[statement], parameters):
-                yield self._as_on_the_wire(row) if statement == "requests" else row
+                yield self._in_wire_format(row) if statement == "requests" else row
 
     def run(self, statement: str, parameters: dict[str, Any]) -> None:
         self._connection.execute(STATEMENTS[statement], parameters)
@@ -87,17 +85,18 @@ class PostgresTransaction(Transaction):
     def run_one(self, statement: str, parameters: dict[str, Any]) -> None:
         hit = self._connection.execute(STATEMENTS[statement], parameters).rowcount
         if hit != 1:
-            raise AssertionError(f"{statement} hit {hit} rows instead of one")
+            raise AssertionError(f"{statement} changed {hit} rows instead of one")
 
-    def take(self, step: Step) -> None:
-        super().take(step)
-        if step.item.status == READY and step.event.kind in ("claimable", "edited") and step.event.number > NEW:
-            self.came_back = True
-        # Who waits is told by the commit itself: nobody else would.
-        waiting = {ticket.session for ticket in step.closed}
-        if step.event.kind == "offered" and step.event.session is not None:
-            waiting.add(step.event.session)
-        for session in sorted(waiting):
+    def apply(self, step: Step) -> None:
+        super().apply(step)
+        kind, number = step.event.kind, step.event.number
+        if step.item.status == READY and kind in ("claimable", "edited") and number > FIRST_CLAIMABLE:
+            self.item_returned = True
+        # A session whose ticket was closed or got an offer is notified by the commit itself.
+        concerned = {ticket.session for ticket in step.closed}
+        if kind == "offered" and step.event.session is not None:
+            concerned.add(step.event.session)
+        for session in sorted(concerned):
             self.run("tell_session", {"session": session})
 
     def lock_items(self, items: Iterable[str]) -> None:
@@ -121,11 +120,11 @@ class PostgresTransaction(Transaction):
             assert row is not None
             self.now = row[0]
 
-    def ahead_of(self, asker: Asker, item: Item, most: int) -> int:
+    def ahead_of(self, claimant: Claimant, item: Item, most: int) -> int:
         row = self.one(
             "ahead",
-            agent=asker.agent.name,
-            session=asker.session.id,
+            agent=claimant.agent.name,
+            session=claimant.session.id,
             item=item.id,
             priority=item.priority,
             most=most,
@@ -137,8 +136,8 @@ class PostgresTransaction(Transaction):
         if number:
             self.run("number_events_past", {"number": number})
 
-    def _as_on_the_wire(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """A kept answer as every store understands it; those of the functions are kept as they were."""
+    def _in_wire_format(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A kept answer in wire format, which every store reads; the functions keep theirs in another shape."""
         *columns, answer, at, shape = row
         if shape is not None:
             value = answers.SHAPES[shape](json_text.loads(answer), self.settings)

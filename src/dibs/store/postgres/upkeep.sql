@@ -1,4 +1,4 @@
--- Agents, sessions, dependencies, and what a prune forgets.
+-- Statements about agents, sessions, dependencies and pruning.
 
 -- name: put_agent
 INSERT INTO dibs.agents (@columns_of_agent) VALUES (:@agent)
@@ -50,7 +50,7 @@ DELETE FROM dibs.soft_claims WHERE session = :session
 -- name: put_dependency
 INSERT INTO dibs.dependencies (item, needs) VALUES (:item, :needs) ON CONFLICT DO NOTHING
 
--- One that is gone was done, and must not wait for a new item of its name.
+-- A pruned dependency was done, and a new item with its id must not block the dependent.
 -- name: put_dependency_if_there
 INSERT INTO dibs.dependencies (item, needs)
 SELECT :item, :needs WHERE EXISTS (SELECT 1 FROM dibs.items WHERE id = :needs) ON CONFLICT DO NOTHING
@@ -65,13 +65,13 @@ WITH RECURSIVE reach (id) AS (
 )
 SELECT 1 FROM reach WHERE id = :item LIMIT 1
 
--- Prunable: ended long ago, and no item that has yet to end waits for it in vain (a done one keeps nobody waiting).
+-- Prunable: ended long ago, and done, or without a dependent that has not ended.
 -- name: prunable
 SELECT i.id FROM dibs.items i
 WHERE i.status IN ('done', 'failed', 'rejected', 'cancelled') AND i.updated_at < :before
   AND (i.status = 'done' OR NOT EXISTS (
       SELECT 1 FROM dibs.dependencies d JOIN dibs.items waiting ON waiting.id = d.item
-      WHERE d.needs = i.id AND waiting.status NOT IN ('done', 'rejected', 'cancelled')  -- a failed one may be tried again
+      WHERE d.needs = i.id AND waiting.status NOT IN ('done', 'rejected', 'cancelled')  -- a failed one can be retried
   ))
 LIMIT :limit FOR UPDATE SKIP LOCKED
 
@@ -117,6 +117,6 @@ SELECT @access FROM dibs.keys WHERE id = :id
 -- name: keys
 SELECT @access FROM dibs.keys ORDER BY created_at, id
 
--- Compared, so that of two who use up a login at once one is told that it was spent.
+-- The WHERE compares, so that of two concurrent uses of a login one is refused.
 -- name: revoke_key
 UPDATE dibs.keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING @access

@@ -1,5 +1,4 @@
-"""A board kept in tables: what SQLite and PostgreSQL have in common.
+"""What the SQLite and PostgreSQL stores share: the verbs that load rows, call the rules and write their steps.
 
-The verbs that load rows, have the rules decide and write the outcome stand here once. A store brings its statements,
-under the same names, and a `Transaction` that runs them; what it locks and when is its own.
+A store supplies its statements, under the same names, and a `Transaction` that runs them and takes its locks.
 """

@@ -1,8 +1,8 @@
-"""Whole boards as records: export and import, and pruning.
+"""Export, import, restore and pruning of a whole board, as records.
 
-Keys are not among them: they belong to the place where a board is served, and what was revoked there stays revoked.
-A token is never given twice, so whatever forgets one raises a floor: a prune to the highest it forgot, a restore by a
-million above everything seen, since claims given after the backup are not in it.
+Keys are not exported: they belong to the place where the board is served, and a revoked key stays revoked there. A
+token is never given twice. So a prune raises the floor of tokens to the highest that it removes, and a restore raises
+it by a million above all known tokens, because the backup does not have the claims given after it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from dibs.value import Value
 
 FORMAT = 1
-#: What a record ends in that no board could have written, beside what its database says.
-MISFITS = (Invalid, AttributeError, KeyError, OverflowError, TypeError, ValueError)
-#: Further than any board gets between a backup and its restore.
+#: What an invalid record raises, besides the errors of the database.
+RECORD_ERRORS = (Invalid, AttributeError, KeyError, OverflowError, TypeError, ValueError)
+#: More tokens or events than any board gives between a backup and its restore.
 RESTORE_STRIDE = 1_000_000
 
-#: What a board is made of, in the order in which it can be put together again.
+#: By kind of record, in the order of import: the statement that exports, the value, how a row becomes the value, and
+#: the statement that imports.
 KINDS: dict[str, tuple[str, type[Value], Callable[[Any], Value], str]] = {
     "agent": ("agents", Agent, rows.agent, "replace_agent"),
     "session": ("sessions", Session, rows.session, "put_session"),
@@ -40,7 +41,7 @@ KINDS: dict[str, tuple[str, type[Value], Callable[[Any], Value], str]] = {
     "event": ("events", Event, rows.event, "put_event"),
     "activity": ("activity", Activity, rows.activity, "put_activity"),
 }
-#: Rows that are no values of the model: kept so that nothing is lost, of no use to anyone else.
+#: Rows that are not values of the model, exported so that an import is complete.
 PLAIN = {
     "dependency": ("dependencies", ("item", "needs"), "put_dependency"),
     "bucket": ("buckets", ("name", "bucket", "bucket_at"), "set_bucket"),
@@ -49,7 +50,6 @@ PLAIN = {
 
 
 def export(transaction: Transaction) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every row there is, as a record."""
     floors = dict(transaction.all("board"))
     yield "board", {"format": FORMAT, **floors}
     for kind, (name, _, make, _) in KINDS.items():
@@ -63,37 +63,36 @@ def export(transaction: Transaction) -> Iterator[tuple[str, dict[str, Any]]]:
 def load(t: Transaction, given: Iterable[tuple[str, dict[str, Any]]]) -> int:
     row = t.one("anything")
     if row is None or row[0]:
-        # Also when all of it was pruned since: the floors that are left must not be lowered.
-        raise Invalid("a board is imported into an empty one; this one has, or had, something on it", field="store")
+        # A board whose items were all pruned is not empty either: its floors must not be lowered.
+        raise Invalid("an import needs an empty board; this one has items, or had some", field="store")
     count = 0
-    wrong: tuple[type[Exception], ...] = (*t.misfits, *MISFITS)
+    wrong: tuple[type[Exception], ...] = (*t.row_errors, *RECORD_ERRORS)
     for kind, data in given:
         count += 1
         try:
             _put(t, kind, data)
         except wrong as error:
-            raise _misfit(count, kind, error) from error
+            raise _invalid(count, kind, error) from error
     refuse_dangling(t)
     t.changed = True
     return count
 
 
 def highest(t: Transaction) -> tuple[int, int]:
-    """The highest token and event that this board ever gave."""
+    """The highest token and event that this board ever gave out."""
     row = t.one("highest")
     assert row is not None
     return row[0], row[1]
 
 
 def move_on(t: Transaction, given: tuple[int, int], actor: str) -> int:
-    """Spend every token that anybody could still have of a board that came back from a backup.
+    """Retire every token of a restored board that a worker could still have; return how many items were concerned.
 
-    `given` are the highest token and event of the board it replaces: claims given after the backup are not in it. The
-    answer is how many items that concerned.
+    `given` are the highest token and event of the board that the backup replaces.
     """
     found = highest(t)
     if max(found) > check.COUNT_MAX:
-        raise Invalid(f"the backup counts up to {max(found)}; at most {check.COUNT_MAX} is right", field="path")
+        raise Invalid(f"the backup counts up to {max(found)}; the limit is {check.COUNT_MAX}", field="path")
     token, event = (max(there, here) + RESTORE_STRIDE for there, here in zip(found, given, strict=True))
     t.number_events_past(event)
     t.run("raise_floor", {"name": "token_floor", "value": token})
@@ -103,14 +102,14 @@ def move_on(t: Transaction, given: tuple[int, int], actor: str) -> int:
     concerned = [item for (item,) in t.all("claimable_again")]
     for item in concerned:
         state = t.state(item)
-        t.carry_out(state, ending.restored(t.now, state, actor=actor, token=token))
+        t.apply_with_effects(state, ending.restored(t.now, state, actor=actor, token=token))
     return len(concerned)
 
 
 def prune(t: Transaction, older_than_seconds: float, limit: int) -> Prune:
     before = t.now - round(older_than_seconds * 1000)
     locked = {item for (item,) in t.all("prunable", before=before, limit=limit)}
-    # Asked again now that they are locked: something that waits for one of them may have been added just before.
+    # Again, now that the items are locked: a dependent may have been added just before.
     still = t.all("prunable", before=before, limit=limit)
     ids = json_text.dumps([item for (item,) in still if item in locked])
     row = t.one("highest_pruned", items=ids)
@@ -132,36 +131,36 @@ def prune(t: Transaction, older_than_seconds: float, limit: int) -> Prune:
 
 
 def check_records(given: Iterable[tuple[str, dict[str, Any]]]) -> None:
-    """That every record is one that a board could have written; a refusal says which is not."""
+    """Refuse the first invalid record, by its number."""
     for number, (kind, data) in enumerate(given, start=1):
         try:
             _checked(kind, data)
-        except MISFITS as error:
-            raise _misfit(number, kind, error) from error
+        except RECORD_ERRORS as error:
+            raise _invalid(number, kind, error) from error
 
 
 def refuse_dangling(t: Transaction) -> None:
-    """That what records name is there, too: a verb relies on it."""
+    """Refuse records that refer to rows which do not exist."""
     row = t.one("dangling")
     if row is not None:
-        raise Invalid(f"the records do not fit together: {row[0]}", field="record")
+        raise Invalid(f"the records are inconsistent: {row[0]}", field="record")
 
 
-def _misfit(number: int, kind: object, error: Exception) -> Invalid:
+def _invalid(number: int, kind: object, error: Exception) -> Invalid:
     field = "format" if isinstance(error, Invalid) and error.facts.get("field") == "format" else "record"
     known = f" ({kind})" if isinstance(kind, str) and (kind in KINDS or kind in records.PLAIN) else ""
-    return Invalid(f"record {number}{known} does not fit: {error}", field=field, record=number)
+    return Invalid(f"record {number}{known} is invalid: {error}", field=field, record=number)
 
 
 def _checked(kind: str, data: dict[str, Any]) -> Value | dict[str, Any]:
     if not isinstance(kind, str) or (kind not in KINDS and kind not in records.PLAIN):
-        raise Invalid(f"{kind!r:.60} is no kind of record", field="record")
+        raise Invalid(f"unknown kind of record {kind!r:.60}", field="record")
     if not isinstance(data, dict):
         raise Invalid(f"a record is a JSON object, not {data!r:.60}", field="record")
     if kind in KINDS:
         return records.value_of(KINDS[kind][1], data)
     if kind == "board" and data.get("format") != FORMAT:
-        raise Invalid(f"export format {data.get('format')!r:.60} is not known; {FORMAT} is", field="format")
+        raise Invalid(f"unknown export format {data.get('format')!r:.60}; this version reads {FORMAT}", field="format")
     return records.plain(kind, data)
 
 

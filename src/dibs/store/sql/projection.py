@@ -1,58 +1,53 @@
 """Items as a claim at this instant would find them, for reads.
 
-Rows say what was last recorded. Since then a claim may have expired, a schedule come, an offer lapsed, an owner process
-died; whoever claims records that first, and a read does not write. So a read applies the same rules to the rows that
-are overtaken and answers with the result. `stored` is what the rows say, `states` is what a claim would find.
+Since the rows were written, a claim may have expired, a schedule come, an offer lapsed, or an owner process died. A
+claim records that first; a read writes nothing, so it applies the same rules to the outdated rows in memory.
 """
 
 from __future__ import annotations
 
-from dibs.errors import ItemNotFound
 from dibs.rules import fencing
-from dibs.rules.overdue import present
+from dibs.rules.overdue import effective_state
+from dibs.rules.refusals import item_not_found
 from dibs.store.sql.transaction import blocker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from dibs.model import Claim, Item, Run, Ticket
+    from dibs.model import Claim, Run, Ticket
     from dibs.rules.decision import State
     from dibs.store.contract import FindDead
     from dibs.store.sql.transaction import Transaction
 
 
 class Projection:
-    """Some items of a board, with the sessions whose owner processes are dead."""
+    """Items as stored (`stored`) and as a claim would find them (`states`); `dead` are sessions of dead owners."""
 
     def __init__(self, t: Transaction, stored: dict[str, State], dead: Collection[str]) -> None:
         self._now = t.now
         self.dead = dead
         self.stored = stored
         self.states: dict[str, State] = {}
-        #: Tickets that the rows say are open, by id, as they were closed.
+        #: By id, tickets that are open in their rows, as closed by the projection.
         self.closed: dict[int, Ticket] = {}
         for id, state in stored.items():
-            self.states[id], closed = present(t.now, state, dead, t.settings)
+            self.states[id], closed = effective_state(t.now, state, dead, t.settings)
             self.closed |= {ticket.id: ticket for ticket in closed}
 
-    def item(self, item: Item) -> Item:
-        state = self.states.get(item.id)
-        return item if state is None else state.item
-
     def run(self, run: Run) -> Run:
-        """The run, over if its claim is."""
+        """The run as projected: ended if its claim has."""
         state = self.states.get(run.item)
         return run if state is None or state.run is None or state.run.token != run.token else state.run
 
     def changes(self) -> Iterator[tuple[State, State]]:
-        """Of each item that is not as its rows say: the state they say, and the state it is in."""
+        """The stored and the projected state of each item where they differ."""
         for id, state in self.states.items():
             if state != self.stored[id]:
                 yield self.stored[id], state
 
     def ended_claims(self) -> list[Claim]:
-        """Claims whose time is not up, and that ended because their owner processes are dead."""
+        """Unexpired claims that ended because their owner processes are dead."""
         return [
             before.claim
             for before, after in self.changes()
@@ -60,7 +55,7 @@ class Projection:
         ]
 
     def ended_runs(self) -> list[Run]:
-        """Runs that the rows say are going on, as they ended."""
+        """Runs that have ended but are open in their rows."""
         return [
             after.run
             for before, after in self.changes()
@@ -68,26 +63,26 @@ class Projection:
         ]
 
     def closed_tickets(self) -> list[Ticket]:
-        """Tickets that were renewed in time and are closed all the same."""
+        """Unexpired tickets that the projection closed."""
         return [ticket for ticket in self.closed.values() if ticket.expires_at > self._now]
 
 
 def of_board(t: Transaction, find_dead: FindDead) -> Projection:
-    """Every item whose rows are overtaken."""
+    """Every item whose rows are outdated."""
     dead = dead_sessions(t, find_dead)
-    overtaken = {id for (id,) in t.all("overdue_items", now=t.now)}
+    outdated = {id for (id,) in t.all("overdue_items", now=t.now)}
     if dead:
         from dibs.text import json_text
 
-        overtaken.update(id for (id,) in t.all("items_around_sessions", sessions=json_text.dumps(sorted(dead))))
-    return Projection(t, t.states(sorted(overtaken)), dead)
+        outdated.update(id for (id,) in t.all("items_around_sessions", sessions=json_text.dumps(sorted(dead))))
+    return Projection(t, t.states(sorted(outdated)), dead)
 
 
 def of_item(t: Transaction, item: str, find_dead: FindDead) -> Projection:
-    """One item and what it waits for, whose statuses its blockers name."""
+    """One item and its open dependencies, whose statuses its blockers show."""
     stored = t.states([item])
     if item not in stored:
-        raise ItemNotFound(f"there is no item {item}", item=item)
+        raise item_not_found(item)
     stored |= t.states(blocker.item for blocker in stored[item].blockers)
     concerned = {state.claim.session for state in stored.values() if state.claim is not None}
     concerned |= {ticket.session for state in stored.values() for ticket in state.tickets}

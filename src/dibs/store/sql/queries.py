@@ -1,7 +1,7 @@
-"""A store's SQL, by name, from the .sql files in its folder.
+"""The SQL statements of a store, by name, from the .sql files in its folder.
 
-A statement starts at a line `-- name: NAME`; names are unique over the files. The columns of a row that becomes a value
-stand in one place, `COLUMNS`: in the files `@item` is their list and `:@item` the list of their parameters.
+A statement starts at a line `-- name: NAME`; names are unique across the files. `@item` stands for the columns of an
+item and `:@item` for their parameters; `COLUMNS` has the columns of each kind of row.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ COLUMNS = {
     "soft": SoftClaim._fields,
     "access": Key._fields,
 }
-#: In the order in which they are looked through: a claim does not pay for what `stats` needs.
+#: In the order of the search, so that a claim does not read the statements of `stats`.
 FILES = ("path.sql", "upkeep.sql", "reading.sql", "archive.sql")
 
 
-def plain(text: str) -> str:
-    """The macros written out for a database that takes every column as it is."""
+def expand_plainly(text: str) -> str:
+    """Expand the macros for a database that takes every column as it is."""
     for name, columns in COLUMNS.items():
         text = text.replace(f":@{name}", ":" + ", :".join(columns)).replace(f"@{name}", ", ".join(columns))
     return text
 
 
 class Statements:
-    """The statements of a store, each file read when the first of its statements is wanted."""
+    """Each file is read when the first of its statements is used."""
 
-    def __init__(self, folder: str, written_out: Callable[[str], str] = plain) -> None:
+    def __init__(self, folder: str, expand: Callable[[str], str] = expand_plainly) -> None:
         self._folder = folder
-        self._written_out = written_out
+        self._expand = expand
         self._read: set[str] = set()
         self._known: dict[str, str] = {}
 
@@ -53,13 +53,13 @@ class Statements:
             if name in self._known:
                 break
             if file_name not in self._read:
-                # Read by two threads at once it is the same; passed over by one of them, it would be missing.
+                # Marked as read only afterwards: another thread that skipped it would miss the statement.
                 self._known |= self.of_file(file_name)
                 self._read.add(file_name)
         return self._known[name]
 
     def of_file(self, file_name: str) -> dict[str, str]:
         with open(os.path.join(self._folder, file_name), encoding="utf-8") as file:
-            text = self._written_out(file.read())
+            text = self._expand(file.read())
         blocks = text.split("-- name: ")[1:]
         return {name: sql.strip() for name, _, sql in (block.partition("\n") for block in blocks)}

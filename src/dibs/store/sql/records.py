@@ -1,8 +1,8 @@
-"""Records of a whole board, checked as input.
+"""Validation of the records of a whole board.
 
-An export, a backup and another board are files that anybody may have written. What a record says is held against the
-rules by which a verb would have let it in: an id becomes a word in a shell, a file name and a line on a terminal, and a
-token close to the largest number would be the last one that the board can give.
+An export or a backup may have been written by an attacker. Each field is checked as a verb would check it: an id
+becomes a word in a shell, a file name and a line on a terminal, and a token near the largest integer would be the last
+one that the board can give.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
     Check = Callable[[Any, str], object]
 
-#: The latest instant that has a name: the end of the year 9999.
+#: The end of the year 9999.
 INSTANT_MAX = 253_402_300_799_999
 SECONDS_MAX = 1e9
-#: An event or a kept answer holds whole items, each with a body and a payload.
+#: An event or a kept answer contains whole items, each with a body and a payload.
 DATA_BYTES_MAX = 8 * check.TEXT_BYTES_MAX
 DATA_DEPTH_MAX = check.JSON_DEPTH_MAX + 10
 
 
 def value_of(kind: type[Value], data: dict[str, Any]) -> Value:
-    """The value in a record of this kind, if a board could have written it."""
+    """The value of a record, with all its fields checked."""
     value = wire.decode(kind, data)
     fields = FIELDS[kind]
     for name, given in value.as_dict().items():
@@ -40,7 +40,7 @@ def value_of(kind: type[Value], data: dict[str, Any]) -> Value:
 
 
 def plain(kind: str, data: dict[str, Any]) -> dict[str, Any]:
-    """The columns of a record that is no value of the model."""
+    """The columns of a record that is not a value of the model, checked."""
     fields = PLAIN[kind]
     for name, check_field in fields.items():
         check_field(data[name], name)
@@ -48,12 +48,12 @@ def plain(kind: str, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_content(item: Item) -> None:
-    """By the rules of `add`, and in the spelling in which `add` writes it down."""
+    """Check the content as `add` does, and that lists are normalized as `add` normalizes them."""
     given = {name: getattr(item, name) for name in NewItem._fields}
-    meant = check.new_item(given)
+    added = check.new_item(given)
     for name in ("labels", "depends_on", "resources"):
-        if getattr(meant, name) != given[name]:
-            raise Invalid(f"{name} has an entry twice, or in another spelling than add gives it", field=name)
+        if getattr(added, name) != given[name]:
+            raise Invalid(f"{name} has a duplicate entry, or one that is not normalized", field=name)
 
 
 # How a field is checked
@@ -81,7 +81,7 @@ def _whole(low: int, high: int = check.COUNT_MAX) -> Check:
 
 def _status(given: object, field: str) -> object:
     if given not in STATUSES:
-        raise Invalid(f"{given!r:.60} is no status; {', '.join(STATUSES)} are", field=field)
+        raise Invalid(f"unknown status {given!r:.60}; choose one of {', '.join(STATUSES)}", field=field)
     return given
 
 
@@ -99,7 +99,7 @@ def _answer(given: object, field: str) -> None:
     try:
         json.loads(check.text(given, field, DATA_BYTES_MAX))
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"{field} is no JSON", field=field) from error
+        raise Invalid(f"{field} is not JSON", field=field) from error
 
 
 def _owner(given: object, field: str) -> object:
@@ -107,7 +107,7 @@ def _owner(given: object, field: str) -> object:
 
 
 def _any(given: object, field: str) -> None:
-    """Content of an item, which is checked as a whole."""
+    """Nothing: `_check_content` checks the content as a whole."""
 
 
 _INSTANT = _whole(0, INSTANT_MAX)

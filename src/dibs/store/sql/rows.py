@@ -1,4 +1,4 @@
-"""Rows of the database as values of the model, and back. JSON columns are text in the database and data in values."""
+"""Rows of the database as values of the model, and back. JSON columns are text in rows and data in values."""
 
 from __future__ import annotations
 
@@ -102,11 +102,11 @@ def key(row: Row) -> Key:
     return Key(**dict(zip(Key._fields, row, strict=True)))
 
 
-def up_to(
+def until_size(
     size_max: int | None, t: Transaction, statement: str, /, *, passed_over: Container[str] = (), **parameters: Any
 ) -> tuple[list[Row], bool]:
-    """What a statement answers until its texts have this many characters, and whether that left anything out; without
-    rows that begin with one of `passed_over`."""
+    """The rows of a statement until their texts have this many characters, and whether rows are left. Rows whose first
+    column is in `passed_over` are skipped."""
     if size_max is None:
         return [row for row in t.all(statement, **parameters) if row[0] not in passed_over], False
     found: list[Row] = []

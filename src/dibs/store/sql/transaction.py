@@ -1,19 +1,15 @@
-"""One transaction: the rows a decision needs, and the writing of what was decided.
-
-Everything a verb reads and writes goes through here, so that each statement stands in one place.
-"""
+"""One transaction: it loads the rows that a decision needs and writes the steps that were decided."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, ItemNotFound, SessionNotFound
-from dibs.model import BLOCKED, DONE, ENDED, Approval, Blocker, Note, Owner, Previous
-from dibs.rules import fencing, queueing, resting
-from dibs.rules.claiming import Asker
+from dibs.errors import DibsError, ItemAlreadyClaimed
+from dibs.model import BLOCKED, DONE, ENDED, Approval, Blocker, Ended, Note, Owner, Previous
+from dibs.rules import fencing, overdue, queueing, refusals
+from dibs.rules.claiming import Claimant
 from dibs.rules.decision import Decision, State, Step
-from dibs.rules.limits import Load, filled
-from dibs.rules.overdue import freshen
+from dibs.rules.limits import Load, bucket_level
 from dibs.rules.resources import Hold
 from dibs.store.sql import rows
 from dibs.text import json_text
@@ -28,13 +24,11 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: How many notes of the previous run a claim's answer carries.
+#: How many notes of the previous run the answer of a claim has.
 NOTES_MAX = 20
-#: The events by which an item can be had: by anybody, or by whose turn it is.
+#: Events that make an item claimable, by every session or by the one that it is offered to.
 FREED = frozenset({"claimable", "offered"})
-
-
-#: What stands for the status of a dependency that a file of a vault names and that is no item yet.
+#: The status of a dependency that a file of a vault names and that does not exist yet.
 MISSING = "missing"
 
 
@@ -43,7 +37,7 @@ def blocker(item: str, status: str) -> Blocker:
 
 
 class Refused(Exception):
-    """A refusal that comes with something to write: commit, then raise what it carries."""
+    """A refusal after which the transaction commits; the store then raises `refusal`."""
 
     def __init__(self, refusal: DibsError) -> None:
         super().__init__(refusal)
@@ -51,18 +45,18 @@ class Refused(Exception):
 
 
 class Transaction(ABC):
-    """`now` is the decision's instant: read by the store's clock, after what was decided on is locked."""
+    """`now` is the time of the decision, read from the store's clock after the rows were locked."""
 
     now: int
     settings: Settings
     writable: bool
     changed: bool = False
-    #: Whether something can be had that could not, by this transaction.
+    #: Whether this transaction made an item claimable.
     freed: bool = False
-    #: Items that are not to be given to anybody just now, whatever the rows say.
+    #: Items that `next` skips for now, whatever their rows say.
     passed_over: frozenset[str] = frozenset()
-    #: What the database raises when a row does not fit its table.
-    misfits: ClassVar[tuple[type[Exception], ...]] = ()
+    #: What the database raises for a row that violates a constraint.
+    row_errors: ClassVar[tuple[type[Exception], ...]] = ()
 
     # Statements, by name
 
@@ -74,44 +68,44 @@ class Transaction(ABC):
 
     @abstractmethod
     def each(self, statement: str, /, **parameters: Any) -> Iterator[tuple[Any, ...]]:
-        """Rows one by one: what is not asked for is not read."""
+        """Rows one by one, read as they are consumed."""
 
     @abstractmethod
     def run(self, statement: str, parameters: dict[str, Any]) -> None: ...
 
     @abstractmethod
     def run_one(self, statement: str, parameters: dict[str, Any]) -> None:
-        """Run a statement that must hit exactly one row, else the rows are not those that were decided on."""
+        """Run a statement that has to change exactly one row; otherwise the row changed since the decision."""
 
-    # What a store with many writers at a time has to do
+    # Locks, for a store with concurrent writers
 
     @abstractmethod
     def lock_items(self, items: Iterable[str]) -> None:
-        """Have these items to oneself, in the one order in which everybody takes them."""
+        """Lock these items, in the order that all transactions use."""
 
     @abstractmethod
     def lock_dependencies(self) -> None:
-        """Be the only one who changes what existing items wait for."""
+        """Lock changes of `depends_on` of existing items."""
 
     @abstractmethod
     def lock_new_session(self, session: str) -> None:
-        """Be the only one who starts a session of this id."""
+        """Lock the start of a session with this id."""
 
     @abstractmethod
     def lock_session(self, session: str) -> None:
-        """Have this session, if there is one, to oneself: before any item."""
+        """Lock this session, if it exists; before any item."""
 
     @abstractmethod
     def lock_item(self, item: str) -> None:
-        """Have this item, if there is one, to oneself; `now` is read after that."""
+        """Lock this item, if it exists, then read `now`."""
 
     @abstractmethod
-    def ahead_of(self, asker: Asker, item: Item, most: int) -> int:
-        """How many items, counted up to `most`, this asker would be given before this one."""
+    def ahead_of(self, claimant: Claimant, item: Item, most: int) -> int:
+        """How many items, up to `most`, `next` would give to this claimant before this one."""
 
     @abstractmethod
     def number_events_past(self, number: int) -> None:
-        """Have the next event numbered above this one."""
+        """Give the next event an id above this number."""
 
     # Loading
 
@@ -119,15 +113,15 @@ class Transaction(ABC):
         self.lock_item(item)
         row = self.one("item_by_id", id=item)
         if row is None:
-            raise ItemNotFound(f"there is no item {item}", item=item)
+            raise refusals.item_not_found(item)
         return self.state_of(rows.item(row))
 
-    def fresh(self, item: str) -> State:
-        """The item as it is once what time has done to it is written down."""
+    def record_due(self, item: str) -> State:
+        """Write the item's overdue steps; the state after them."""
         state = self.state(item)
-        steps, state = freshen(self.now, state, self.settings)
+        steps, state = overdue.due_steps(self.now, state, self.settings)
         for step in steps:
-            self.take(step)
+            self.apply(step)
         return state
 
     def state_of(self, item: Item) -> State:
@@ -140,7 +134,7 @@ class Transaction(ABC):
         )
 
     def states(self, items: Iterable[str]) -> dict[str, State]:
-        """The states of many items, in a fixed number of statements. Only for reading: nothing is locked."""
+        """The states of many items, in a fixed number of statements and without locks."""
         found = {id: State(item=item) for id, item in self._each_of(rows.item, "items_by_id", items)}
         claims = dict(self._each_of(rows.claim, "claims_of_items", found))
         runs = dict(self._each_of(rows.run, "latest_runs", found))
@@ -163,7 +157,7 @@ class Transaction(ABC):
     def _each_of(
         self, make: Callable[[tuple[Any, ...]], T], statement: str, items: Iterable[str]
     ) -> Iterator[tuple[str, T]]:
-        """What a statement finds about these items, each with the item's id, which is the first column."""
+        """The values that a statement finds for these items, each with the item's id, its first column."""
         ids = list(items)
         for row in self.all(statement, items=json_text.dumps(ids)) if ids else ():
             yield row[0], make(row)
@@ -171,13 +165,13 @@ class Transaction(ABC):
     def owners(
         self, boot_id: str, pid_namespace: int, among: Iterable[str] | None = None
     ) -> tuple[tuple[str, Owner], ...]:
-        """Live sessions that hold something, with their owner processes in this namespace."""
+        """Live sessions with a claim whose owner processes run in this namespace."""
         sessions = None if among is None else json_text.dumps(list(among))
         found = self.all("owned_sessions", boot_id=boot_id, pid_namespace=pid_namespace, among=sessions)
         return tuple((id, Owner(**dict(zip(Owner._fields, owner, strict=True)))) for id, *owner in found)
 
     def blockers_of(self, item: str) -> tuple[Blocker, ...]:
-        """The dependencies that are not done. One that is gone was done when it was pruned, and is forgotten."""
+        """The dependencies that are not done. A pruned one was done."""
         return tuple(blocker(needs, status) for needs, status in self.all("blockers", item=item))
 
     def claim_of(self, item: str) -> Claim | None:
@@ -193,34 +187,35 @@ class Transaction(ABC):
         return None if row is None else rows.run(row)
 
     def session(self, session: str) -> Session:
-        """A session that is known and has not ended."""
+        """The session, which exists and has not ended."""
         self.lock_session(session)
         row = self.one("session_by_id", id=session)
         found = None if row is None else rows.session(row)
         if found is None or found.ended_at is not None:
-            how = "is not known" if found is None else f"has ended ({found.end_reason or 'no reason given'})"
-            raise SessionNotFound(f"the session {session} {how}", session=session, ended=found is not None)
+            raise refusals.session_not_found(
+                session, ended=found is not None, reason=None if found is None else found.end_reason
+            )
         return found
 
-    def asker(self, session: str, agent: str | None, project: str | None = None) -> Asker:
-        """Who asks, with what its limits count and, if a project is named, what others hold there."""
-        me, my_agent = self.session_and_agent(session, agent)
-        return Asker(
-            session=me,
-            agent=my_agent,
-            load=self.load(me, my_agent),
-            holds=() if project is None else self.holds(project),
-        )
+    def claimant(self, session: str, agent: str | None, project: str | None = None) -> Claimant:
+        """The session with its load and, with a project, the resources held there. `agent` is the agent that the
+        caller takes it for."""
+        me = self.session(session)
+        if agent is not None and agent != me.agent:
+            raise refusals.wrong_agent(session, me.agent, agent)
+        mine = self.agent(me.agent)
+        holds = () if project is None else self.holds(project)
+        return Claimant(session=me, agent=mine, load=self.load(me, mine), holds=holds)
 
     def load(self, session: Session, agent: Agent) -> Load:
-        """What the agent's limits count; what they do not ask for is not counted."""
+        """The load that the agent's limits are compared with; without a limit nothing is counted."""
         name, limited = agent.name, agent.max_claims is not None or agent.max_claims_total is not None
         total = 0 if agent.max_claims_total is None else self._number("live_claim_count_of_agent", agent=name)
         row = (0.0, 0) if agent.claims_per_minute is None else self.one("bucket_of_agent", name=name)
         expiry = self.one("next_expiry_of_agent", agent=name, now=self.now) if limited else None
         assert row is not None
         if row[1] > self.now:
-            row = self._set_clock_of_bucket(name, row[0])
+            row = self._date_bucket(name, row[0])
         return Load(
             held=self._number("live_claim_count", session=session.id) if limited else 0,
             held_total=total,
@@ -229,30 +224,19 @@ class Transaction(ABC):
             next_expiry_at=None if expiry is None else expiry[0],
         )
 
-    def _set_clock_of_bucket(self, agent: str, bucket: float) -> tuple[float, int]:
-        """The clock was set back: what is in the bucket stays, and fills from now on, not once the clock caught up."""
+    def _date_bucket(self, agent: str, bucket: float) -> tuple[float, int]:
+        """The clock was set back: the bucket fills from now on, instead of after the clock has caught up."""
         if self.writable:
             self.run("set_bucket", {"name": agent, "bucket": bucket, "bucket_at": self.now})
         return bucket, self.now
 
     def holds(self, project: str) -> tuple[Hold, ...]:
-        """Every resource in use in a project."""
+        """Every resource that claims of a project hold."""
         return tuple(
             Hold(resource=resource, item=item, session=session, agent=agent)
             for resources, item, session, agent in self.all("holds", project=project, now=self.now)
             for resource in rows.names(resources)
         )
-
-    def session_and_agent(self, session: str, agent: str | None) -> tuple[Session, Agent]:
-        found = self.session(session)
-        if agent is not None and agent != found.agent:
-            raise Invalid(
-                f"session {session} is {found.agent}'s, not {agent}'s; start another session for {agent}",
-                field="agent",
-                session=session,
-                agent=found.agent,
-            )
-        return found, self.agent(found.agent)
 
     def agent(self, name: str) -> Agent:
         row = self.one("agent_by_name", name=name)
@@ -266,13 +250,13 @@ class Transaction(ABC):
         row = self.one(name, **parameters, now=self.now)
         return 0 if row is None else int(row[0])
 
-    def figure(self, statement: str, /, **parameters: Any) -> float | None:
-        """The one number that a statement finds."""
+    def scalar(self, statement: str, /, **parameters: Any) -> float | None:
+        """The first column of the first row."""
         row = self.one(statement, **parameters)
         return None if row is None else row[0]
 
     def fenced(self, item: str, session: str, token: int | None) -> tuple[State, Claim]:
-        """The item and the live claim that this session holds of it, or the refusal that says why not."""
+        """The item and the live claim that this session holds of it; raises the refusal otherwise."""
         self.lock_session(session)
         state = self.state(item)
         if token is None:
@@ -287,7 +271,7 @@ class Transaction(ABC):
         return state, fencing.fence(self.now, state, session=session, token=token, asked=asked)
 
     def previous(self, run: Run | None) -> Previous | None:
-        """Where an earlier holder stopped."""
+        """The previous run with its notes, for the next holder."""
         if run is None:
             return None
         row = self.one("comment_on_run", item=run.item, token=run.token) if run.draft is not None else None
@@ -299,7 +283,7 @@ class Transaction(ABC):
         return None if row is None else rows.run(row)
 
     def approval(self, item: Item) -> Approval | None:
-        """The approval that holds, with the run whose draft was approved."""
+        """The approval in force, with the run whose draft was approved."""
         row = self.one("latest_approval", item=item.id) if item.approved else None
         if row is None:
             return None
@@ -314,9 +298,9 @@ class Transaction(ABC):
     # Writing
 
     def write(self, decision: Decision) -> None:
-        """Write what was decided; if that was a refusal, end the verb with it."""
+        """Write a decision. A refusal ends the verb."""
         for step in decision.steps:
-            self.take(step)
+            self.apply(step)
         if decision.renewed is not None:
             self.run_one("renew_claim", rows.encode(decision.renewed))
         if decision.activity is not None:
@@ -326,39 +310,42 @@ class Transaction(ABC):
         if decision.refusal is not None:
             self.refuse(decision.refusal)
 
-    def carry_out(self, state: State, move: Step) -> Step:
-        """Write a step and all that follows from it: offers to who waits, and the freedom of who depended on it.
-
-        The answer is the last step of the item itself.
-        """
+    def apply_with_effects(self, state: State, move: Step) -> Step:
+        """Write a step and its effects: the offer to the next ticket, and the unblocking of dependents. Returns the
+        last step of the item itself."""
         for step in queueing.follow(self.now, state, move, self.settings):
-            self.take(step)
+            self.apply(step)
             move = step
         if move.item.status == DONE:
             self._free_dependents(move.item.id)
         return move
+
+    def end(self, state: State, step: Step) -> Ended:
+        """Write the end of a run, and its effects."""
+        assert step.run is not None
+        return Ended(item=self.apply_with_effects(state, step).item, run=step.run)
 
     def _free_dependents(self, item: str) -> None:
         for (dependent,) in self.all("blocked_by", needs=item):
             state = self.state(dependent)
             if state.item.status != BLOCKED:
                 continue
-            step = resting.settle(self.now, state)
+            step = overdue.settle(self.now, state)
             if step is not None:
-                self.carry_out(state, step)
+                self.apply_with_effects(state, step)
 
-    def spend(self, asker: Asker, claims: int) -> None:
-        """Take so many claims from the agent's bucket, if its rate is limited."""
-        agent, load = asker.agent, asker.load
+    def spend(self, claimant: Claimant, claims: int) -> None:
+        """Take claims from the agent's bucket, if its rate is limited."""
+        agent, load = claimant.agent, claimant.load
         if agent.claims_per_minute is not None and claims:
-            left = filled(self.now, agent, load) - claims
+            left = bucket_level(self.now, agent, load) - claims
             self.run("set_bucket", {"name": agent.name, "bucket": left, "bucket_at": self.now})
 
     def refuse(self, refusal: DibsError) -> NoReturn:
         raise Refused(refusal)
 
-    def take(self, step: Step) -> None:
-        """Write one step: the item, its claim, its run, and the event that tells it."""
+    def apply(self, step: Step) -> None:
+        """Write one step: the item, its claim, its run, its tickets and its event."""
         kind, item = step.event.kind, rows.encode(step.item)
         if kind == "added":
             self.run("insert_item", item)
@@ -395,7 +382,6 @@ class Transaction(ABC):
         for needs in item.depends_on:
             self.run(statement, {"item": item.id, "needs": needs})
 
-    def see(self, session: str) -> None:
-        """Note that it was here: to five seconds, since a row that every verb changed would collect its old versions
-        faster than anybody can clean them away."""
+    def touch_session(self, session: str) -> None:
+        """Set `seen_at`, at most every five seconds: on PostgreSQL each update leaves a dead row version."""
         self.run("see_session", {"id": session, "now": self.now})

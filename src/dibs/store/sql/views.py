@@ -1,36 +1,37 @@
-"""What a read answers, from rows and what time and dead owners have done to them since (`projection`)."""
+"""The verbs that read. Each is one snapshot, without locks; most apply a `projection`: what time and dead owners have
+done to the items since their rows were written."""
 
 from __future__ import annotations
 
 from dibs.errors import Invalid
 from dibs.model import IN_PROGRESS, READY, STATUSES, Agent, Detail, Holding, Session, SessionView
 from dibs.rules import fencing, limits, queueing
-from dibs.rules.claiming import Asker
+from dibs.rules.claiming import Claimant
 from dibs.rules.resources import conflict
 from dibs.store.contract import page
 from dibs.store.sql import projection, rows
-from dibs.store.sql.tickets import latest_ticket
-from dibs.store.sql.upkeep import DIED
+from dibs.store.sql.session_verbs import OWNER_DIED
+from dibs.store.sql.ticket_verbs import latest_ticket
 from dibs.text import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.model import Claim, Item, Reason, Run, SoftClaim, Waiting
+    from dibs.model import Activity, Claim, Event, Item, Owner, Reason, Run, SoftClaim, Waiting
     from dibs.rules.decision import State
     from dibs.store.contract import FindDead, Page
     from dibs.store.sql.transaction import Transaction
 
 RUNS_IN_DETAIL = 20
-#: Places in the order of items, before all and after all of them.
+#: Positions before and after all items in their order.
 BEGINNING, THE_END = (-(2.0**53), -1.0), (2.0**53, 2.0**53)
 RECENT_RUNS = 10
-#: How far `why` counts what `next` would choose first.
+#: How far `why` counts the items that `next` would choose first.
 AHEAD_MAX = 1000
 
 
-def get(t: Transaction, item: str, find_dead: FindDead) -> Detail:
+def get(t: Transaction, find_dead: FindDead, item: str) -> Detail:
     projected = projection.of_item(t, item, find_dead)
     state = projected.states[item]
     found = t.all("runs_of_item", item=item, limit=RUNS_IN_DETAIL)
@@ -44,21 +45,21 @@ def get(t: Transaction, item: str, find_dead: FindDead) -> Detail:
     )
 
 
-def list_items(
+def list_(
     t: Transaction,
     find_dead: FindDead,
     *,
-    statuses: Sequence[str],
-    projects: Sequence[str],
-    types: Sequence[str],
-    labels: Sequence[str],
-    after: str | None,
+    statuses: Sequence[str] = (),
+    projects: Sequence[str] = (),
+    types: Sequence[str] = (),
+    labels: Sequence[str] = (),
+    after: str | None = None,
     limit: int,
-    bytes_max: int | None,
+    bytes_max: int | None = None,
 ) -> Page[Item]:
     wanted, moved = statuses or STATUSES, projection.of_board(t, find_dead).states
-    begin = BEGINNING if after is None else _place_of(t, after)
-    rows_found, more = rows.up_to(
+    begin = BEGINNING if after is None else _position_of(t, after)
+    rows_found, more = rows.until_size(
         bytes_max,
         t,
         "list_items",
@@ -71,7 +72,7 @@ def list_items(
         seq=begin[1],
         limit=limit + len(moved),
     )
-    end = _place(t, rows.item(rows_found[-1])) if more else THE_END
+    end = _position(t, rows.item(rows_found[-1])) if more else THE_END
     found = {item.id: item for item in map(rows.item, rows_found)}
     joined = {
         id: state.item
@@ -80,7 +81,7 @@ def list_items(
         and (not projects or state.item.project in projects)
         and (not types or state.item.type in types)
         and set(labels) <= set(state.item.labels)
-        and begin < _place(t, state.item) <= end
+        and begin < _position(t, state.item) <= end
     }
     if joined:
         found |= joined
@@ -91,7 +92,7 @@ def list_items(
 
 
 def _fitting(items: Sequence[Item], size_max: int | None) -> Sequence[Item]:
-    """As `rows.up_to`, of what comes from several places."""
+    """`rows.until_size` for items that do not come from one statement."""
     size = 0
     for number, item in enumerate(items if size_max is not None else ()):
         if size_max is not None and size >= size_max:
@@ -104,29 +105,29 @@ def runs(
     t: Transaction,
     find_dead: FindDead,
     *,
-    item: str | None,
-    session: str | None,
-    agent: str | None,
-    after: tuple[str, int] | None,
+    item: str | None = None,
+    session: str | None = None,
+    agent: str | None = None,
+    after: tuple[str, int] | None = None,
     limit: int,
-    bytes_max: int | None,
+    bytes_max: int | None = None,
 ) -> Page[Run]:
     projected = projection.of_board(t, find_dead)
-    before = None if after is None else _seq(t, *after)
-    found, more = rows.up_to(
+    before = None if after is None else _seq_of_run(t, *after)
+    found, more = rows.until_size(
         bytes_max, t, "list_runs", item=item, session=session, agent=agent, before=before, limit=limit
     )
     return page((projected.run(rows.run(row)) for row in found), more=more)
 
 
-def sessions(t: Transaction, find_dead: FindDead, *, ended: bool, limit: int) -> tuple[SessionView, ...]:
+def sessions(t: Transaction, find_dead: FindDead, *, ended: bool = False, limit: int) -> tuple[SessionView, ...]:
     projected = projection.of_board(t, find_dead)
     views = []
     for row in t.all("list_sessions", ended=ended, limit=limit + len(projected.dead)):
         session = rows.session(row)
         held = t.held(session.id)
         if session.id in projected.dead:
-            session, held = session.replace(ended_at=t.now, end_reason=DIED), 0
+            session, held = session.replace(ended_at=t.now, end_reason=OWNER_DIED), 0
         if ended or session.ended_at is None:
             recent = t.all("runs_of_session", session=session.id, limit=RECENT_RUNS)
             last = tuple(projected.run(rows.run(run)) for run in recent)
@@ -144,73 +145,119 @@ def who(t: Transaction, find_dead: FindDead) -> tuple[Holding, ...]:
     return (*hard, *soft)
 
 
-def ticket(t: Transaction, item: str, session: str, find_dead: FindDead) -> Waiting:
+def ticket(t: Transaction, find_dead: FindDead, item: str, *, session: str) -> Waiting:
     projected = projection.of_item(t, item, find_dead)
     state = projected.states[item]
     latest = latest_ticket(t, item, session)
     return queueing.waiting(t.now, state, projected.closed.get(latest.id, latest))
 
 
-def why(t: Transaction, item: str, session: str | None, agent: str | None, find_dead: FindDead) -> tuple[Reason, ...]:
+def why(
+    t: Transaction, find_dead: FindDead, item: str, *, session: str | None = None, agent: str | None = None
+) -> tuple[Reason, ...]:
     from dibs.rules.explain import why
 
     projected = projection.of_board(t, find_dead)
     state = projection.of_item(t, item, find_dead).states[item]
     died = {claim.item: claim for claim in projected.ended_claims()}
-    asker = _asker(t, session, agent, state.item.project, died)
-    ahead = t.ahead_of(asker, state.item, AHEAD_MAX) + _freed_ahead_of(t, asker, state.item, projected)
-    return why(t.now, state, asker, ahead, owner_died=item in died)
+    claimant = _claimant(t, session, agent, state.item.project, died)
+    ahead = t.ahead_of(claimant, state.item, AHEAD_MAX) + _freed_ahead_of(t, claimant, state.item, projected)
+    return why(t.now, state, claimant, ahead, owner_died=item in died)
 
 
-def _asker(t: Transaction, session: str | None, agent: str | None, project: str, died: dict[str, Claim]) -> Asker:
-    """Who asks, without what dead owners held; without a session, a new one of the agent, or of one without limits."""
+def events(
+    t: Transaction,
+    until: int,
+    *,
+    after: int | None = None,
+    item: str | None = None,
+    newest: bool = False,
+    limit: int,
+    bytes_max: int | None = None,
+) -> Page[Event]:
+    floor = int(t.scalar("meta", name="event_floor") or 0)
+    if after is not None and after < floor:
+        raise Invalid(
+            f"events up to {floor} were pruned, so a feed after {after} would miss some; start without a cursor",
+            field="after",
+            event_floor=floor,
+        )
+    name = ("feed" if item is None else "feed_of_item") + ("_newest" if newest else "")
+    parameters = {} if item is None else {"item": item}
+    found, more = rows.until_size(bytes_max, t, name, **parameters, after=after or 0, until=until, limit=limit)
+    events = map(rows.event, found)
+    return page(reversed([*events]) if newest else events, more=more)
+
+
+def agents(t: Transaction) -> tuple[Agent, ...]:
+    return tuple(map(rows.agent, t.all("list_agents")))
+
+
+def activity(t: Transaction, *, item: str | None = None, agent: str | None = None, limit: int) -> tuple[Activity, ...]:
+    return tuple(map(rows.activity, t.all("list_activity", item=item, agent=agent, limit=limit)))
+
+
+def owners(t: Transaction, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
+    return t.owners(boot_id, pid_namespace)
+
+
+def due_seconds(t: Transaction, item: str | None = None) -> float | None:
+    due_at = t.scalar("due") if item is None else t.scalar("due_of_item", item=item)
+    return None if due_at is None else max(0, due_at - t.now) / 1000
+
+
+def _claimant(t: Transaction, session: str | None, agent: str | None, project: str, died: dict[str, Claim]) -> Claimant:
+    """The claimant without the claims of dead owners. Without a session, it is a new session of the agent; without an
+    agent, of one without limits."""
     if session is not None:
-        asker = t.asker(session, agent, project)
+        claimant = t.claimant(session, agent, project)
     else:
         row = None if agent is None else t.one("agent_by_name", name=agent)
         new = Agent(name=agent or "") if row is None else rows.agent(row)
-        nobody = Session(id="", agent=new.name)
-        asker = Asker(session=nobody, agent=new, load=t.load(nobody, new), holds=t.holds(project))
-    load = asker.load.replace(
-        held=asker.load.held - sum(claim.session == asker.session.id for claim in died.values()),
-        held_total=asker.load.held_total - sum(claim.agent == asker.agent.name for claim in died.values()),
+        unnamed = Session(id="", agent=new.name)
+        claimant = Claimant(session=unnamed, agent=new, load=t.load(unnamed, new), holds=t.holds(project))
+    load = claimant.load.replace(
+        held=claimant.load.held - sum(claim.session == claimant.session.id for claim in died.values()),
+        held_total=claimant.load.held_total - sum(claim.agent == claimant.agent.name for claim in died.values()),
     )
-    return asker.replace(load=load, holds=tuple(hold for hold in asker.holds if hold.item not in died))
+    return claimant.replace(load=load, holds=tuple(hold for hold in claimant.holds if hold.item not in died))
 
 
-def _freed_ahead_of(t: Transaction, asker: Asker, item: Item, projected: projection.Projection) -> int:
-    """How many items time has freed, though no row says so, that this asker would be given before this one. What a
-    dead owner held does not count: `next` ends its claims only when there is nothing else."""
+def _freed_ahead_of(t: Transaction, claimant: Claimant, item: Item, projected: projection.Projection) -> int:
+    """How many items that only the projection shows as free would be given to this claimant before this one. Items of
+    dead owners do not count: `next` ends their claims only when there is nothing else."""
     free = [
         after.item
         for before, after in projected.changes()
         if after.item.status == READY
         and after.item.offered_to is None
         and (before.claim is None or not fencing.live(before.claim, t.now))
-        and limits.may_take(asker.agent, after.item.action, after.item.approved)
-        and (not asker.agent.types or after.item.type in asker.agent.types)
-        and conflict(after.item, t.holds(after.item.project), asker.session.id) is None
+        and limits.may_take(claimant.agent, after.item.action, after.item.approved)
+        and (not claimant.agent.types or after.item.type in claimant.agent.types)
+        and conflict(after.item, t.holds(after.item.project), claimant.session.id) is None
     ]
-    place = _place(t, item)
-    return sum(_place(t, one) < place for one in free)
+    position = _position(t, item)
+    return sum(_position(t, one) < position for one in free)
 
 
-def _place_of(t: Transaction, id: str) -> tuple[float, float]:
+def _position_of(t: Transaction, id: str) -> tuple[float, float]:
     row = t.one("item_by_id", id=id)
     if row is None:
-        raise Invalid(f"there is no item {id} to go on after; begin anew", field="after", item=id)
-    return _place(t, rows.item(row))
+        raise Invalid(f"there is no item {id} to continue after; start without a cursor", field="after", item=id)
+    return _position(t, rows.item(row))
 
 
-def _seq(t: Transaction, item: str, token: int) -> int:
-    seq = t.figure("seq_of_run", item=item, token=token)
+def _seq_of_run(t: Transaction, item: str, token: int) -> int:
+    seq = t.scalar("seq_of_run", item=item, token=token)
     if seq is None:
-        raise Invalid(f"there is no run {item}:{token} to go on after; begin anew", field="after", item=item)
+        raise Invalid(
+            f"there is no run {item}:{token} to continue after; start without a cursor", field="after", item=item
+        )
     return int(seq)
 
 
-def _place(t: Transaction, item: Item) -> tuple[float, float]:
-    return -item.priority, t.figure("seq_of_item", id=item.id) or 0
+def _position(t: Transaction, item: Item) -> tuple[float, float]:
+    return -item.priority, t.scalar("seq_of_item", id=item.id) or 0
 
 
 def _holding(t: Transaction, state: State, kind: str | None) -> Holding:

@@ -1,4 +1,4 @@
--- Whole boards: every row out, every row in, and what a restored board needs.
+-- Statements about a whole board: export, import, restore.
 
 -- name: board
 SELECT name, value FROM meta ORDER BY name
@@ -54,7 +54,7 @@ INSERT INTO activity (@activity) VALUES (:@activity)
 -- name: put_ticket
 INSERT INTO tickets (@ticket) VALUES (:@ticket)
 
--- What a record names and no record is: one of them, in words.
+-- One reference to a row that does not exist, in words.
 -- name: dangling
 SELECT 'the session ' || s.id || ' is of an agent that is not there, ' || s.agent AS what FROM sessions s
 WHERE NOT EXISTS (SELECT 1 FROM agents a WHERE a.name = s.agent)

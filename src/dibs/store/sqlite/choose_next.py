@@ -1,7 +1,7 @@
-"""What `next` chooses: the best items over the lanes that an agent may be handed.
+"""How `next` chooses: the best items of all lanes that the agent may take.
 
-A lane is what is ready of one (project, type, action, approved); its index holds it in order. Lanes are merged lazily,
-so what stands behind the chosen items is never read, and what has to be passed over (a resource in use) costs one look.
+A lane is the ready items of one (project, type, action, approved), which an index has in order. Lanes are merged
+lazily, so items behind the chosen ones are never read.
 """
 
 from __future__ import annotations
@@ -17,51 +17,51 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Item
-    from dibs.rules.claiming import Asker
+    from dibs.rules.claiming import Claimant
     from dibs.rules.resources import Hold
     from dibs.store.sql.transaction import Transaction
 
     Lane = tuple[str, str, str, int]
 
-#: How many items with a resource in use one look passes over before it gives up.
+#: How many items with a conflicting resource one search skips.
 PASSED_OVER_MAX = 10_000
 
 
-def best(t: Transaction, asker: Asker, types: Sequence[str], projects: Sequence[str], n: int) -> list[Item]:
-    """The first `n` items that this asker can be given: priority descending, then oldest."""
+def best(t: Transaction, claimant: Claimant, types: Sequence[str], projects: Sequence[str], n: int) -> list[Item]:
+    """The first `n` items for this claimant: priority descending, then oldest."""
     chosen: list[Item] = []
-    in_use = InUse(t, asker)
-    for looked, (_, seq) in enumerate(_ranked(t, lanes(t, asker, types, projects))):
+    resources = HeldResources(t, claimant)
+    for looked, (_, seq) in enumerate(_ranked(t, lanes(t, claimant, types, projects))):
         if len(chosen) >= n or looked >= PASSED_OVER_MAX:
             break
         item = _item(t, seq)
-        if not in_use.by_others(item) and item.id not in t.passed_over:
+        if not resources.conflict_with(item) and item.id not in t.passed_over:
             chosen.append(item)
     return chosen
 
 
-def ahead_of(t: Transaction, asker: Asker, item: Item, most: int) -> int:
-    """How many items, counted up to `most`, this asker would be given before this one."""
+def ahead_of(t: Transaction, claimant: Claimant, item: Item, most: int) -> int:
+    """How many items, up to `most`, `next` would give to this claimant before this one."""
     row = t.one("seq_of_item", id=item.id)
     assert row is not None
-    place, count = (-item.priority, row[0]), 0
-    in_use = InUse(t, asker)
-    for rank in _ranked(t, lanes(t, asker, (), ())):
-        if rank >= place or count >= most:
+    position, count = (-item.priority, row[0]), 0
+    resources = HeldResources(t, claimant)
+    for rank in _ranked(t, lanes(t, claimant, (), ())):
+        if rank >= position or count >= most:
             break
-        count += not in_use.by_others(_item(t, rank[1]))
+        count += not resources.conflict_with(_item(t, rank[1]))
     return count
 
 
-class InUse:
-    """What others hold, asked for once a project and only where an item touches anything."""
+class HeldResources:
+    """The resources that other sessions hold, loaded once per project and only for items with resources."""
 
-    def __init__(self, t: Transaction, asker: Asker) -> None:
+    def __init__(self, t: Transaction, claimant: Claimant) -> None:
         self._t = t
-        self._session = asker.session.id
+        self._session = claimant.session.id
         self._holds: dict[str, tuple[Hold, ...]] = {}
 
-    def by_others(self, item: Item) -> bool:
+    def conflict_with(self, item: Item) -> bool:
         if not item.resources:
             return False
         if item.project not in self._holds:
@@ -69,20 +69,20 @@ class InUse:
         return conflict(item, self._holds[item.project], self._session) is not None
 
 
-def lanes(t: Transaction, asker: Asker, types: Sequence[str], projects: Sequence[str]) -> list[Lane]:
-    """The lanes with something ready that were asked for and that the agent may be handed."""
-    wanted = wanted_types(asker.agent, types)
+def lanes(t: Transaction, claimant: Claimant, types: Sequence[str], projects: Sequence[str]) -> list[Lane]:
+    """The lanes with ready items that the caller asked for and that the agent may take."""
+    wanted = wanted_types(claimant.agent, types)
     return [
         (project, type, action, approved)
         for project, type, action, approved in _ready_lanes(t)
         if (not projects or project in projects)
         and (wanted is None or type in wanted)
-        and limits.may_take(asker.agent, action, bool(approved))
+        and limits.may_take(claimant.agent, action, bool(approved))
     ]
 
 
 def _ranked(t: Transaction, wanted: Iterable[Lane]) -> Iterator[tuple[Any, ...]]:
-    """(priority turned round, age) of everything in these lanes, best first."""
+    """(-priority, seq) of every item in these lanes, best first."""
     from heapq import merge
 
     return merge(*(t.each("lane", **_parameters(lane)) for lane in wanted))
@@ -90,26 +90,26 @@ def _ranked(t: Transaction, wanted: Iterable[Lane]) -> Iterator[tuple[Any, ...]]
 
 def _item(t: Transaction, seq: int) -> Item:
     row = t.one("item_by_seq", seq=seq)
-    assert row is not None, "what is in the index is in the table"
+    assert row is not None
     return rows.item(row)
 
 
 def _ready_lanes(t: Transaction) -> Iterator[Lane]:
-    """Every lane with something in it, found by skipping from one to the next."""
+    """Every lane with items, by a skip scan of the index."""
     for project in _each_next(t, "project", "", {}):
         for type in _each_next(t, "type", "", {"project": project}):
             for action in _each_next(t, "action", "", {"project": project, "type": type}):
-                place = {"project": project, "type": type, "action": action}
-                for approved in _each_next(t, "approved", -1, place):
+                prefix = {"project": project, "type": type, "action": action}
+                for approved in _each_next(t, "approved", -1, prefix):
                     yield project, type, action, approved
 
 
-def _each_next(t: Transaction, column: str, before: str | int, place: dict[str, Any]) -> Iterator[Any]:
-    """The values of one column of the lanes' index, in order, below a place in the columns before it."""
-    row = t.one(f"next_{column}", **place, **{column: before})
+def _each_next(t: Transaction, column: str, before: str | int, prefix: dict[str, Any]) -> Iterator[Any]:
+    """The values of one column of the lanes' index, in order, for given values of the columns before it."""
+    row = t.one(f"next_{column}", **prefix, **{column: before})
     while row is not None:
         yield row[0]
-        row = t.one(f"next_{column}", **place, **{column: row[0]})
+        row = t.one(f"next_{column}", **prefix, **{column: row[0]})
 
 
 def _parameters(lane: Lane) -> dict[str, str | int]:

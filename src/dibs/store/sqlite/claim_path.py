@@ -2,383 +2,321 @@
 
 from __future__ import annotations
 
-import os
-from abc import abstractmethod
-
 from dibs.errors import ClaimExpired, DibsError
-from dibs.model import Ended, Finished, Grant, Heartbeat, Lost, Renewal
-from dibs.rules import claiming, ending, limits
-from dibs.rules import fencing as holding
+from dibs.model import Finished, Grant, Heartbeat
+from dibs.rules import claiming, ending, fencing, limits
+from dibs.rules.overdue import due_steps
+from dibs.store.contract.retry import uniform
 from dibs.store.sql import rows
-from dibs.store.sql.upkeep import ended
 from dibs.store.sqlite import choose_next
-from dibs.store.sqlite.sweep import freshen_overdue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, TypeVar
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
-    from dibs.model import Claim, Item, Request, Run
+    from dibs.model import Claim, Ended, Item, Lost, Renewal, Run
     from dibs.rules.decision import State, Step
     from dibs.store.sql.transaction import Transaction
-    from dibs.value import Value
 
-    T = TypeVar("T")
-
-
-#: How much that is overdue `next` records before it looks: all there is, as far as anyone can tell, so that none of it
-#: is passed over for a lesser item.
+#: How many overdue items of each kind `next` records before it chooses: practically all, so that none is passed over
+#: for an item of lower priority.
 OVERDUE_MAX = 2_000
 
 
-class ClaimPath:
-    @abstractmethod
-    def write(
-        self, work: Callable[[Transaction], T], request: Request | None = None, kind: type[Value] | None = None
-    ) -> T: ...
-
-    def claim(
-        self,
-        item: str,
-        *,
-        session: str,
-        agent: str | None = None,
-        ttl_seconds: float | None = None,
-        request: Request | None = None,
-    ) -> Grant:
-        return self.write(lambda t: _claim(t, item, session, agent, ttl_seconds), request, Grant)
-
-    def recover(
-        self,
-        item: str,
-        *,
-        session: str,
-        token: int | None = None,
-        ttl_seconds: float | None = None,
-        request: Request | None = None,
-    ) -> Grant:
-        return self.write(lambda t: _recover(t, item, session, token, ttl_seconds), request, Grant)
-
-    def next(
-        self,
-        *,
-        session: str,
-        agent: str | None = None,
-        types: Sequence[str] = (),
-        projects: Sequence[str] = (),
-        n: int = 1,
-        ttl_seconds: float | None = None,
-        done: Mapping[str, int] | None = None,
-        request: Request | None = None,
-    ) -> tuple[Grant, ...]:
-        def next(t: Transaction) -> tuple[Grant, ...]:
-            asker = t.asker(session, agent)
-            ttl = claiming.ttl(asker.session.kind, ttl_seconds, t.settings)
-            _end_as_done(t, done or {}, session)
-            freshen_overdue(t, OVERDUE_MAX)
-            asker = asker.replace(load=t.load(asker.session, asker.agent))
-            full = limits.refusal(t.now, asker.agent, asker.load)
-            if full is not None:
-                t.refuse(full)
-            grants = []
-            for item in choose_next.best(t, asker, types, projects, limits.room(t.now, asker.agent, asker.load, n)):
-                before = t.state_of(item)
-                step = claiming.grant(t.now, before, asker.session, ttl)
-                t.take(step)
-                grants.append(_granted(t, step.item, step.claim, before.run))
-            if grants:
-                t.spend(asker, len(grants))
-                t.see(session)
-            return tuple(grants)
-
-        return self.write(next, request, Grant)
-
-    def heartbeat(
-        self,
-        *,
-        session: str,
-        holding: Mapping[str, int | None] | None = None,
-        known_event: int | None = None,
-        at_most_every_seconds: float | None = None,
-    ) -> Heartbeat:
-        return self.write(lambda t: _heartbeat(t, session, holding, known_event, at_most_every_seconds))
-
-    def renew(
-        self,
-        item: str,
-        *,
-        session: str,
-        token: int | None = None,
-        ttl_seconds: float | None = None,
-        at_most_every_seconds: float | None = None,
-    ) -> Renewal:
-        def renew(t: Transaction) -> Renewal:
-            _, claim = t.fenced(item, session, token)
-            kind = t.session(session).kind
-            ttl = None if ttl_seconds is None else claiming.ttl(kind, ttl_seconds, t.settings)
-            if not holding.is_due(claim, t.now, at_most_every_seconds, ttl):
-                return holding.renewal(claim, t.now, t.settings, renewed=False)
-            renewed = holding.renew(claim, t.now, ttl)
-            t.run_one("renew_claim", rows.encode(renewed))
-            t.see(session)
-            return holding.renewal(renewed, t.now, t.settings)
-
-        return self.write(renew)
-
-    def progress(
-        self,
-        item: str,
-        *,
-        session: str,
-        token: int | None = None,
-        note: str,
-        meta: Mapping[str, Any],
-        request: Request | None = None,
-    ) -> Renewal:
-        def progress(t: Transaction) -> Renewal:
-            state, claim = t.fenced(item, session, token)
-            step = holding.progress(t.now, state, claim, note=note, meta=dict(meta))
-            t.take(step)
-            t.see(session)
-            assert step.claim is not None
-            return holding.renewal(step.claim, t.now, t.settings)
-
-        return self.write(progress, request, Renewal)
-
-    def release(
-        self,
-        item: str,
-        *,
-        session: str,
-        token: int | None = None,
-        reason: str | None = None,
-        park: bool = False,
-        request: Request | None = None,
-    ) -> Ended:
-        def release(t: Transaction, state: State, claim: Claim) -> Step:
-            return ending.release(t.now, state, claim, reason=reason, park=park)
-
-        return self._end(release, item, session, token, request)
-
-    def done(
-        self,
-        item: str,
-        *,
-        session: str,
-        token: int | None = None,
-        note: str | None = None,
-        links: Mapping[str, Any],
-        cost: Mapping[str, Any],
-        request: Request | None = None,
-    ) -> Ended:
-        def done(t: Transaction, state: State, claim: Claim) -> Step:
-            return _done(t, state, claim, note, dict(links), dict(cost))
-
-        return self._end(done, item, session, token, request)
-
-    def done_many(self, holding: Mapping[str, int | None], *, session: str, request: Request | None = None) -> Finished:
-        return self.write(lambda t: _done_many(t, holding, session), request, Finished)
-
-    def fail(
-        self,
-        item: str,
-        *,
-        session: str,
-        token: int | None = None,
-        reason: str | None = None,
-        links: Mapping[str, Any],
-        cost: Mapping[str, Any],
-        request: Request | None = None,
-    ) -> Ended:
-        def fail(t: Transaction, state: State, claim: Claim) -> Step:
-            return ending.fail(
-                t.now,
-                state,
-                claim,
-                reason=reason,
-                links=dict(links),
-                cost=dict(cost),
-                settings=t.settings,
-                uniform=_uniform(),
-            )
-
-        return self._end(fail, item, session, token, request)
-
-    def submit(
-        self,
-        item: str,
-        *,
-        session: str,
-        token: int | None = None,
-        draft: str,
-        note: str | None = None,
-        links: Mapping[str, Any],
-        cost: Mapping[str, Any],
-        request: Request | None = None,
-    ) -> Ended:
-        def submit(t: Transaction, state: State, claim: Claim) -> Step:
-            return ending.submit(t.now, state, claim, draft=draft, note=note, links=dict(links), cost=dict(cost))
-
-        return self._end(submit, item, session, token, request)
-
-    def _end(
-        self,
-        end: Callable[[Transaction, State, Claim], Step],
-        item: str,
-        session: str,
-        token: int | None,
-        request: Request | None,
-    ) -> Ended:
-        def work(t: Transaction) -> Ended:
-            state, claim = t.fenced(item, session, token)
-            step = end(t, state, claim)
-            last = t.carry_out(state, step)
-            t.see(session)
-            return ended(step, last)
-
-        return self.write(work, request, Ended)
-
-
-def _uniform() -> float:
-    """A draw from 0 to 1; the module `random` would cost a third of a claim to import."""
-    return int.from_bytes(os.urandom(7), "big") / 2**56
-
-
-def _claim(
+def claim(
     t: Transaction,
     item: str,
+    *,
     session: str,
-    agent: str | None,
-    ttl_seconds: float | None,
+    agent: str | None = None,
+    ttl_seconds: float | None = None,
     unless_after: int | None = None,
 ) -> Grant:
     state = t.state(item)
-    asker = t.asker(session, agent, state.item.project if state.item.resources else None)
+    claimant = t.claimant(session, agent, state.item.project if state.item.resources else None)
     decision = claiming.claim(
-        t.now, state, asker, ttl_seconds=ttl_seconds, settings=t.settings, unless_after=unless_after
+        t.now, state, claimant, ttl_seconds=ttl_seconds, settings=t.settings, unless_after=unless_after
     )
     t.write(decision)
-    t.see(session)
+    t.touch_session(session)
     if decision.renewed is not None:
         before = t.run_of(item, decision.renewed.token - 1)
-        return _granted(t, state.item, decision.renewed, before).replace(renewed=True)
-    t.spend(asker, 1)
-    # An expiry on the way is the end of the run that the new holder takes up.
+        return _grant(t, state.item, decision.renewed, before).replace(renewed=True)
+    t.spend(claimant, 1)
+    # If the previous claim expired just now, its run is the previous run.
     before = next((step.run for step in reversed(decision.steps[:-1]) if step.run is not None), state.run)
-    return _granted(t, decision.steps[-1].item, decision.steps[-1].claim, before)
+    return _grant(t, decision.steps[-1].item, decision.steps[-1].claim, before)
 
 
-def _recover(t: Transaction, item: str, session: str, token: int | None, ttl_seconds: float | None) -> Grant:
+def recover(
+    t: Transaction, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None
+) -> Grant:
     if t.one("item_by_id", id=item) is not None:
-        t.session(session)  # one that has ended gets nothing back
+        t.session(session)  # an ended session recovers nothing
     try:
-        _, claim = t.fenced(item, session, token)
-        token = claim.token
+        _, live = t.fenced(item, session, token)
+        token = live.token
     except ClaimExpired as error:
         if not claiming.recoverable(error):
             raise
         token = error.facts["token"]
-    return _claim(t, item, session, None, ttl_seconds, unless_after=token)
+    return claim(t, item, session=session, ttl_seconds=ttl_seconds, unless_after=token)
+
+
+def next_(
+    t: Transaction,
+    *,
+    session: str,
+    agent: str | None = None,
+    types: Sequence[str] = (),
+    projects: Sequence[str] = (),
+    n: int = 1,
+    ttl_seconds: float | None = None,
+    done: Mapping[str, int] | None = None,
+) -> tuple[Grant, ...]:
+    claimant = t.claimant(session, agent)
+    ttl = claiming.ttl(claimant.session.kind, ttl_seconds, t.settings)
+    _end_all_as_done(t, done or {}, session)
+    record_overdue(t, OVERDUE_MAX)
+    claimant = claimant.replace(load=t.load(claimant.session, claimant.agent))
+    full = limits.refusal(t.now, claimant.agent, claimant.load)
+    if full is not None:
+        t.refuse(full)
+    grants = []
+    for item in choose_next.best(t, claimant, types, projects, limits.room(t.now, claimant.agent, claimant.load, n)):
+        before = t.state_of(item)
+        step = claiming.grant(t.now, before, claimant.session, ttl)
+        t.apply(step)
+        grants.append(_grant(t, step.item, step.claim, before.run))
+    if grants:
+        t.spend(claimant, len(grants))
+        t.touch_session(session)
+    return tuple(grants)
+
+
+def record_overdue(t: Transaction, limit: int) -> dict[str, list[Item]]:
+    """Record expired claims, schedules and offers, oldest first and at most `limit` of each; the items by statement."""
+    moved: dict[str, list[Item]] = {}
+    for statement in ("expired_items", "due_items", "lapsed_offers"):
+        moved[statement] = []
+        for (item,) in t.all(statement, now=t.now, limit=limit):
+            steps, state = due_steps(t.now, t.state(item), t.settings)
+            for step in steps:
+                t.apply(step)
+            moved[statement].append(state.item)
+    return moved
+
+
+def heartbeat(
+    t: Transaction,
+    *,
+    session: str,
+    holding: Mapping[str, int | None] | None = None,
+    known_event: int | None = None,
+    at_most_every_seconds: float | None = None,
+) -> Heartbeat:
+    t.session(session)
+    forgotten = [] if holding is None else _release_forgotten(t, session, holding, known_event)
+    every = round((at_most_every_seconds or 0) * 1000)
+    parameters = {"session": session, "now": t.now, "every": every}
+    kept = renewed = [rows.claim(row) for row in t.all("renew_session", **parameters)]
+    t.run("renew_soft_claims", parameters)
+    if every:
+        kept = [rows.claim(row) for row in t.all("live_claims_of_session", session=session, now=t.now)]
+    if holding is None:
+        lapsed = map(rows.claim, t.all("lapsed_claims_of_session", session=session, now=t.now))
+        holding = {one.item: one.token for one in lapsed}
+    lost = _lost(t, session, holding)
+    if renewed or not kept:
+        t.touch_session(session)
+    now, settings, due = t.now, t.settings, {one.item for one in renewed}
+    return Heartbeat(
+        session=session,
+        renewed=tuple(
+            fencing.renewal(one, now, settings, renewed=one.item in due) for one in sorted(kept, key=lambda c: c.item)
+        ),
+        lost=tuple(lost),
+        forgotten=tuple(sorted(forgotten)),
+        heartbeat_seconds=min([settings.heartbeat_seconds, *(fencing.interval_seconds(one, settings) for one in kept)]),
+        event=int(t.scalar("latest_event") or 0),
+    )
+
+
+def _release_forgotten(
+    t: Transaction, session: str, holding: Mapping[str, int | None], known_event: int | None
+) -> list[str]:
+    """Release the live claims that the caller knew of and left out of `holding`."""
+    forgotten = []
+    for row in t.all("live_claims_of_session", session=session, now=t.now):
+        live = rows.claim(row)
+        if live.item not in holding and fencing.is_known(_given_event(t, live), known_event):
+            state = t.state(live.item)
+            t.apply_with_effects(state, ending.forget(t.now, state, live))
+            forgotten.append(live.item)
+    return forgotten
+
+
+def _given_event(t: Transaction, claim: Claim) -> int:
+    return int(t.scalar("first_event_of_claim", item=claim.item, token=claim.token) or 0)
+
+
+def _lost(t: Transaction, session: str, holding: Mapping[str, int | None]) -> list[Lost]:
+    """The items of `holding` that the session does not hold."""
+    lost = []
+    for item, token in sorted(holding.items()):
+        try:
+            t.fenced(item, session, token)
+        except DibsError as error:
+            lost.append(fencing.lost(item, token, error))
+    return lost
+
+
+def renew(
+    t: Transaction,
+    item: str,
+    *,
+    session: str,
+    token: int | None = None,
+    ttl_seconds: float | None = None,
+    at_most_every_seconds: float | None = None,
+) -> Renewal:
+    _, live = t.fenced(item, session, token)
+    kind = t.session(session).kind
+    ttl = None if ttl_seconds is None else claiming.ttl(kind, ttl_seconds, t.settings)
+    if not fencing.is_due(live, t.now, at_most_every_seconds, ttl):
+        return fencing.renewal(live, t.now, t.settings, renewed=False)
+    renewed = fencing.renew(live, t.now, ttl)
+    t.run_one("renew_claim", rows.encode(renewed))
+    t.touch_session(session)
+    return fencing.renewal(renewed, t.now, t.settings)
+
+
+def progress(
+    t: Transaction, item: str, *, session: str, token: int | None = None, note: str, meta: Mapping[str, Any]
+) -> Renewal:
+    state, live = t.fenced(item, session, token)
+    step = fencing.progress(t.now, state, live, note=note, meta=dict(meta))
+    t.apply(step)
+    t.touch_session(session)
+    assert step.claim is not None
+    return fencing.renewal(step.claim, t.now, t.settings)
+
+
+def release(
+    t: Transaction,
+    item: str,
+    *,
+    session: str,
+    token: int | None = None,
+    reason: str | None = None,
+    park: bool = False,
+) -> Ended:
+    state, live = t.fenced(item, session, token)
+    return _end(t, session, state, ending.release(t.now, state, live, reason=reason, park=park))
+
+
+def done(
+    t: Transaction,
+    item: str,
+    *,
+    session: str,
+    token: int | None = None,
+    note: str | None = None,
+    links: Mapping[str, Any],
+    cost: Mapping[str, Any],
+) -> Ended:
+    state, live = t.fenced(item, session, token)
+    return _end(t, session, state, _done(t, state, live, note, dict(links), dict(cost)))
+
+
+def done_many(t: Transaction, holding: Mapping[str, int | None], *, session: str) -> Finished:
+    finished, lost = [], []
+    for item, token in sorted(holding.items()):
+        try:
+            state, live = t.fenced(item, session, token)
+            step = _done(t, state, live)
+        except DibsError as error:
+            lost.append(fencing.lost(item, token, error))
+        else:
+            finished.append(t.end(state, step))
+    if finished:
+        t.touch_session(session)
+    return Finished(ended=tuple(finished), lost=tuple(lost))
+
+
+def fail(
+    t: Transaction,
+    item: str,
+    *,
+    session: str,
+    token: int | None = None,
+    reason: str | None = None,
+    links: Mapping[str, Any],
+    cost: Mapping[str, Any],
+) -> Ended:
+    state, live = t.fenced(item, session, token)
+    step = ending.fail(
+        t.now,
+        state,
+        live,
+        reason=reason,
+        links=dict(links),
+        cost=dict(cost),
+        settings=t.settings,
+        uniform=uniform(),
+    )
+    return _end(t, session, state, step)
+
+
+def submit(
+    t: Transaction,
+    item: str,
+    *,
+    session: str,
+    token: int | None = None,
+    draft: str,
+    note: str | None = None,
+    links: Mapping[str, Any],
+    cost: Mapping[str, Any],
+) -> Ended:
+    state, live = t.fenced(item, session, token)
+    step = ending.submit(t.now, state, live, draft=draft, note=note, links=dict(links), cost=dict(cost))
+    return _end(t, session, state, step)
+
+
+def _end(t: Transaction, session: str, state: State, step: Step) -> Ended:
+    ended = t.end(state, step)
+    t.touch_session(session)
+    return ended
 
 
 def _done(
-    t: Transaction, state: State, claim: Claim, note: str | None, links: dict[str, Any], cost: dict[str, Any]
+    t: Transaction,
+    state: State,
+    claim: Claim,
+    note: str | None = None,
+    links: dict[str, Any] | None = None,
+    cost: dict[str, Any] | None = None,
 ) -> Step:
     agent = t.agent(claim.agent)
     if not limits.may_finish(agent, state.item):
         raise limits.must_submit(agent, state.item)
-    return ending.done(t.now, state, claim, note=note, links=links, cost=cost)
+    return ending.done(t.now, state, claim, note=note, links=links or {}, cost=cost or {})
 
 
-def _end_as_done(t: Transaction, finished: Mapping[str, int], session: str) -> None:
-    """End all of these; if one is not the session's to end, refuse, which leaves all of them as they were."""
-    ends = 0
+def _end_all_as_done(t: Transaction, finished: Mapping[str, int], session: str) -> None:
+    """End all of these items as done. A refusal of one rolls all of them back."""
+    ended = False
     for item, token in sorted(finished.items()):
-        if not holding.was_done(t.run_of(item, token), session):
-            state, claim = t.fenced(item, session, token)
-            t.carry_out(state, _done(t, state, claim, None, {}, {}))
-            ends += 1
-    if ends:
-        t.see(session)
+        if not fencing.was_done(t.run_of(item, token), session):
+            state, live = t.fenced(item, session, token)
+            t.apply_with_effects(state, _done(t, state, live))
+            ended = True
+    if ended:
+        t.touch_session(session)
 
 
-def _done_many(t: Transaction, believed: Mapping[str, int | None], session: str) -> Finished:
-    finished, lost = [], []
-    for item, token in sorted(believed.items()):
-        try:
-            state, claim = t.fenced(item, session, token)
-            step = _done(t, state, claim, None, {}, {})
-        except DibsError as error:
-            lost.append(holding.lost(item, token, error))
-        else:
-            finished.append(ended(step, t.carry_out(state, step)))
-    if finished:
-        t.see(session)
-    return Finished(ended=tuple(finished), lost=tuple(lost))
-
-
-def _granted(t: Transaction, item: Item, claim: Claim | None, before: Run | None) -> Grant:
-    assert claim is not None, "a grant is a claim"
+def _grant(t: Transaction, item: Item, claim: Claim | None, before: Run | None) -> Grant:
+    assert claim is not None
     return Grant(item=item, claim=claim, previous=t.previous(before), approval=t.approval(item))
-
-
-def _heartbeat(
-    t: Transaction,
-    session: str,
-    believed: Mapping[str, int | None] | None,
-    known_event: int | None,
-    at_most_every_seconds: float | None,
-) -> Heartbeat:
-    t.session(session)
-    forgotten = []
-    if believed is not None:
-        for row in t.all("live_claims_of_session", session=session, now=t.now):
-            claim = rows.claim(row)
-            if claim.item not in believed and holding.is_known(_given_event(t, claim), known_event):
-                state = t.state(claim.item)
-                t.carry_out(state, ending.forget(t.now, state, claim))
-                forgotten.append(claim.item)
-    every = round((at_most_every_seconds or 0) * 1000)
-    beat = {"session": session, "now": t.now, "every": every}
-    kept = renewed = [rows.claim(row) for row in t.all("renew_session", **beat)]
-    t.run("renew_soft_claims", beat)
-    if every:
-        kept = [rows.claim(row) for row in t.all("live_claims_of_session", session=session, now=t.now)]
-    lost = _lapsed(t, session) if believed is None else _lost(t, session, believed)
-    if renewed or not kept:
-        t.see(session)
-    now, settings, due = t.now, t.settings, {claim.item for claim in renewed}
-    return Heartbeat(
-        session=session,
-        renewed=tuple(
-            holding.renewal(claim, now, settings, renewed=claim.item in due)
-            for claim in sorted(kept, key=lambda c: c.item)
-        ),
-        lost=tuple(lost),
-        forgotten=tuple(sorted(forgotten)),
-        heartbeat_seconds=min(
-            [t.settings.heartbeat_seconds, *(holding.interval_seconds(claim, t.settings) for claim in kept)]
-        ),
-        event=int(t.figure("latest_event") or 0),
-    )
-
-
-def _given_event(t: Transaction, claim: Claim) -> int:
-    return int(t.figure("first_event_of_claim", item=claim.item, token=claim.token) or 0)
-
-
-def _lapsed(t: Transaction, session: str) -> list[Lost]:
-    lapsed = t.all("lapsed_claims_of_session", session=session, now=t.now)
-    return _lost(t, session, {claim.item: claim.token for claim in map(rows.claim, lapsed)})
-
-
-def _lost(t: Transaction, session: str, believed: Mapping[str, int | None]) -> list[Lost]:
-    """Of what the session believes to hold, what it does not."""
-    lost = []
-    for item, token in sorted(believed.items()):
-        try:
-            t.fenced(item, session, token)
-        except DibsError as error:
-            lost.append(holding.lost(item, token, error))
-    return lost

@@ -1,4 +1,4 @@
-"""Opening the database file: settings, schema, and a plain sentence for everything that can be wrong with it."""
+"""Opening the database file: settings, schema, and the meaning of SQLite's errors."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: "dibs" in ASCII, so that `file` and other programs can tell whose database it is.
+#: "dibs" in ASCII, so that `file` and other programs recognize the database.
 APPLICATION_ID = 0x64696273
 SCHEMA_VERSION = 4
-#: Small, because a one-shot process that finds a WAL without its index reads all of it.
+#: Small, because a short process that finds a WAL without its index reads all of it.
 CHECKPOINT_PAGES = 250
-#: What so many pages of a WAL take, each with its head.
-LOG_BYTES_MAX = CHECKPOINT_PAGES * (4096 + 24)
+#: The size of a WAL of so many pages, each with its frame header.
+WAL_BYTES_MAX = CHECKPOINT_PAGES * (4096 + 24)
 NETWORK_FILESYSTEMS = (
     "nfs",
     "cifs",
@@ -40,20 +40,20 @@ NETWORK_FILESYSTEMS = (
 
 
 def open_database(path: str, settings: Settings, lock: FairLock, *, create: bool) -> apsw.Connection:
-    """A connection to a board of this version's schema, made or migrated if need be."""
-    found = _look(path)
+    """A connection to the board, which is migrated to this version's schema, or created with `create`."""
+    found = _stat_board(path)
     if found is None and not create:
-        raise StoreUnusable(f"there is no board at {path}; make one with: dibs init", path=path)
+        raise StoreUnusable(f"there is no board at {path}; create one with: dibs init", path=path)
     if not settings.network_filesystem:
         refuse_network_filesystem(path)
     if found is None:
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
         side_files.make_board(path)
     else:
-        side_files.require_fit(path, found)
+        side_files.require_safe(path, found)
     try:
-        connection = _configured(path, settings)
-        # `dibs init` mends the journal mode of a board that is there, too.
+        connection = _connect(path, settings)
+        # `dibs init` also repairs the journal mode of an existing board.
         if schema_version(connection, path) != SCHEMA_VERSION or (
             create and connection.pragma("journal_mode") != "wal"
         ):
@@ -63,8 +63,8 @@ def open_database(path: str, settings: Settings, lock: FairLock, *, create: bool
     return connection
 
 
-def _look(path: str) -> os.stat_result | None:
-    """What is known of the board's file; None if there is none. What cannot be one is refused."""
+def _stat_board(path: str) -> os.stat_result | None:
+    """The status of the board's file; None if it does not exist. Anything but a file with one name is refused."""
     try:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -72,32 +72,34 @@ def _look(path: str) -> os.stat_result | None:
     if S_ISDIR(found.st_mode):
         raise StoreUnusable(f"{path} is a directory; a board is a file", path=path)
     if not S_ISREG(found.st_mode):
-        raise StoreUnusable(f"{path} is no regular file; a board is one", path=path)
+        raise StoreUnusable(f"{path} is not a regular file; a board is one", path=path)
     if found.st_nlink > 1:
         raise StoreUnusable(
-            f"{path} has another name (a hard link), and whoever uses that would not see our locks; keep one", path=path
+            f"{path} has a second name (a hard link), under which other processes would not see its locks: keep one"
+            " name",
+            path=path,
         )
     return found
 
 
-def _configured(path: str, settings: Settings) -> apsw.Connection:
-    # The path was resolved before: a link that is there now was put there since.
+def _connect(path: str, settings: Settings) -> apsw.Connection:
+    # The path was resolved before: a link there now was planted since.
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW)
     harden(connection)
-    # Behind the fair lock, for writers that do not take it: a shell, a backup tool.
+    # For writers that do not take the fair lock, such as the sqlite3 shell or a backup tool.
     connection.set_busy_timeout(round(settings.lock_wait_seconds * 1000))
-    # Closing must not cost a checkpoint: most processes live for one verb.
+    # Closing must not cost a checkpoint, because most processes run one verb.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-    # A plan must not depend on the values that are bound: else each execution would prepare its statement anew.
+    # Plans must not depend on bound values, or SQLite would prepare a statement again for each execution.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     pragmas = f"PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}"
-    # Fetched, because a statement that answers with a row holds up those behind it.
+    # Fetched, because a statement with an unread row blocks those after it.
     connection.execute(pragmas + ("; PRAGMA fullfsync = ON" if sys.platform == "darwin" else "")).fetchall()
     return connection
 
 
 def harden(connection: apsw.Connection) -> None:
-    """Nothing that stands in the schema of the file runs: no trigger, no view, no function of the program's."""
+    """Run no code from the file's schema: no triggers, no views, no application-defined functions."""
     for option in (apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, apsw.SQLITE_DBCONFIG_ENABLE_VIEW):
         connection.config(option, 0)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
@@ -105,13 +107,13 @@ def harden(connection: apsw.Connection) -> None:
 
 
 def truncate_wal(connection: apsw.Connection, path: str) -> None:
-    """Begin the WAL anew if it is long, unless somebody is using it; for a process that is about to leave.
+    """Truncate the WAL if it is long and no other process uses it, before this process closes the board.
 
-    SQLite does so only in a process that writes again after a checkpoint. Where each lives for one verb there is none:
-    every one of them would read all that was ever written, and copy it into the database once more.
+    SQLite restarts the WAL only in a process that writes again after a checkpoint. Processes that run one verb never
+    do, so each of them would read, and checkpoint again, an ever longer WAL.
     """
     try:
-        if os.stat(path + "-wal").st_size > LOG_BYTES_MAX:
+        if os.stat(path + "-wal").st_size > WAL_BYTES_MAX:
             connection.set_busy_timeout(0)
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     except (OSError, apsw.Error):
@@ -119,9 +121,9 @@ def truncate_wal(connection: apsw.Connection, path: str) -> None:
 
 
 def schema_version(connection: apsw.Connection, path: str) -> int:
-    """The schema's version; 0 for an empty database. What is no board, or a newer one, is refused."""
+    """The version of the schema; 0 for an empty database. A foreign database or a newer schema is refused."""
     application, version = _number(connection, "application_id"), _number(connection, "user_version")
-    # Whose it is is read again in the end: another process may have made the board between two looks.
+    # The application id is read twice: another process may create the board in between.
     if (
         application != APPLICATION_ID
         and (application or version or _number(connection, "schema_version"))
@@ -130,7 +132,7 @@ def schema_version(connection: apsw.Connection, path: str) -> int:
         raise StoreUnusable(f"{path} is a database of another program, not a board", path=path)
     if version > SCHEMA_VERSION:
         raise StoreUnusable(
-            f"{path} was written by a newer dibs (schema {version}; this one knows {SCHEMA_VERSION}): upgrade dibs",
+            f"{path} was written by a newer dibs (schema {version}; this one reads {SCHEMA_VERSION}): upgrade dibs",
             path=path,
             schema=version,
             known=SCHEMA_VERSION,
@@ -139,12 +141,12 @@ def schema_version(connection: apsw.Connection, path: str) -> int:
 
 
 def migrate(connection: apsw.Connection, path: str, lock: FairLock, create: bool) -> None:
-    """Bring the schema up to this version, one process at a time; whoever waited finds it done."""
+    """Migrate the schema to this version, under the fair lock."""
     lock.acquire()
     try:
         version = schema_version(connection, path)
         if version == 0 and not create:
-            raise StoreUnusable(f"{path} is empty; make a board of it with: dibs init", path=path)
+            raise StoreUnusable(f"{path} is empty; create a board in it with: dibs init", path=path)
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
         for number in range(version + 1, SCHEMA_VERSION + 1):
             script = migration(number)
@@ -158,7 +160,7 @@ def migrate(connection: apsw.Connection, path: str, lock: FairLock, create: bool
 
 
 def explain(error: BaseException, path: str) -> DibsError:
-    """An error of SQLite or the system as one readable line, and whether waiting would help."""
+    """An error of SQLite or the system as an error of dibs."""
     match error:
         case apsw.BusyError() | apsw.LockedError():
             text = f"the board {path} is busy: another program has locked it; try again"
@@ -166,23 +168,23 @@ def explain(error: BaseException, path: str) -> DibsError:
         case apsw.FullError():
             return StoreUnavailable(f"the disk of {path} is full; nothing was changed", path=path)
         case apsw.NotADBError() | apsw.CorruptError():
-            return StoreUnusable(f"{path} is damaged or no board: {error}; restore a backup", path=path)
+            return StoreUnusable(f"{path} is damaged or not a board: {error}; restore a backup", path=path)
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | PermissionError():
             return StoreUnusable(
-                f"{path} cannot be written: {error}; a board needs write access to its folder", path=path
+                f"{path} cannot be written: {error}; dibs needs write access to it and its folder", path=path
             )
         case _:
-            return StoreUnavailable(f"the board {path} does not answer: {error}", path=path)
+            return StoreUnavailable(f"the board {path} failed: {error}", path=path)
 
 
 def explain_commit(error: apsw.Error, path: str) -> DibsError:
-    """An error of COMMIT. Unless the disk is full, the log may be complete, and be found so by whoever opens it next:
-    after a sync that failed, nobody knows what is on the disk."""
+    """An error of COMMIT. Unless the disk is full, the WAL may be complete, so that the next process finds the commit:
+    after a failed sync, the content of the disk is unknown."""
     if isinstance(error, (apsw.BusyError, apsw.FullError)):
         return explain(error, path)
     return StoreUnavailable(
-        f"the disk of {path} failed while this was committed, so it is not known whether it was done ({error});"
-        " look, or ask with a request id, which makes asking again safe",
+        f"the disk of {path} failed during the commit, so the outcome is unknown ({error});"
+        " check the board, or use a request id, which makes a retry safe",
         path=path,
         outcome="unknown",
         retry_after_seconds=1,
@@ -193,15 +195,15 @@ def refuse_network_filesystem(path: str) -> None:
     kind = _filesystem(os.path.abspath(path))
     if kind.startswith(NETWORK_FILESYSTEMS):
         raise StoreUnusable(
-            f"{path} lies on a network filesystem ({kind}), where SQLite's locks cannot be trusted: put the board on a "
-            "local disk, or set network_filesystem = true in [board] of dibs.toml if only one machine uses it",
+            f"{path} is on a network filesystem ({kind}), where SQLite's locks are unreliable: move the board to a"
+            " local disk, or set network_filesystem = true in [board] of dibs.toml if only one machine uses it",
             path=path,
             filesystem=kind,
         )
 
 
 def _filesystem(path: str) -> str:
-    """The type of the filesystem that holds this path; empty where the system does not tell."""
+    """The type of the filesystem of this path; empty if the system does not report it."""
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
             lines = file.read().splitlines()
@@ -224,7 +226,7 @@ def _number(connection: apsw.Connection, pragma: str) -> int:
 
 
 def migration(number: int) -> str:
-    """The statements that lead to schema `number` from the one before."""
+    """The statements that migrate schema `number` - 1 to `number`."""
     path = os.path.join(os.path.dirname(__file__), "migrations", f"{number:04d}.sql")
     with open(path, encoding="utf-8") as file:
         return file.read()

@@ -1,10 +1,9 @@
-"""The lock in front of SQLite's own, so that writers take turns.
+"""The fair lock in front of SQLite's own locks.
 
-SQLite's busy handler polls: with eight writers some of them wait for a whole run. The kernel's file locks queue, so
-every write transaction first takes one on a side file. It is held by an open file description: a crash frees it, and a
-child process neither inherits it through exec nor, once it has closed its copy after fork, keeps it alive. Waiting is
-bounded, because a stopped process may hold the lock for ever; the file names the pid of whoever took it last, for the
-error message.
+SQLite's busy handler polls, so with eight writers some of them starve. The kernel queues requests for a file lock, so
+every write transaction first locks a side file. The lock belongs to an open file description: a crash releases it, exec
+does not pass it on, and a forked child closes its copy. Waiting is bounded, because a stopped process may hold the lock
+forever; the file has the pid of the last holder, for the error message.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ import struct
 from dibs.errors import StoreUnavailable
 from dibs.store.sqlite.side_files import LOCK, open_beside
 
-#: Linux: locks of the open file description. Elsewhere `flock`, which is one too.
+#: Linux has OFD locks. Elsewhere `flock`, which also belongs to the open file description.
 _HAS_OFD = hasattr(fcntl, "F_OFD_SETLK") and struct.calcsize("P") == 8
-_WHOLE_FILE_TO_WRITE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-_WHOLE_FILE_TO_NOBODY = struct.pack("hhqqi4x", fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0)
+_LOCK_WHOLE_FILE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+_UNLOCK_WHOLE_FILE = struct.pack("hhqqi4x", fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0)
 
 
 class FairLock:
-    """One process's handle of the lock. Not for two threads at once: those of a store take turns.
+    """One process's handle of the lock, used by one thread at a time.
 
-    `acquire` may be interrupted at any point; `release` then leaves nothing locked, however far it had come. It may be
-    interrupted itself, and is called again then.
+    A signal may interrupt `acquire` at any point; `release` then unlocks whatever it had locked. An interrupted
+    `release` is called again.
     """
 
     def __init__(self, board: str, wait_seconds: float) -> None:
         self.board = board
         self.wait_seconds = wait_seconds
         self._descriptor: int | None = None
-        #: From before the first try to get it until after it was released.
+        #: True from before the first attempt to lock until after the unlock.
         self._is_wanted = False
         self._queued: _QueuedRequest | None = None
 
@@ -44,10 +43,10 @@ class FairLock:
         descriptor = self._opened()
         if not _try(descriptor) and not self._wait(descriptor):
             raise StoreUnavailable(
-                f"the board is busy: {self._holder()} has held its lock for over {self.wait_seconds:g}s",
+                f"the board is busy: {self._holder()} has held its lock for over {self.wait_seconds:g}s; try again",
                 retry_after_seconds=self.wait_seconds,
             )
-        _sign(descriptor)
+        _write_pid(descriptor)
 
     def release(self) -> None:
         if not self._is_wanted:
@@ -58,27 +57,26 @@ class FairLock:
             try:
                 _unlock(self._descriptor)
             except OSError:
-                self.forget()  # closing it unlocks it, too
+                self.forget()  # closing the descriptor also unlocks
         self._is_wanted = False
 
     def stop_waiting(self) -> None:
-        """Let a wait in another thread end now, as if its time were up."""
+        """End a wait in another thread now, as if its time were up."""
         queued = self._queued
         if queued is not None:
             queued.wake()
 
     def forget(self) -> None:
-        """Let go of the descriptor. In a forked child this leaves the parent's lock as it is, and the child without."""
+        """Close the descriptor. In a forked child, the parent's lock stays locked."""
         descriptor, self._descriptor, self._queued = self._descriptor, None, None
         if descriptor is not None:
             try:
                 os.close(descriptor)
             except OSError:
-                pass  # it is closed whatever the system has to say about it
+                pass  # the descriptor is closed in spite of the error
 
     def __del__(self) -> None:
-        """A program may drop a board without closing it."""
-        self.forget()
+        self.forget()  # a program may drop a board without closing it
 
     def _opened(self) -> int:
         if self._descriptor is None:
@@ -86,7 +84,7 @@ class FairLock:
         return self._descriptor
 
     def _wait(self, descriptor: int) -> bool:
-        """Queue for the lock in a thread, since a queued lock request cannot be given a time limit."""
+        """Queue for the lock in a thread, because a blocking lock request has no timeout."""
         queued = self._queued = _QueuedRequest(descriptor)
         _thread.start_new_thread(queued.wait_in_queue, ())
         queued.wait(self.wait_seconds)
@@ -96,10 +94,10 @@ class FairLock:
         return is_locked
 
     def _leave(self, queued: _QueuedRequest) -> bool:
-        """Wait no longer for a request; whether it was granted before."""
+        """Withdraw a request; return whether it was granted before."""
         is_withdrawn = queued.withdraw()
         if is_withdrawn:
-            self._descriptor = None  # its thread closes it when it gets the lock, which frees it
+            self._descriptor = None  # its thread closes it once it gets the lock
         self._queued = None
         return not is_withdrawn
 
@@ -110,12 +108,12 @@ class FairLock:
 
 
 class _QueuedRequest:
-    """A request that stands in the kernel's queue, in a thread of its own, until it is granted or fails."""
+    """A request in the kernel's queue, in a thread of its own, until it is granted or fails."""
 
     def __init__(self, descriptor: int) -> None:
         self.error: OSError | None = None
         self._descriptor = descriptor
-        #: Taken by who comes first: the thread, whose request was answered, or the one that withdraws it.
+        #: Acquired by the first of two: the thread, when its request is granted, or the caller that withdraws it.
         self._decision = _thread.allocate_lock()
         self._withdrawn: list[bool] = []
         self._news = _thread.allocate_lock()
@@ -127,7 +125,7 @@ class _QueuedRequest:
         except OSError as error:
             self.error = error
         if not self._decision.acquire(False):
-            # Unlocked, not only closed: a child forked meanwhile has a copy of the descriptor.
+            # Closing is not enough: a child that was forked meanwhile has a copy of the descriptor.
             _unlock(self._descriptor)
             os.close(self._descriptor)
         self.wake()
@@ -139,18 +137,18 @@ class _QueuedRequest:
         try:
             self._news.release()
         except RuntimeError:
-            pass  # it is awake
+            pass  # an earlier wake-up is pending
 
     def withdraw(self) -> bool:
-        """Whether it was withdrawn before it was answered; always the same answer. The answer is recorded by the call
-        that decides it, so that an interrupt cannot come between the two."""
+        """Withdraw the request unless it was granted; True if withdrawn, also when called again. The C call that
+        decides also records the decision, so that no interrupt comes in between."""
         if not self._withdrawn:
             self._withdrawn.extend(map(self._decision.acquire, (False,)))
         return self._withdrawn == [True]
 
 
-def _sign(descriptor: int) -> None:
-    """Leave the holder's pid for whoever waits in vain. A courtesy: a full disk must not cost the lock."""
+def _write_pid(descriptor: int) -> None:
+    """Write the holder's pid for error messages; a failure, such as a full disk, does not matter."""
     try:
         os.pwrite(descriptor, b"%-20d\n" % os.getpid(), 0)
     except OSError:
@@ -160,7 +158,7 @@ def _sign(descriptor: int) -> None:
 def _try(descriptor: int) -> bool:
     try:
         if _HAS_OFD:
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _WHOLE_FILE_TO_WRITE)
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _LOCK_WHOLE_FILE)
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -172,13 +170,13 @@ def _try(descriptor: int) -> bool:
 
 def _block(descriptor: int) -> None:
     if _HAS_OFD:
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, _WHOLE_FILE_TO_WRITE)
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, _LOCK_WHOLE_FILE)
     else:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def _unlock(descriptor: int) -> None:
     if _HAS_OFD:
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _WHOLE_FILE_TO_NOBODY)
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _UNLOCK_WHOLE_FILE)
     else:
         fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -1,5 +1,5 @@
--- The claim path: every statement that a claim, a heartbeat or the end of a run executes. Ownership was decided by the
--- rules in the same transaction; the token stands in each WHERE all the same, and the row count is looked at.
+-- The claim path: the statements of claims, heartbeats and ends of runs. The rules have checked ownership in the same
+-- transaction; each WHERE has the token nevertheless, and the row count is checked.
 
 -- name: item_by_id
 SELECT @item
@@ -113,9 +113,9 @@ SELECT items.resources, items.id, claims.session, claims.agent
 FROM items INDEXED BY items_holding JOIN claims ON claims.item = items.id
 WHERE items.project = :project AND items.status = 'in_progress' AND items.resources <> '[]' AND claims.expires_at > :now
 
--- Lanes are found by skipping from one to the next, a column at a time: DISTINCT would read everything that is ready, and
--- so would one comparison of all four columns, which SQLite turns into "at least" and a filter. The planner is told which
--- index, because without statistics it prefers another and sorts.
+-- Lanes are found by a skip scan, one column at a time: DISTINCT would read every ready item, and so would a row
+-- comparison of all four columns, which SQLite turns into "at least" and a filter. The index is named because without
+-- statistics the planner prefers another and sorts.
 -- name: next_project
 SELECT project FROM items INDEXED BY items_ready
 WHERE status = 'ready' AND offered_to IS NULL AND project > :project

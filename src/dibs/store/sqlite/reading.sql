@@ -1,6 +1,6 @@
--- What people and dashboards read. None of it takes a lock.
+-- Statements of the verbs that read. None takes a lock.
 
--- What time has overtaken and nobody has recorded yet: the rows are not what a claim would find.
+-- Items with overdue steps that are not recorded yet: their rows differ from what a claim would find.
 -- name: overdue_items
 SELECT item FROM claims WHERE expires_at <= :now
 UNION SELECT id FROM items INDEXED BY items_due WHERE status = 'scheduled' AND not_before <= :now

@@ -1,7 +1,7 @@
 """The SQLite store: one file, any number of processes on one machine.
 
 Each verb is one transaction of the engine: the fair lock, `BEGIN IMMEDIATE`, the clock, the rules, the writes, a
-durable commit, the bell. Most verbs are in `claim_path`, `sweep` and `store.sql`; those about a whole board are here.
+durable commit, the bell. `claim_path`, `sweep` and `store.sql` have most verbs; those about a whole board are here.
 """
 
 from __future__ import annotations
@@ -10,16 +10,12 @@ import os
 
 import apsw
 
+from dibs.model import Ended, Finished, Grant, Renewal
 from dibs.store.contract import Store
-from dibs.store.sql.keys import Keys
-from dibs.store.sql.reading import Reading
-from dibs.store.sql.tickets import Tickets
-from dibs.store.sql.upkeep import Upkeep
-from dibs.store.sqlite.claim_path import ClaimPath
+from dibs.store.sql.verbs import SqlVerbs, write_verb
 from dibs.store.sqlite.database import SCHEMA_VERSION, explain
 from dibs.store.sqlite.engine import Engine, system_clock
 from dibs.store.sqlite.group_commit import PendingWrite
-from dibs.store.sqlite.sweep import Sweeping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +31,27 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-class SqliteStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
+_CLAIM_PATH = "dibs.store.sqlite.claim_path"
+
+
+class SqliteVerbs(SqlVerbs):
+    """The verbs of a board whose transactions are SQLite's: of a SQLite store, and of a vault."""
+
+    claim = write_verb(_CLAIM_PATH, "claim", Grant)
+    recover = write_verb(_CLAIM_PATH, "recover", Grant)
+    next = write_verb(_CLAIM_PATH, "next_", Grant)
+    heartbeat = write_verb(_CLAIM_PATH, "heartbeat")
+    renew = write_verb(_CLAIM_PATH, "renew")
+    progress = write_verb(_CLAIM_PATH, "progress", Renewal)
+    release = write_verb(_CLAIM_PATH, "release", Ended)
+    done = write_verb(_CLAIM_PATH, "done", Ended)
+    done_many = write_verb(_CLAIM_PATH, "done_many", Finished)
+    fail = write_verb(_CLAIM_PATH, "fail", Ended)
+    submit = write_verb(_CLAIM_PATH, "submit", Ended)
+    sweep = write_verb("dibs.store.sqlite.sweep", "sweep")
+
+
+class SqliteStore(SqliteVerbs, Store):
     def __init__(
         self,
         path: str,

@@ -1,4 +1,4 @@
-"""A transaction on SQLite. The clock is read once, after the one lock is held; nobody else writes meanwhile."""
+"""A transaction on SQLite. The board's one lock is held, so no row needs a lock of its own."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from dibs.config import Settings
     from dibs.model import Item
-    from dibs.rules.claiming import Asker
+    from dibs.rules.claiming import Claimant
 
 STATEMENTS = Statements(os.path.dirname(__file__))
 
 
 class SqliteTransaction(Transaction):
-    misfits = (apsw.ConstraintError,)
+    row_errors = (apsw.ConstraintError,)
 
     def __init__(self, cursor: apsw.Cursor, now: int, settings: Settings, *, writable: bool = False) -> None:
         self.now = now
@@ -40,13 +40,13 @@ class SqliteTransaction(Transaction):
         return found
 
     def each(self, statement: str, /, **parameters: Any) -> Iterator[tuple[Any, ...]]:
-        # On a cursor of their own, since others are asked for in between.
+        # A cursor of its own, because other statements run in between.
         cursor = self._cursor.connection.cursor()
         self._cursors.append(cursor)
         return iter(cursor.execute(STATEMENTS[statement], parameters))
 
     def close(self) -> None:
-        """Let go of every answer that was not read to its end; it would pin the snapshot it was read from."""
+        """Close all cursors: a result that was not read to its end would pin its snapshot."""
         for cursor in self._cursors:
             cursor.close(True)
         self._cursors.clear()
@@ -58,9 +58,7 @@ class SqliteTransaction(Transaction):
         self._cursor.execute(STATEMENTS[statement], parameters)
         hit = self._cursor.connection.changes()
         if hit != 1:
-            raise AssertionError(f"{statement} hit {hit} rows instead of one")
-
-    # The one lock is held already.
+            raise AssertionError(f"{statement} changed {hit} rows instead of one")
 
     def lock_items(self, items: Iterable[str]) -> None:
         pass
@@ -77,13 +75,13 @@ class SqliteTransaction(Transaction):
     def lock_item(self, item: str) -> None:
         pass
 
-    def ahead_of(self, asker: Asker, item: Item, most: int) -> int:
+    def ahead_of(self, claimant: Claimant, item: Item, most: int) -> int:
         from dibs.store.sqlite import choose_next
 
-        return choose_next.ahead_of(self, asker, item, most)
+        return choose_next.ahead_of(self, claimant, item, most)
 
     def number_events_past(self, number: int) -> None:
-        # SQLite remembers the highest number there ever was.
+        # AUTOINCREMENT continues after the highest id that ever existed.
         if number:
             self.run("number_events_from", {"id": number})
             self.run("forget_that_event", {"id": number})

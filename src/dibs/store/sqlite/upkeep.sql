@@ -1,4 +1,4 @@
--- Agents, sessions, and what a sweep tidies up.
+-- Statements about agents, sessions and the sweep.
 
 -- name: put_agent
 INSERT INTO agents (@agent) VALUES (:@agent)
@@ -70,7 +70,7 @@ DELETE FROM soft_claims WHERE expires_at <= :now
 -- name: put_dependency
 INSERT OR IGNORE INTO dependencies (item, needs) VALUES (:item, :needs)
 
--- One that is gone was done, and must not wait for a new item of its name.
+-- A pruned dependency was done, and a new item with its id must not block the dependent.
 -- name: put_dependency_if_there
 INSERT OR IGNORE INTO dependencies (item, needs) SELECT :item, :needs WHERE EXISTS (SELECT 1 FROM items WHERE id = :needs)
 
@@ -84,14 +84,14 @@ WITH RECURSIVE reach (id) AS (
 )
 SELECT 1 FROM reach WHERE id = :item LIMIT 1
 
--- Prunable: ended long ago, and no item that has yet to end waits for it in vain (a done one keeps nobody waiting).
+-- Prunable: ended long ago, and done, or without a dependent that has not ended.
 -- name: prunable
 SELECT id FROM items
 WHERE status IN ('done', 'failed', 'rejected', 'cancelled') AND updated_at < :before
   AND (status = 'done' OR NOT EXISTS (
       SELECT 1 FROM dependencies JOIN items AS waiting ON waiting.id = dependencies.item
       WHERE dependencies.needs = items.id
-        AND waiting.status NOT IN ('done', 'rejected', 'cancelled')  -- a failed one may be tried again
+        AND waiting.status NOT IN ('done', 'rejected', 'cancelled')  -- a failed one can be retried
   ))
 LIMIT :limit
 
@@ -136,7 +136,7 @@ SELECT @access FROM keys WHERE id = :id
 -- name: keys
 SELECT @access FROM keys ORDER BY created_at, id
 
--- Compared, so that of two who use up a login at once one is told that it was spent.
+-- The WHERE compares, so that of two concurrent uses of a login one is refused.
 -- name: revoke_key
 UPDATE keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING @access
 

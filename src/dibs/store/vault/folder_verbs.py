@@ -27,7 +27,7 @@ from dibs.model import (
     Session,
     SoftClaim,
 )
-from dibs.rules import approving, claiming, ending, external_change, items
+from dibs.rules import claiming, ending, items, reviewing
 from dibs.store.sql import rows
 from dibs.store.vault import layout
 from dibs.store.vault.index import ELSEWHERE, NEVER
@@ -88,7 +88,7 @@ class FolderVerbs:
         for verb in verbs:
             step = getattr(self, verb)(self._state())
             if step is not None:
-                self.t.carry_out(self._state(), step)
+                self.t.apply_with_effects(self._state(), step)
 
     def _is_spent(self, state: State) -> bool:
         """Whether the file shows a claim that the board has ended."""
@@ -117,9 +117,9 @@ class FolderVerbs:
             status = state.item.status
         elif facts is not None and facts.needs_approval and status == READY:
             status = PENDING_APPROVAL
-        step = external_change.found(self.t.now, state, status=status, actor=ACTOR, **facts_now)
+        step = items.found(self.t.now, state, status=status, actor=ACTOR, **facts_now)
         if step is not None:
-            self.t.carry_out(state, step)
+            self.t.apply_with_effects(state, step)
 
     def _newer_facts(self, state: State) -> dict[str, Any]:
         """The facts in the file that the index does not have yet."""
@@ -173,9 +173,9 @@ class FolderVerbs:
             facts_now["attempts"] -= 1  # the claim itself counts for one
         # Parked for a moment, so that the claim succeeds whatever the item waits for: it has been taken already.
         here = state.item.status if state.item.status in (READY, PARKED) else PARKED
-        step = external_change.found(t.now, state, status=here, actor=ACTOR, **facts_now)
+        step = items.found(t.now, state, status=here, actor=ACTOR, **facts_now)
         if step is not None:
-            t.take(step)
+            t.apply(step)
             state = self._state()
         session = self._session(named)
         t.run("drop_soft_claim", {"item": state.item.id, "session": session.id})
@@ -220,7 +220,7 @@ class FolderVerbs:
 
     def reject(self, state: State) -> Step:
         if state.claim is None:
-            return approving.reject(self.t.now, state, actor=ACTOR, reason=MOVED)
+            return reviewing.reject(self.t.now, state, actor=ACTOR, reason=MOVED)
         return ending.reject(self.t.now, state, state.claim, reason=self._reason(state))
 
     def fail(self, state: State) -> Step:
@@ -245,7 +245,7 @@ class FolderVerbs:
         actor, comment = (ACTOR, MOVED) if approval is None else (approval["actor"], approval["comment"])
         done = self.folder == layout.FOLDERS[DONE]
         draft = self.t.draft(self.task.id)
-        return approving.approve(self.t.now, state, draft, actor=actor, comment=comment, done=done)
+        return reviewing.approve(self.t.now, state, draft, actor=actor, comment=comment, done=done)
 
     def send_back(self, state: State) -> Step:
         facts = self.task.facts
@@ -254,7 +254,7 @@ class FolderVerbs:
         review = self.task.sent_back(state.item.token)
         if review is not None:
             return send_back(review, self.t.now, state)
-        return approving.send_back(self.t.now, state, actor=ACTOR, comment=MOVED)
+        return reviewing.send_back(self.t.now, state, actor=ACTOR, comment=MOVED)
 
     def park(self, state: State) -> Step:
         return items.park(self.t.now, state, actor=ACTOR, reason=MOVED)
@@ -272,7 +272,7 @@ class FolderVerbs:
 
 def send_back(review: Review, now: int, state: State) -> Step:
     """Repeat a review that was made in another clone, or before the index was rebuilt."""
-    return approving.send_back(now, state, actor=review.actor, comment=review.comment or "")
+    return reviewing.send_back(now, state, actor=review.actor, comment=review.comment or "")
 
 
 def _claimed_since(at: int, claimed: Step) -> Step:
@@ -301,15 +301,13 @@ def give_way(t: VaultTransaction, task: Task, actor: str) -> None:
     runs = [rows.run(row) for row in t.query("runs_from", item=task.id, token=first)]
     if state.claim is not None:
         reason = f"the remote accepted the claim of {holder} under token {first} first"
-        t.carry_out(state, ending.force_release(t.now, state, actor=actor, reason=reason, token=None))
+        t.apply_with_effects(state, ending.force_release(t.now, state, actor=actor, reason=reason, token=None))
         state = t.state(task.id)
     t.query("forget_runs_from", item=task.id, token=first)
     attempts = max(0, state.item.attempts - len(runs))
-    step = external_change.found(
-        t.now, state, status=state.item.status, actor=actor, attempts=attempts, void_from=first
-    )
+    step = items.found(t.now, state, status=state.item.status, actor=actor, attempts=attempts, void_from=first)
     assert step is not None
-    t.carry_out(state, step)
+    t.apply_with_effects(state, step)
     if runs and _is_at_work(runs[-1]):
         _remember_as_lost(t, state, runs[-1], holder)
     t.stale.add(task.id)

@@ -70,13 +70,13 @@ class VaultTransaction(SqliteTransaction):
         #: Items whose files are to be written whatever their steps are.
         self.stale: set[str] = set()
 
-    def take(self, step: Step) -> None:
-        super().take(step)
+    def apply(self, step: Step) -> None:
+        super().apply(step)
         self.steps.append(step)
 
-    def see(self, session: str) -> None:
+    def touch_session(self, session: str) -> None:
         """A session that calls here lives here. A rebuilt index took every session for one of another clone."""
-        super().see(session)
+        super().touch_session(session)
         self.query("session_is_here", session=session, now=self.now)
         self.query("claims_are_here", session=session, now=self.now, never=NEVER)
 

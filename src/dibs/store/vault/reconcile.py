@@ -12,9 +12,9 @@ from functools import cache
 
 from dibs.errors import DibsError, Invalid
 from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, NewItem
-from dibs.rules import annotating, approving, ending, external_change, items, queueing
+from dibs.rules import ending, items, queueing, reviewing
 from dibs.rules.decision import State
-from dibs.store.sql import adding, rows
+from dibs.store.sql import item_verbs, rows
 from dibs.store.vault import layout
 from dibs.store.vault.file_identity import TaskFiles
 from dibs.store.vault.folder_verbs import ACTOR, FolderVerbs, give_way, is_contradicted, send_back, sessions_of
@@ -106,7 +106,7 @@ class Reconciler:
         self._untouched.add(item)
         state = self.t.state(item)
         if state.item.status == READY:
-            self.t.carry_out(state, items.park(self.t.now, state, actor=ACTOR, reason=reason))
+            self.t.apply_with_effects(state, items.park(self.t.now, state, actor=ACTOR, reason=reason))
 
     def _record(self, path: str, remarks: Sequence[str]) -> None:
         task = self._tasks[path]
@@ -161,16 +161,16 @@ class Reconciler:
         t, facts = self.t, task.facts
         at, actor = (t.now, ACTOR) if facts is None else (min(facts.created_at, t.now), facts.created_by)
         # An archived dependency was done: whatever depended on it was free to go.
-        found = adding.open_among(t, task.content["depends_on"])
+        found = item_verbs.open_dependencies(t, task.content["depends_on"])
         blockers = [one for one in found if one.item not in self._archived()]
         new = NewItem(id=task.id, **task.content)
         step = items.add(at, new, actor=actor, token_floor=t.token_floor(), blockers=blockers)
-        t.take(step)
+        t.apply(step)
         for one in set(step.item.depends_on) & self._archived():
             t.query("forget_dependency", item=task.id, needs=one)
-        adding.check_circles(t, step.item)
+        item_verbs.refuse_cycle(t, step.item)
         if step.item.status == READY:
-            t.take(queueing.available(at, State(item=step.item), t.settings))
+            t.apply(queueing.available(at, State(item=step.item), t.settings))
         if facts is not None:
             self._restore_history(task, facts)
 
@@ -183,7 +183,7 @@ class Reconciler:
         state = t.state(task.id)
         token = facts.token - (facts.claim is not None)
         review = task.sent_back(token)
-        step = external_change.found(
+        step = items.found(
             t.now,
             state,
             status=PENDING_APPROVAL if facts.approved or review is not None else state.item.status,
@@ -195,21 +195,21 @@ class Reconciler:
             runs=tuple(run.token for run in runs),
         )
         if step is not None:
-            t.take(step)
+            t.apply(step)
         if facts.approved and facts.approval is not None:
             state = t.state(task.id)
             approval, draft = facts.approval, t.draft(task.id)
-            step = approving.approve(
+            step = reviewing.approve(
                 t.now, state, draft, actor=approval["actor"], comment=approval["comment"], done=False
             )
-            t.carry_out(state, step)
+            t.apply_with_effects(state, step)
         elif review is not None:
             self._send_back(task.id, review)
 
     def _send_back(self, item: str, review: Review) -> None:
         """Record a review, so that the next holder reads its comment."""
         state = self.t.state(item)
-        self.t.carry_out(state, send_back(review, self.t.now, state))
+        self.t.apply_with_effects(state, send_back(review, self.t.now, state))
 
     # Known items
 
@@ -254,7 +254,7 @@ class Reconciler:
         item = rows.item(self.t.one("item_by_id", id=task.id) or ())
         changes = {name: task.content[name] for name in EDITABLE if getattr(item, name) != task.content[name]}
         if changes:
-            adding.edit(self.t, task.id, changes, ACTOR, missing=True)
+            item_verbs.edit(self.t, task.id, changes, actor=ACTOR, allow_missing=True)
 
     def _check_draft(self, path: str, task: Task) -> None:
         """A draft is what was submitted. If the file shows another one, the submitted one is written back, and moving
@@ -283,7 +283,7 @@ class Reconciler:
         for run in runs:
             t.run("insert_run", rows.encode(run))
         review = task.sent_back(runs[-1].token) if state.item.status == READY else None
-        step = external_change.found(
+        step = items.found(
             t.now,
             state,
             status=state.item.status if review is None else PENDING_APPROVAL,
@@ -292,7 +292,7 @@ class Reconciler:
             runs=tuple(run.token for run in runs),
         )
         if step is not None:
-            t.take(step)
+            t.apply(step)
         if review is not None:
             self._send_back(task.id, review)
 
@@ -300,14 +300,14 @@ class Reconciler:
         """Import annotations that were made in another clone."""
         t = self.t
         for shown in task.runs:
-            annotations = {name: getattr(shown, name) for name in annotating.ANNOTATED}
+            annotations = {name: getattr(shown, name) for name in reviewing.ANNOTATED}
             run = t.run_of(task.id, shown.token) if any(annotations.values()) else None
             if run is None or run.outcome is None or run.session != shown.session:
                 continue
             with contextlib.suppress(Invalid):  # more than a run can have stays in the file alone
-                step = annotating.annotate(t.now, t.state(task.id), run, annotations, token=shown.token, actor=ACTOR)
+                step = reviewing.annotate(t.now, t.state(task.id), run, annotations, token=shown.token, actor=ACTOR)
                 if step is not None:
-                    t.take(step)
+                    t.apply(step)
 
     def _follow_folder(self, path: str, task: Task) -> None:
         """Run the verbs that bring the item to where its file is. If the file does not match the item then, it is
@@ -369,7 +369,7 @@ class Reconciler:
         t.forget_entry(entry.path)
         self._untouched.add(entry.item)
         if state.item.status not in ENDED:
-            t.carry_out(state, ending.cancel(t.now, state, actor=ACTOR, reason="its file was taken away"))
+            t.apply_with_effects(state, ending.cancel(t.now, state, actor=ACTOR, reason="its file was taken away"))
 
 
 def _matches(task: Task, state: State) -> bool:

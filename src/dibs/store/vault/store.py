@@ -12,14 +12,8 @@ import os
 
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.contract import Store
-from dibs.store.sql.keys import Keys
-from dibs.store.sql.reading import Reading
-from dibs.store.sql.tickets import Tickets
-from dibs.store.sql.upkeep import Upkeep
-from dibs.store.sqlite.claim_path import ClaimPath
 from dibs.store.sqlite.engine import system_clock
-from dibs.store.sqlite.store import SqliteStore
-from dibs.store.sqlite.sweep import Sweeping
+from dibs.store.sqlite.store import SqliteStore, SqliteVerbs
 from dibs.store.vault import vault_root
 from dibs.store.vault.index import TABLES, Entry, vault_transaction
 from dibs.store.vault.layout import INITIAL, is_by_move, name_of
@@ -48,7 +42,7 @@ if TYPE_CHECKING:
 PUBLISH_SECONDS = 7 * 86400
 
 
-class VaultStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
+class VaultStore(SqliteVerbs, Store):
     def __init__(
         self,
         root: str,
@@ -114,7 +108,7 @@ class VaultStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
 
     def next(self, *, done: Mapping[str, int] | None = None, **asked: Any) -> tuple[Grant, ...]:
         """Answer "nothing" only if the remote has nothing either."""
-        grants = super().next(done=done, **asked)
+        grants: tuple[Grant, ...] = super().next(done=done, **asked)
         if grants or self.remote is None:
             return grants
         try:
@@ -127,7 +121,7 @@ class VaultStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
 
     def who(self) -> tuple[Holding, ...]:
         """A claim by a move is marked tentative until the remote has it, and lost if another clone's was accepted."""
-        found = super().who()
+        found: tuple[Holding, ...] = super().who()
         if self.remote is None or not any(map(_is_by_move, found)):
             return found
         paths = dict(self.engine.read_in_turn(lambda t: vault_transaction(t).query("claims_by_move")))
@@ -208,7 +202,7 @@ class VaultStore(ClaimPath, Tickets, Sweeping, Upkeep, Reading, Keys, Store):
                     vault_transaction(t).query(
                         "expire_elsewhere", item=one.item, token=one.token, session=one.session, now=t.now
                     )
-                    t.fresh(one.item)
+                    t.record_due(one.item)
                     expired.append(one.item)
             return tuple(expired)
 

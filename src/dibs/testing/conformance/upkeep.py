@@ -374,7 +374,7 @@ class TestExport:
             before = records(copy)
             for left_out in ("agent", "session", "claim", "item"):
                 refusal = refused(Invalid, copy.load, [one for one in taken if one[0] != left_out])
-                assert "do not fit together" in refusal.message, (left_out, refusal.message)
+                assert "are inconsistent" in refusal.message, (left_out, refusal.message)
                 assert records(copy) == before, f"something was kept of an import without any {left_out}"
             assert copy.load(taken) == len(taken)
 

@@ -1,22 +1,22 @@
--- What the verbs have in common. These restate `dibs.rules` for the verbs that have to be one round trip; the same inputs are
--- run through both, and agree. An item's row `i` is worked on in a variable and saved once; events are written as they come.
+-- What the functions of the verbs share. They restate `dibs.rules` for the verbs that have to be one round trip; tests run the
+-- same inputs through both. The row of an item is changed in a variable `i` and saved once; events are written at once.
 
--- Names without a schema are found in pg_catalog alone. Whoever may create functions and operators in a schema of the search path
--- could otherwise have others run them: one that fits the types exactly is preferred to one of pg_catalog that does not. So what
--- clients, triggers and views call sets its own search path, and what these call runs under that. The few that are called too often
--- for that name the schema of what they use, or use only what fits exactly.
+-- Names without a schema resolve in pg_catalog alone. Otherwise a role that may create functions or operators in a schema of the
+-- search path could make other roles run them, because PostgreSQL prefers an exact match of types to pg_catalog. So the functions
+-- that clients, triggers and views call set their own search path, and those that they call inherit it. The few that are called
+-- too often for that name the schema of what they use, or use only exact matches.
 
--- The board's clock. A lease is never compared with the start of a transaction, nor with a client's clock.
+-- The board's clock. A lease is never compared with the start time of a transaction or with a client's clock.
 CREATE OR REPLACE FUNCTION dibs.clock() RETURNS bigint LANGUAGE sql VOLATILE AS
 $$ SELECT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000)::bigint $$;
 
 CREATE OR REPLACE FUNCTION dibs.milliseconds(p_seconds double precision) RETURNS bigint LANGUAGE sql IMMUTABLE AS
 $$ SELECT round(p_seconds * 1000)::bigint $$;
 
--- The feed. A number is drawn late in a transaction and seen only once that commits, so a reader could pass one over. Whoever
--- is about to draw numbers therefore holds a shared lock that names the highest number drawn by then; below the lowest of
--- these, nothing can appear any more. (An order by transaction ids needs no locks, but any long transaction anywhere in the
--- cluster would hold up the whole feed.)
+-- The feed. An event gets its id before its transaction commits, so a reader could skip it. A transaction that is about to write
+-- events therefore holds a shared lock that names the highest id given by then; below the lowest of these ids, no event can
+-- appear any more. (An order by transaction ids needs no locks, but any long transaction in the cluster would delay the whole
+-- feed.)
 CREATE OR REPLACE FUNCTION dibs.feed_enter() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -41,7 +41,7 @@ BEGIN
     RETURN least(newest, open_from);
 END $$;
 
--- Have an item to oneself, and its claim, which a heartbeat changes without asking for the item; then the time.
+-- Lock an item, and its claim, which a heartbeat changes without a lock of the item; then read the clock.
 CREATE OR REPLACE FUNCTION dibs.lock_item(p_item text) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM 1 FROM dibs.items WHERE id = p_item FOR NO KEY UPDATE;
@@ -49,7 +49,7 @@ BEGIN
     RETURN dibs.clock();
 END $$;
 
--- A waiter listens on a channel of its own: what concerns its ticket wakes nobody else.
+-- Each waiting session listens on its own channel, so that a change of its ticket wakes no other session.
 CREATE OR REPLACE FUNCTION dibs.tell_session(p_session text) RETURNS void LANGUAGE sql AS
 $$ SELECT pg_notify('dibs_' || md5(p_session), '') $$;
 
@@ -75,7 +75,7 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- Made once: a trigger that is made anew would make everybody wait.
+-- Created once: to replace a trigger locks the table.
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = 'dibs.items'::regclass AND tgname = 'lane_of_changed') THEN
@@ -88,16 +88,17 @@ BEGIN
     END IF;
 END $$;
 
--- Requests: {actor, id, fingerprint}. The lock makes a concurrent duplicate wait for the first one's answer. A call without a
--- request id may give {call_id}, which is random and the same for all attempts of the call: no answer is kept under it, but the
--- run that the call opens or ends is marked with it, so that a second attempt recognises what the first one did.
+-- Requests: {actor, id, fingerprint}. The lock makes a concurrent duplicate wait for the answer of the first. A call without a
+-- request id may pass {call_id}, which is random and the same for all attempts of the call: no answer is kept under it, but the
+-- run that the call opens or ends is marked with it, so that a second attempt recognises the work of the first.
 
 CREATE OR REPLACE FUNCTION dibs.request_known(p_request text[], s dibs.settings) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE
     r dibs.requests;
 BEGIN
     PERFORM pg_advisory_xact_lock(25699, hashtext(p_request[1] || chr(31) || p_request[2]));
-    -- Locked, so that its reader commits something: with a synchronous standby, after what the answer tells of is there, too.
+    -- Locked, so that the reader has something to commit: with a synchronous standby, its COMMIT then waits until the kept answer
+    -- is there.
     SELECT * INTO r FROM dibs.requests WHERE actor = p_request[1] AND id = p_request[2] FOR UPDATE;
     IF NOT FOUND THEN
         RETURN NULL;
@@ -117,8 +118,8 @@ LANGUAGE sql AS $$
     SET fingerprint = excluded.fingerprint, answer = excluded.answer, at = excluded.at, shape = excluded.shape
 $$;
 
--- Where an item stays while nobody holds it. In a statement of its own, after the item is locked: of two dependencies that end
--- at once, the second to look sees both.
+-- The status of an item while no session holds it. In a statement of its own, after the item is locked: of two dependencies that
+-- end at once, the second transaction sees both.
 CREATE OR REPLACE FUNCTION dibs.rest(i dibs.items, p_now bigint) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     IF i.needs_approval THEN
@@ -134,7 +135,7 @@ BEGIN
     RETURN 'ready';
 END $$;
 
--- A free item goes to its first live ticket, or to anyone.
+-- Offer a ready item to its first live ticket, or make it claimable by every session.
 CREATE OR REPLACE FUNCTION dibs.available(INOUT i dibs.items, p_now bigint, s dibs.settings) LANGUAGE plpgsql AS $$
 DECLARE
     first record;
@@ -155,7 +156,7 @@ BEGIN
             json_build_object('offered_to', i.offered_to, 'offer_expires_at', i.offer_expires_at));
 END $$;
 
--- After a step: an ended item closes its queue, one that became free is offered.
+-- After a step: an ended item closes its tickets, an item that became ready is offered.
 CREATE OR REPLACE FUNCTION dibs.follow(INOUT i dibs.items, p_now bigint, s dibs.settings) LANGUAGE plpgsql AS $$
 DECLARE
     told bigint;
@@ -171,7 +172,7 @@ BEGIN
     END IF;
 END $$;
 
--- Not in SQL, which would be planned anew every time; and without what decides about the lane, which would have to be looked at.
+-- In plpgsql, because an SQL function would be planned for each call; and without the columns of the lane, which have a trigger.
 CREATE OR REPLACE FUNCTION dibs.save(i dibs.items) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE dibs.items
@@ -181,8 +182,8 @@ BEGIN
     WHERE id = i.id;
 END $$;
 
--- The end of a run, whoever ended it: the claim goes, the run is closed, the event names the holder, read before it is gone.
--- `p_told` is what else of the item changed, as the text of JSON members; `p_call_id` marks the run.
+-- The end of a run: delete the claim, close the run, and write the event, which names the former holder. `p_told` has the other
+-- changed fields of the item, as the text of JSON members; `p_call_id` marks the run.
 CREATE OR REPLACE FUNCTION dibs.end_run(
     INOUT i dibs.items, c dibs.claims, p_outcome text, p_status text, p_now bigint, p_actor text, p_reason text,
     p_draft text DEFAULT NULL, p_links text DEFAULT NULL, p_cost text DEFAULT NULL, p_told text DEFAULT NULL,
@@ -208,7 +209,7 @@ BEGIN
              || coalesce(', ' || p_told, '') || '}')::json);
 END $$;
 
--- A claim that was lost, by time or by the death of its owner: a strike, and at the last one the item has failed.
+-- End a claim that expired or whose owner died: a strike; the last strike fails the item.
 CREATE OR REPLACE FUNCTION dibs.strike(INOUT i dibs.items, c dibs.claims, p_outcome text, p_now bigint, s dibs.settings)
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -222,7 +223,7 @@ BEGIN
     i := dibs.follow(i, p_now, s);
 END $$;
 
--- Bring a locked item up to date with the clock: an expired claim, an offer nobody accepted, a time that has come.
+-- Record the overdue steps of a locked item: an expired claim, a lapsed offer, a schedule that has come.
 CREATE OR REPLACE FUNCTION dibs.freshen(INOUT i dibs.items, p_now bigint, s dibs.settings) LANGUAGE plpgsql AS $$
 DECLARE
     c dibs.claims;
@@ -259,8 +260,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- What waited for this item alone moves on. Everything that needs it is locked before it is looked at: one that is just
--- coming to rest would else be seen as it was, and see this item as it was, and stay blocked.
+-- Unblock the dependents of this item. They are locked before they are read: otherwise this transaction and one that is just
+-- returning a dependent to the board would each see the old state of the other's item, and the dependent would stay blocked.
 CREATE OR REPLACE FUNCTION dibs.free_dependents(p_item text, p_now bigint, s dibs.settings) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     dependent text;
@@ -287,8 +288,8 @@ BEGIN
     RETURN moved;
 END $$;
 
--- Of these items, which get locked: what the session may end as done, and what it holds and has to submit; and the time. The
--- session's own lock is held, so that nobody changes its claims of locked items: they need no lock of their own.
+-- Lock these items and return those that the session may end as done, those that it holds and has to submit, and the time. The
+-- session is locked, so no other transaction changes its claims of locked items: the claims need no locks.
 CREATE OR REPLACE FUNCTION dibs.finishable(
     p_items text[], p_tokens bigint[], p_session text, a dibs.agents, OUT finished text[], OUT must_submit text[], OUT at bigint
 ) LANGUAGE plpgsql AS $$
@@ -306,8 +307,8 @@ BEGIN
           AND coalesce(x.token = p_tokens[array_position(p_items, x.item)], true) OFFSET 0) c;
 END $$;
 
--- The ends of what was found finishable, in one statement, however much it is; then what depended on it moves on. `told` is what
--- `done` answers of each, if that is asked for.
+-- End the finishable items as done, in one statement for all of them, and unblock their dependents. `told` is the answer of
+-- `done` for each, if it is wanted.
 CREATE OR REPLACE FUNCTION dibs.end_as_done(
     p_items text[], p_session text, p_agent text, p_reason text, p_links text, p_cost text, p_told boolean, p_now bigint,
     s dibs.settings, p_call_id text DEFAULT NULL, OUT moved bigint, OUT told json[]
@@ -323,7 +324,7 @@ BEGIN
     WITH gone AS (
         DELETE FROM dibs.claims WHERE item = ANY (p_items)
     ), runs AS (
-        -- An item has one open run at most, that of its claim; joined with the claims, each would be compared with each.
+        -- An item has at most one open run, that of its claim; a join with the claims would compare each with each.
         UPDATE dibs.runs r
         SET ended_at = p_now, outcome = 'done', reason = p_reason, links = its_links, cost = its_cost, call_id = p_call_id
         WHERE r.item = ANY (p_items) AND r.outcome IS NULL RETURNING r.*
@@ -355,7 +356,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Record what time has done, oldest first, at most so much of each, passing by what others are at.
+-- Record overdue steps, oldest first, at most so many of each kind, and skip items that are locked.
 CREATE OR REPLACE FUNCTION dibs.freshen_overdue(
     p_now bigint, p_limit bigint, s dibs.settings,
     OUT expired text[], OUT due text[], OUT offers text[], OUT failed text[]
@@ -414,7 +415,7 @@ $$;
 CREATE OR REPLACE FUNCTION dibs.limited(a dibs.agents) RETURNS boolean LANGUAGE sql IMMUTABLE AS
 $$ SELECT a.max_claims_total IS NOT NULL OR a.claims_per_minute IS NOT NULL $$;
 
--- The agent, its row locked if what all its sessions do together is limited.
+-- The agent; its row is locked if a limit counts all its sessions.
 CREATE OR REPLACE FUNCTION dibs.agent_of(p_name text) RETURNS dibs.agents LANGUAGE plpgsql AS $$
 DECLARE
     a dibs.agents;
@@ -432,7 +433,7 @@ CREATE OR REPLACE FUNCTION dibs.filled(a dibs.agents, p_now bigint) RETURNS doub
                            a.bucket + greatest(0, p_now - a.bucket_at)::double precision / 60000 * a.claims_per_minute) END
 $$;
 
--- How many more items the limits leave room for; none is explained by `code`. What is not limited is not counted.
+-- How many more items the limits allow; if none, `code` is the refusal. Without a limit nothing is counted.
 CREATE OR REPLACE FUNCTION dibs.room(
     INOUT a dibs.agents, p_session text, p_now bigint, p_n bigint,
     OUT n bigint, OUT code text, OUT held bigint, OUT held_total bigint, OUT next_expiry_at bigint
@@ -442,7 +443,7 @@ BEGIN
     held := 0;
     held_total := 0;
     IF a.bucket_at > p_now AND a.claims_per_minute IS NOT NULL THEN
-        -- The clock was set back: what is in the bucket stays, and fills from now on.
+        -- The clock was set back: the bucket keeps its level and fills from now on.
         a.bucket_at := p_now;
         UPDATE dibs.agents SET bucket_at = p_now WHERE name = a.name;
     END IF;
@@ -474,7 +475,7 @@ BEGIN
     END IF;
 END $$;
 
--- The TTL a session of this kind gets; NULL if what it asks for is out of bounds.
+-- The TTL for a session of this kind; NULL if the one asked for is out of bounds.
 CREATE OR REPLACE FUNCTION dibs.ttl(p_kind text, p_asked double precision, s dibs.settings) RETURNS double precision
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p_asked IS NULL THEN CASE p_kind WHEN 'person' THEN s.person_ttl_seconds ELSE s.ttl_seconds END
@@ -490,7 +491,7 @@ CREATE OR REPLACE FUNCTION dibs.overlap(p_one text, p_other text) RETURNS boolea
         AND (p_one = '.' OR p_other = '.' OR starts_with(p_one, p_other || '/') OR starts_with(p_other, p_one || '/')))
 $$;
 
--- Whoever takes something in a project that touches resources takes turns, so that of two claims the second sees the first.
+-- Claims of items with resources in one project are serialized, so that of two claims the second sees the first.
 CREATE OR REPLACE FUNCTION dibs.lock_resources(p_project text) RETURNS void LANGUAGE sql AS
 $$ SELECT pg_advisory_xact_lock(25700, hashtext(p_project)) $$;
 
@@ -503,7 +504,7 @@ RETURNS boolean LANGUAGE sql STABLE AS $$
           AND (SELECT c.session <> p_session AND c.expires_at > p_now FROM dibs.claims c WHERE c.item = h.id))
 $$;
 
--- Where an earlier holder stopped: its run, its latest notes, what a person said to its draft.
+-- The previous run, its latest notes, and the comment on its draft.
 CREATE OR REPLACE FUNCTION dibs.previous(p_item text, p_before bigint) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE
     r dibs.runs;
@@ -524,7 +525,7 @@ BEGIN
     RETURN json_build_object('run', row_to_json(r), 'notes', coalesce(notes, '[]'), 'comment', said);
 END $$;
 
--- The approval that holds, with the run whose draft was approved.
+-- The approval in force, with the run whose draft was approved.
 CREATE OR REPLACE FUNCTION dibs.approval(p_item text) RETURNS json LANGUAGE sql STABLE AS $$
     SELECT json_build_object('actor', e.actor, 'at', e.at, 'comment', e.data -> 'comment', 'run', (
                SELECT row_to_json(r) FROM dibs.runs r WHERE r.item = p_item AND r.token = (e.data ->> 'draft_token')::bigint))

@@ -1,12 +1,12 @@
--- Taking an item. A refusal is an answer like any other, since it may come with something to write; it brings the facts, and the
--- client's rules put them into words. Locks are taken in this order: request, session, agent, resources, items, claims. Only what
--- `next` ends is locked before the resources that its look may ask for: whoever claims one of these by id may be in its way, which
--- the client does again.
+-- Claims. A refusal is an answer, not an error, because the transaction may have written steps; it has the facts, from which the
+-- client's rules word the message. Locks are taken in this order: request, session, agent, resources, items, claims. Only the
+-- items that `next` ends are locked before the resources that its search may lock: a claim of one of them by id can deadlock with
+-- it, which the client retries.
 --
--- The entry functions plan with what they are meant to use, indexes, and once: a plan that was made while a table was empty or
--- small is kept for as long as its connection, and would scan what has become a million rows.
+-- The entry functions force plans with indexes: a plan that was made while a table was small is kept as long as its connection,
+-- and would scan a table that has grown to a million rows.
 
--- Everything a refusal of the claim path can be about.
+-- The rows that a refusal of the claim path can depend on.
 CREATE OR REPLACE FUNCTION dibs.facts(p_no text, p_now bigint, p_item text, p_session text, p_token bigint DEFAULT NULL)
 RETURNS json LANGUAGE plpgsql AS $$
 DECLARE
@@ -40,7 +40,7 @@ BEGIN
                     AND c.expires_at > p_now));
 END $$;
 
--- Why an item was not among those that could be ended as done.
+-- Why an item could not be ended as done.
 CREATE OR REPLACE FUNCTION dibs.not_done(p_item text, p_token bigint, p_session text, p_must_submit text[], p_now bigint)
 RETURNS json LANGUAGE plpgsql AS $$
 BEGIN
@@ -52,8 +52,8 @@ BEGIN
     RETURN json_build_object('no', 'TASK_NOT_FOUND');
 END $$;
 
--- With `p_recover`, the claim of a holder that comes back: of what it lost under `p_token` (NULL: by its latest run), given only
--- if nobody was given the item since.
+-- With `p_recover`, claim an item again that the session lost under `p_token` (NULL: in its latest run), only if no other session
+-- claimed it since.
 CREATE OR REPLACE FUNCTION dibs.claim(
     p_item text, p_session text, p_agent text, p_ttl double precision, p_recover boolean, p_token bigint, s dibs.settings,
     p_request text[] DEFAULT NULL
@@ -105,7 +105,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN json_build_object('no', 'TASK_NOT_FOUND');
     ELSIF (i.project, i.resources) IS DISTINCT FROM (peek.project, peek.resources) THEN
-        -- It was edited since: the wrong lock is held, and the right one cannot be taken any more.
+        -- The item was edited meanwhile: another project's lock is held, and the right one can no longer be taken in order.
         RAISE EXCEPTION 'the item % changed under a claim', p_item USING ERRCODE = 'serialization_failure';
     END IF;
     SELECT * INTO c FROM dibs.claims WHERE item = p_item FOR UPDATE;
@@ -141,7 +141,7 @@ BEGIN
         UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at;
         known := json_build_object('item', row_to_json(i), 'claim', row_to_json(c), 'previous', dibs.previous(i.id, c.token),
                                    'approval', CASE WHEN i.approved THEN dibs.approval(i.id) END,
-                                   -- Not if an attempt of this very call has given it.
+                                   -- Not if an earlier attempt of the same call claimed it.
                                    'renewed', (SELECT call_id FROM dibs.runs WHERE item = p_item AND token = c.token)
                                               IS DISTINCT FROM mine OR mine IS NULL);
         IF p_request IS NOT NULL THEN
@@ -161,7 +161,7 @@ BEGIN
     END;
     IF no IS NOT NULL THEN
         IF i.offered_to = p_session THEN
-            -- An offer that its session cannot accept goes to the next one.
+            -- The session cannot accept its offer, so the offer goes to the next ticket.
             UPDATE dibs.tickets SET closed_at = at, reason = 'its session could not accept: ' || no
             WHERE item = p_item AND session = p_session AND closed_at IS NULL;
             i := dibs.available(i, at, s);
@@ -218,8 +218,8 @@ BEGIN
     RETURN known;
 END $$;
 
--- Which items `next` gives: over the wanted lanes, the highest priority first, then the oldest. `p_lanes` and `p_lows` are the
--- caller's hints: below its low bound it lately saw nothing in a lane. The items come back locked; `lows` are new hints.
+-- The items that `next` claims: over the wanted lanes, highest priority first, then oldest. `p_lanes` and `p_lows` are the
+-- caller's hints: below its low bound it lately found nothing in a lane. The items are returned locked; `lows` are new hints.
 CREATE OR REPLACE FUNCTION dibs.choose(
     a dibs.agents, p_session text, p_types text[], p_projects text[], p_n bigint, p_lanes integer[], p_lows bigint[],
     p_now bigint, OUT chosen text[], OUT lanes integer[], OUT lows bigint[]
@@ -249,7 +249,7 @@ BEGIN
             best := 1;
             upto := nothing_beyond;
             IF cardinality(level.ids) > 1 THEN
-                -- The lane with the oldest head, up to where another one's begins.
+                -- The lane with the oldest first item, up to the first item of another lane.
                 SELECT array_agg((
                     SELECT x.seq FROM dibs.items x
                     WHERE x.status = 'ready' AND x.offered_to IS NULL AND x.lane = level.ids[k] AND x.seq >= level.lows[k]
@@ -289,8 +289,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- `p_done` is what the session has finished: ended first, all of it or nothing. What it freed may be older than what the hints
--- tell of.
+-- `p_done` are the items that the session has finished: all of them end first, or none. Items that this unblocks may be older
+-- than the hints allow for.
 CREATE OR REPLACE FUNCTION dibs.next(
     p_session text, p_agent text, p_types text[], p_projects text[], p_n bigint, p_ttl double precision,
     p_lanes integer[], p_lows bigint[], p_thorough boolean, s dibs.settings, p_request text[] DEFAULT NULL,
@@ -378,7 +378,7 @@ BEGIN
         picked := dibs.choose(a, p_session, p_types, p_projects, wanted, p_lanes, p_lows, at);
         took := extract(epoch FROM clock_timestamp() - began);
         EXIT WHEN picked.chosen <> '{}' OR p_thorough;
-        -- "Nothing" is said only after a full look.
+        -- An empty answer is given only after a full search.
         p_thorough := true;
         p_lanes := '{}';
         p_lows := '{}';

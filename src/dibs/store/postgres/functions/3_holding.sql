@@ -1,7 +1,7 @@
--- Keeping an item and letting go of it. Every one of these takes effect iff (item, token, session) is the live claim once the
--- locks are held; otherwise it changes nothing and brings the facts.
+-- Fenced verbs. Each takes effect iff (item, token, session) is the live claim once the locks are held; otherwise it changes
+-- nothing and returns the facts.
 
--- The fence: the item and the live claim that this session holds of it, both locked, or `no`.
+-- The fence: the item and the live claim that this session holds of it, both locked; or `no`.
 CREATE OR REPLACE FUNCTION dibs.held(
     p_item text, p_session text, p_token bigint, OUT i dibs.items, OUT c dibs.claims, OUT at bigint, OUT no json
 ) LANGUAGE plpgsql AS $$
@@ -20,8 +20,7 @@ BEGIN
     no := dibs.facts('FENCED', at, p_item, p_session, p_token);
 END $$;
 
--- Whether a heartbeat is to renew a claim, and not to leave it as it is: it was renewed long enough ago. Unlike a clock that was set
--- back, which makes nothing look fresh.
+-- Whether a heartbeat renews a claim: the last renewal is long enough ago, or in the future, after the clock was set back.
 CREATE OR REPLACE FUNCTION dibs.is_due(
     p_renewed_at bigint, p_ttl double precision, p_every double precision, p_now bigint
 ) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
@@ -102,7 +101,7 @@ BEGIN
     RETURN answer;
 END $$;
 
--- release, fail and submit: ends of a run that its holder chooses.
+-- release, fail and submit.
 CREATE OR REPLACE FUNCTION dibs.finish(
     p_verb text, p_item text, p_session text, p_token bigint, p_reason text, p_park boolean, p_draft text, p_links text,
     p_cost text, p_uniform double precision, s dibs.settings, p_request text[] DEFAULT NULL
@@ -167,8 +166,8 @@ BEGIN
     RETURN answer;
 END $$;
 
--- `done` for one item or many, each fenced for itself: what is held ends in one statement, however much it is; of what is not,
--- the answer says why.
+-- `done` for one or many items, each fenced by itself: the held ones end in one statement; for the others the answer has the
+-- reason.
 CREATE OR REPLACE FUNCTION dibs.done(
     p_items text[], p_tokens bigint[], p_session text, p_reason text, p_links text, p_cost text, p_many boolean,
     s dibs.settings, p_request text[] DEFAULT NULL
@@ -222,8 +221,8 @@ BEGIN
     RETURN answer;
 END $$;
 
--- Renew every live claim of the session. `p_items` (NULL: not said) is what it believes to hold: live claims not among them are
--- let go as forgotten, and what is among them and not held is answered as lost.
+-- Renew every live claim of the session. `p_items` (NULL: not given) are the items that it believes to hold: live claims of
+-- others are released as forgotten, and those of them that it does not hold are answered as lost.
 CREATE OR REPLACE FUNCTION dibs.heartbeat(
     p_session text, p_items text[], p_tokens bigint[], s dibs.settings, p_known_event bigint DEFAULT NULL,
     p_every double precision DEFAULT NULL
@@ -330,7 +329,7 @@ BEGIN
     at := dibs.clock();
     PERFORM dibs.feed_enter();
     IF c.expires_at <= at OR i.offer_expires_at <= at OR i.status IN ('blocked', 'scheduled') THEN
-        -- Expired is lost: nobody holds the item, whether or not that was recorded.
+        -- An expired claim is lost, whether or not the expiry was recorded.
         before := i.revision;
         i := dibs.freshen(i, at, s);
         IF i.revision > before THEN

@@ -1,7 +1,7 @@
--- What nobody asked for: claims past their time or of dead owners, schedules that have come, offers nobody took, outdated rows.
+-- The sweep: expired claims, claims of dead owners, schedules that have come, lapsed offers, outdated rows.
 
--- Give back what a session holds whose owner was found dead, unless it has ended or has another owner by now. With nothing left
--- to give back, the session ends. What others are at is left for the next sweep.
+-- End the claims of a session whose owner was found dead, unless it has ended or has another owner by now. Without claims left,
+-- the session ends. Locked items are left for the next sweep.
 CREATE OR REPLACE FUNCTION dibs.bury(p_session text, p_owner json, p_limit bigint, s dibs.settings, OUT lost text[], OUT failed text[])
 LANGUAGE plpgsql AS $$
 DECLARE

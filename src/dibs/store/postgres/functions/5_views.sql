@@ -1,5 +1,5 @@
--- The board for clients in any language, to look at. Views run with the rights of the board's owner; the functions in them with
--- those of whoever reads.
+-- Views of the board for clients in any language. Views run with the rights of the board's owner, the functions in them with
+-- those of the reader.
 
 CREATE OR REPLACE FUNCTION dibs.default_settings() RETURNS dibs.settings LANGUAGE sql IMMUTABLE AS
 $$ SELECT ROW(1800, 60, 7200, 28800, 604800, 5, 15, 30, 3600, 86400, 10000)::dibs.settings $$;
@@ -7,8 +7,8 @@ $$ SELECT ROW(1800, 60, 7200, 28800, 604800, 5, 15, 30, 3600, 86400, 10000)::dib
 CREATE OR REPLACE FUNCTION dibs.instant(p_at bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS
 $$ SELECT pg_catalog.to_timestamp((p_at OPERATOR(pg_catalog./) 1000.0)::double precision) $$;
 
--- Live claims only: one whose time is over is found over by whoever claims, swept or not. So `is_expired` is never true; it
--- stays for clients that ask for it.
+-- Live claims only, since an expired claim has ended even before a sweep. So `is_expired` is never true; it stays for clients
+-- that read it.
 CREATE OR REPLACE VIEW dibs.agent_claimed_items AS
 SELECT i.id AS work_item_id, i.title, i.type, i.project, i.priority, i.status,
        c.agent AS assigned_agent, c.session AS claimed_by_instance, c.token,
@@ -26,8 +26,9 @@ SELECT c.item AS task_id, c.session AS session_id, c.claimed_at, c.expires_at, c
 FROM dibs.claims c JOIN dibs.sessions s ON s.id = c.session
 WHERE c.expires_at > dibs.clock();
 
--- Items in the words of clients that know a table of this name. The status is what a claim finds at this instant, recorded or
--- not. Each part of the union is one constant status, or statuses with an index, so that a query for one reads little else.
+-- Items in the terms of clients that know a table of this name. The status is the one that a claim would find at this instant,
+-- recorded or not. Each part of the union has one constant status, or statuses with an index, so that a query for one status
+-- reads little else.
 CREATE OR REPLACE VIEW dibs.work_items AS
 SELECT i.id, i.type, n.status, i.priority, i.title, dibs.instant(i.created_at) AS created_at,
        dibs.instant(i.updated_at) AS updated_at, r.agent AS assigned_agent, dibs.instant(r.started_at) AS started_at,
@@ -69,7 +70,7 @@ LEFT JOIN LATERAL (
     ORDER BY token DESC LIMIT 1
 ) r ON true;
 
--- What agents did, and what they were refused. An event names the holder as it was before the claim was cleared.
+-- Events and refused claims of agents. An event names the holder before the claim ended.
 CREATE OR REPLACE VIEW dibs.agent_activity AS
 SELECT 'event-' || e.id AS id, e.item AS work_item_id, e.agent AS agent_type, e.session AS agent_instance_id,
        CASE e.kind WHEN 'claimed' THEN 'claimed' WHEN 'done' THEN 'completed'

@@ -1,9 +1,9 @@
--- For clients in any language: a claim is a function that answers true or false. Thin over the functions of the verbs, under the
--- settings every board starts with; a session is made for each instance that is named. They run with the rights of the board's
--- owner, so that a client needs none of its own on any table.
+-- Functions for clients in any language, which answer true or false. They call the functions of the verbs with the default
+-- settings, and start a session for each named instance. They run with the rights of the board's owner, so that a client needs no
+-- rights on tables.
 
--- The session of this instance, begun if it is not going on. It stays its agent's; one that a key registered is not for
--- clients in SQL.
+-- The session of this instance, started unless it is live. It belongs to its agent; a session that a key registered is not
+-- available to SQL clients.
 CREATE OR REPLACE FUNCTION dibs.session_of_instance(p_agent text, p_session text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     at bigint := dibs.clock();
@@ -26,7 +26,7 @@ BEGIN
     END IF;
 END $$;
 
--- What is wrong with the call itself is an error, not a "no".
+-- Invalid input is an error, not a refusal.
 CREATE OR REPLACE FUNCTION dibs.check_answer(answer json, p_session text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF answer ->> 'no' IN ('WRONG_AGENT', 'SESSION_NOT_FOUND') THEN
@@ -37,7 +37,7 @@ BEGIN
     END IF;
 END $$;
 
--- A refusal that the verb itself does not record, with the code of the protocol. What the caller names need not exist.
+-- Record a refusal that the verb itself does not record, with the code of the protocol. Item and session need not exist.
 CREATE OR REPLACE FUNCTION dibs.record_refusal(p_action text, p_item text, p_session text, answer json) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO dibs.activity (at, item, session, agent, action, code, details)
@@ -58,8 +58,8 @@ LANGUAGE sql AS $$
                            FROM dibs.claims WHERE item = p_item)))
 $$;
 
--- Version 3 of the schema had no p_ttl_seconds. A function of one name with and without it would be ambiguous, so the older one
--- goes, and whoever might call it may call the new one.
+-- Version 3 of the schema had no p_ttl_seconds. Two functions of one name, with and without it, would be ambiguous, so the older
+-- one is dropped, and its grants go to the new one.
 SELECT set_config('dibs.callers', (SELECT proacl::text FROM pg_proc
     WHERE oid = to_regprocedure('dibs.claim_work_item(text, text, text)')), true);
 DROP FUNCTION IF EXISTS dibs.claim_work_item(text, text, text);
@@ -94,7 +94,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- The best ready item for this agent, claimed; no row if there is none, or none within the agent's limits.
+-- Claim the best ready item for this agent; no row if there is none within the agent's limits.
 CREATE OR REPLACE FUNCTION dibs.claim_next_work_item(
     p_agent_type text, p_agent_instance_id text, p_types text[] DEFAULT NULL, p_ttl_seconds double precision DEFAULT NULL
 ) RETURNS SETOF dibs.work_items LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -154,7 +154,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- How many claims past their time were given back.
+-- End expired claims; return how many.
 CREATE OR REPLACE FUNCTION dibs.release_stale_claims() RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -186,12 +186,12 @@ BEGIN
     RETURN true;
 END $$;
 
--- Nobody may do anything here who was not told so.
+-- No role has any right here that was not granted explicitly.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA dibs FROM PUBLIC;
--- The time and the default settings are no secrets, and whoever reads a view calls its functions as themselves.
+-- The time and the default settings are not secret, and a reader of a view calls its functions with its own rights.
 GRANT EXECUTE ON FUNCTION dibs.clock(), dibs.instant(bigint), dibs.default_settings() TO PUBLIC;
 
--- Where the database's owner has not chosen a search path, these names are found without the schema's.
+-- Unless the database's owner has set a search path, these names resolve without a schema.
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM pg_db_role_setting r JOIN pg_database d ON d.oid = r.setdatabase

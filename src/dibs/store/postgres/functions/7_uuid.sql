@@ -1,6 +1,6 @@
--- The same interface for clients whose ids are of type uuid, in a schema of its own: two functions of one name that differ in a
--- type alone are ambiguous to whoever names arguments and not types, as PostgREST does. These call the functions of schema `dibs`
--- as the client itself, so that its rights there decide.
+-- The same interface for clients whose ids have type uuid, in a schema of its own: functions of one name that differ only in a
+-- type are ambiguous to a caller that names arguments and not types, as PostgREST does. They call the functions of schema `dibs`
+-- with the client's own rights.
 
 DO $$
 BEGIN

@@ -1,4 +1,4 @@
-"""The board in figures: `stats`, over everything it remembers, and `pulse`, of this instant."""
+"""Figures: `stats` over the whole history of a board, and `pulse` of this instant."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from dibs.store.sql.projection import Projection
     from dibs.store.sql.transaction import Transaction
 
-#: What one pulse looks at: groups of ready items, and live claims.
+#: The most groups of ready items, and live claims, that one pulse reads.
 READY_GROUPS_MAX = 1_000
 CLAIMS_MAX = 100_000
-#: From bad to good: a session is as healthy as its least healthy claim.
+#: From bad to good. A session has the health of its least healthy claim.
 HEALTHS = ("expiring", "warning", "orphaned", "stale", "healthy", "idle")
 
 
-def stats(t: Transaction, agent: str | None, find_dead: FindDead) -> Stats:
+def stats(t: Transaction, find_dead: FindDead, *, agent: str | None = None) -> Stats:
     projected = projection.of_board(t, find_dead)
     statuses = Counter(dict.fromkeys(STATUSES, 0) | dict(t.all("count_by_status")))
     for before, after in projected.changes():
@@ -37,12 +37,12 @@ def stats(t: Transaction, agent: str | None, find_dead: FindDead) -> Stats:
         outcomes["running"] -= 1
         outcomes[run.outcome or ""] += 1
     claims, ended = sum(outcomes.values()), outcomes["done"] + outcomes["failed"]
-    # The counter of the whole board is not kept by agent; what is kept of each refusal names its agent.
-    conflicts = (t.figure("conflicts") if agent is None else t.figure("conflicts_of_agent", agent=agent)) or 0
+    # The board has one counter for all agents; the refusals that it keeps name their agents.
+    conflicts = (t.scalar("conflicts") if agent is None else t.scalar("conflicts_of_agent", agent=agent)) or 0
     return Stats(
         items=dict(statuses),
         ready=_ready_depth(t, projected),
-        active_claims=int(t.figure("count_live_claims", now=t.now, agent=agent) or 0)
+        active_claims=int(t.scalar("count_live_claims", now=t.now, agent=agent) or 0)
         - sum(agent in (None, claim.agent) for claim in projected.ended_claims()),
         waiters=_waiters(t, projected, agent),
         live_sessions=_live_sessions(t, projected, agent),
@@ -51,7 +51,7 @@ def stats(t: Transaction, agent: str | None, find_dead: FindDead) -> Stats:
         conflicts_avoided=int(conflicts),
         claim_success_rate=claims / (claims + conflicts) if claims + conflicts else None,
         failure_rate=outcomes["failed"] / ended if ended else None,
-        time_to_claim_seconds=t.figure("mean_time_to_claim", agent=agent),
+        time_to_claim_seconds=t.scalar("mean_time_to_claim", agent=agent),
         claim_duration_seconds=_mean_claim_duration(t, agent, ended_runs),
     )
 
@@ -83,12 +83,11 @@ def pulse(t: Transaction, find_dead: FindDead) -> Pulse:
         heartbeat_lag_seconds=max((t.now - claim.renewed_at for claim in claims), default=0) / 1000,
         sessions=sessions,
         waiters=_waiters(t, projected, None),
-        conflicts_avoided=int(t.figure("conflicts") or 0),
+        conflicts_avoided=int(t.scalar("conflicts") or 0),
     )
 
 
 def _ready_depth(t: Transaction, projected: Projection) -> list[dict[str, Any]]:
-    """How many items are ready, by priority, project and type."""
     depth = Counter({(-priority, project, type): count for project, type, priority, count in t.all("ready_depth")})
     for item, sign in _ready_changes(projected):
         depth[-item.priority, item.project, item.type] += sign
@@ -100,7 +99,7 @@ def _ready_depth(t: Transaction, projected: Projection) -> list[dict[str, Any]]:
 
 
 def _ready_changes(projected: Projection) -> Iterator[tuple[Item, int]]:
-    """Items that became ready (1) or no longer are (-1) since the rows were written."""
+    """Items that became ready (1) or are no longer ready (-1) since their rows were written."""
     for before, after in projected.changes():
         sign = (after.item.status == READY) - (before.item.status == READY)
         if sign:
@@ -108,12 +107,12 @@ def _ready_changes(projected: Projection) -> Iterator[tuple[Item, int]]:
 
 
 def _waiters(t: Transaction, projected: Projection, agent: str | None) -> int:
-    recorded = int(t.figure("count_waiters", now=t.now, agent=agent) or 0)
+    recorded = int(t.scalar("count_waiters", now=t.now, agent=agent) or 0)
     return recorded - sum(agent in (None, ticket.agent) for ticket in projected.closed_tickets())
 
 
 def _live_sessions(t: Transaction, projected: Projection, agent: str | None) -> int:
-    recorded = int(t.figure("count_live_sessions", agent=agent) or 0)
+    recorded = int(t.scalar("count_live_sessions", agent=agent) or 0)
     if agent is None or not projected.dead:
         return recorded - len(projected.dead)
     dead = (t.one("session_by_id", id=session) for session in projected.dead)

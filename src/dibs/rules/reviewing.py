@@ -1,0 +1,157 @@
+"""Decisions about finished runs: approval of drafts, and annotations.
+
+An agent cannot approve its own draft. An annotation adds links, checks and costs to a run that has ended; it changes
+neither the item nor a claim, so an earlier run can be annotated while another session holds the item.
+"""
+
+from __future__ import annotations
+
+from dibs.errors import Forbidden, Invalid, ItemNotClaimable, ItemNotClaimed, NotClaimOwner
+from dibs.model import DONE, IN_PROGRESS, REJECTED
+from dibs.rules import table
+from dibs.rules.decision import State, Step, step
+from dibs.rules.refusals import holder, token_never_given
+from dibs.text import json_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dibs.model import Item, Run
+
+#: The fields of a run that can be annotated, each a JSON object.
+ANNOTATED = ("links", "checks", "cost")
+#: The most bytes of each, as when the run ends.
+BYTES_MAX = 1_000_000
+
+
+def approve(
+    now: int,
+    state: State,
+    draft: Run | None,
+    *,
+    actor: str,
+    comment: str | None,
+    done: bool,
+    token: int | None = None,
+) -> Step:
+    """Approve the item for agents that are allowed its action, or with `done` end it with its draft. `draft` is the
+    latest run that was submitted; with a token, it has to be the run under that token."""
+    table.require("approve", state.item)
+    if token is not None and (draft is None or token != draft.token):
+        raise _another_draft(state.item, draft, token)
+    if draft is not None and actor == draft.agent:
+        raise Forbidden(f"{actor} drafted {state.item.id} and cannot approve it", item=state.item.id, agent=actor)
+    changes: dict[str, Any] = {"needs_approval": False, "approved": True}
+    status = DONE if done else table.rest(state.item.replace(needs_approval=False), now, blocked=bool(state.blockers))
+    data = {"comment": comment, "draft_token": None if draft is None else draft.token}
+    return step(state, kind="approved", at=now, status=status, actor=actor, data=data, **changes)
+
+
+def send_back(now: int, state: State, *, actor: str, comment: str) -> Step:
+    """Ask for another draft: the next holder gets the comment."""
+    table.require("send_back", state.item)
+    status = table.rest(state.item.replace(needs_approval=False), now, blocked=bool(state.blockers))
+    changes: dict[str, Any] = {"needs_approval": False, "approved": False}
+    return step(state, kind="sent_back", at=now, status=status, actor=actor, data={"comment": comment}, **changes)
+
+
+def reject(now: int, state: State, *, actor: str, reason: str) -> Step:
+    """Reject an item that waits for approval; only its holder can reject a claimed one."""
+    table.require("reject", state.item)
+    if state.item.status == IN_PROGRESS:
+        raise ItemNotClaimable(
+            f"{state.item.id} is in progress; only its holder can reject it now",
+            item=state.item.id,
+            status=IN_PROGRESS,
+            why="its holder decides",
+        )
+    return step(state, kind="rejected", at=now, status=REJECTED, actor=actor, data={"reason": reason})
+
+
+def annotate(
+    now: int,
+    state: State,
+    run: Run | None,
+    given: dict[str, dict[str, Any]],
+    *,
+    token: int | None,
+    actor: str,
+    agent: str | None = None,
+) -> Step | None:
+    """Add what is `given` to the run; None if the run has all of it.
+
+    `run` is the run under the token, or without a token the latest. With `agent`, it has to be a run of that agent.
+    """
+    run = _require_annotatable(state, run, token, agent)
+    new = {name: _differing(getattr(run, name), given.get(name, {})) for name in ANNOTATED}
+    new = {name: values for name, values in new.items() if values}
+    if not new:
+        return None
+    return step(
+        state,
+        kind="annotated",
+        at=now,
+        status=state.item.status,
+        actor=actor,
+        claim=state.claim,
+        run=run.replace(**{name: _merged(run, name, values) for name, values in new.items()}),
+        session=run.session,
+        agent=run.agent,
+        data={"run": run.token, **new},
+    )
+
+
+def _another_draft(item: Item, draft: Run | None, token: int) -> ItemNotClaimable:
+    if draft is None:
+        why = "it has no draft"
+    else:
+        why = f"its draft is from run {draft.token}, by {draft.agent}; read it first"
+    return ItemNotClaimable(
+        f"{item.id} does not wait for approval of the draft of run {token}: {why}",
+        item=item.id,
+        status=item.status,
+        why=why,
+        draft_token=None if draft is None else draft.token,
+    )
+
+
+def _require_annotatable(state: State, run: Run | None, token: int | None, agent: str | None) -> Run:
+    item = state.item
+    if token is not None and token > item.token:
+        raise token_never_given(item, token)
+    if run is None:
+        which = "it was never claimed" if token is None else f"there is no run under token {token}"
+        raise ItemNotClaimed(
+            f"{item.id} has no run to annotate: {which}", item=item.id, status=item.status, how="never_claimed"
+        )
+    if agent is not None and agent != run.agent:
+        raise NotClaimOwner(
+            f"run {run.token} of {item.id} is by {run.agent} (session {run.session}); {agent} cannot annotate it",
+            item=item.id,
+            holder=holder(run),
+        )
+    if run.outcome is None:
+        raise ItemNotClaimable(
+            f"run {run.token} of {item.id} has not ended; annotate it after its end",
+            item=item.id,
+            status=item.status,
+            why=f"run {run.token} has not ended",
+        )
+    return run
+
+
+def _differing(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name not in known or known[name] != value}
+
+
+def _merged(run: Run, name: str, values: dict[str, Any]) -> dict[str, Any]:
+    merged: dict[str, Any] = {**getattr(run, name), **values}
+    size = len(json_text.dumps(merged).encode())
+    if size > BYTES_MAX:
+        raise Invalid(
+            f"{name} of run {run.token} would have {size} bytes; the limit is {BYTES_MAX}",
+            field=name,
+            bytes_max=BYTES_MAX,
+        )
+    return merged

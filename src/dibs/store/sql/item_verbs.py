@@ -1,0 +1,235 @@
+"""The verbs about items: add, edit, and decisions about them."""
+
+from __future__ import annotations
+
+from dibs.errors import DibsError, Invalid
+from dibs.model import DONE, ENDED, READY, Added, Blocker, Edited, Ended
+from dibs.rules import ending, queueing
+from dibs.rules import items as item_rules
+from dibs.rules.decision import State
+from dibs.store.sql import rows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from dibs.model import Item, NewItem
+    from dibs.rules.decision import Step
+    from dibs.store.sql.transaction import Transaction
+
+
+def add(t: Transaction, items: Sequence[NewItem], *, actor: str) -> tuple[Added, ...]:
+    # The items may depend on each other in any order, so dependencies are checked at the end.
+    t.lock_items({needs for one in items for needs in one.depends_on} - {one.id for one in items})
+    token_floor = int(t.scalar("token_floor") or 0)
+    added = [_insert(t, one, actor, token_floor) for one in items]
+    for item, is_new in added:
+        if is_new and item.depends_on:
+            _require_items(t, item, item.depends_on)
+            refuse_cycle(t, item)
+    return tuple(_added(t, _make_available(t, item) if is_new else item, existed=not is_new) for item, is_new in added)
+
+
+def edit(
+    t: Transaction,
+    item: str,
+    changes: Mapping[str, Any],
+    *,
+    actor: str,
+    revision: int | None = None,
+    relabel: bool = True,
+    allow_missing: bool = False,
+) -> Edited:
+    """`allow_missing`: `depends_on` may name items that do not exist yet, and the item waits for them."""
+    needs = changes.get("depends_on")
+    if needs is not None:
+        # Dependencies before the item: `done` locks an item before its dependents.
+        t.lock_dependencies()
+        t.lock_items(needs)
+    if revision is not None:
+        _as_read(t, item, revision)
+    state = t.record_due(item)
+    open_before = {blocker.item for blocker in state.blockers}
+    done_before = [one for one in state.item.depends_on if one not in open_before]
+    blockers = None if needs is None else open_dependencies(t, needs, done_before)
+    step = item_rules.edit(t.now, state, dict(changes), actor=actor, relabel=relabel, blockers=blockers)
+    if step is None:
+        return Edited(**state.item.as_dict(), blockers=_blockers(t, state.item))
+    last = t.apply_with_effects(state, step)
+    if needs is not None:
+        if allow_missing:
+            for one in blockers or ():
+                t.run("put_dependency", {"item": item, "needs": one.item})
+        else:
+            _require_items(t, step.item, set(needs) - set(state.item.depends_on))
+        refuse_cycle(t, step.item)
+    before = item_rules.values_before(state.item, last.item)
+    return Edited(**last.item.as_dict(), before=before, blockers=_blockers(t, last.item))
+
+
+def cancel(t: Transaction, item: str, *, actor: str, reason: str | None = None) -> Item:
+    return _apply(t, t.state(item), ending.cancel, actor=actor, reason=reason)
+
+
+def retry(t: Transaction, item: str, *, actor: str, reason: str | None = None) -> Item:
+    # An expiry that is not recorded yet may be the last strike, which fails the item.
+    return _apply(t, t.record_due(item), item_rules.retry, actor=actor, reason=reason)
+
+
+def park(t: Transaction, item: str, *, actor: str, reason: str | None = None) -> Item:
+    # An item whose claim has expired can be parked.
+    return _apply(t, t.record_due(item), item_rules.park, actor=actor, reason=reason)
+
+
+def unpark(t: Transaction, item: str, *, actor: str, reason: str | None = None) -> Item:
+    return _apply(t, t.state(item), item_rules.unpark, actor=actor, reason=reason)
+
+
+def approve(
+    t: Transaction,
+    item: str,
+    *,
+    actor: str,
+    comment: str | None = None,
+    done: bool = False,
+    token: int | None = None,
+    revision: int | None = None,
+) -> Item:
+    from dibs.rules import reviewing
+
+    state, draft = _as_read(t, item, revision), t.draft(item)
+    step = reviewing.approve(t.now, state, draft, actor=actor, comment=comment, done=done, token=token)
+    return t.apply_with_effects(state, step).item
+
+
+def send_back(t: Transaction, item: str, *, actor: str, comment: str, revision: int | None = None) -> Item:
+    from dibs.rules import reviewing
+
+    return _apply(t, _as_read(t, item, revision), reviewing.send_back, actor=actor, comment=comment)
+
+
+def reject(
+    t: Transaction,
+    item: str,
+    *,
+    reason: str,
+    session: str | None = None,
+    token: int | None = None,
+    revision: int | None = None,
+    actor: str,
+) -> Item:
+    if session is None:
+        from dibs.rules import reviewing
+
+        return _apply(t, _as_read(t, item, revision), reviewing.reject, actor=actor, reason=reason)
+    state, claim = t.fenced(item, session, token)
+    t.touch_session(session)
+    return t.apply_with_effects(state, ending.reject(t.now, state, claim, reason=reason)).item
+
+
+def force_release(t: Transaction, item: str, *, actor: str, reason: str, token: int | None = None) -> Ended:
+    state = t.record_due(item)
+    try:
+        step = ending.force_release(t.now, state, actor=actor, reason=reason, token=token)
+    except DibsError as refusal:
+        t.refuse(refusal)  # an expiry that was just recorded stays
+    return t.end(state, step)
+
+
+def annotate(
+    t: Transaction,
+    item: str,
+    *,
+    token: int | None = None,
+    links: Mapping[str, Any],
+    checks: Mapping[str, Any],
+    cost: Mapping[str, Any],
+    session: str | None = None,
+    actor: str,
+) -> Ended:
+    from dibs.rules import reviewing
+
+    agent = None if session is None else t.session(session).agent
+    state = t.record_due(item)
+    run = state.run if token is None else t.run_of(item, token)
+    given = {"links": dict(links), "checks": dict(checks), "cost": dict(cost)}
+    step = reviewing.annotate(t.now, state, run, given, token=token, actor=agent or actor, agent=agent)
+    if session is not None:
+        t.touch_session(session)
+    if step is not None:
+        t.apply(step)
+        state, run = step.after(state), step.run
+    assert run is not None
+    return Ended(item=state.item, run=run)
+
+
+def _apply(t: Transaction, state: State, rule: Callable[..., Step], **asked: Any) -> Item:
+    return t.apply_with_effects(state, rule(t.now, state, **asked)).item
+
+
+def _as_read(t: Transaction, item: str, revision: int | None) -> State:
+    """The item, at the revision that the caller read. Overdue steps are not recorded before the comparison, because
+    reads apply them without a new revision."""
+    state = t.state(item)
+    row = None if revision is None else t.one("event_of_item", item=item, number=state.item.revision)
+    item_rules.require_revision(state.item, revision, None if row is None else rows.event(row))
+    return state
+
+
+def _insert(t: Transaction, new: NewItem, actor: str, token_floor: int) -> tuple[Item, bool]:
+    """The item, and whether it is new: an item with the same content is not added again."""
+    row = t.one("item_by_id", id=new.id)
+    if row is not None:
+        old, first = rows.item(row), t.one("event_of_item", item=new.id, number=1)
+        assert first is not None, "every item has its first event"
+        if not item_rules.is_same(new, old, rows.event(first)):
+            raise item_rules.id_taken(new, old)
+        return old, False
+    blockers = open_dependencies(t, new.depends_on) if new.depends_on else ()
+    step = item_rules.add(t.now, new, actor=actor, token_floor=token_floor, blockers=blockers)
+    t.apply(step)
+    return step.item, True
+
+
+def _added(t: Transaction, item: Item, *, existed: bool) -> Added:
+    return Added(**item.as_dict(), existed=existed, blockers=_blockers(t, item))
+
+
+def _blockers(t: Transaction, item: Item) -> tuple[Blocker, ...]:
+    return t.blockers_of(item.id) if item.depends_on else ()
+
+
+def _make_available(t: Transaction, item: Item) -> Item:
+    if item.status != READY:
+        return item
+    step = queueing.available(t.now, State(item=item), t.settings)  # a new item has no tickets
+    t.apply(step)
+    return step.item
+
+
+def open_dependencies(t: Transaction, needs: Iterable[str], done_before: Sequence[str] = ()) -> list[Blocker]:
+    """The dependencies that are not done. One that does not exist is added later by the same call, or was pruned after
+    it was done if it is in `done_before`."""
+    found = []
+    for one in needs:
+        row = t.one("item_by_id", id=one)
+        if row is None and one in done_before:
+            continue
+        status = READY if row is None else rows.item(row).status
+        if status != DONE:
+            found.append(Blocker(item=one, status=status, will_move=status not in ENDED))
+    return found
+
+
+def _require_items(t: Transaction, item: Item, named: Iterable[str]) -> None:
+    for one in named:
+        if t.one("item_by_id", id=one) is None:
+            raise Invalid(f"{item.id} depends on {one}, which does not exist", field="depends_on", item=item.id)
+
+
+def refuse_cycle(t: Transaction, item: Item) -> None:
+    if item.depends_on and t.one("in_a_cycle", item=item.id) is not None:
+        raise Invalid(
+            f"{item.id} would depend on itself through {', '.join(item.depends_on)}", field="depends_on", item=item.id
+        )

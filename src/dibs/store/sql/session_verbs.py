@@ -1,0 +1,160 @@
+"""The verbs about agents, sessions and keys."""
+
+from __future__ import annotations
+
+from dibs.errors import Forbidden, Invalid
+from dibs.model import Agent, SessionEnd
+from dibs.rules import ending, fencing
+from dibs.store.sql import rows
+from dibs.store.sql.ticket_verbs import close_ticket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.model import Item, Key, Session
+    from dibs.rules.decision import State, Step
+    from dibs.store.sql.transaction import Transaction
+
+EVERY_CLAIM = -1
+#: The end reason of a session whose owner process is dead.
+OWNER_DIED = "its owner process died"
+
+
+def set_agent(t: Transaction, agent: Agent) -> Agent:
+    t.run("put_agent", rows.encode(agent.replace(created_at=t.now, updated_at=t.now)))
+    # A new rate starts with a full bucket.
+    t.run("set_bucket", {"name": agent.name, "bucket": float(agent.claims_burst), "bucket_at": t.now})
+    return t.agent(agent.name)
+
+
+def start_session(t: Transaction, session: Session) -> Session:
+    t.lock_new_session(session.id)
+    t.lock_session(session.id)
+    known = find_session(t, session.id)
+    if known is not None:
+        _refuse_another_caller(t, known, session)
+        if known.ended_at is None:
+            return _update_session(t, known, session)
+    t.run("create_agent", rows.encode(Agent(name=session.agent, created_at=t.now, updated_at=t.now)))
+    started = session.replace(started_at=t.now, seen_at=t.now, ended_at=None, end_reason=None)
+    t.run("put_session", rows.encode_session(started))
+    return started
+
+
+def end_session(t: Transaction, session: str, *, reason: str | None = None) -> SessionEnd:
+    found = t.session(session)
+    t.lock_items(item for (item,) in t.all("items_around_session", session=session))
+    released = end_claims(t, found, _release, EVERY_CLAIM)
+    ended = close_session(t, found, reason or "ended by its owner")
+    return SessionEnd(session=ended, released=tuple(item.id for item in released))
+
+
+def find_session(t: Transaction, id: str) -> Session | None:
+    row = t.one("session_by_id", id=id)
+    return None if row is None else rows.session(row)
+
+
+def _refuse_another_caller(t: Transaction, known: Session, again: Session) -> None:
+    """A session belongs to its agent and its key, also after its end: a caller that started it again could recover its
+    lapsed claims and read its kept answers. The sessions of a revoked or expired key are free."""
+
+    def is_key_valid() -> bool:
+        return known.key is None or find_key(t, known.key) is not None
+
+    if again.key not in (None, known.key) and (known.ended_at is None or is_key_valid()):
+        raise Forbidden(f"session {again.id} was registered by another key; choose another id", session=again.id)
+    if known.agent != again.agent:
+        belongs = "belongs" if known.ended_at is None else "belonged"
+        raise Invalid(
+            f"session {again.id} {belongs} to agent {known.agent}; choose another id for {again.agent}",
+            field="agent",
+            session=again.id,
+            agent=known.agent,
+        )
+
+
+def _update_session(t: Transaction, known: Session, again: Session) -> Session:
+    """A live session that is started again takes over a new owner process and new meta."""
+    updated = known
+    if again.owner is not None and again.owner != known.owner:
+        updated = updated.replace(owner=again.owner, host=again.host)
+    if again.meta:
+        updated = updated.replace(meta=again.meta)
+    if updated == known:
+        return known
+    updated = updated.replace(seen_at=t.now)
+    t.run("put_session", rows.encode_session(updated))
+    return updated
+
+
+def end_claims(t: Transaction, session: Session, end: Callable[[Transaction, State], Step], limit: int) -> list[Item]:
+    """End the session's claims, at most `limit`: live ones by `end`, lapsed ones as expired. Returns the items whose
+    claims were live."""
+    ended = []
+    for (item,) in t.all("items_of_session", session=session.id, limit=limit):
+        state = t.state(item)
+        assert state.claim is not None
+        live = fencing.live(state.claim, t.now)
+        step = end(t, state) if live else ending.expire(t.now, state, t.settings)
+        last = t.apply_with_effects(state, step)
+        if live:
+            ended.append(last.item)
+    return ended
+
+
+def close_session(t: Transaction, session: Session, reason: str) -> Session:
+    """End the session itself, with its tickets and soft claims."""
+    for (item,) in t.all("tickets_of_session", session=session.id):
+        close_ticket(t, t.state(item), session.id, "its session ended")
+    t.run("drop_soft_claims_of_session", {"session": session.id})
+    ended = session.replace(ended_at=t.now, end_reason=reason)
+    t.run("put_session", rows.encode_session(ended))
+    # The end of a session has no event, but a caller that waits for work in it has to wake.
+    t.changed = True
+    return ended
+
+
+def _release(t: Transaction, state: State) -> Step:
+    assert state.claim is not None
+    return ending.release(t.now, state, state.claim, reason="session ended")
+
+
+# Keys of a server's callers. The board keeps them, so that every server on it knows them.
+
+
+def put_key(t: Transaction, key: Key, *, seconds: float | None = None) -> Key:
+    known = _key(t, key.id)
+    created_at = t.now if known is None else known.created_at
+    expires_at = None if seconds is None else created_at + round(seconds * 1000)
+    dated = key.replace(created_at=created_at, expires_at=expires_at)
+    if known is None:
+        t.run("put_key", rows.encode(dated))
+        return dated
+    if known.replace(revoked_at=None) != dated:
+        raise Invalid(f"the key {key.id} exists already", field="id", key=key.id)
+    return known
+
+
+def find_key(t: Transaction, id: str) -> Key | None:
+    found = _key(t, id)
+    if found is None or found.revoked_at is not None:
+        return None
+    return found if found.expires_at is None or found.expires_at > t.now else None
+
+
+def keys(t: Transaction) -> tuple[Key, ...]:
+    return tuple(rows.key(row) for row in t.all("keys"))
+
+
+def revoke_key(t: Transaction, id: str) -> Key:
+    row = t.one("revoke_key", id=id, now=t.now)
+    if row is None:
+        how = "is not known" if _key(t, id) is None else "was revoked already"
+        raise Invalid(f"the key {id} {how}", field="key", key=id)
+    return rows.key(row).replace(digest="")
+
+
+def _key(t: Transaction, id: str) -> Key | None:
+    row = t.one("key_by_id", id=id)
+    return None if row is None else rows.key(row)

@@ -1,0 +1,121 @@
+"""The verbs that SQLite and PostgreSQL share, as a table: each is a function of a transaction in a module of its topic.
+
+The method `park` of a store runs `park(t, ...)` of `item_verbs` in one transaction. That function has the parameters of
+the contract, which tests/unit/test_verbs.py compares. A module is imported when the first of its verbs is called, so
+that a claim does not pay for the others.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from dibs.model import Added, Edited, Ended, Item, Key, SessionEnd, SoftClaim, Waiting
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from dibs.store.contract import Page
+    from dibs.value import Value
+
+_HERE = "dibs.store.sql."
+#: Above the id of every event.
+EVERY_EVENT = 2**63 - 1
+
+
+def function_of(module: str, name: str) -> Callable[..., Any]:
+    __import__(module)
+    found: Callable[..., Any] = getattr(sys.modules[module], name)
+    return found
+
+
+def write_verb(module: str, name: str, kind: type[Value] | None = None) -> Any:
+    """A verb that writes. With `kind`, it takes a `request`, under which its answer (values of `kind`) is kept."""
+
+    def method(store: Any, *given: Any, request: Any = None, **asked: Any) -> Any:
+        work = function_of(module, name)
+        return store.write(lambda t: work(t, *given, **asked), request, kind)
+
+    return _named(method, name, module)
+
+
+def _write(module: str, name: str, kind: type[Value] | None = None) -> Any:
+    return write_verb(_HERE + module, name, kind)
+
+
+def _read(module: str, name: str) -> Any:
+    def method(store: Any, *given: Any, **asked: Any) -> Any:
+        work = function_of(_HERE + module, name)
+        return store.read(lambda t: work(t, *given, **asked))
+
+    return _named(method, name, _HERE + module)
+
+
+def _view(module: str, name: str) -> Any:
+    """A verb that reads, and applies what time and dead owners have done since the rows were written."""
+
+    def method(store: Any, *given: Any, **asked: Any) -> Any:
+        work = function_of(_HERE + module, name)
+        return store.read(lambda t: work(t, store.find_dead, *given, **asked))
+
+    return _named(method, name, _HERE + module)
+
+
+def _named(method: Any, name: str, module: str) -> Any:
+    # The name of a builtin (`list`, `next`) has an underscore as a function.
+    method.__name__, method.function = name.rstrip("_"), (module, name)
+    return method
+
+
+class SqlVerbs:
+    add = _write("item_verbs", "add", Added)
+    edit = _write("item_verbs", "edit", Edited)
+    cancel = _write("item_verbs", "cancel", Item)
+    retry = _write("item_verbs", "retry", Item)
+    park = _write("item_verbs", "park", Item)
+    unpark = _write("item_verbs", "unpark", Item)
+    approve = _write("item_verbs", "approve", Item)
+    send_back = _write("item_verbs", "send_back", Item)
+    reject = _write("item_verbs", "reject", Item)
+    annotate = _write("item_verbs", "annotate", Ended)
+    force_release = _write("item_verbs", "force_release", Ended)
+
+    set_agent = _write("session_verbs", "set_agent")
+    start_session = _write("session_verbs", "start_session")
+    end_session = _write("session_verbs", "end_session", SessionEnd)
+    find_session = _read("session_verbs", "find_session")
+    put_key = _write("session_verbs", "put_key")
+    find_key = _read("session_verbs", "find_key")
+    keys = _read("session_verbs", "keys")
+    revoke_key = _write("session_verbs", "revoke_key", Key)
+
+    wait = _write("ticket_verbs", "wait")
+    leave = _write("ticket_verbs", "leave", Waiting)
+    soft_claim = _write("ticket_verbs", "soft_claim")
+    soft_release = _write("ticket_verbs", "soft_release", SoftClaim)
+
+    get = _view("views", "get")
+    list = _view("views", "list_")
+    runs = _view("views", "runs")
+    sessions = _view("views", "sessions")
+    who = _view("views", "who")
+    ticket = _view("views", "ticket")
+    why = _view("views", "why")
+    agents = _read("views", "agents")
+    activity = _read("views", "activity")
+    owners = _read("views", "owners")
+    due_seconds = _read("views", "due_seconds")
+    stats = _view("stats", "stats")
+    pulse = _view("stats", "pulse")
+
+    def feed_end(self) -> int:
+        """The last event of the feed to which no event can be added before it; read before the snapshot is taken."""
+        return EVERY_EVENT
+
+    def events(self, *, item: str | None = None, **asked: Any) -> Page[Any]:
+        events = function_of(_HERE + "views", "events")
+        until = self.feed_end() if item is None else EVERY_EVENT
+        store: Any = self
+        found: Page[Any] = store.read(lambda t: events(t, until, item=item, **asked))
+        return found

@@ -1,0 +1,42 @@
+"""The tables of verbs: each function has the parameters that the contract gives to its verb."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from dibs.store.contract import Store
+from dibs.store.sql.verbs import SqlVerbs, function_of
+from dibs.store.sqlite.store import SqliteStore
+from dibs.verbs import BY_NAME
+
+#: What a function takes that is not from the caller: the transaction, what finds dead owners, the end of the feed.
+FROM_STORE = {"t", "find_dead", "until"}
+#: What only other functions of the store pass.
+INTERNAL = {("claim", "unless_after"), ("edit", "allow_missing")}
+
+
+def parameters(function: object, without: set[str]) -> dict[str, tuple[object, object]]:
+    found = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
+    return {one.name: (one.kind, one.default) for one in found if one.name not in without}
+
+
+@pytest.mark.parametrize("verb", [name for name in dir(SqliteStore) if hasattr(getattr(SqliteStore, name), "function")])
+def test_a_function_has_the_parameters_of_its_verb(verb: str) -> None:
+    method = getattr(SqliteStore, verb)
+    internal = {name for of, name in INTERNAL if of == verb}
+    contract = parameters(getattr(Store, verb), {"self", "request"})
+    assert parameters(function_of(*method.function), FROM_STORE | internal) == contract
+    assert method.__name__ == verb
+
+
+def test_the_feed_has_the_parameters_of_its_verb() -> None:
+    given = parameters(function_of("dibs.store.sql.views", "events"), FROM_STORE)
+    assert given == parameters(Store.events, {"self"})
+
+
+def test_every_verb_of_the_table_is_one_of_the_contract() -> None:
+    tables = {name for name in vars(SqlVerbs) if not name.startswith("_")} - {"feed_end"}
+    assert tables <= set(dir(Store))
+    assert BY_NAME.keys() - set(dir(SqliteStore)) == {"add_many", "log"}
