@@ -124,10 +124,20 @@ class VaultTransaction(SqliteTransaction):
             self.forget_vacated(entry.path)
             self.query("forget_vacated_before", before=self.now - int(LATE_SECONDS * 1000))
             self.query("forget_file_of_item", item=entry.item)
-        columns = dict(zip(("inode", "size", "mtime_ns", "ctime_ns"), entry.stamp, strict=True))
-        columns["mark"] = 0 if entry.stamp == UNSEEN else checksum_of(entry.path, entry.stamp)
-        fields = {name: getattr(entry, name) for name in ("path", "item", "problem", "remark", "gone_at")}
-        self.query("put_file", **columns, **fields)
+        inode, size, mtime_ns, ctime_ns = entry.stamp
+        self.query(
+            "put_file",
+            path=entry.path,
+            item=entry.item,
+            inode=inode,
+            size=size,
+            mtime_ns=mtime_ns,
+            ctime_ns=ctime_ns,
+            problem=entry.problem,
+            remark=entry.remark,
+            gone_at=entry.gone_at,
+            mark=0 if entry.stamp == UNSEEN else checksum_of(entry.path, entry.stamp),
+        )
 
     def forget_entry(self, path: str) -> None:
         self.query("forget_file", path=path)
