@@ -69,16 +69,23 @@ def contents(plan: Iterable[Change]) -> dict[str, bytes | None]:
 
 
 def render(
-    t: VaultTransaction, disk: Disk, steps: Iterable[Step], stale: set[str], *, whole: bool = False
+    t: VaultTransaction,
+    disk: Disk,
+    steps: Iterable[Step],
+    stale: set[str],
+    *,
+    whole: bool = False,
+    to_push: bool = False,
 ) -> list[Change]:
     """The changes that bring the files of all changed items to where and what the items are now.
 
-    `t` has all the steps behind it and is about to commit. With `whole`, every field in a file is written.
+    `t` has all the steps behind it and is about to commit. With `whole`, every field in a file is written. With
+    `to_push`, a path that is taken on disk is found now, not only when the plan is applied.
     """
     changed: dict[str, list[Step]] = {item: [] for item in stale}
     for step in steps:
         changed.setdefault(step.item.id, []).append(step)
-    rendering = _Rendering(t, disk, whole)
+    rendering = _Rendering(t, disk, whole, to_push)
     for item, moves in changed.items():
         asked = item not in stale and not all(step.event.kind in UNASKED for step in moves)
         try:
@@ -100,8 +107,8 @@ def report_unwritable(t: VaultTransaction, item: str, error: Exception, *, asked
 
 
 class _Rendering:
-    def __init__(self, t: VaultTransaction, disk: Disk, whole: bool) -> None:
-        self.t, self.disk, self.whole = t, disk, whole
+    def __init__(self, t: VaultTransaction, disk: Disk, whole: bool, to_push: bool) -> None:
+        self.t, self.disk, self.whole, self.to_push = t, disk, whole, to_push
         self.plan: list[Change] = []
         #: The paths that the plan so far leaves empty, and those that it fills.
         self._vacated: set[str] = set()
@@ -126,8 +133,8 @@ class _Rendering:
         if redrafted is not None or (self.whole and entry is not None and task_text.loses_text(was.decode(), new)):
             keep = self._keep(name, was)
         path = None if entry is None else entry.path
-        if to != path:
-            self._require_free(path, to)
+        if to != path and (to in self._taken or (self.to_push and not self._is_free(to))):
+            raise _collision(self.t, self.disk, path, to, is_planned=to in self._taken)
         entry = entry or Entry(path=to, item=id, stamp=UNSEEN)
         new = new if redrafted is None else redrafted
         self._put(Change(path=path, to=to, was=was, new=new.encode(), entry=entry, keep=keep, asked=asked))
@@ -190,13 +197,6 @@ class _Rendering:
 
     def _is_free(self, path: str) -> bool:
         return path not in self._taken and (path in self._vacated or not self.disk.exists(path))
-
-    def _require_free(self, path: str | None, to: str) -> None:
-        if self._is_free(to):
-            return
-        if to not in self._taken and (path is None or (self.disk.stamp(to) and not self.t.has_file_at(to))):
-            raise Raced(to)  # a file that appeared since the scan, most likely a late save
-        raise StoreUnavailable(f"{to} is in the way of {path}; rename one of them", path=to)
 
 
 class UndoLog:
@@ -269,8 +269,6 @@ class Application:
             before = len(self.log)
             try:
                 self._apply(change)
-            except FileExistsError as error:
-                raise Raced(change.to) from error
             except (StoreUnavailable, Unfit) as error:
                 if change.entry is None or change.entry.item is None:
                     raise
@@ -297,19 +295,24 @@ class Application:
 
     def _apply(self, change: Change) -> None:
         path, to, entry = change.path, change.to, change.entry
-        if change.keep is not None:
-            self.log.create(change.keep, change.was)
-        if entry is None:
-            assert path is not None
-            self.log.move(path, to)
-            self.t.forget_entry(path)
-            return
+        try:
+            if change.keep is not None:
+                self.log.create(change.keep, change.was)
+            if entry is None:
+                assert path is not None
+                self.log.move(path, to)
+                self.t.forget_entry(path)
+                return
+        except FileExistsError as error:
+            raise Raced(str(error)) from error  # the next plan chooses another name
         before = len(self.log)
         try:
             if path is None:
                 stamp = self.log.create(to, change.new)
             else:
                 stamp = self.log.change(path, to, change.was, change.new) or entry.stamp
+        except FileExistsError as error:
+            raise _collision(self.t, self.disk, path, to) from error
         except Raced:
             is_there = path == to or len(self.log) > before
             if to.startswith(HELD) or not is_there or self.disk.stamp(to) is not None:
@@ -318,6 +321,15 @@ class Application:
             self.t.put_entry(entry.replace(path=to, stamp=UNSEEN))
             return
         self._written.append(entry.replace(path=to, stamp=stamp))
+
+
+def _collision(
+    t: VaultTransaction, disk: Disk, path: str | None, to: str, *, is_planned: bool = False
+) -> Raced | StoreUnavailable:
+    """Why a file cannot go to a taken path."""
+    if not is_planned and (path is None or (disk.stamp(to) is not None and not t.has_file_at(to))):
+        return Raced(to)  # a file that appeared since the scan, most likely a late save
+    return StoreUnavailable(f"{to} is in the way of {path}; rename one of them", path=to)
 
 
 def _unreadable(path: str, why: str) -> StoreUnavailable:

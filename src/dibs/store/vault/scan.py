@@ -190,13 +190,10 @@ class ScanPolicy:
         """Whether there may be changes to reconcile, by a scan without the lock."""
         if not self.needs_scan(t):
             return False
-        if self._brief:
-            differs = t.any_missing() or self._disk.checksum_unlocked() != t.checksum()
-        else:
-            differs = t.differs_from(self._disk.scan_unlocked()[0])
-        if not differs:
-            self.mark_clean()
-        return differs
+        if t.any_missing() or self._disk.checksum_unlocked() != t.checksum():
+            return True
+        self.mark_clean()
+        return False
 
     def mark_clean(self) -> None:
         """All files are as the index has them."""

@@ -144,7 +144,7 @@ class WriteCycle:
         if remote is None or all(step.event.kind in UNCONFIRMED for step in self._steps):
             self.write_files(connection)
             return
-        plan = self._render(connection)
+        plan = self._render(connection, to_push=True)
         remote.confirm(contents(plan))
         connection.execute("SAVEPOINT accepted")
         try:
@@ -292,10 +292,10 @@ class WriteCycle:
         self.policy.expire()
         self.write_files(connection, whole=True)
 
-    def _render(self, connection: apsw.Connection, *, whole: bool = False) -> list[Change]:
+    def _render(self, connection: apsw.Connection, *, whole: bool = False, to_push: bool = False) -> list[Change]:
         t = self.transaction(connection)
         try:
-            return render(t, self.disk, self._steps, self._stale, whole=whole)
+            return render(t, self.disk, self._steps, self._stale, whole=whole, to_push=to_push)
         except BaseException:
             self.policy.expire()
             raise
