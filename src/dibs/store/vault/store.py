@@ -138,7 +138,7 @@ class VaultStore(SqliteVerbs, Store):
         self.cycle.find_remote_again()
         if self.remote is None:
             raise Invalid(
-                "this vault has no git remote: it is no clone whose branch follows one, or dibs.sync is off",
+                "this vault has no git remote: it is not a clone, its branch has no upstream, or dibs.sync is off",
                 field="store",
             )
         synced = self.engine.exclusively(self._sync)

@@ -123,7 +123,7 @@ class WriteCycle:
         if path.endswith(SUFFIX) and self.disk.stamp(path) is None:
             why = "is missing; put it back, or wait until its item is taken for removed"
         else:
-            why = "is being changed all the time"
+            why = "keeps changing"
         raise StoreUnavailable(f"{path} {why}; try again", path=path, retry_after_seconds=1)
 
     def _transact_each(self, connection: apsw.Connection, writes: list[PendingWrite]) -> None:

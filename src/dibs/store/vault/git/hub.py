@@ -63,7 +63,7 @@ def make(path: str) -> bool:
         for name, value in SETTINGS.items():
             git.run("config", name, value)
     except FileNotFoundError as error:
-        raise StoreUnusable("there is no git: install it", path=path) from error
+        raise StoreUnusable("git is not installed; install it", path=path) from error
     except GitFailed as failed:
         raise StoreUnusable(f"{path} cannot be made a hub: {failed.stderr}", path=path) from failed
     for name, text in HOOKS.items():

@@ -42,7 +42,9 @@ def find(root: str) -> Repository | None:
         git.pin(git_dir)
         return _with_upstream(git, git_dir, algorithm)
     except FileNotFoundError as error:
-        raise StoreUnusable("this vault is a git repository, and there is no git: install it", path=root) from error
+        raise StoreUnusable(
+            "this vault is a git repository, and git is not installed; install it", path=root
+        ) from error
     except GitFailed as failed:
         raise StoreUnusable(f"this vault's git repository cannot be used: {failed.stderr}", path=root) from failed
 
@@ -60,8 +62,8 @@ def _with_upstream(git: Git, git_dir: str, algorithm: str) -> Repository | None:
     if not git.text("for-each-ref", "--count=1", "refs/dibs/"):
         return None
     back = f"check out {' or '.join(sorted(upstreams))} again, " if upstreams else ""
-    ways = f"{back}have it follow one with git push -u, or go on alone with git config dibs.sync false"
-    return NoBranch(git, git_dir, algorithm, f"on the branch {branch}, which follows none of a remote: {ways}")
+    ways = f"{back}set an upstream with git push -u, or work alone with git config dibs.sync false"
+    return NoBranch(git, git_dir, algorithm, f"on the branch {branch}, which has no upstream: {ways}")
 
 
 def _upstreams(settings: dict[str, str]) -> dict[str, tuple[str, str]]:

@@ -312,7 +312,9 @@ class Sync:
         if not unmerged:
             return []
         names = ", ".join(unmerged[:NAMES_MAX]) + (", ..." if len(unmerged) > NAMES_MAX else "")
-        return [f"your branch, since git's index has unmerged files: {names}; end that with git add or git checkout"]
+        return [
+            f"your branch, since git's index has unmerged files: {names}; resolve them with git add or git checkout"
+        ]
 
     def _repair(self) -> bool:
         """Repair the repository; return whether it was damaged."""
@@ -344,7 +346,9 @@ class Sync:
                     retry_after_seconds=1,
                 ) from error
             if isinstance(error, Unreachable):
-                raise StoreUnavailable(f"the vault's git remote is away: {error}", retry_after_seconds=5) from error
+                raise StoreUnavailable(
+                    f"the vault's git remote cannot be reached: {error}", retry_after_seconds=5
+                ) from error
             raise StoreUnavailable(str(error), retry_after_seconds=1) from error
 
     def _run_past_stale_locks(self, work: Callable[[], T]) -> T:
@@ -363,13 +367,13 @@ class Sync:
         begun = self.copy.index.begun_for_long()
         if begun is not None:
             raise StoreUnavailable(
-                f"in this vault's repository a {begun} is begun: end it, say with git {begun} --abort",
+                f"a {begun} is in progress in this vault's repository: finish it, or abort it with git {begun} --abort",
                 retry_after_seconds=1,
             )
 
     def _wrong_branch(self) -> str:
         repository = self.repository
-        moved = f"not on the branch {repository.branch} any more: open it anew"
+        moved = f"no longer on the branch {repository.branch}: check it out again"
         return f"this vault's repository is {repository.why if isinstance(repository, NoBranch) else moved}"
 
 
@@ -386,7 +390,7 @@ def combine(parts: list[Synced], commit: str | None, pushed: bool) -> Synced:
 
 
 def _not_accepted(why: Exception) -> StoreUnavailable:
-    return StoreUnavailable(f"the vault's git remote does not take what is pushed: {why}", retry_after_seconds=5)
+    return StoreUnavailable(f"the vault's git remote does not accept pushes: {why}", retry_after_seconds=5)
 
 
 def _retry_races(work: Callable[[], T]) -> T:
@@ -396,4 +400,4 @@ def _retry_races(work: Callable[[], T]) -> T:
             return work()
         except (Raced, FileExistsError) as raced:
             path = str(raced)
-    raise StoreUnavailable(f"files are being changed all the time: {path}", retry_after_seconds=1)
+    raise StoreUnavailable(f"files keep changing: {path}; try again", retry_after_seconds=1)
