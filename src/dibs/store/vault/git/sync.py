@@ -346,9 +346,7 @@ class Sync:
                     retry_after_seconds=1,
                 ) from error
             if isinstance(error, Unreachable):
-                raise StoreUnavailable(
-                    f"the vault's git remote cannot be reached: {error}", retry_after_seconds=5
-                ) from error
+                raise StoreUnavailable(f"the git remote cannot be reached: {error}", retry_after_seconds=5) from error
             raise StoreUnavailable(str(error), retry_after_seconds=1) from error
 
     def _run_past_stale_locks(self, work: Callable[[], T]) -> T:
@@ -372,9 +370,8 @@ class Sync:
             )
 
     def _wrong_branch(self) -> str:
-        repository = self.repository
-        moved = f"no longer on the branch {repository.branch}: check it out again"
-        return f"this vault's repository is {repository.why if isinstance(repository, NoBranch) else moved}"
+        moved = f"no longer on the branch {self.repository.branch}: check it out again"
+        return f"this vault's repository is {self.repository.why if isinstance(self.repository, NoBranch) else moved}"
 
 
 def combine(parts: list[Synced], commit: str | None, pushed: bool) -> Synced:
