@@ -25,7 +25,7 @@ class Overwriting(Disk):
     """A text is written over whatever is there."""
 
     def exchange(self, path: str, data: bytes, was: bytes) -> Stamp:
-        self._expected(*self._at(path), was)
+        self._require_content(*self._open(path), was)
         draft = os.path.join(self.root, ".dibs", f"{os.urandom(8).hex()}.new")
         with open(draft, "wb") as file:
             file.write(data)
@@ -60,5 +60,5 @@ def volatile(**kwargs: Any) -> Board:
 def _with(disk: type[Disk], kwargs: dict[str, Any]) -> Board:
     board = vault.open_board(**kwargs)
     assert isinstance(board.store, VaultStore)
-    board.store._disk = disk(board.store.root)
+    board.store.cycle.disk = disk(board.store.root)
     return board

@@ -15,7 +15,7 @@ import time
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import StoreUnavailable
-from dibs.store.vault.git.syncing import Sync
+from dibs.store.vault.git.sync import Sync
 from dibs.store.vault.store import VaultStore
 
 SECONDS_MAX = 400.0
@@ -47,5 +47,5 @@ def main(clone: str, agent: str, log: str, batch: int) -> None:
 
 if __name__ == "__main__":
     if sys.argv[5:] == ["broken"]:
-        Sync.confirm = lambda self, planned=None: None  # type: ignore[method-assign]
+        Sync.confirm = lambda self, contents=None: None  # type: ignore[method-assign]
     main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))

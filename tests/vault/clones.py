@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 
-from dibs.store.vault.git import hub, syncing
+from dibs.store.vault.git import hub
+from dibs.store.vault.git import sync as syncing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dibs.store.vault.git.syncing import Sync
+    from dibs.store.vault.git.sync import Sync
 
 
 def git(folder: Path, *words: str, feed: str | None = None, env: dict[str, str] | None = None) -> str:

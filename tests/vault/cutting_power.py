@@ -13,7 +13,7 @@ from pathlib import Path
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError, StoreUnavailable
-from dibs.store.vault.git.stale_locks import OLD_SECONDS
+from dibs.store.vault.git.user_git import OLD_SECONDS
 from dibs.store.vault.store import VaultStore
 from dibs.testing.invariants import assert_sound
 from tests.vault.clones import git

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from dibs.board import Board
-from dibs.store.vault.displaced_texts import QUIET_SECONDS
+from dibs.store.vault.late_saves import QUIET_SECONDS
 from dibs.store.vault.store import VaultStore
 
 SECONDS_MAX = 20.0

@@ -10,10 +10,10 @@ import pytest
 from dibs.board import Board
 from dibs.errors import ClaimExpired, DibsError, ItemNotClaimable, StoreUnavailable
 from dibs.maintenance import doctor
-from dibs.store.vault import inotify_watch
+from dibs.store.vault import scan, watch
 from dibs.store.vault.disk import Disk
 from dibs.store.vault.layout import FOLDERS, HELD, MOVES
-from dibs.store.vault.reconcile import Adopting
+from dibs.store.vault.reconcile import Reconciler
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
 from tests.vault.conftest import forget_index, move, places, put
@@ -333,7 +333,7 @@ def test_of_two_files_with_one_id_the_known_one_counts_and_it_is_told(board: Boa
     put(root, "Needs_Action/x.md", "# New\n")
     session = start(board)
     assert not board.next(session=session)
-    assert any("x.md" in finding.what and "another name" in finding.what for finding in doctor.examine(board))
+    assert any("x.md" in finding.what and "rename one of them" in finding.what for finding in doctor.examine(board))
     move(root, "Needs_Action/x.md", "Needs_Action/x-again.md")
     assert [grant.item.id for grant in board.next(session=session)] == ["x-again"]
     assert_sound(board)
@@ -367,7 +367,7 @@ def test_of_a_held_file_that_is_gone_it_is_said_that_it_is_gone(board: Board, ro
     session = start(board)
     board.claim("x", session=session)
     (root / "In_Progress/coder/x.md").rename(tmp_path / "x.md")
-    with pytest.raises(StoreUnavailable, match=r"coder/x\.md is gone, and waited for"):
+    with pytest.raises(StoreUnavailable, match=r"coder/x\.md is missing; put it back"):
         board.done("x", session=session)
     (tmp_path / "x.md").rename(root / "In_Progress/coder/x.md")
     board.done("x", session=session)
@@ -438,15 +438,15 @@ def test_a_vault_that_is_not_there_loses_nothing(board: Board, root: Path, tmp_p
 @pytest.fixture
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is told of any change, as of those that are made through mapped memory."""
-    monkeypatch.setattr(inotify_watch.Eyes, "look", lambda self: set())
-    monkeypatch.setattr(inotify_watch.Eyes, "wait", lambda self, seconds: False)
+    monkeypatch.setattr(watch.InotifyWatch, "changes", lambda self: set())
+    monkeypatch.setattr(watch.InotifyWatch, "wait", lambda self, seconds: False)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1000.0])
 def test_what_is_not_told_is_found_by_a_look_now_and_then(
     board: Board, root: Path, blind: None, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
-    monkeypatch.setattr(inotify_watch, "SCAN_SECONDS", seconds)
+    monkeypatch.setattr(scan, "RESCAN_SECONDS", seconds)
     put(root, "Needs_Action/x.md", "# X\n")
     board.list()
     put(root, "Needs_Action/y.md", "# Y\n")
@@ -455,7 +455,7 @@ def test_what_is_not_told_is_found_by_a_look_now_and_then(
 
 
 def test_who_waits_finds_it_too(board: Board, root: Path, blind: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inotify_watch, "SCAN_SECONDS", 0.0)
+    monkeypatch.setattr(scan, "RESCAN_SECONDS", 0.0)
     board.list()
     with closing(board.store.watch()) as watch:
         put(root, "Needs_Action/x.md", "# X\n")
@@ -468,13 +468,13 @@ def test_who_waits_finds_it_too(board: Board, root: Path, blind: None, monkeypat
 
 def test_a_chain_of_new_files_is_taken_in_one_pass(board: Board, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
-    real = Adopting._try
+    real = Reconciler._try_add
 
-    def told(self: Adopting, path: str) -> str | None:
+    def told(self: Reconciler, path: str) -> str | None:
         tried.append(path)
         return real(self, path)
 
-    monkeypatch.setattr(Adopting, "_try", told)
+    monkeypatch.setattr(Reconciler, "_try_add", told)
     for number in range(CHAIN):
         needs = f"---\ndepends_on: [t{number + 1}, t{CHAIN - 1}]\n---\n" if number < CHAIN - 1 else ""
         put(root, f"Needs_Action/t{number}.md", f"{needs}# T\n")

@@ -13,7 +13,7 @@ import pytest
 from dibs.files import renaming
 from dibs.files.renaming import Place
 from dibs.store.vault import disk as module
-from dibs.store.vault import displaced_texts
+from dibs.store.vault import late_saves
 from dibs.store.vault.disk import Disk, Raced, Unfit
 from dibs.store.vault.safe_fs import FILE_BYTES_MAX, TICK_NS
 
@@ -36,7 +36,7 @@ def test_what_is_made_is_read_and_found(disk: Disk) -> None:
     text, stamp = disk.read(X)
     assert text == b"one"
     assert disk.stamp(X) == stamp == disk.scan()[0][X]
-    assert (stamp.size, stamp.inode) == (3, at(disk, X).stat().st_ino)
+    assert (stamp[1], stamp[0]) == (3, at(disk, X).stat().st_ino)
     assert disk.scan() == ({X: stamp}, {})
 
 
@@ -58,7 +58,7 @@ def test_a_stamp_is_given_when_no_later_save_can_have_the_same(disk: Disk, monke
     monkeypatch.setattr(time, "sleep", save_again)
     text, stamp = disk.read(X)
     assert text == b"two"
-    assert time.time_ns() - stamp.mtime_ns > tick_ns
+    assert time.time_ns() - stamp[2] > tick_ns
 
 
 def test_what_is_there_is_never_made_again(disk: Disk) -> None:
@@ -172,7 +172,7 @@ class TestLateSaves:
             assert disk.late_saves() == [], "a save in the middle is told too early"
         assert disk.late_saves() == [(X, b"one", b"hers")] == disk.late_saves()
         assert Disk(disk.root).late_saves() == [(X, b"one", b"hers")], "others are told as well"
-        disk.settled(X, b"hers")
+        disk.settle_late_save(X, b"hers")
         assert disk.late_saves() == []
         assert files(disk) == {X: b"two"}
 
@@ -181,10 +181,10 @@ class TestLateSaves:
         with open(at(disk, X), "r+b", buffering=0) as editor, open(at(disk, X), "r+b", buffering=0) as again:
             disk.exchange(X, b"two", b"one")
             editor.write(b"her")
-            later(disk, displaced_texts.QUIET_SECONDS)
+            later(disk, late_saves.QUIET_SECONDS)
             [late] = disk.late_saves()
             assert late == (X, b"one", b"her")
-            disk.settled(X, b"her")
+            disk.settle_late_save(X, b"her")
             again.write(b"his")
         assert disk.late_saves() == [(X, b"her", b"his")]
 
@@ -193,7 +193,7 @@ class TestLateSaves:
         with open(at(disk, X), "r+b", buffering=0) as editor:
             disk.exchange(X, b"two", b"one")
             editor.write(b"her")
-            later(disk, displaced_texts.QUIET_SECONDS)
+            later(disk, late_saves.QUIET_SECONDS)
             assert disk.late_saves() == [(X, b"one", b"her")]
 
     def test_where_nobody_can_say_who_writes_a_save_is_told_when_quiet(
@@ -205,10 +205,10 @@ class TestLateSaves:
             disk.exchange(X, b"two", b"one")
             editor.write(b"her")
         assert disk.late_saves() == []
-        later(disk, displaced_texts.QUIET_SECONDS)
+        later(disk, late_saves.QUIET_SECONDS)
         assert disk.late_saves() == [(X, b"one", b"her")]
-        disk.settled(X, b"her")
-        monkeypatch.setattr(displaced_texts, "KEEP_SECONDS", -1.0)
+        disk.settle_late_save(X, b"her")
+        monkeypatch.setattr(late_saves, "KEEP_SECONDS", -1.0)
         disk.late_saves()
         assert kept(disk) == 0
 
@@ -220,12 +220,12 @@ class TestLateSaves:
             disk.exchange(X, b"two", b"one")
             disk.late_saves()
             assert kept(disk) == 2
-            monkeypatch.setattr(displaced_texts, "KEEP_SECONDS", -1.0)
+            monkeypatch.setattr(late_saves, "KEEP_SECONDS", -1.0)
             disk.late_saves()
             assert kept(disk) == 2, "it is open to be written"
             editor.write(b"her")
         assert disk.late_saves() == [(X, b"one", b"her")]
-        disk.settled(X, b"her")
+        disk.settle_late_save(X, b"her")
         disk.late_saves()
         assert kept(disk) == 0
 
@@ -236,8 +236,8 @@ class TestLateSaves:
         with open(at(disk, X), "r+b", buffering=0) as editor:
             disk.exchange(X, b"two", b"one")
             editor.write(b"her")
-        [name] = [one for one in os.listdir(at(disk, displaced_texts.FOLDER)) if one.endswith(".text")]
-        os.utime(at(disk, f"{displaced_texts.FOLDER}/{name}"), ns=(found.st_mtime_ns, found.st_mtime_ns))
+        [name] = [one for one in os.listdir(at(disk, late_saves.FOLDER)) if one.endswith(".text")]
+        os.utime(at(disk, f"{late_saves.FOLDER}/{name}"), ns=(found.st_mtime_ns, found.st_mtime_ns))
         assert disk.late_saves() == [(X, b"one", b"her")]
 
     def test_our_own_text_is_older_than_any_save_over_it(self, disk: Disk) -> None:
@@ -252,8 +252,8 @@ class TestLateSaves:
         with open(at(disk, X), "r+b", buffering=0) as editor:
             disk.exchange(X, b"two", b"one")
             editor.write(b"hers")
-        [record] = [one for one in os.listdir(at(disk, displaced_texts.FOLDER)) if one.endswith(".was")]
-        at(disk, f"{displaced_texts.FOLDER}/{record}").write_bytes(b"")
+        [record] = [one for one in os.listdir(at(disk, late_saves.FOLDER)) if one.endswith(".was")]
+        at(disk, f"{late_saves.FOLDER}/{record}").write_bytes(b"")
         assert disk.late_saves() == []
         assert files(disk) == {X: b"two", "Conflicts/unknown.md": b"hers"}
         assert kept(disk) == 0
@@ -270,7 +270,7 @@ class TestLateSaves:
         disk.create(X, b"one")
         disk.exchange(X, b"two", b"one")
         for name in ("x.text", "1-2-3.text", "a-b-c-d.text", "README", "\udcff.was"):
-            at(disk, f"{displaced_texts.FOLDER}/{name}").write_bytes(b"?")
+            at(disk, f"{late_saves.FOLDER}/{name}").write_bytes(b"?")
         assert disk.late_saves() == []
         assert kept(disk) == 7
 
@@ -441,14 +441,14 @@ def save_in_place(disk: Disk, text: bytes) -> None:
 
 
 def kept(disk: Disk) -> int:
-    return len(os.listdir(at(disk, displaced_texts.FOLDER)))
+    return len(os.listdir(at(disk, late_saves.FOLDER)))
 
 
 def later(disk: Disk, seconds: float) -> None:
     """Let the last write into every displaced file be that long ago."""
     moment = time.time() - seconds - 1
-    for name in os.listdir(at(disk, displaced_texts.FOLDER)):
-        os.utime(at(disk, f"{displaced_texts.FOLDER}/{name}"), (moment, moment))
+    for name in os.listdir(at(disk, late_saves.FOLDER)):
+        os.utime(at(disk, f"{late_saves.FOLDER}/{name}"), (moment, moment))
 
 
 def test_what_could_not_be_read_again_is_not_written(disk: Disk) -> None:

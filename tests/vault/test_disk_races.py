@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dibs.store.vault import displaced_texts
+from dibs.store.vault import late_saves
 from dibs.store.vault.disk import Disk
 from dibs.testing.sizes import times
 from tests.conformance.conftest import folder
@@ -159,7 +159,7 @@ SAFE_WAYS = {"native": ("in-place", "rename", "early"), "in-steps": ("in-place",
 
 @pytest.mark.parametrize("way", SAFE_WAYS)
 def test_no_save_is_lost_in_an_exchange(root: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(displaced_texts, "KEEP_SECONDS", 1.0)
+    monkeypatch.setattr(late_saves, "KEEP_SECONDS", 1.0)
     path = root / X
     path.write_bytes(b"save 0\n")
     disk = Disk(str(root), native=way == "native")
@@ -183,7 +183,7 @@ def test_no_save_is_lost_in_an_exchange(root: Path, way: str, monkeypatch: pytes
                 assert where == X
                 # One that was overtaken by a later save while it was put back may be told, never a torn one.
                 assert now[:5] + now[-2:] == b"save x\n", f"save {number}: {now[:30]!r}"
-                disk.settled(where, now)
+                disk.settle_late_save(where, now)
             assert disk.late_saves() == []
             met.update({"exchanged": done, "raced": raced, f"late {how}": len(came_late)})
             assert [one.name for one in path.parent.iterdir()] == ["x.md"]

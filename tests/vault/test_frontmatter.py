@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dibs import check
 from dibs.rules import items
 from dibs.rules.decision import State
-from dibs.store.vault.taskfile import front_matter, task_text, yaml_text
+from dibs.store.vault.taskfile import front_matter, parsing, task_text
 from dibs.store.vault.taskfile.task_text import Unreadable
 from dibs.testing.sizes import times
 
@@ -252,7 +252,7 @@ def test_without_the_library_one_is_told_which(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(Exception, match="calldibs\\[vault\\]"):
         task_text.read("---\ntags: [a]\n---\n", "x.md")
     assert task_text.read("---\ntags: a\n---\n", "x.md").findings == ()
-    assert "calldibs[vault]" in yaml_text.NEEDS_YAML
+    assert "calldibs[vault]" in parsing.NEEDS_YAML
 
 
 #: Values, and lines of lists, of which some mean one thing only and some do not.
@@ -353,4 +353,4 @@ def test_what_is_read_without_yaml_is_what_yaml_reads(lines: list[str]) -> None:
     assert rest == ""
     assert found.render() == f"---\n{text}---\n"
     said = {chunk.key: chunk.value for chunk in found.chunks if chunk.key is not None}
-    assert said == {entry.key: entry.value for entry in yaml_text.entries(text)}
+    assert said == {entry.key: entry.value for entry in parsing.entries(text)}

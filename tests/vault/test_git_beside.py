@@ -18,7 +18,7 @@ from tests.vault.clones import files, git, make_clone, make_hub, on_hub, opened,
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dibs.store.vault.git.syncing import Sync
+    from dibs.store.vault.git.sync import Sync
 
 ITEMS = [f"t{number}" for number in range(rounds(8, 12))]
 TRIES_MAX = 200
@@ -94,7 +94,7 @@ def claimed(clone: Path, sync: Sync, item: str, agent: str) -> bool:
         except (Raced, StoreUnavailable):
             continue
         written(ready, mine)
-        sync.settle()
+        sync.finish()
         return True
     raise AssertionError(f"{item} was never decided")
 

@@ -82,7 +82,7 @@ def test_without_the_hub_exit_75_and_without_a_remote_exit_1(clones: tuple[Path,
     os.rename(tmp_path / "hub.git", tmp_path / "away.git")
     before = files(here)
     for words in (("vault", "sync"), ("next", "--agent", "coder"), ("claim", "fix-login", "--agent", "coder")):
-        assert "away" in dibs(here, *words, code=75)
+        assert "cannot be reached" in dibs(here, *words, code=75)
     assert files(here) == before
     assert "fix-login" in dibs(here, "list")
     git(here, "config", "dibs.sync", "false")
@@ -138,7 +138,7 @@ def test_an_index_with_unmerged_files_is_told_of_until_it_is_settled(clones: tup
     subprocess.run(["git", "stash", "pop"], cwd=here, check=False, capture_output=True, timeout=SECONDS_MAX)
     dibs(there, "vault", "sync")
     for _ in range(2):
-        assert "unmerged files: Needs_Action/fix-login.md; end that" in dibs(here, "vault", "sync")
+        assert "unmerged files: Needs_Action/fix-login.md; resolve them" in dibs(here, "vault", "sync")
     assert "unmerged" in dibs(here, "doctor", code=1)
     git(here, "checkout", "HEAD", "--", "Needs_Action/fix-login.md")
     assert "unmerged" not in dibs(here, "vault", "sync")

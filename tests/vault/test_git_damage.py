@@ -230,7 +230,7 @@ def test_a_lock_of_a_git_that_lives_is_left_alone(
 ) -> None:
     living(pair.here)
     lock = every_lock(pair.here)["branch"]
-    monkeypatch.setattr("dibs.store.vault.git.stale_locks.OLD_SECONDS", 0.0)
+    monkeypatch.setattr("dibs.store.vault.git.user_git.OLD_SECONDS", 0.0)
     pair.a.claim("x", session=pair.alice)
     assert os.path.exists(lock)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.store.vault.disk import Raced
-from dibs.store.vault.git import remote_liveness
+from dibs.store.vault.git import liveness
 from dibs.store.vault.git.command import GitFailed
 from dibs.store.vault.safe_fs import FILE_BYTES_MAX
 from tests.vault.clones import files, git, make_clone, move, on_hub, opened, put
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dibs.store.vault.disk import Stamp
-    from dibs.store.vault.git.syncing import Sync
+    from dibs.store.vault.git.sync import Sync
 
 
 class Hostile:
@@ -266,7 +266,7 @@ def test_a_remote_is_an_address_and_nothing_that_runs(hostile: Hostile, remote: 
 
 def test_an_address_with_a_password_is_not_told(hostile: Hostile) -> None:
     with pytest.raises(GitFailed) as failed:
-        hostile.sync._repository.git.run("fetch", "https://me:secret@127.0.0.1:1/x.git")
+        hostile.sync.repository.git.run("fetch", "https://me:secret@127.0.0.1:1/x.git")
     assert "secret" not in str(failed.value)
 
 
@@ -301,7 +301,7 @@ def test_another_repository_in_the_environment_is_not_ours(hostile: Hostile, mon
 )
 def test_a_sign_of_life_that_is_none_says_nothing(hostile: Hostile, text: str) -> None:
     put(hostile.clone, ".dibs-sessions/s.json", text)
-    assert remote_liveness.counter(hostile.sync.files, "s") is None
+    assert liveness.counter(hostile.sync.files, "s") is None
 
 
 def test_a_sign_of_life_that_never_holds_still_says_nothing(hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,5 +309,5 @@ def test_a_sign_of_life_that_never_holds_still_says_nothing(hostile: Hostile, mo
         raise Raced(path)
 
     monkeypatch.setattr(hostile.sync.files, "read", read)
-    assert remote_liveness.counter(hostile.sync.files, "s") is None
-    remote_liveness.show(hostile.sync.files, [], ["s"])
+    assert liveness.counter(hostile.sync.files, "s") is None
+    liveness.publish(hostile.sync.files, [], ["s"])

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dibs.store.vault.git.merge import Change, Tree, changes, merge, put_back
-from dibs.store.vault.git.path_policy import task_name, twins, why_unfit
+from dibs.store.vault.git.merge import BlobChange, Tree, changes, merge, without_reverts
+from dibs.store.vault.git.path_policy import case_twins, task_name, why_unfit
 
 READY, ALICE, BOB, DONE = "Needs_Action/x.md", "In_Progress/alice/x.md", "In_Progress/bob/x.md", "Done/x.md"
 
@@ -81,10 +81,10 @@ def test_an_item_of_the_same_name_as_an_archived_one_is_claimed_beside_it() -> N
 
 def test_a_task_that_moved_is_one_change() -> None:
     assert changes({READY: "1", "a": "1", "b": "1"}, {ALICE: "2", "a": "2", "c": "1"}) == [
-        Change(path="b", to=None, was="1", now=None),
-        Change(path=READY, to=ALICE, was="1", now="2"),
-        Change(path="a", to="a", was="1", now="2"),
-        Change(path=None, to="c", was=None, now="1"),
+        BlobChange(path="b", to=None, was="1", now=None),
+        BlobChange(path=READY, to=ALICE, was="1", now="2"),
+        BlobChange(path="a", to="a", was="1", now="2"),
+        BlobChange(path=None, to="c", was=None, now="1"),
     ]
 
 
@@ -163,7 +163,7 @@ def test_other_paths_are_fit(path: str) -> None:
 
 
 def test_names_that_differ_by_case_are_twins() -> None:
-    assert twins(["a/X.md", "a/x.md", "b.md", "straße", "STRASSE"]) == {"a/X.md", "a/x.md", "straße", "STRASSE"}
+    assert case_twins(["a/X.md", "a/x.md", "b.md", "straße", "STRASSE"]) == {"a/X.md", "a/x.md", "straße", "STRASSE"}
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ OLD, NEW, OWN = "1", "2", "3"
 )
 def test_only_what_the_remote_had_before_was_put_back(own: Tree, base: Tree, local: Tree, meant: Tree) -> None:
     was = {("n.md", OLD), ("n.md", NEW), (READY, OLD), (ALICE, NEW)}
-    assert put_back(own, base, local, {}, lambda: was) == meant
+    assert without_reverts(own, base, local, {}, lambda: was) == meant
 
 
 @pytest.mark.parametrize(
@@ -216,4 +216,4 @@ def test_only_what_the_remote_had_before_was_put_back(own: Tree, base: Tree, loc
 def test_a_file_that_is_gone_was_put_back_if_the_branch_had_it_and_has_it_no_more(
     own: Tree, lost: Tree, meant: Tree
 ) -> None:
-    assert put_back(own, {ALICE: NEW}, {}, lost, lambda: {(READY, OLD), (ALICE, NEW)}) == meant
+    assert without_reverts(own, {ALICE: NEW}, {}, lost, lambda: {(READY, OLD), (ALICE, NEW)}) == meant

@@ -129,7 +129,7 @@ def test_a_name_that_another_item_has_in_another_folder_is_told(board: Board, ro
     session = start(board)
     assert board.claim("x", session=session).item.title == "X"
     assert any("have one name" in finding.what for finding in doctor.examine(board))
-    with pytest.raises(StoreUnavailable, match="another name"):
+    with pytest.raises(StoreUnavailable, match="rename one of them"):
         board.done("x", session=session)
     move(root, "In_Progress/coder/y.md", "In_Progress/coder/x.md")
     assert board.done("x", session=session).item.status == "done"
@@ -238,3 +238,26 @@ def test_folders_among_the_files_are_told(board: Board, root: Path) -> None:
     shutil.rmtree(root / "Needs_Action/sub")
     shutil.rmtree(root / "In_Progress/coder/later")
     assert not list(doctor.examine(board))
+
+
+def test_two_files_of_one_name_that_expire_together_do_not_hold_up_the_board(
+    harness: Harness, board: Board, root: Path
+) -> None:
+    ann, bob = (board.start_session(agent).id for agent in ("ann", "bob"))
+    put(root, "Needs_Action/x.md", "# X\n")
+    board.claim("x", session=ann)
+    harness.clock.advance(61)  # what comes to its old path now is no late save
+    board.add("Z", id="z")
+    put(root, "Needs_Action/x.md", "---\nid: y\n---\n# Y\n")
+    board.claim("y", session=bob)
+    harness.clock.advance(3 * 3600)
+    board.sweep()
+    assert {item.id: item.status for item in board.list()} == dict.fromkeys("xyz", "ready")
+    held = [path for path in places(root) if path.startswith("In_Progress/")]
+    assert len(held) == 1, "one of them is in the way of the other"
+    assert "Needs_Action/x.md" in places(root)
+    assert any("in the way" in finding.what for finding in doctor.examine(board))
+    move(root, held[0], "Needs_Action/other.md")
+    assert {item.status for item in board.list()} == {"ready"}
+    assert sorted(path for path in places(root)) == ["Needs_Action/other.md", "Needs_Action/x.md", "Needs_Action/z.md"]
+    assert_sound(board)

@@ -13,7 +13,7 @@ from dibs.testing import sizes
 from tests.vault import sequences
 
 if TYPE_CHECKING:
-    from dibs.store.vault.reconcile import Adopting
+    from dibs.store.vault.reconcile import Reconciler
     from dibs.store.vault.taskfile.task_text import Task
 
 #: Those by which claims were once taken away, or two clones came to disagree.
@@ -48,9 +48,9 @@ def test_sequences_by_which_clones_came_to_disagree() -> None:
 
 
 def test_a_clone_that_takes_the_hubs_claim_for_an_old_one_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(self: Adopting, task: Task) -> bool:
+    def never(self: Reconciler, task: Task) -> bool:
         return False
 
-    monkeypatch.setattr("dibs.store.vault.reconcile.Adopting._is_overruled", never)
+    monkeypatch.setattr("dibs.store.vault.reconcile.Reconciler._is_overruled", never)
     _, wrong = sequences.play([(0, sequences.read(KNOWN[0]))])
     assert "was taken away" in wrong[0]

@@ -13,7 +13,7 @@ from dibs.rules import claiming, ending, fencing, items, reviewing
 from dibs.rules.decision import State, Step
 from dibs.store.vault.layout import FOLDERS
 from dibs.store.vault.taskfile import task_text
-from dibs.store.vault.taskfile.run_blocks import MARKER, Word
+from dibs.store.vault.taskfile.run_blocks import MARKER, Review
 from dibs.store.vault.taskfile.task_text import Unreadable
 
 ANN = Session(id="s-ann", agent="ann")
@@ -132,7 +132,7 @@ code
     )
     task = life.read()
     assert task.notes == {7: (Note(at=NOON + 3000, note="read it"), Note(at=NOON + 4500, note="two\nlines"))}
-    assert task.words == (Word(kind="sent_back", token=7, actor="pat", at=NOON + 7500, comment="shorter"),)
+    assert task.reviews == (Review(kind="sent_back", token=7, actor="pat", at=NOON + 7500, comment="shorter"),)
 
 
 def test_a_claim_stands_in_the_facts_while_it_is_held() -> None:
@@ -160,7 +160,7 @@ def test_an_approval_stands_in_the_facts() -> None:
     assert (task.facts.approved, task.facts.needs_approval, task.facts.approval) == (True, False, approval)
     assert task.content["needs_approval"] is True
     assert '**Approved By**: pat 2026-01-01T12:00:01.500Z: "go\\non"\n' in life.text
-    assert task.words == (Word(kind="approved", token=None, actor="pat", at=NOON + 1500, comment="go\non"),)
+    assert task.reviews == (Review(kind="approved", token=None, actor="pat", at=NOON + 1500, comment="go\non"),)
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_a_file_that_came_back_with_windows_line_ends_goes_on() -> None:
     task = life.read()
     assert task.runs == (life.state.run,)
     assert [note.note for note in task.notes[7]] == ["one\ntwo", "three\r\nfour\r"]
-    assert [word.comment for word in task.words] == ["no"]
+    assert [review.comment for review in task.reviews] == ["no"]
 
 
 def test_a_run_that_ended_and_one_that_began_are_written_at_once() -> None:
@@ -424,7 +424,7 @@ def test_any_reason_and_comment_comes_back(reason: str) -> None:
     assert life.run().reason == reason
     life = Life().claimed().submitted("d")
     life.write(reviewing.send_back(life.later(), life.state, actor="pat", comment=reason))
-    assert [word.comment for word in life.read().words] == [reason]
+    assert [review.comment for review in life.read().reviews] == [reason]
 
 
 def test_of_two_blocks_with_one_token_the_first_counts() -> None:

@@ -1,8 +1,9 @@
-"""Notifications between processes: the bell file beside a board.
+"""Waking those who wait, across processes, without polling.
 
-After its commit a writer writes a byte into the bell file, which waiting processes watch with inotify. They cannot
-watch the WAL, whose pages are written before their commit. A ring is lost if the writer is killed before it, so a
-waiting process also polls SQLite's `data_version` now and then; without inotify it only polls.
+Every writer rings after its commit: it writes a byte into the bell file beside the board. Waiters watch that file with
+inotify. The WAL itself would be the wrong thing to watch, since its pages are written before the commit they belong to.
+A ring can be lost (a writer killed between commit and ring), so a waiter also looks now and then at SQLite's
+`data_version`, and where there is no inotify it does only that.
 """
 
 from __future__ import annotations
@@ -19,13 +20,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: How often a watch with inotify polls for a lost ring.
+    from dibs.files.inotify import Inotify
+
+#: How often a waiter that relies on the bell makes sure that no ring was lost.
 LOST_RING_SECONDS = 1.0
 POLL_SECONDS_MIN = 0.02
 POLL_SECONDS_MAX = 0.25
-
-IN_MODIFY = 0x2
-IN_DONT_FOLLOW = 0x2000000
 
 
 class Bell:
@@ -37,7 +37,7 @@ class Bell:
         self._descriptor: int | None = None
 
     def ring(self) -> None:
-        """Best effort: the commit is done, and polling finds a lost ring."""
+        """Best effort: what was committed is committed, and a lost ring is found out by looking."""
         try:
             if self._descriptor is None:
                 self._descriptor = open_beside(self.board, BELL, os.O_WRONLY)
@@ -55,8 +55,6 @@ class Bell:
 
 
 class BellWatch(Watch):
-    _inotify: int | None = None
-
     def __init__(self, bell: Bell, data_version: Callable[[], int], close: Callable[[], None]) -> None:
         self._data_version = data_version
         self._close = close
@@ -71,7 +69,7 @@ class BellWatch(Watch):
             if self._inotify is None:
                 time.sleep(max(0, min(left, pause)))
                 pause = min(2 * pause, POLL_SECONDS_MAX)
-            elif self._has_rung(min(left, LOST_RING_SECONDS)):
+            elif self._heard(min(left, LOST_RING_SECONDS)):
                 self._seen = self._data_version()
                 return True
             version = self._data_version()
@@ -83,46 +81,25 @@ class BellWatch(Watch):
 
     def close(self) -> None:
         if self._inotify is not None:
-            # Closing an inotify watch takes up to 16 ms (measured), and the woken caller has work to do.
-            _thread.start_new_thread(os.close, (self._inotify,))
+            # The kernel is slow to remove a watch (measured: up to 16 ms), and a woken waiter wants its item at once.
+            _thread.start_new_thread(self._inotify.close, ())
             self._inotify = None
         self._close()
 
-    def __del__(self) -> None:
-        if self._inotify is not None:
-            os.close(self._inotify)
-
-    def _has_rung(self, timeout_seconds: float) -> bool:
-        import select
-
+    def _heard(self, timeout_seconds: float) -> bool:
         assert self._inotify is not None
-        poll = select.poll()
-        poll.register(self._inotify, select.POLLIN)
-        if not poll.poll(max(0, timeout_seconds) * 1000):
-            return False
-        try:
-            os.read(self._inotify, 65536)  # one look at the board covers all pending rings
-        except BlockingIOError:
-            return False
-        return True
+        # One buffer is enough: however many rings there were, one look at the board answers them all.
+        return self._inotify.wait(timeout_seconds) and bool(self._inotify.read())
 
 
-def _watch_bell(bell: Bell) -> int | None:
-    """A descriptor that becomes readable when the bell rings; None without inotify."""
-    import ctypes
+def _watch_bell(bell: Bell) -> Inotify | None:
+    """Watch the bell file; None where the system has no inotify."""
+    from dibs.files.inotify import IN_DONT_FOLLOW, IN_MODIFY, Inotify
 
-    library = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(library, "inotify_init1"):
-        return None
-    descriptor = int(library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
-    if descriptor < 0:
-        return None
     try:
+        inotify = Inotify()
         os.close(open_beside(bell.board, BELL, os.O_WRONLY))
+        inotify.watch(bell.path, IN_MODIFY | IN_DONT_FOLLOW)
     except (OSError, StoreUnusable):
-        os.close(descriptor)
         return None
-    if library.inotify_add_watch(descriptor, os.fsencode(bell.path), IN_MODIFY | IN_DONT_FOLLOW) < 0:
-        os.close(descriptor)
-        return None
-    return descriptor
+    return inotify

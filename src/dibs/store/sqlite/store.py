@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 _CLAIM_PATH = "dibs.store.sqlite.claim_path"
 
 
-class SqliteStore(SqlVerbs, Store):
+class SqliteVerbs(SqlVerbs):
+    """The verbs of a board whose transactions are SQLite's: of a SQLite store, and of a vault."""
+
     claim = write_verb(_CLAIM_PATH, "claim", Grant)
     recover = write_verb(_CLAIM_PATH, "recover", Grant)
     next = write_verb(_CLAIM_PATH, "next_", Grant)
@@ -48,14 +50,22 @@ class SqliteStore(SqlVerbs, Store):
     submit = write_verb(_CLAIM_PATH, "submit", Ended)
     sweep = write_verb("dibs.store.sqlite.sweep", "sweep")
 
-    #: Statements that create the tables which this kind of board has in addition.
-    more_tables: tuple[str, ...] = ()
 
+class SqliteStore(SqliteVerbs, Store):
     def __init__(
-        self, path: str, settings: Settings, *, create: bool = False, clock: Callable[[], int] = system_clock
+        self,
+        path: str,
+        settings: Settings,
+        *,
+        create: bool = False,
+        clock: Callable[[], int] = system_clock,
+        engine: Engine | None = None,
+        more_tables: tuple[str, ...] = (),
     ) -> None:
+        """A store that is composed of this one brings its `engine`, and the statements that create its own tables."""
         self.settings = settings
-        self.engine = Engine(path, settings, clock)
+        self.more_tables = more_tables
+        self.engine = engine or Engine(path, settings, clock)
         self.engine.open(create=create)
 
     @property

@@ -1,9 +1,9 @@
-"""The files of a vault: found, read, made, exchanged and moved, among people and programs who do the same.
+"""The files of a vault: found, read, created, exchanged and moved, while people and programs do the same.
 
-No lock holds those others back. So nothing is overwritten that was not read: a new text is exchanged with the old one,
-and if what comes out is not what was read, it is somebody's save and is put back; a file is moved by a rename that
-never overwrites, and of all who rename a file one succeeds. Whatever gives way is kept for a while (see `displaced`).
-What files mean is not known here.
+No lock holds those others back, so dibs overwrites nothing that it has not read. A new text is exchanged with the old
+one; if the old one is not what was read, it is somebody's save and is put back. A move is a rename that never
+overwrites: of all processes that rename a file, one succeeds. Displaced files are kept for late saves. This module does
+not know what the files mean.
 """
 
 from __future__ import annotations
@@ -12,68 +12,71 @@ import os
 import time
 
 from dibs.files.renaming import Moved, Renaming, mend
-from dibs.store.vault.displaced_texts import Displaced, Record
-from dibs.store.vault.layout import CONFLICTS, LOOKED_INTO
+from dibs.store.vault.late_saves import DisplacedFiles, Record
+from dibs.store.vault.layout import CONFLICTS, SCANNED, name_of
 from dibs.store.vault.safe_fs import (
     FILE_BYTES_MAX,
     TEMPORARY,
     TICK_NS,
-    Beneath,
     Folder,
     Raced,
+    SafeRoot,
     Stamp,
     Unfit,
+    printable,
     stamp_of,
-    unfit_name,
+    why_name_unfit,
 )
-from dibs.store.vault.scan import Marking, Scan, folders_within, met_twice, shown
+from dibs.store.vault.scan import ChecksumScan, Scan, met_twice, subfolders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dibs.store.vault.inotify_watch import Eyes
+    from dibs.store.vault.watch import InotifyWatch
 
 __all__ = ["Disk", "Raced", "Stamp", "Unfit"]
 
-#: How often a text that lost its place is tried to be put back, and how many names are tried for one.
+#: How often to try to put a displaced save back, and how many names to try for a file.
 SWAPS_MAX = 50
 NAMES_MAX = 1000
 STEM_BYTES_MAX = 150
-#: So often a file that was saved just now is let grow older before its stamp is believed.
+#: How often to read a just saved file again until its stamp is reliable.
 TICKS_MAX = 3
-#: A temporary file that is older was left by a crash.
+#: An older temporary file was left by a crash.
 TEMPORARY_SECONDS_MAX = 60.0
 
 
 class Disk:
-    def __init__(self, root: str, *, folders: Sequence[str] = LOOKED_INTO, native: bool = True) -> None:
-        """`native=False` does without the renames that some systems and file systems lack."""
-        self._beneath = Beneath(root)
-        self._displaced = Displaced(self._beneath)
+    def __init__(self, root: str, *, folders: Sequence[str] = SCANNED, native: bool = True) -> None:
+        """`native=False` does not use the renames that some systems and file systems lack."""
+        self._root = SafeRoot(root)
+        self._displaced = DisplacedFiles(self._root)
         self._renaming = Renaming(native)
         self._folders = tuple(folders)
         self._late: list[tuple[str, Record, bytes]] = []
 
     @property
     def root(self) -> str:
-        return self._beneath.root
+        return self._root.root
 
     def close(self) -> None:
-        self._beneath.close()
+        self._root.close()
+
+    # Finding files. The unlocked forms are for callers without the board's lock: they finish nothing after a crash.
 
     def scan(self) -> tuple[dict[str, Stamp], dict[str, str]]:
-        """Every item's file by its path; and what looks like one and is none, with why. Opens no file.
+        """The stamps of all task files by path, and the files that cannot be task files, with the reason.
 
-        A file that goes back to an earlier folder meanwhile may be missed: look for it before believing that it is
-        gone. Call it with the board's lock held: what a crash left half done is brought to its end here.
+        A file that moves back to an earlier folder during the scan may be missed: check its path before treating it as
+        gone. Renames that a crash interrupted are finished here.
         """
-        self._mend()
-        scan = Scan(self._beneath, self._folders)
+        self._finish_interrupted()
+        scan = Scan(self._root, self._folders)
         if scan.strays:
             for path, stray in scan.strays:
-                self._mend_stray(path, stray)
-            scan = Scan(self._beneath, self._folders)
+                self._finish_move(path, stray)
+            scan = Scan(self._root, self._folders)
         for path in met_twice(scan.found):
             now = self.stamp(path)
             if now is None:
@@ -82,139 +85,152 @@ class Disk:
                 scan.found[path] = now
         return scan.found, scan.refused
 
-    def mark(self) -> int | None:
-        """A number that is another one whenever any file is; None if only a scan can tell. Cheaper than that."""
-        self._mend()
-        return self.glimpse()
-
-    def glimpse(self) -> int | None:
-        """The same for who does not hold the lock: nothing is mended."""
-        marking = Marking(self._beneath, self._folders)
-        return None if marking.strays else marking.sum
-
-    def glance(self) -> tuple[dict[str, Stamp], dict[str, str]]:
-        """The same as they are met, for who does not hold the lock: nothing is mended."""
-        scan = Scan(self._beneath, self._folders)
+    def scan_unlocked(self) -> tuple[dict[str, Stamp], dict[str, str]]:
+        scan = Scan(self._root, self._folders)
         return scan.found, scan.refused
 
-    def names_in(self, folder: str) -> list[str]:
-        """Of the files in one that is not looked into."""
-        return [path.rpartition("/")[2] for path in Scan(self._beneath, (folder,)).found]
+    def checksum(self) -> int | None:
+        """A number that changes when any file does; None if only a scan can tell. Cheaper than a scan."""
+        self._finish_interrupted()
+        return self.checksum_unlocked()
 
-    def folders_within(self) -> list[str]:
-        """The folders that nobody looks into."""
-        return folders_within(self._beneath, self._folders)
+    def checksum_unlocked(self) -> int | None:
+        scan = ChecksumScan(self._root, self._folders)
+        return None if scan.strays else scan.sum
+
+    def names_in(self, folder: str) -> list[str]:
+        """The file names in a folder that is not scanned."""
+        return [name_of(path) for path in Scan(self._root, (folder,)).found]
+
+    def subfolders(self) -> list[str]:
+        return subfolders(self._root, self._folders)
+
+    def watch(self, bell: str | None = None) -> InotifyWatch:
+        from dibs.store.vault.watch import InotifyWatch
+
+        return InotifyWatch(self._root, folders=self._folders, bell=bell)
+
+    # One file
 
     def read(self, path: str) -> tuple[bytes, Stamp]:
-        """The text and the stamp of exactly this text; FileNotFoundError, Unfit, and Raced if it never holds still."""
-        folder, name = self._at(path)
+        """The content, and the stamp of exactly this content. FileNotFoundError; Unfit; Raced if it keeps changing."""
+        folder, name = self._open(path)
         with folder:
             try:
-                text, found = folder.read(name)
+                data, found = folder.read(name)
                 for _ in range(TICKS_MAX):
-                    if not _may_be_saved_unseen(found):
+                    if not _may_change_unnoticed(found):
                         break
                     time.sleep(TICK_NS / 1e9)
-                    text, found = folder.read(name)
+                    data, found = folder.read(name)
             except Unfit as why:
                 raise Unfit(f"{path} {why}") from None
-            return text, stamp_of(found)
+            return data, stamp_of(found)
 
     def stamp(self, path: str) -> Stamp | None:
-        """None if there is no such file, or one that we do not touch."""
+        """None if there is no such file, or it is Unfit."""
         try:
-            folder, name = self._at(path)
+            folder, name = self._open(path)
             with folder:
-                return stamp_of(folder.look(name))
+                return stamp_of(folder.stat(name))
         except (FileNotFoundError, Unfit):
             return None
 
+    def exists(self, path: str) -> bool:
+        """Whether anything has this name, be it a file or not."""
+        try:
+            folder, name = self._open(path)
+            with folder:
+                os.stat(name, dir_fd=folder.descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
+
     def create(self, path: str, data: bytes) -> Stamp:
-        """A new file, as it was put there; FileExistsError if there is one, which is left as it is."""
+        """Create a file; FileExistsError if there is one, which stays."""
         _require_size(path, data)
-        folder, name = self._at(path, make=True)
-        with folder, self._beneath.folder(TEMPORARY, make=True) as temporary:
+        folder, name = self._open(path, make=True)
+        with folder, self._root.folder(TEMPORARY, make=True) as temporary:
             draft = f"{os.urandom(8).hex()}.new"
             temporary.write(draft, data)
-            put = stamp_of(temporary.look(draft))
+            stamp = stamp_of(temporary.stat(draft))
             try:
                 self._renaming.move((temporary.descriptor, draft), (folder.descriptor, name))
             except BaseException:
                 temporary.unlink(draft)
                 raise
-            self._beneath.touched.add(folder.path)
-            return put
+            self._root.touched.add(folder.path)
+            return stamp
 
     def exchange(self, path: str, data: bytes, was: bytes) -> Stamp:
-        """Write the text of a file whose text is `was`, and tell how it was put there; Raced if it is another one by
-        now, which stays there."""
+        """Replace the content `was` with `data`; Raced if the content is another one by now, which stays."""
         _require_size(path, data)
         try:
-            folder, name = self._at(path)
+            folder, name = self._open(path)
         except FileNotFoundError:
             raise Raced(f"{path} is gone") from None
         with folder, self._displaced.folder() as displaced:
-            found = self._expected(folder, name, was)
-            ours = self._displaced.prepare(displaced, Record(path, was, data), found)
-            put = stamp_of(displaced.look(ours))
+            found = self._require_content(folder, name, was)
+            draft = self._displaced.prepare(displaced, Record(path=path, was=was, new=data), found)
+            stamp = stamp_of(displaced.stat(draft))
             try:
-                self._swap(displaced, ours, folder, name)
+                self._swap(displaced, draft, folder, name)
             except (FileNotFoundError, Moved):
-                self._displaced.forget(displaced, ours)
+                self._displaced.forget(displaced, draft)
                 raise Raced(f"{path} was moved") from None
-            self._beneath.touched.add(folder.path)
-            if _text(displaced, ours) != was:
-                self._give_back(displaced, ours, folder, name, Record(path, was, data))
+            self._root.touched.add(folder.path)
+            if _content(displaced, draft) != was:
+                self._put_back(displaced, draft, folder, name, Record(path=path, was=was, new=data))
                 raise Raced(f"{path} was saved meanwhile")
-            return put
+            return stamp
 
     def move(self, path: str, to: str) -> None:
-        """Rename without overwriting: Raced if it is gone, FileExistsError if there is something of that name."""
+        """Rename without overwriting: Raced if the file is gone, FileExistsError if `to` exists."""
         try:
-            folder, name = self._at(path)
+            folder, name = self._open(path)
         except FileNotFoundError:
             raise Raced(f"{path} is gone") from None
         with folder:
-            target, new = self._at(to, make=True)
+            target, new = self._open(to, make=True)
             with target:
                 try:
-                    folder.look(name)
+                    folder.stat(name)
                     self._renaming.move((folder.descriptor, name), (target.descriptor, new))
                 except FileNotFoundError:
                     raise Raced(f"{path} is gone") from None
                 except Unfit as why:
                     raise Unfit(f"{path} {why}") from None
-                self._beneath.touched |= {folder.path, target.path}
+                self._root.touched |= {folder.path, target.path}
 
     def discard(self, path: str, was: bytes) -> None:
-        """Take away a file that was made and is not wanted after all, if it still says what it was made to say."""
-        folder, name = self._at(path)
+        """Remove a file that still has the content `was`."""
+        folder, name = self._open(path)
         with folder, self._displaced.folder() as displaced:
-            found = self._expected(folder, name, was)
-            place = self._displaced.prepare(displaced, Record(path, was, was), found)
+            found = self._require_content(folder, name, was)
+            place = self._displaced.prepare(displaced, Record(path=path, was=was, new=was), found)
             displaced.unlink(place)
             self._renaming.move((folder.descriptor, name), (displaced.descriptor, place))
-            self._beneath.touched.add(folder.path)
+            self._root.touched.add(folder.path)
 
     def sync(self) -> None:
-        """Let all that was made and moved since the last time reach the disk."""
-        self._beneath.sync()
+        """Make all changes since the last sync durable."""
+        self._root.sync()
 
     def keep(self, folder: str, name: str, data: bytes) -> str:
-        """Write a text under that name or, if it is taken, a similar one; its path."""
-        for free in _names_like(name):
+        """Create a file under this name or, if it is taken, a similar one; return its path."""
+        for similar in similar_names(name):
             try:
-                self.create(f"{folder}/{free}", data)
+                self.create(f"{folder}/{similar}", data)
             except FileExistsError:
                 continue
-            return f"{folder}/{free}"
+            return f"{folder}/{similar}"
         raise FileExistsError(f"{folder} is full of files like {name}")
 
     def holds(self, folder: str, name: str, data: bytes) -> bool:
-        """Whether that text was kept there before, under that name or a similar one."""
-        for taken in _names_like(name):
+        """Whether `keep` has kept this content under this name before."""
+        for similar in similar_names(name):
             try:
-                if self.read(f"{folder}/{taken}")[0] == data:
+                if self.read(f"{folder}/{similar}")[0] == data:
                     return True
             except FileNotFoundError:
                 return False
@@ -222,79 +238,79 @@ class Disk:
                 continue
         return False
 
-    def late_saves(self) -> list[tuple[str, bytes, bytes]]:
-        """Texts that were saved into files which had given way to ours: path, what it said then, what it says now.
+    # Late saves
 
-        Told again until `settled`. Those that are no readable texts, or of unknown origin, are put into Conflicts.
+    def late_saves(self) -> list[tuple[str, bytes, bytes]]:
+        """What was saved into displaced files: path, content when it was displaced, content now.
+
+        Each is answered again until `settle_late_save`. A file that cannot be read, or whose record is lost, is moved
+        to Conflicts.
         """
         self._late = []
         with self._displaced.folder() as displaced:
-            for name, record, text in self._displaced.late(displaced):
-                if record is None or text is None:
-                    self._set_aside(displaced, name, _name_of(record))
+            for name, record, data in self._displaced.late(displaced):
+                if record is None or data is None:
+                    wanted = "" if record is None else name_of(record.path)
+                    self._move_to_conflicts(displaced, name, "unknown.md" if why_name_unfit(wanted) else wanted)
                     self._displaced.forget_record(displaced, name)
                 else:
-                    self._late.append((name, record, text))
-        return [(record.path, record.was, text) for _, record, text in self._late]
+                    self._late.append((name, record, data))
+        return [(record.path, record.was, data) for _, record, data in self._late]
 
-    def settled(self, path: str, now: bytes) -> None:
-        """The late save of that text at that path has been dealt with. It may be saved to yet again."""
+    def settle_late_save(self, path: str, saved: bytes) -> None:
+        """This late save was merged or kept. The displaced file may be saved to once more."""
         with self._displaced.folder() as displaced:
-            for late in [one for one in self._late if (one[1].path, one[2]) == (path, now)]:
+            for late in [one for one in self._late if (one[1].path, one[2]) == (path, saved)]:
                 self._late.remove(late)
-                self._displaced.renew(displaced, late[0], Record(path, now, now))
+                self._displaced.renew(displaced, late[0], Record(path=path, was=saved, new=saved))
 
-    def eyes(self, bell: str | None = None) -> Eyes:
-        """What tells which files changed, without a scan, and when the file `bell` was written."""
-        from dibs.store.vault.inotify_watch import Eyes
+    # Internals
 
-        return Eyes(self._beneath, folders=self._folders, bell=bell)
+    def _open(self, path: str, *, make: bool = False) -> tuple[Folder, str]:
+        """Open the folder of a path; return the folder and the file name."""
+        parts = path.split("/")
+        why = next((why for why in map(why_name_unfit, parts) if why), None)
+        if why is not None or not 2 <= len(parts) <= 3:
+            raise Unfit(f"{printable(path)} {why or 'is not a path of a vault'}")
+        return self._root.folder("/".join(parts[:-1]), make=make), parts[-1]
 
-    def _at(self, path: str, *, make: bool = False) -> tuple[Folder, str]:
-        """The folder, opened, and the name in it."""
-        pieces = path.split("/")
-        why = next((why for why in map(unfit_name, pieces) if why), None)
-        if why is not None or not 2 <= len(pieces) <= 3:
-            raise Unfit(f"{shown(path)} {why or 'is not a path of a vault'}")
-        return self._beneath.folder("/".join(pieces[:-1]), make=make), pieces[-1]
-
-    def _expected(self, folder: Folder, name: str, was: bytes) -> os.stat_result:
+    def _require_content(self, folder: Folder, name: str, was: bytes) -> os.stat_result:
         try:
-            text, found = folder.read(name)
+            data, found = folder.read(name)
         except FileNotFoundError:
             raise Raced(f"{folder.path}/{name} is gone") from None
         except Unfit as why:
             raise Unfit(f"{folder.path}/{name} {why}") from None
-        if text != was:
+        if data != was:
             raise Raced(f"{folder.path}/{name} was saved meanwhile")
         return found
 
-    def _swap(self, displaced: Folder, ours: str, folder: Folder, name: str) -> None:
-        with self._beneath.folder(TEMPORARY, make=True) as temporary:
-            spare = (temporary.descriptor, f"{ours}.link")
-            self._renaming.swap((displaced.descriptor, ours), (folder.descriptor, name), spare)
+    def _swap(self, displaced: Folder, draft: str, folder: Folder, name: str) -> None:
+        with self._root.folder(TEMPORARY, make=True) as temporary:
+            spare = (temporary.descriptor, f"{draft}.link")
+            self._renaming.swap((displaced.descriptor, draft), (folder.descriptor, name), spare)
 
-    def _give_back(self, displaced: Folder, ours: str, folder: Folder, name: str, record: Record) -> None:
-        """Put the save in hand back to its place. What comes out there must be what we had put; if it is not, a later
-        save came over it, and belongs there instead."""
-        put: bytes | None = record.ours
-        hand = came = _text(displaced, ours)
+    def _put_back(self, displaced: Folder, draft: str, folder: Folder, name: str, record: Record) -> None:
+        """Swap the displaced save back to its place. If the content that comes out is not the one that was put there,
+        a later save had replaced it, and is swapped back in turn."""
+        expected: bytes | None = record.new
+        displaced_data = found = _content(displaced, draft)
         for _ in range(SWAPS_MAX):
             try:
-                self._swap(displaced, ours, folder, name)
+                self._swap(displaced, draft, folder, name)
             except (FileNotFoundError, Moved):
-                return  # nothing is there any more; what is in hand is a late save
-            came = _text(displaced, ours)
-            if came == put:
+                return  # the path is empty now: the displaced content becomes a late save
+            found = _content(displaced, draft)
+            if found == expected:
                 break
-            put, hand = hand, came
-        if came == record.ours:
-            self._displaced.renew(displaced, ours, Record(record.path, record.ours, record.ours))
+            expected, displaced_data = displaced_data, found
+        if found == record.new:
+            self._displaced.renew(displaced, draft, record.replace(was=record.new))
 
-    def _mend(self) -> None:
-        """Finish or clear away what a crash left in the folder for temporary files."""
+    def _finish_interrupted(self) -> None:
+        """Finish or remove what a crash left in the folder for temporary files."""
         try:
-            temporary = self._beneath.folder(TEMPORARY)
+            temporary = self._root.folder(TEMPORARY)
         except FileNotFoundError:
             return
         with temporary:
@@ -302,36 +318,36 @@ class Disk:
                 try:
                     one = os.stat(name, dir_fd=temporary.descriptor, follow_symlinks=False)
                     if name.endswith(".link"):
-                        self._mend_link(temporary, name, one)
+                        self._finish_swap(temporary, name, one)
                     elif name.endswith(".new") and time.time() - one.st_mtime > TEMPORARY_SECONDS_MAX:
                         temporary.unlink(name)
                 except FileNotFoundError:
                     pass
 
-    def _mend_link(self, temporary: Folder, name: str, one: os.stat_result) -> None:
-        """A second name of a file whose text was to be exchanged; or its last one, if ours is in its place already."""
+    def _finish_swap(self, temporary: Folder, name: str, one: os.stat_result) -> None:
+        """Remove the second name of a file that was to be displaced; if it is the last name, the file was."""
         if one.st_nlink > 1:
-            return temporary.unlink(name)
+            temporary.unlink(name)
+            return
         with self._displaced.folder() as displaced:
             at, to = temporary.descriptor, displaced.descriptor
-            return os.rename(name, name.removesuffix(".link"), src_dir_fd=at, dst_dir_fd=to)
+            os.rename(name, name.removesuffix(".link"), src_dir_fd=at, dst_dir_fd=to)
 
-    def _mend_stray(self, path: str, stray: str) -> None:
+    def _finish_move(self, path: str, stray: str) -> None:
         try:
-            with self._beneath.folder(path) as folder:
+            with self._root.folder(path) as folder:
                 taken = mend(folder.descriptor, stray)
                 if taken is not None:
-                    self._set_aside(folder, stray, taken)
+                    self._move_to_conflicts(folder, stray, taken)
         except FileNotFoundError:
             pass
 
-    def _set_aside(self, folder: Folder, name: str, wanted: str) -> None:
-        """Move whatever it is into Conflicts, as it is."""
-        with self._beneath.folder(CONFLICTS, make=True) as conflicts:
-            for free in _names_like(wanted):
+    def _move_to_conflicts(self, folder: Folder, name: str, wanted: str) -> None:
+        with self._root.folder(CONFLICTS, make=True) as conflicts:
+            for similar in similar_names(wanted):
                 try:
-                    self._renaming.move((folder.descriptor, name), (conflicts.descriptor, free))
-                    self._beneath.touched.add(CONFLICTS)
+                    self._renaming.move((folder.descriptor, name), (conflicts.descriptor, similar))
+                    self._root.touched.add(CONFLICTS)
                     return
                 except FileExistsError:
                     continue
@@ -339,33 +355,26 @@ class Disk:
                     return
 
 
-def _may_be_saved_unseen(found: os.stat_result) -> bool:
-    """Was it saved so shortly ago that the next save may leave the same stamp, if the size is the same as well?"""
+def _may_change_unnoticed(found: os.stat_result) -> bool:
+    """Whether the file was saved so recently that another save of the same size may leave the same stamp."""
     now = time.time_ns()
     return 0 <= now - found.st_mtime_ns <= TICK_NS and 0 <= now - found.st_ctime_ns <= TICK_NS
 
 
 def _require_size(path: str, data: bytes) -> None:
-    """What could not be read again is not written."""
     if len(data) > FILE_BYTES_MAX:
-        raise Unfit(f"{shown(path)} would have {len(data)} bytes; {FILE_BYTES_MAX} is the most")
+        raise Unfit(f"{printable(path)} would have {len(data)} bytes; {FILE_BYTES_MAX} is the most")
 
 
-def _text(folder: Folder, name: str) -> bytes | None:
-    """None if it is no file with a text."""
+def _content(folder: Folder, name: str) -> bytes | None:
     try:
         return folder.read(name)[0]
     except (Unfit, Raced, FileNotFoundError):
         return None
 
 
-def _name_of(record: Record | None) -> str:
-    name = "" if record is None else record.path.rpartition("/")[2]
-    return "unknown.md" if unfit_name(name) else name
-
-
-def _names_like(name: str) -> Iterator[str]:
-    """It, some with a number, and one that is free for sure."""
+def similar_names(name: str) -> Iterator[str]:
+    """The name itself, then the name with a number, then one with random digits, which is free."""
     yield name
     stem, dot, suffix = name.rpartition(".") if "." in name else (name, "", "")
     stem = stem.encode()[:STEM_BYTES_MAX].decode(errors="ignore")

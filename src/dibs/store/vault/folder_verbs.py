@@ -1,11 +1,17 @@
-"""One item whose file lies somewhere: the verbs by which the item comes there.
+"""The verbs that bring an item to the folder in which its file was found.
 
-Whoever moved it (a person, a program that knows only the folders, a dibs elsewhere or one that was killed) says so by
-the place alone; what the text says besides, a dibs wrote.
+The folder alone says what was done by the person or the program that moved the file. Facts and runs in the text were
+written by a dibs process, of this clone or another.
+
+In a clone, a claim by a move is tentative until the remote has it. Moving a file claims its item at once, even while
+the remote is unreachable. The claim gets the next token that this clone knows, and a session named after this clone. If
+another clone's claim under that token is accepted first, the remote's record counts: the runs of this clone from that
+token on are void, and the item continues from the remote's.
 """
 
 from __future__ import annotations
 
+from dibs.errors import ItemAlreadyClaimed
 from dibs.model import (
     BLOCKED,
     DONE,
@@ -19,33 +25,33 @@ from dibs.model import (
     Agent,
     Run,
     Session,
+    SoftClaim,
 )
 from dibs.rules import claiming, ending, items, reviewing
 from dibs.store.sql import rows
 from dibs.store.vault import layout
-from dibs.store.vault.git.remote_liveness import ELSEWHERE, NEVER
-from dibs.store.vault.layout import MOVED
+from dibs.store.vault.index import ELSEWHERE, NEVER
+from dibs.store.vault.layout import MOVED, is_by_move
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from dibs.model import Claim
     from dibs.rules.decision import State, Step
-    from dibs.store.vault.taskfile.task_text import Task, Word
-    from dibs.store.vault.transaction import VaultTransaction
+    from dibs.store.vault.index import VaultTransaction
+    from dibs.store.vault.taskfile.task_text import Review, Task
 
-#: Who is held to have done what was done to a file.
+#: The actor of the events that a change to a file causes.
 ACTOR = "vault"
-#: Among these, the board says where an item rests.
+#: Among these statuses the board decides, not the folder.
 FREE = frozenset({READY, BLOCKED, SCHEDULED})
 
 
-class Placing:
-    """`agent` is the one in whose folder the file lies, or who has taken it and moved it on unseen. `claim` is the one
-    that the file tells of, if it is good: it lies in the folder of that claim's agent. `tokens_sent`: see
-    `Sync.tokens_sent`."""
+class FolderVerbs:
+    """`agent` is the one whose folder holds the file, or who claimed it and moved it on between two looks. `claim` is
+    the claim in the file, if the file is in the folder of its agent. `tokens_sent`: see `Sync.tokens_sent`."""
 
     def __init__(
         self,
@@ -59,18 +65,18 @@ class Placing:
         self.t, self.task, self.folder, self.agent, self._claim = t, task, folder, agent, claim
         self._tokens_sent = tokens_sent
 
-    def place(self) -> None:
+    def run(self) -> None:
         state = self._state()
         if self.folder == layout.HELD:
             if self._is_spent(state):
-                # Its claim ended while its file could not be written: it is to follow now.
+                # The claim ended while the file could not be written; the file is written now.
                 self._act(("unpark",) if state.item.status == PARKED else ())
-            elif not self._is_held_so(state):
+            elif not self._is_claimed_as_shown(state):
                 self._act(("force_release", "claim") if state.claim is not None else self._verbs(state) or ("claim",))
             return
         if layout.FOLDERS[state.item.status] != self.folder:
             self._act(self._verbs(state))
-        self._find()
+        self._apply_found()
 
     def _verbs(self, state: State) -> tuple[str, ...]:
         row = layout.MOVES.get(state.item.status, {})
@@ -85,37 +91,38 @@ class Placing:
                 self.t.apply_with_effects(self._state(), step)
 
     def _is_spent(self, state: State) -> bool:
-        """Whether the file tells of a claim that the board has ended."""
+        """Whether the file shows a claim that the board has ended."""
         return state.claim is None and self._claim is not None and self._claim.token <= state.item.token
 
-    def _is_held_so(self, state: State) -> bool:
-        """Whether the item is claimed already as its file says. A program that knows only the folders says nothing."""
+    def _is_claimed_as_shown(self, state: State) -> bool:
+        """Whether the item is claimed already as its file shows. A program that knows only the folders writes no
+        claim."""
         held = state.claim
         if held is None or held.agent != self.agent:
             return False
         return self._claim is None or self._claim.token <= held.token
 
-    def _find(self) -> None:
-        """Whatever the verbs did not say: the folder counts, and a token that was seen is spent."""
+    def _apply_found(self) -> None:
+        """Apply what the verbs did not: the status of the folder, and every token in the file as spent."""
         state, facts = self._state(), self.task.facts
         if state.claim is not None:
-            return  # it failed, is to be tried again, and so on: the board has an answer of its own
-        told = self._told(state) | self._from_floor(state)
+            return  # the board decided otherwise: a failed item is retried, for instance
+        facts_now = self._newer_facts(state) | self._from_floor(state)
         if self.folder == layout.APPROVED:
             status = READY
-            told.update(approved=True, needs_approval=False)
+            facts_now.update(approved=True, needs_approval=False)
         else:
             status = layout.STATUSES[self.folder]
         if state.item.status in FREE and status in FREE:
             status = state.item.status
         elif facts is not None and facts.needs_approval and status == READY:
             status = PENDING_APPROVAL
-        step = items.found(self.t.now, state, status=status, actor=ACTOR, **told)
+        step = items.found(self.t.now, state, status=status, actor=ACTOR, **facts_now)
         if step is not None:
             self.t.apply_with_effects(state, step)
 
-    def _told(self, state: State) -> dict[str, Any]:
-        """What a dibs wrote into the file that the index does not have yet."""
+    def _newer_facts(self, state: State) -> dict[str, Any]:
+        """The facts in the file that the index does not have yet."""
         facts, item = self.task.facts, state.item
         if facts is None or facts.token < item.token:
             return {}
@@ -125,10 +132,12 @@ class Placing:
         return {name: getattr(facts, name) for name in named}
 
     def _from_floor(self, state: State) -> dict[str, int]:
-        """An item that was over goes on from the board's floor, as if it were new: a backup may have forgotten what it
-        was given since."""
+        """An ended item that is reopened continues from the board's token floor, like a new one: a restored backup may
+        not know the tokens that were given since."""
         goes_on = self.folder == layout.HELD or layout.STATUSES.get(self.folder, READY) not in ENDED
-        return {"token": max(self.t.floor(), self._spent(state))} if state.item.status in ENDED and goes_on else {}
+        if state.item.status not in ENDED or not goes_on:
+            return {}
+        return {"token": max(self.t.token_floor(), self._spent(state))}
 
     def _spent(self, state: State) -> int:
         facts = self.task.facts
@@ -138,11 +147,11 @@ class Placing:
         return self.t.state(self.task.id)
 
     def _run(self, state: State) -> Run | None:
-        """How the file says that the run ended which is going on."""
+        """The end of the current run, as the file shows it."""
         token = None if state.claim is None else state.claim.token
         return next((run for run in self.task.runs if run.token == token and run.outcome is not None), None)
 
-    # The verbs, as somebody says them who moves a file.
+    # The verbs of `layout.MOVES`
 
     def force_release(self, state: State) -> Step:
         run = self._run(state)
@@ -152,19 +161,19 @@ class Placing:
         return ending.force_release(self.t.now, state, actor=ACTOR, reason=reason, token=None)
 
     def claim(self, state: State) -> Step:
-        """By the session that the file names, under its token; or by whoever looks after that agent's folder."""
+        """Claim for the session in the file, under its token; or for the session that stands for the agent's folder."""
         t = self.t
         named = self._claim if self._claim is not None and self._claim.token > state.item.token else None
-        told = self._told(state) | self._from_floor(state)
+        facts_now = self._newer_facts(state) | self._from_floor(state)
         if named is not None:
-            told["token"] = named.token - 1
+            facts_now["token"] = named.token - 1
         elif t.clone is not None:
-            told["token"] = max(told.get("token", 0), self._tokens_sent().get(self.task.name, 0))
-        if told.get("attempts"):
-            told["attempts"] -= 1  # the claim itself counts for one
-        # Set aside for a moment: so it can be taken whatever it waits for. It has been taken already.
+            facts_now["token"] = max(facts_now.get("token", 0), self._tokens_sent().get(self.task.name, 0))
+        if facts_now.get("attempts"):
+            facts_now["attempts"] -= 1  # the claim itself counts for one
+        # Parked for a moment, so that the claim succeeds whatever the item waits for: it has been taken already.
         here = state.item.status if state.item.status in (READY, PARKED) else PARKED
-        step = items.found(t.now, state, status=here, actor=ACTOR, **told)
+        step = items.found(t.now, state, status=here, actor=ACTOR, **facts_now)
         if step is not None:
             t.apply(step)
             state = self._state()
@@ -173,15 +182,15 @@ class Placing:
         ttl = claiming.ttl(session.kind, None, t.settings) if named is None else named.ttl_seconds
         step = claiming.grant(t.now, state, session, ttl)
         if named is not None:
-            step = _since(min(named.claimed_at, t.now), step)
+            step = _claimed_since(min(named.claimed_at, t.now), step)
         if ELSEWHERE in session.meta and step.claim is not None:
             return step.replace(claim=step.claim.replace(expires_at=NEVER, deadline_at=NEVER))
         return step
 
     def _session(self, claim: Claim | None) -> Session:
-        """Whose claim it is. A folder of an agent whose program is unknown to us is looked after by one session."""
+        """The session of a claim. One session stands for all claims by moves into an agent's folder."""
         t, agent = self.t, self.agent
-        assert agent is not None, "what is held has an agent's folder"
+        assert agent is not None, "a held file is in an agent's folder"
         by_move = layout.session_by_move(agent, t.clone)
         id = by_move if claim is None else claim.session
         row = t.one("session_by_id", id=id)
@@ -191,7 +200,7 @@ class Placing:
         if claim is not None and known is not None:
             return self._session(None)
         t.run("create_agent", rows.encode(Agent(name=agent, created_at=t.now, updated_at=t.now)))
-        kind = PERSON if layout.is_by_move(id) else "cli"
+        kind = PERSON if is_by_move(id) else "cli"
         meta = {ELSEWHERE: True} if t.clone is not None and id != by_move else {}
         session = Session(id=id, agent=agent, kind=kind, meta=meta, started_at=t.now, seen_at=t.now)
         t.run("put_session", rows.encode_session(session))
@@ -232,8 +241,8 @@ class Placing:
 
     def approve(self, state: State) -> Step:
         facts = self.task.facts
-        said = None if facts is None or not facts.approved else facts.approval
-        actor, comment = (ACTOR, MOVED) if said is None else (said["actor"], said["comment"])
+        approval = None if facts is None or not facts.approved else facts.approval
+        actor, comment = (ACTOR, MOVED) if approval is None else (approval["actor"], approval["comment"])
         done = self.folder == layout.FOLDERS[DONE]
         draft = self.t.draft(self.task.id)
         return reviewing.approve(self.t.now, state, draft, actor=actor, comment=comment, done=done)
@@ -242,9 +251,9 @@ class Placing:
         facts = self.task.facts
         if facts is not None and facts.approved:
             return self.approve(state)
-        word = self.task.sent_back(state.item.token)
-        if word is not None:
-            return sent_back_with(word, self.t.now, state)
+        review = self.task.sent_back(state.item.token)
+        if review is not None:
+            return send_back(review, self.t.now, state)
         return reviewing.send_back(self.t.now, state, actor=ACTOR, comment=MOVED)
 
     def park(self, state: State) -> Step:
@@ -261,13 +270,13 @@ class Placing:
         return MOVED if run is None else run.reason or MOVED
 
 
-def sent_back_with(word: Word, now: int, state: State) -> Step:
-    """As somebody did elsewhere, or before the index was lost."""
-    return reviewing.send_back(now, state, actor=word.actor, comment=word.comment or "")
+def send_back(review: Review, now: int, state: State) -> Step:
+    """Repeat a review that was made in another clone, or before the index was rebuilt."""
+    return reviewing.send_back(now, state, actor=review.actor, comment=review.comment or "")
 
 
-def _since(at: int, claimed: Step) -> Step:
-    """A claim that was given then and found now. It expires by this machine's clock, from now on."""
+def _claimed_since(at: int, claimed: Step) -> Step:
+    """A claim that was made at `at` and is found now. It expires from now on, by this machine's clock."""
     assert claimed.claim is not None
     assert claimed.run is not None
     return claimed.replace(
@@ -276,3 +285,76 @@ def _since(at: int, claimed: Step) -> Step:
         event=claimed.event.replace(at=at),
         item=claimed.item.replace(updated_at=at),
     )
+
+
+def is_contradicted(t: VaultTransaction, task: Task, state: State) -> bool:
+    """Whether a file shows a run under a token that this index gave to another session, or has no run for."""
+    return _first_contradicted(t, task, state) is not None
+
+
+def give_way(t: VaultTransaction, task: Task, actor: str) -> None:
+    """Void the runs of this clone, from the first token on that the remote's record gives to another session."""
+    state = t.state(task.id)
+    first = _first_contradicted(t, task, state)
+    assert first is not None
+    holder = _holder(task, first)
+    runs = [rows.run(row) for row in t.query("runs_from", item=task.id, token=first)]
+    if state.claim is not None:
+        reason = f"the remote accepted the claim of {holder} under token {first} first"
+        t.apply_with_effects(state, ending.force_release(t.now, state, actor=actor, reason=reason, token=None))
+        state = t.state(task.id)
+    t.query("forget_runs_from", item=task.id, token=first)
+    attempts = max(0, state.item.attempts - len(runs))
+    step = items.found(t.now, state, status=state.item.status, actor=actor, attempts=attempts, void_from=first)
+    assert step is not None
+    t.apply_with_effects(state, step)
+    if runs and _is_at_work(runs[-1]):
+        _remember_as_lost(t, state, runs[-1], holder)
+    t.stale.add(task.id)
+
+
+def sessions_of(task: Task) -> dict[int, str]:
+    """The session of each run and of the live claim, by token."""
+    claim = None if task.facts is None else task.facts.claim
+    return {run.token: run.session for run in task.runs} | ({} if claim is None else {claim.token: claim.session})
+
+
+def _first_contradicted(t: VaultTransaction, task: Task, state: State) -> int | None:
+    sessions = sessions_of(task)
+    live = None if task.facts is None else task.facts.claim
+    for token in sorted(sessions):
+        if token > state.item.token:
+            break
+        known = t.run_of(task.id, token)
+        if known.session != sessions[token] if known is not None else live is not None and live.token == token:
+            return token
+    return None
+
+
+def _holder(task: Task, token: int) -> str:
+    claim = None if task.facts is None else task.facts.claim
+    held: Iterable[Run | Claim] = (*task.runs, *([] if claim is None else [claim]))
+    return next(one.agent for one in held if one.token == token)
+
+
+def _is_at_work(run: Run) -> bool:
+    """Whether the agent works on a void claim unknowingly: not if its file was moved back."""
+    return is_by_move(run.session) and run.outcome in (None, "done", "submitted", "rejected", "failed")
+
+
+def _remember_as_lost(t: VaultTransaction, state: State, run: Run, holder: str) -> None:
+    """Count a refused claim, which no caller could be told, and show it for as long as the claim would have lasted."""
+    session = rows.session(t.one("session_by_id", id=run.session) or ())
+    seconds = claiming.ttl(PERSON, None, t.settings)
+    lost = SoftClaim(
+        item=run.item,
+        session=run.session,
+        agent=run.agent,
+        claimed_at=run.started_at,
+        expires_at=t.now + claiming.milliseconds(seconds),
+        ttl_seconds=seconds,
+    )
+    t.run("put_soft_claim", rows.encode(lost))
+    refusal = ItemAlreadyClaimed(f"{run.item} is claimed by {holder}", item=run.item, holder={"agent": holder})
+    t.run("insert_activity", rows.encode(claiming.refused(t.now, state.item, session, refusal)))
+    t.run("count_conflict", {})

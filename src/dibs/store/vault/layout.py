@@ -1,8 +1,8 @@
-"""Where an item's file lies says how the item stands; and what it means that somebody moved it.
+"""The folders of a vault: the folder shows the item's status, and moving a file between folders is a verb.
 
-The folders of the source keep their names. `MOVES` is the table of folder pairs: how the item stood, where its file is
-found now, and the verbs that this amounts to. What the table does not name is `found`: the folder counts, whatever was
-before. docs/guides/vault.md draws the same table.
+The folders of the claim-by-move contract keep their names. `MOVES` maps the item's status and the folder where its
+file is found now to verbs. A pair that the table does not have changes the status to the folder's (`found`).
+docs/guides/vault.md draws the same table.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from dibs.model import (
 )
 
 SUFFIX = ".md"
-#: How the session of an agent begins that only moves files.
+#: Prefix of the session id of an agent that claims by moving files.
 BY_MOVE = "files-"
-#: The reason of whatever a move means.
+#: The reason recorded for a transition that somebody made by moving a file.
 MOVED = "its file was moved"
-#: The index of this machine, and where it lies with all else that is nobody's business.
+#: This machine's own folder in the vault, and the index in it.
 HIDDEN = ".dibs"
 INDEX = "vault.db"
 
 HELD = "In_Progress"
 APPROVED = "Approved"
-#: Not looked into: what was pruned, and texts for which there was no better place.
+#: Not scanned: the files of pruned items, and texts that could not be merged.
 ARCHIVE = "Archive"
 CONFLICTS = "Conflicts"
 
@@ -48,30 +48,30 @@ FOLDERS = {
     CANCELLED: "Cancelled",
 }
 STATUSES = {folder: status for status, folder in FOLDERS.items()}
-#: All that are looked into, in the order in which files go through them: one that goes on during a scan is met at least
-#: once. What is held lies one level deeper, by agent.
-LOOKED_INTO = (
+#: The scanned folders, in the order in which files pass through them, so that a scan meets a file that moves on
+#: meanwhile at least once. Files in `In_Progress` are one level deeper, by agent.
+SCANNED = (
     *("Scheduled", "Blocked", "Pending_Approval", APPROVED, "Parked", "Needs_Action"),
     *(HELD, "Done", "Rejected", "Failed", "Cancelled"),
 )
-#: Those of the source, made with a vault; the others are made when they are needed.
-AT_FIRST = ("Needs_Action", HELD, "Pending_Approval", APPROVED, "Done", "Rejected")
+#: The folders of the contract, created with a vault. The others are created when they are needed.
+INITIAL = ("Needs_Action", HELD, "Pending_Approval", APPROVED, "Done", "Rejected")
 
-#: Where whoever holds an item moves its file to end the run.
+#: The folders to which a holder moves a file to end its run.
 ENDS = ("Done", "Rejected", "Failed", "Pending_Approval")
-#: Where files lie that nobody holds and that somebody may take, now or later.
-BACK = ("Needs_Action", APPROVED, "Blocked", "Scheduled")
+#: The folders of items that are unclaimed and can be claimed, now or later.
+UNCLAIMED = ("Needs_Action", APPROVED, "Blocked", "Scheduled")
 
 #: status before -> folder now -> the verbs, in order.
 MOVES: dict[str, dict[str, tuple[str, ...]]] = {
     IN_PROGRESS: {
-        **dict.fromkeys(BACK, ("force_release",)),
+        **dict.fromkeys(UNCLAIMED, ("force_release",)),
         HELD: ("force_release", "claim"),
         "Pending_Approval": ("submit",),
         "Done": ("done",),
         "Rejected": ("reject",),
         "Failed": ("fail",),
-        # Not a release by its holder, who has to hear of it: whoever unparks it may give it to another.
+        # Not a release by the holder: the holder must learn of it, because the item may go to another after an unpark.
         "Parked": ("force_release", "park"),
         "Cancelled": ("cancel",),
     },
@@ -94,7 +94,8 @@ MOVES: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 def session_by_move(agent: str, clone: str | None) -> str:
-    """The session of an agent that takes items by moving their files. Two clones may have an agent of one name."""
+    """The session of an agent that claims by moving files. It names the clone, since two may have an agent of one
+    name."""
     return f"{BY_MOVE}{agent}" if clone is None else f"{BY_MOVE}{agent}-{clone}"
 
 
@@ -103,12 +104,16 @@ def is_by_move(session: str) -> bool:
 
 
 def folder_of(status: str, agent: str | None) -> str:
-    """Where the file of an item lies that stands so, and is held by this agent if it is held."""
+    """The folder of an item with this status; `agent` holds it, if it is in progress."""
     return f"{HELD}/{agent}" if status == IN_PROGRESS else FOLDERS[status]
 
 
 def split(path: str) -> tuple[str, str | None, str]:
-    """The folder, the agent if it is one of those that hold, and the name of the file."""
+    """The folder, the agent if the folder is an agent's, and the file name."""
     place, _, name = path.rpartition("/")
     folder, _, agent = place.partition("/")
     return folder, agent or None, name
+
+
+def name_of(path: str) -> str:
+    return path.rpartition("/")[2]

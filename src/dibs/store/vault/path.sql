@@ -1,33 +1,33 @@
--- What the index knows of the files: where each item's lies and how it looked when it was last read or written; and
--- what looks like a task and is none, with the reason.
+-- The tables about files: the path and stamp of each item's file when it was last read or written, and the files that
+-- are named like tasks and are not, with the reason.
 
--- name: make_files
+-- name: create_files
 CREATE TABLE IF NOT EXISTS vault_files (
     path     TEXT PRIMARY KEY,
-    item     TEXT UNIQUE,     -- none: it is no item, and `problem` says why
+    item     TEXT UNIQUE,     -- NULL: not a task, because of `problem`
     inode    INTEGER NOT NULL,
     size     INTEGER NOT NULL,
     mtime_ns INTEGER NOT NULL,
     ctime_ns INTEGER NOT NULL,
-    problem  TEXT,            -- of an item's file: why it cannot be read now
-    remark   TEXT,            -- what it says and is not heeded, and why
-    gone_at  INTEGER,         -- since when it has not been there
-    mark     INTEGER NOT NULL -- what it adds to the number by which all files are compared at once
+    problem  TEXT,            -- why an item's file cannot be read now
+    remark   TEXT,            -- fields that were ignored, and why
+    gone_at  INTEGER,         -- since when the file has been missing
+    mark     INTEGER NOT NULL -- its part of the checksum of all files
 ) STRICT, WITHOUT ROWID
 
--- name: make_left
+-- name: create_vacated
 CREATE TABLE IF NOT EXISTS vault_left (
-    path     TEXT PRIMARY KEY, -- where an item's file lay
+    path     TEXT PRIMARY KEY, -- where an item's file was before
     item     TEXT NOT NULL,
     left_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID
 
--- Of which folder this is the index, by its inode: a copy of it elsewhere is none.
--- name: make_place
+-- The inode of the folder that this index was made in. A copy in another folder is not trusted.
+-- name: create_place
 CREATE TABLE IF NOT EXISTS vault_place (inode INTEGER NOT NULL) STRICT
 
 -- name: put_place
--- Only into a new index, on which nothing is yet: every other one had its place before.
+-- Only into a new, empty index: every other index has its row already.
 INSERT INTO vault_place (inode) SELECT :inode WHERE NOT EXISTS (SELECT 1 FROM vault_place)
     AND NOT EXISTS (SELECT 1 FROM items) AND NOT EXISTS (SELECT 1 FROM sessions) AND NOT EXISTS (SELECT 1 FROM agents)
     AND NOT EXISTS (SELECT 1 FROM keys) AND NOT EXISTS (SELECT 1 FROM requests) AND NOT EXISTS (SELECT 1 FROM events)
@@ -45,13 +45,13 @@ SELECT path, inode, size, mtime_ns, ctime_ns FROM vault_files
 -- name: stamp
 SELECT inode, size, mtime_ns, ctime_ns FROM vault_files WHERE path = :path
 
--- name: mark
+-- name: checksum
 SELECT coalesce(sum(mark), 0) FROM vault_files
 
 -- name: any_file
 SELECT EXISTS (SELECT 1 FROM vault_files)
 
--- name: any_gone
+-- name: any_missing
 SELECT EXISTS (SELECT 1 FROM vault_files WHERE gone_at IS NOT NULL)
 
 -- name: file_of_item
@@ -79,22 +79,22 @@ SELECT id FROM items
 -- name: forget_files
 DELETE FROM vault_files
 
--- name: leave
+-- name: vacate
 INSERT OR REPLACE INTO vault_left (path, item, left_at)
 SELECT path, item, :now FROM vault_files WHERE item = :item AND path <> :path
 
--- name: visit
+-- name: vacate_visited
 INSERT OR REPLACE INTO vault_left (path, item, left_at)
 SELECT :to, item, :now FROM vault_files WHERE path = :path AND item IS NOT NULL
 
--- name: come_back
+-- name: forget_vacated
 DELETE FROM vault_left WHERE path = :path
 
--- name: forget_left
+-- name: forget_vacated_before
 DELETE FROM vault_left WHERE left_at < :before
 
--- name: left
--- What comes to where only a holder's file lies is a late save, also when the item is over by then.
+-- name: vacated
+-- A file in a holder's folder is a late save even if the item has ended since.
 SELECT path, item FROM vault_left JOIN items ON items.id = item
 WHERE items.status NOT IN ('done', 'failed', 'rejected', 'cancelled') OR path LIKE 'In_Progress/%'
 
@@ -113,13 +113,13 @@ SELECT claims.item, vault_files.path FROM claims JOIN vault_files ON vault_files
 WHERE claims.session LIKE 'files-%'
 
 -- name: lost_claims
--- Of those who took an item by a move, and another clone was first.
+-- Claims by a move that lost to another clone's claim.
 SELECT soft_claims.item, soft_claims.agent, claims.agent, claims.token
 FROM soft_claims LEFT JOIN claims ON claims.item = soft_claims.item
 WHERE soft_claims.session LIKE 'files-%' AND soft_claims.expires_at > :now
 
 -- name: sessions_here
--- Those that were started on this machine and have not ended, with how many claims each has.
+-- The sessions that were started on this machine, with their numbers of live claims.
 SELECT sessions.id, sessions.agent, sessions.host, sessions.seen_at,
        (SELECT count(*) FROM claims WHERE claims.session = sessions.id AND claims.expires_at > :now)
 FROM sessions WHERE coalesce(json_extract(sessions.meta, '$.elsewhere'), 0) = 0 AND sessions.seen_at > :since
@@ -137,7 +137,7 @@ UPDATE sessions SET meta = json_remove(meta, '$.elsewhere'), seen_at = :now
 WHERE id = :session AND json_extract(meta, '$.elsewhere') = 1
 
 -- name: claims_are_here
--- Of a session that was taken to be elsewhere: they expire like any other from now on.
+-- The claims of a session that was taken for one of another clone: from now on they expire like any other.
 UPDATE claims SET deadline_at = :now + timeout_ms,
                   expires_at = :now + min(CAST(round(ttl_seconds * 1000) AS INTEGER), timeout_ms)
 FROM (SELECT id, CAST(round(timeout_seconds * 1000) AS INTEGER) AS timeout_ms FROM items) AS timed

@@ -1,8 +1,8 @@
-"""What happened to the files behind the board's back becomes what happened on the board.
+"""Changes to the files become changes on the board.
 
-A file that is not as the index knows it was saved, moved, made or taken away by a person, by a program that knows only
-the folders, by another machine, or by a dibs that was killed before it could commit. It does not matter which: how the
-item stands is compared with how its file lies, and the difference is put into verbs.
+A file that differs from the index was saved, moved, created or removed by a person, by a program that knows only the
+folders, by another clone, or by a dibs process that was killed before its COMMIT. It does not matter which: the item is
+compared with its file, and the difference becomes verbs.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, Ne
 from dibs.rules import ending, items, queueing, reviewing
 from dibs.rules.decision import State
 from dibs.store.sql import item_verbs, rows
-from dibs.store.vault import file_identity, file_index, layout
-from dibs.store.vault.disk import Disk, Raced, Unfit
-from dibs.store.vault.file_index import Entry
-from dibs.store.vault.folder_verbs import ACTOR, Placing, sent_back_with
-from dibs.store.vault.git import tentative
-from dibs.store.vault.safe_fs import FILE_BYTES_MAX
+from dibs.store.vault import layout
+from dibs.store.vault.file_identity import TaskFiles
+from dibs.store.vault.folder_verbs import ACTOR, FolderVerbs, give_way, is_contradicted, send_back, sessions_of
+from dibs.store.vault.index import UNSEEN, Entry
+from dibs.store.vault.layout import name_of
 from dibs.store.vault.taskfile import task_text
 from dibs.store.vault.taskfile.facts import digest
 from dibs.store.vault.taskfile.run_blocks import shows_another_draft
@@ -30,19 +29,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dibs.rules.decision import Step
-    from dibs.store.vault.disk import Stamp
-    from dibs.store.vault.git.syncing import Sync
-    from dibs.store.vault.taskfile.task_text import Facts, Task, Word
-    from dibs.store.vault.transaction import VaultTransaction
+    from dibs.store.vault.disk import Disk, Stamp
+    from dibs.store.vault.git.sync import Sync
+    from dibs.store.vault.index import VaultTransaction
+    from dibs.store.vault.taskfile.task_text import Facts, Review, Task
 
-#: How long the file of an item that somebody holds may be away: some programs save by taking the old one away first.
+#: How long the file of a claimed item may be missing: some programs save by removing the old file first.
 GONE_SECONDS = 2.0
-#: For a draft and notes of a run, at least.
-ROOM_BYTES = 2_000_000
 
 
-class Adopting:
-    """One look at what is not as the index knows it."""
+class Reconciler:
+    """One pass over the differences between the index (`known`) and a scan (`seen`, and `unfit` with the reasons)."""
 
     def __init__(
         self,
@@ -51,248 +48,102 @@ class Adopting:
         seen: Mapping[str, Stamp],
         known: Mapping[str, Entry],
         unfit: Mapping[str, str],
-        arbiter: Sync | None,
+        remote: Sync | None,
     ) -> None:
-        self.t, self.disk, self.seen, self.known, self.unfit = t, disk, seen, known, unfit
-        self._arbiter = arbiter
-        #: Asked for all files at once, and only if one of them was taken by a move.
-        self._tokens_sent = cache(self._ask_tokens_sent)
-        self._tasks: dict[str, Task] = {}
-        self._stamps: dict[str, Stamp] = {}
-        #: Items whose very files lie elsewhere by now, by that path.
-        self._found = file_identity.found_again(seen, known)
-        self._left_alone: set[str] = set()
-        self._put_away: set[str] | None = None
-        #: Files that are duplicates of others, with what dibs wrote there.
-        self._copies: set[str] = set()
-        #: Files that lie where what was approved lies, and what was approved is not what counts.
+        self.t, self.disk, self.seen, self.known, self.unfit, self._remote = t, disk, seen, known, unfit, remote
+        self._files = TaskFiles(t, disk, seen, known, self._reject)
+        self._tasks = self._files.tasks
+        #: Items whose files are not to be written.
+        self._untouched: set[str] = set()
+        #: Files in a folder for approved items whose approval is void.
         self._unapproved: set[str] = set()
+        # Each is needed by few passes, and then for all files at once.
+        self._tokens_sent = cache(self._find_tokens_sent)
+        self._archived = cache(lambda: {task_text.id_of(name) for name in disk.names_in(layout.ARCHIVE)})
 
-    def adopt(self) -> list[Step]:
-        """Do so; the steps that are to be written into files: those of items whose files say so themselves are not,
-        unless a file says what is not so."""
-        places = self._read()
-        self._find_by_facts(places)
-        moved = {entry.item: entry for entry in self.known.values() if entry.item is not None}
+    def reconcile(self) -> list[Step]:
+        """Return the steps that are to be written into files. A file that caused its steps needs no write, unless the
+        item is stale."""
+        paths_of = self._files.by_item()
+        known = {entry.item: entry for entry in self.known.values() if entry.item is not None}
         new: list[str] = []
-        for id, paths in [*places.items()]:
-            entry = moved.get(id)
-            path = self._first(paths, entry)
+        for id, paths in [*paths_of.items()]:
+            entry = known.get(id)
+            main = self._files.main_file(paths, entry)
             for other in paths:
-                if other == path:
+                if other == main:
                     continue
-                if self._is_another(other, path):
-                    new.append(self._named_anew(other, places))
+                if self._files.is_another_item(other, main):
+                    self._files.give_own_id(other, paths_of)
+                    new.append(other)
                 else:
-                    self._set_aside(other, f"{path} is {id} already; give one of them another name")
+                    self._reject(other, f"{main} is {id} already; rename one of them")
             if entry is None and self.t.one("item_by_id", id=id) is None:
-                new.append(path)
-            elif path in self._tasks:
-                self._again(path)
-        self._take_new(new)
+                new.append(main)
+            elif main in self._tasks:
+                self._try_update(main)
+        self._add_all(new)
         for entry in self.known.values():
             if entry.item is None:
                 if entry.path not in self.seen:
-                    file_index.forget(self.t, entry)
-            elif entry.item not in places:
-                self._miss(entry)
-        told = {task.id for task in self._tasks.values()} | self._left_alone
-        return [step for step in self.t.steps if step.item.id in self.t.stale or step.item.id not in told]
+                    self.t.forget_entry(entry.path)
+            elif entry.item not in paths_of:
+                self._handle_missing(entry)
+        unwritten = {task.id for task in self._tasks.values()} | self._untouched
+        return [step for step in self.t.steps if step.item.id in self.t.stale or step.item.id not in unwritten]
 
-    def _first(self, paths: list[str], entry: Entry | None) -> str:
-        """Of several files that say they are one item, the one that is known to be; unless another has been further: it
-        was claimed elsewhere while this one was named anew."""
-        furthest = max(paths, key=self._weight)
-        if entry is None or entry.item is None:
-            return furthest
-        place = entry.path if entry.path in paths else next((one for one in paths if self._found.get(one)), None)
-        if place is None:
-            return furthest
-        known = max(self._token(entry.item), self._weight(place)[0])
-        return place if self._weight(furthest)[0] <= known else furthest
-
-    def _weight(self, path: str) -> tuple[int, bool]:
-        """How far a file has been, and whether somebody holds it."""
-        task = self._tasks.get(path)
-        facts = None if task is None else task.facts
-        return (-1 if facts is None else facts.token, path.startswith(layout.HELD))
-
-    def _read(self) -> dict[str, list[str]]:
-        """Every item that has a file, and where: what is as it was known is not read again."""
-        places: dict[str, list[str]] = {}
-        found = self._found
-        for path, stamp in self.seen.items():
-            entry = self.known.get(path)
-            if entry is not None and entry.item is not None and entry.stamp == stamp and not _is_open(entry):
-                places.setdefault(entry.item, []).append(path)
-                continue
-            task = self._task(path, found.get(path) if entry is None else entry.item)
-            if task is not None:
-                places.setdefault(task.id, []).append(path)
-            elif entry is not None and entry.item is not None:
-                places.setdefault(entry.item, []).append(path)
-        return places
-
-    def _find_by_facts(self, places: dict[str, list[str]]) -> None:
-        """Files that dibs wrote and that have another name now: the item's own, if it has lost its file, or a copy."""
-        for path in sorted(self._tasks, key=self._weight, reverse=True):
-            task, entry = self._tasks[path], self.known.get(path)
-            item = file_identity.said_by_dibs(task)
-            if item is None or (entry is not None and entry.item is not None):
-                continue
-            if item not in places and self._token(item) <= self._weight(path)[0]:
-                places[task.id].remove(path)
-                if not places[task.id]:
-                    del places[task.id]
-                places[item] = [path]
-                self._tasks[path] = file_identity.as_item(task, item)
-            else:
-                self._copies.add(path)
-                self._tasks[path] = file_identity.as_copy(task, task.id)
-
-    def _is_another(self, path: str, first: str) -> bool:
-        """Of two files that are one item by what they say: whether the second is another item after all. A person who
-        duplicates a file means that, and who gives a file a name that another one had before."""
-        if file_identity.name_of(path) == file_identity.name_of(first):
-            return False
-        task = self._tasks.get(path) or self._task(path, None)
-        if task is None:
-            return False
-        if task.facts is not None and task.facts.id == task.id:
-            return task.facts.token <= max(self._token(task.id), self._weight(first)[0])
-        return file_identity.is_told_by_its_name_only(task)
-
-    def _named_anew(self, path: str, places: Mapping[str, list[str]]) -> str:
-        name, task = file_identity.name_of(path), self._tasks[path]
-        id = task_text.id_of(name)
-        is_free = id not in places and self.t.one("item_by_id", id=id) is None
-        if task.facts is not None:
-            self._copies.add(path)
-        self._tasks[path] = file_identity.as_copy(task, file_identity.own_id(name, is_free=is_free)).replace(
-            says_id=False
-        )
-        return path
-
-    def _token(self, item: str) -> int:
-        row = self.t.one("item_by_id", id=item)
-        return -1 if row is None else rows.item(row).token
-
-    def _task(self, path: str, item: str | None) -> Task | None:
-        """What a file says that is known to be of `item`, if it is."""
-        try:
-            text, stamp = self.disk.read(path)
-            if item is None and not text.strip():
-                # Somebody is about to write it.
-                file_index.put(self.t, Entry(path=path, item=None, stamp=stamp))
-                return None
-            if len(text) > FILE_BYTES_MAX - ROOM_BYTES:
-                raise Unfit(f"it has {len(text)} bytes, and no room for what a run writes into it")
-            task = task_text.read(text.decode(), file_identity.name_of(path), item)
-        except FileNotFoundError as error:
-            # It has moved on since it was seen. Another look finds it there, or finds that it is gone.
-            raise Raced(path) from error
-        except UnicodeDecodeError:
-            self._set_aside(path, "it is not UTF-8 text")
-            return None
-        except (Unfit, Raced, task_text.Unreadable) as error:
-            self._set_aside(path, str(error))
-            return None
-        except OSError as error:
-            self._set_aside(path, f"it cannot be read: {error.strerror}")
-            return None
-        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
-            # Whatever a stranger's text makes go wrong, it is about this file alone.
-            self._set_aside(path, f"it cannot be understood: {error}")
-            return None
-        self._tasks[path], self._stamps[path] = task, stamp
-        return task
-
-    def _set_aside(self, path: str, why: str) -> None:
-        """A file that is no item, or whose item cannot be read now: neither is handed out."""
+    def _reject(self, path: str, why: str) -> None:
+        """Note a file that is not an item, or whose item cannot be read now; the item is not handed out."""
         entry = self.known.get(path)
         item = None if entry is None else entry.item
         self._tasks.pop(path, None)
-        file_index.put(self.t, Entry(path=path, item=item, stamp=self.seen[path], problem=why))
+        self.t.put_entry(Entry(path=path, item=item, stamp=self.seen[path], problem=why))
         if item is not None:
-            self._keep_back(item, f"{path}: {why}")
+            self._hold_back(item, f"{path}: {why}")
 
-    def _cannot_be_had(self, entry: Entry, why: str) -> None:
-        assert entry.item is not None
-        file_index.put(self.t, entry.replace(stamp=file_index.UNSEEN, problem=why))
-        self._keep_back(entry.item, f"{entry.path}: {why}")
-
-    def _keep_back(self, item: str, reason: str) -> None:
-        """Not to be handed out, and its file not to be touched."""
-        self._left_alone.add(item)
+    def _hold_back(self, item: str, reason: str) -> None:
+        """Park a ready item, and leave its file alone."""
+        self._untouched.add(item)
         state = self.t.state(item)
         if state.item.status == READY:
             self.t.apply_with_effects(state, items.park(self.t.now, state, actor=ACTOR, reason=reason))
 
-    def _take_new(self, paths: list[str]) -> None:
-        """Files that nobody knows, the oldest first; but what one depends on before it."""
+    def _record(self, path: str, remarks: Sequence[str]) -> None:
+        task = self._tasks[path]
+        if not self._files.names_its_item(path):
+            self.t.stale.add(task.id)
+        stamp = self._files.stamps[path]
+        self.t.put_entry(Entry(path=path, item=task.id, stamp=stamp, remark="; ".join(remarks) or None))
+
+    # New items
+
+    def _add_all(self, paths: list[str]) -> None:
         floors = [facts.floor for path in paths if (facts := self._tasks[path].facts) is not None]
         if any(floors):
             self.t.run("raise_floor", {"name": "token_floor", "value": max(floors)})
-        paths.sort(key=lambda path: (_born(self._tasks[path], self.seen[path]), path))
-        for path in _needed_first({path: self._tasks[path] for path in paths}):
-            why = self._try(path)
+        for path in self._files.dependencies_first(paths):
+            why = self._try_add(path)
             if why is not None:
-                self._set_aside(path, why)
+                self._reject(path, why)
 
-    def _try(self, path: str) -> str | None:
+    def _try_add(self, path: str) -> str | None:
+        """Add one item; return why it cannot be added."""
         try:
-            self.t.attempt(lambda: self._take(path))
+            self.t.attempt(lambda: self._add(path))
         except DibsError as error:
             return error.message
         except (TypeError, ValueError) as error:
-            return f"it cannot be taken: {error}"
+            return f"it cannot be added: {error}"
         return None
 
-    def _take(self, path: str) -> None:
-        """Make an item of what its file says."""
+    def _add(self, path: str) -> None:
         self._tasks[path] = task = self._without_void_approval(path)
-        self._add(task)
-        self._move(path, task)
-        self._note(path, task.findings)
-
-    def _again(self, path: str) -> None:
-        try:
-            self.t.attempt(lambda: self._take_again(path))
-        except (TypeError, ValueError) as error:
-            self._set_aside(path, f"it cannot be taken: {error}")
-
-    def _take_again(self, path: str) -> None:
-        """Make of a known item what its file says by now. An edit that is not allowed is left in the file."""
-        task = self._tasks[path]
-        before = file_index.entry_of(self.t, task.id)
-        refused = []
-        if self._is_overruled(task):
-            tentative.give_way(self.t, task, ACTOR)
-        try:
-            self.t.attempt(lambda: self._edit(task))
-        except DibsError as error:
-            refused.append(error.message)
-        self._heed_draft(path, task)
-        self._move(path, task)
-        self._remember_runs(task)
-        self._heed_annotations(task)
-        self._note(path, (*task.findings, *refused))
-        if before is not None and task.facts is None and file_identity.name_of(before.path) != task.name:
-            # Whoever names a file anew may well make another one of the name it had; that is no late save.
-            self.t.files("come_back", path=before.path)
-
-    def _is_overruled(self, task: Task) -> bool:
-        """Whether the hub's record, which came here with this file, is another than what this clone gave by itself."""
-        if self._arbiter is None or not tentative.is_contradicted(self.t, task, self.t.state(task.id)):
-            return False
-        return any(_owners(record) == _owners(task) for record in self._arbiter.records(task.name))
-
-    def _ask_tokens_sent(self) -> dict[str, int]:
-        names = {task.name for task in self._tasks.values()}
-        return {} if self._arbiter is None else self._arbiter.tokens_sent(names)
+        self._insert(task)
+        self._follow_folder(path, task)
+        self._record(path, task.findings)
 
     def _without_void_approval(self, path: str) -> Task:
-        """What a file says that nobody knew; but an approval of another draft than it shows is none."""
+        """The task; without its approval, if the file shows another draft than was approved."""
         task = self._tasks[path]
         facts = task.facts
         approved = None if facts is None or not facts.approved else facts.approval
@@ -301,71 +152,41 @@ class Adopting:
         shown = next((run.draft for run in task.runs if run.token == approved["token"]), None)
         if digest(shown) == approved["draft"]:
             return task
-        if layout.split(path)[0] in layout.BACK:
+        if layout.split(path)[0] in layout.UNCLAIMED:
             self._unapproved.add(path)
         self.t.stale.add(task.id)
         return task.replace(facts=facts.replace(approved=False, approval=None))
 
-    def _heed_draft(self, path: str, task: Task) -> None:
-        """A draft is what was submitted. If the file shows another one, it is put back, and whoever has moved the file
-        on has approved what does not count; unless it says that another dibs knows better."""
-        draft, state, facts = self.t.draft(task.id), self.t.state(task.id), task.facts
-        if draft is None or not shows_another_draft(task.runs, draft):
-            return
-        self.t.stale.add(task.id)
-        if state.item.status != PENDING_APPROVAL or (facts is not None and facts.token > state.item.token):
-            return
-        folder, said = layout.split(path)[0], None
-        if facts is not None and facts.approved and facts.approval is not None:
-            said = facts.approval["draft"] or ""
-        if "approve" not in layout.MOVES[PENDING_APPROVAL].get(folder, ()) and said is None:
-            return
-        if said != digest(draft.draft):
-            self._unapproved.add(path)
-
-    def _note(self, path: str, findings: Sequence[str]) -> None:
-        task = self._tasks[path]
-        if path in self._copies or not file_identity.tells_its_item(task):
-            self.t.stale.add(task.id)
-        entry = Entry(path=path, item=task.id, stamp=self._stamps[path], remark="; ".join(findings) or None)
-        file_index.put(self.t, entry)
-
-    def _add(self, task: Task) -> None:
+    def _insert(self, task: Task) -> None:
         t, facts = self.t, task.facts
-        born, actor = (t.now, ACTOR) if facts is None else (min(facts.created_at, t.now), facts.created_by)
-        waits = [
-            one for one in item_verbs.open_dependencies(t, task.content["depends_on"]) if one.item not in self._pruned()
-        ]
+        at, actor = (t.now, ACTOR) if facts is None else (min(facts.created_at, t.now), facts.created_by)
+        # An archived dependency was done: whatever depended on it was free to go.
+        found = item_verbs.open_dependencies(t, task.content["depends_on"])
+        blockers = [one for one in found if one.item not in self._archived()]
         new = NewItem(id=task.id, **task.content)
-        step = items.add(born, new, actor=actor, token_floor=t.floor(), blockers=waits)
+        step = items.add(at, new, actor=actor, token_floor=t.token_floor(), blockers=blockers)
         t.apply(step)
-        for one in set(step.item.depends_on) & self._pruned():
-            t.files("forget_dependency", item=task.id, needs=one)
+        for one in set(step.item.depends_on) & self._archived():
+            t.query("forget_dependency", item=task.id, needs=one)
         item_verbs.refuse_cycle(t, step.item)
         if step.item.status == READY:
-            t.apply(queueing.available(born, State(item=step.item), t.settings))
+            t.apply(queueing.available(at, State(item=step.item), t.settings))
         if facts is not None:
-            self._remember(task, facts)
+            self._restore_history(task, facts)
 
-    def _pruned(self) -> set[str]:
-        """Items that were put away, by the names of their files: all that depends on them was free to go."""
-        if self._put_away is None:
-            self._put_away = {task_text.id_of(name) for name in self.disk.names_in(layout.ARCHIVE)}
-        return self._put_away
-
-    def _remember(self, task: Task, facts: Facts) -> None:
-        """An item that the index had and lost: what it has behind it. A claim that goes on is yet to be counted."""
+    def _restore_history(self, task: Task, facts: Facts) -> None:
+        """Restore what the file says of an item that this index did not have. A live claim is counted later."""
         t = self.t
         runs = [run for run in task.runs if run.outcome is not None and run.token <= facts.token]
         for run in runs:
             t.run("insert_run", rows.encode(run))
         state = t.state(task.id)
         token = facts.token - (facts.claim is not None)
-        sent_back = task.sent_back(token)
+        review = task.sent_back(token)
         step = items.found(
             t.now,
             state,
-            status=PENDING_APPROVAL if facts.approved or sent_back is not None else state.item.status,
+            status=PENDING_APPROVAL if facts.approved or review is not None else state.item.status,
             actor=ACTOR,
             token=token,
             attempts=facts.attempts - (facts.claim is not None),
@@ -377,53 +198,57 @@ class Adopting:
             t.apply(step)
         if facts.approved and facts.approval is not None:
             state = t.state(task.id)
-            said, draft = facts.approval, t.draft(task.id)
-            step = reviewing.approve(t.now, state, draft, actor=said["actor"], comment=said["comment"], done=False)
+            approval, draft = facts.approval, t.draft(task.id)
+            step = reviewing.approve(
+                t.now, state, draft, actor=approval["actor"], comment=approval["comment"], done=False
+            )
             t.apply_with_effects(state, step)
-        elif sent_back is not None:
-            self._send_back(task.id, sent_back)
+        elif review is not None:
+            self._send_back(task.id, review)
 
-    def _send_back(self, item: str, word: Word) -> None:
-        """Whoever takes it next is to read what was said."""
+    def _send_back(self, item: str, review: Review) -> None:
+        """Record a review, so that the next holder reads its comment."""
         state = self.t.state(item)
-        self.t.apply_with_effects(state, sent_back_with(word, self.t.now, state))
+        self.t.apply_with_effects(state, send_back(review, self.t.now, state))
 
-    def _remember_runs(self, task: Task) -> None:
-        """Runs that began and ended on another machine between two looks."""
-        t, state = self.t, self.t.state(task.id)
-        ended = [run for run in task.runs if run.outcome is not None and run.token <= state.item.token]
-        runs = [run for run in ended if t.run_of(task.id, run.token) is None]
-        if not runs or state.claim is not None or task.facts is None:
-            return
-        for run in runs:
-            t.run("insert_run", rows.encode(run))
-        sent_back = task.sent_back(runs[-1].token) if state.item.status == READY else None
-        step = items.found(
-            t.now,
-            state,
-            status=state.item.status if sent_back is None else PENDING_APPROVAL,
-            actor=ACTOR,
-            needs_approval=state.item.needs_approval or sent_back is not None,
-            runs=tuple(run.token for run in runs),
-        )
-        if step is not None:
-            t.apply(step)
-        if sent_back is not None:
-            self._send_back(task.id, sent_back)
+    # Known items
 
-    def _heed_annotations(self, task: Task) -> None:
-        """What the file tells of runs that have ended, and the board does not know: somebody annotated them in another
-        clone."""
-        t = self.t
-        for told in task.runs:
-            said = {name: getattr(told, name) for name in reviewing.ANNOTATED}
-            run = t.run_of(task.id, told.token) if any(said.values()) else None
-            if run is None or run.outcome is None or run.session != told.session:
-                continue
-            with contextlib.suppress(Invalid):  # more than a run can have is left in the file
-                step = reviewing.annotate(t.now, t.state(task.id), run, said, token=told.token, actor=ACTOR)
-                if step is not None:
-                    t.apply(step)
+    def _try_update(self, path: str) -> None:
+        try:
+            self.t.attempt(lambda: self._update(path))
+        except (TypeError, ValueError) as error:
+            self._reject(path, f"it cannot be read as an item: {error}")
+
+    def _update(self, path: str) -> None:
+        """Bring a known item to what its file says. An edit that is not allowed stays in the file as a remark."""
+        task = self._tasks[path]
+        before = self.t.entry_of(task.id)
+        refused = []
+        if self._is_overruled(task):
+            give_way(self.t, task, ACTOR)
+        try:
+            self.t.attempt(lambda: self._edit(task))
+        except DibsError as error:
+            refused.append(error.message)
+        self._check_draft(path, task)
+        self._follow_folder(path, task)
+        self._import_runs(task)
+        self._import_annotations(task)
+        self._record(path, (*task.findings, *refused))
+        if before is not None and task.facts is None and name_of(before.path) != task.name:
+            # After a rename by a person, a new file of the old name is no late save.
+            self.t.forget_vacated(before.path)
+
+    def _is_overruled(self, task: Task) -> bool:
+        """Whether the remote's record, which came with this file, contradicts claims that this clone gave by itself."""
+        if self._remote is None or not is_contradicted(self.t, task, self.t.state(task.id)):
+            return False
+        sessions = sessions_of(task)
+        return any(sessions_of(record) == sessions for record in self._remote.records(task.name))
+
+    def _find_tokens_sent(self) -> dict[str, int]:
+        names = {task.name for task in self._tasks.values()}
+        return {} if self._remote is None else self._remote.tokens_sent(names)
 
     def _edit(self, task: Task) -> None:
         item = rows.item(self.t.one("item_by_id", id=task.id) or ())
@@ -431,102 +256,126 @@ class Adopting:
         if changes:
             item_verbs.edit(self.t, task.id, changes, actor=ACTOR, allow_missing=True)
 
-    def _move(self, path: str, task: Task) -> None:
-        """The verbs that bring the item to where its file lies; what then does not lie right is moved there."""
+    def _check_draft(self, path: str, task: Task) -> None:
+        """A draft is what was submitted. If the file shows another one, the submitted one is written back, and moving
+        the file on does not approve it; unless the file is of a later state of the item."""
+        draft, state, facts = self.t.draft(task.id), self.t.state(task.id), task.facts
+        if draft is None or not shows_another_draft(task.runs, draft):
+            return
+        self.t.stale.add(task.id)
+        if state.item.status != PENDING_APPROVAL or (facts is not None and facts.token > state.item.token):
+            return
+        folder, approved = layout.split(path)[0], None
+        if facts is not None and facts.approved and facts.approval is not None:
+            approved = facts.approval["draft"] or ""
+        if "approve" not in layout.MOVES[PENDING_APPROVAL].get(folder, ()) and approved is None:
+            return
+        if approved != digest(draft.draft):
+            self._unapproved.add(path)
+
+    def _import_runs(self, task: Task) -> None:
+        """Import runs that began and ended in another clone between two looks."""
+        t, state = self.t, self.t.state(task.id)
+        ended = [run for run in task.runs if run.outcome is not None and run.token <= state.item.token]
+        runs = [run for run in ended if t.run_of(task.id, run.token) is None]
+        if not runs or state.claim is not None or task.facts is None:
+            return
+        for run in runs:
+            t.run("insert_run", rows.encode(run))
+        review = task.sent_back(runs[-1].token) if state.item.status == READY else None
+        step = items.found(
+            t.now,
+            state,
+            status=state.item.status if review is None else PENDING_APPROVAL,
+            actor=ACTOR,
+            needs_approval=state.item.needs_approval or review is not None,
+            runs=tuple(run.token for run in runs),
+        )
+        if step is not None:
+            t.apply(step)
+        if review is not None:
+            self._send_back(task.id, review)
+
+    def _import_annotations(self, task: Task) -> None:
+        """Import annotations that were made in another clone."""
+        t = self.t
+        for shown in task.runs:
+            annotations = {name: getattr(shown, name) for name in reviewing.ANNOTATED}
+            run = t.run_of(task.id, shown.token) if any(annotations.values()) else None
+            if run is None or run.outcome is None or run.session != shown.session:
+                continue
+            with contextlib.suppress(Invalid):  # more than a run can have stays in the file alone
+                step = reviewing.annotate(t.now, t.state(task.id), run, annotations, token=shown.token, actor=ACTOR)
+                if step is not None:
+                    t.apply(step)
+
+    def _follow_folder(self, path: str, task: Task) -> None:
+        """Run the verbs that bring the item to where its file is. If the file does not match the item then, it is
+        stale."""
         folder, agent, _ = layout.split(path)
         if path in self._unapproved:
             folder, agent = layout.FOLDERS[PENDING_APPROVAL], None
-        elif folder == layout.HELD and path in self._copies:
-            # Nobody holds it: it lies where it was duplicated.
+        elif folder == layout.HELD and path in self._files.copies:
+            # A duplicate in a holder's folder is not claimed.
             folder, agent = layout.FOLDERS[READY], None
-        theirs = None if task.facts is None else task.facts.claim
-        if theirs is not None and (folder != layout.HELD or theirs.agent != agent):
-            self.t.stale.add(task.id)  # void: its text says what is not so
-            theirs = None
+        claim = None if task.facts is None else task.facts.claim
+        if claim is not None and (folder != layout.HELD or claim.agent != agent):
+            self.t.stale.add(task.id)  # the claim in the text is void
+            claim = None
         if folder in layout.ENDS:
-            agent = self._claimant(path, task)
-        Placing(self.t, task, folder, agent, theirs, self._tokens_sent).place()
+            agent = self._foreign_claimant(path, task)
+        FolderVerbs(self.t, task, folder, agent, claim, self._tokens_sent).run()
         state = self.t.state(task.id)
         holder = None if state.claim is None else state.claim.agent
         is_elsewhere = layout.folder_of(state.item.status, holder) != path.rpartition("/")[0]
-        if is_elsewhere or not _tells(task, state):
+        if is_elsewhere or not _matches(task, state):
             self.t.stale.add(task.id)
 
-    def _claimant(self, path: str, task: Task) -> str | None:
-        """The agent whose program has taken and ended the item since somebody last looked here, as that program tells.
-        What it did before dibs came is no claim of this board's, nor what another dibs or clone has counted."""
+    def _foreign_claimant(self, path: str, task: Task) -> str | None:
+        """The agent whose program claimed and ended the item since the last look, by what that program wrote. Claims
+        from before dibs managed the vault do not count, nor those that a dibs or another clone has counted."""
         if task.foreign_claim is None:
             return None
-        agent, went_to = task.foreign_claim
+        agent, moved_to = task.foreign_claim
         token = 0 if task.facts is None else task.facts.token
-        if file_index.entry_of(self.t, task.id) is None:
-            is_known = not self.known or token > 0
+        if self.t.entry_of(task.id) is None:
+            is_counted = not self.known or token > 0
         else:
-            is_known = token > self.t.state(task.id).item.token
-        if is_known or went_to not in (None, layout.split(path)[0]):
+            is_counted = token > self.t.state(task.id).item.token
+        if is_counted or moved_to not in (None, layout.split(path)[0]):
             return None
-        is_from_elsewhere = self._arbiter is not None and path in self._arbiter.lies_so([path])
-        return None if is_from_elsewhere else agent
+        is_from_remote = self._remote is not None and path in self._remote.known_paths([path])
+        return None if is_from_remote else agent
 
-    def _miss(self, entry: Entry) -> None:
-        """An item without a file. One that is over may go; one that somebody holds is waited for a little."""
+    # Items without a file
+
+    def _handle_missing(self, entry: Entry) -> None:
+        """An ended item may lose its file. The file of a claimed one is waited for; any other item is cancelled."""
         t = self.t
         assert entry.item is not None
-        why = self.unfit.get(entry.path) or self.unfit.get(entry.path.rpartition("/")[0])
-        why = why or self.unfit.get(entry.path.partition("/")[0])
+        folders = (entry.path, entry.path.rpartition("/")[0], entry.path.partition("/")[0])
+        why = next((self.unfit[path] for path in folders if path in self.unfit), None)
         if why is not None:
-            # Not away, but not to be had: its folder is a link now, for instance.
-            self._cannot_be_had(entry, f"it {why}, or its folder")
+            # The file is there but unusable: its folder is a link now, for instance.
+            why = f"it {why}, or its folder"
+            t.put_entry(entry.replace(stamp=UNSEEN, problem=why))
+            self._hold_back(entry.item, f"{entry.path}: {why}")
             return
         state = t.state(entry.item)
         gone_at = entry.gone_at or t.now
         if state.item.status == IN_PROGRESS and t.now - gone_at < GONE_SECONDS * 1000:
-            file_index.put(t, entry.replace(gone_at=gone_at))
+            t.put_entry(entry.replace(gone_at=gone_at))
             return
-        file_index.forget(t, entry)
-        self._left_alone.add(entry.item)
+        t.forget_entry(entry.path)
+        self._untouched.add(entry.item)
         if state.item.status not in ENDED:
             t.apply_with_effects(state, ending.cancel(t.now, state, actor=ACTOR, reason="its file was taken away"))
 
 
-def _needed_first(tasks: Mapping[str, Task]) -> list[str]:
-    """The paths in their order, but each behind those of the items that it depends on. In a circle somebody is first,
-    and is refused for what it depends on."""
-    at = {task.id: path for path, task in tasks.items()}
-    found: dict[str, None] = {}
-    begun: set[str] = set()
-    for first in tasks:
-        waiting = [first]
-        while waiting:
-            path = waiting[-1]
-            needed = [at[id] for id in tasks[path].content["depends_on"] if id in at]
-            ahead = [one for one in needed if one not in begun] if path not in begun else []
-            begun.add(path)
-            waiting += reversed(ahead)
-            if not ahead:
-                found.setdefault(waiting.pop())
-    return list(found)
-
-
-def _owners(task: Task) -> dict[int, str]:
-    """By token, whose each run is."""
-    claim = None if task.facts is None else task.facts.claim
-    return {run.token: run.session for run in task.runs} | ({} if claim is None else {claim.token: claim.session})
-
-
-def _tells(task: Task, state: State) -> bool:
-    """Whether the file tells of the tokens that were given, and who has the latest."""
+def _matches(task: Task, state: State) -> bool:
+    """Whether the file shows the item's token and claim."""
     facts, claim = task.facts, state.claim
     if facts is None:
         return state.item.attempts == 0
-    told = None if facts.claim is None else (facts.claim.token, facts.claim.session)
-    return facts.token >= state.item.token and told == (None if claim is None else (claim.token, claim.session))
-
-
-def _is_open(entry: Entry) -> bool:
-    """Whether it is to be looked at again though nobody touched it."""
-    return entry.problem is not None or entry.remark is not None
-
-
-def _born(task: Task, stamp: Stamp) -> int:
-    return task.facts.created_at if task.facts is not None else stamp[2] // 1_000_000
+    shown = None if facts.claim is None else (facts.claim.token, facts.claim.session)
+    return facts.token >= state.item.token and shown == (None if claim is None else (claim.token, claim.session))

@@ -1,7 +1,7 @@
-"""Files and folders beneath one root, reached by descriptors: no link is followed, nothing outside is ever touched.
+"""Files and folders below one root, opened by descriptor: no link is followed, and nothing outside is touched.
 
-A vault is written by people, by their programs and by whoever pushes to its git remote, so everything in it may be
-hostile: links to elsewhere, FIFOs that never answer, devices, files without end.
+People, their programs and everybody who pushes to the vault's git remote write into a vault, so anything in it may be
+hostile: links to elsewhere, FIFOs that block, devices, files without end.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dibs.store.vault.layout import HIDDEN
 
 TEMPORARY = f"{HIDDEN}/tmp"
 FILE_BYTES_MAX = 16_000_000
-#: Leaves room in a file name's 255 for what we put before or after it.
+#: Leaves room in the 255 bytes of a file name for prefixes and suffixes of dibs.
 NAME_BYTES_MAX = 200
-#: Two writes within this time may leave the same mtime: clocks of file systems tick.
+#: Two writes within this time may leave the same mtime: the clock of a file system advances in ticks.
 TICK_NS = 10_000_000
-#: A file that is written to all the time is not read more often than this.
+#: How often a file that keeps changing is read again.
 READS_MAX = 20
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,42 +30,26 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Raced(Exception):
-    """A file is not what was read, or not where it was."""
+    """A file has other content than was read, or is no longer where it was."""
 
 
 class Unfit(Exception):
-    """Not a file we touch, and why."""
+    """A file that dibs does not touch, with the reason."""
 
 
 class Stamp(tuple[int, int, int, int]):
-    """Inode, size, mtime_ns and ctime_ns: a file with the same stamp has the same text."""
+    """Inode, size, mtime_ns and ctime_ns: a file with the same stamp has the same content."""
 
     __slots__ = ()
 
     @property
-    def text(self) -> tuple[int, ...]:
-        """What a new name or place does not change. The inode alone would be too little: it is given again."""
+    def content(self) -> tuple[int, ...]:
+        """The part that a rename does not change. The inode alone would not do: it is reused."""
         return self[:3]
-
-    @property
-    def inode(self) -> int:
-        return self[0]
-
-    @property
-    def size(self) -> int:
-        return self[1]
-
-    @property
-    def mtime_ns(self) -> int:
-        return self[2]
-
-    @property
-    def ctime_ns(self) -> int:
-        return self[3]
 
 
 class Folder:
-    """An open folder; leaving `with` closes it."""
+    """An open folder; leaving the `with` block closes it."""
 
     def __init__(self, descriptor: int, path: str) -> None:
         self.descriptor = descriptor
@@ -77,16 +61,16 @@ class Folder:
     def __exit__(self, *_: object) -> None:
         os.close(self.descriptor)
 
-    def look(self, name: str, bytes_max: int = FILE_BYTES_MAX) -> os.stat_result:
-        """What is known of a file without opening it; Unfit if it is none."""
+    def stat(self, name: str, bytes_max: int = FILE_BYTES_MAX) -> os.stat_result:
+        """Stat a file without opening it; Unfit if it is not a plain file."""
         found = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
         _require_fit(found, bytes_max)
         return found
 
     def read(self, name: str, bytes_max: int = FILE_BYTES_MAX) -> tuple[bytes, os.stat_result]:
-        """Its text, and what is known of the file that has exactly this text. Never waits for anybody."""
+        """The content of a file, and the stat of exactly this content. Never blocks."""
         for _ in range(READS_MAX):
-            self.look(name, bytes_max)  # before it is opened: opening a FIFO or a device does something
+            self.stat(name, bytes_max)  # before opening it: opening a FIFO or a device has effects
             try:
                 descriptor = os.open(name, _FILE, dir_fd=self.descriptor)
             except OSError as error:
@@ -96,27 +80,27 @@ class Folder:
             try:
                 before = os.fstat(descriptor)
                 _require_fit(before, bytes_max)
-                text = _text(descriptor, bytes_max)
+                data = _read_all(descriptor, bytes_max)
                 after = os.fstat(descriptor)
             finally:
                 os.close(descriptor)
             if after.st_nlink == 1 and stamp_of(before) == stamp_of(after):
-                return text, after
+                return data, after
         raise Raced(f"{self.path}/{name} is being written to all the time")
 
     def write(
-        self, name: str, text: bytes, mode: int = 0o666, *, like: os.stat_result | None = None, durable: bool = True
+        self, name: str, data: bytes, mode: int = 0o666, *, like: os.stat_result | None = None, durable: bool = True
     ) -> None:
-        """A new file, on disk when this returns; none if it fails."""
+        """Create a file, durably; on failure there is none."""
         descriptor = os.open(name, _NEW, mode, dir_fd=self.descriptor)
         try:
             try:
                 if like is not None:
-                    _make_alike(descriptor, like)
-                rest = memoryview(text)
+                    _copy_owner_and_mode(descriptor, like)
+                rest = memoryview(data)
                 while rest:
                     rest = rest[os.write(descriptor, rest) :]
-                # Dated back, so that whoever writes to it next leaves another mtime, however soon that is.
+                # Dated back, so that the next write leaves another mtime, however soon it comes.
                 moment = time.time_ns() - 2 * TICK_NS
                 os.utime(descriptor, ns=(moment, moment))
                 if durable:
@@ -128,20 +112,21 @@ class Folder:
             raise
 
     def unlink(self, name: str) -> None:
-        """Remove that one file, if it is there."""
+        """Remove this one file, if it exists."""
         try:
             os.unlink(name, dir_fd=self.descriptor)
         except FileNotFoundError:
             pass
 
 
-class Beneath:
-    """The root, opened once. Descriptors of folders live no longer than a call: folders come and go."""
+class SafeRoot:
+    """The root folder, opened once. Descriptors of folders are closed after each call, since folders come and go."""
 
     descriptor = -1
 
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
+        #: Folders whose entries changed since the last `sync`.
         self.touched: set[str] = set()
         self.descriptor = os.open(self.root, _FOLDER)
 
@@ -154,12 +139,12 @@ class Beneath:
         self.close()
 
     def folder(self, path: str, *, make: bool = False) -> Folder:
-        """A folder by its path from the root; FileNotFoundError, or Unfit if it is a link or no folder."""
+        """Open a folder by its path from the root; FileNotFoundError, or Unfit if it is a link or not a folder."""
         descriptor = os.dup(self.descriptor)
         passed = ""
         for name in path.split("/") if path else ():
             try:
-                inner = self._entered(descriptor, passed, name, make)
+                inner = self._enter(descriptor, passed, name, make)
             finally:
                 os.close(descriptor)
             descriptor = inner
@@ -167,18 +152,18 @@ class Beneath:
         return Folder(descriptor, path)
 
     def sync(self) -> None:
-        """Let every change of a folder that was noted in `touched` reach the disk."""
+        """Make all changes of the folders in `touched` durable."""
         for path in sorted(self.touched):
             try:
                 with self.folder(path) as folder:
                     sync(folder.descriptor)
             except FileNotFoundError:
-                pass  # a folder that was removed has nothing to keep
+                pass  # a removed folder has no entries to keep
             self.touched.discard(path)
 
-    def _entered(self, outer: int, passed: str, name: str, make: bool) -> int:
+    def _enter(self, outer: int, passed: str, name: str, make: bool) -> int:
         try:
-            return self._opened(outer, name)
+            return _open_folder(outer, name)
         except FileNotFoundError:
             if not make:
                 raise
@@ -187,26 +172,27 @@ class Beneath:
         except FileExistsError:
             pass
         self.touched.add(passed)
-        return self._opened(outer, name)
-
-    def _opened(self, outer: int, name: str) -> int:
-        try:
-            return os.open(name, _FOLDER, dir_fd=outer)
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENOTDIR):
-                raise Unfit(f"{name} is a link or no folder") from None
-            raise
+        return _open_folder(outer, name)
 
 
 def stamp_of(found: os.stat_result) -> Stamp:
     return Stamp((found[1], found[6], found.st_mtime_ns, found.st_ctime_ns))
 
 
-def unfit(found: os.stat_result, bytes_max: int = FILE_BYTES_MAX) -> str | None:
-    """Why this is no file that we touch; None if it is one."""
+def version_of(path: str) -> tuple[int, int] | None:
+    """Inode and mtime of the file at a full path, which change when the file is replaced; None if there is none."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def why_unfit(found: os.stat_result, bytes_max: int = FILE_BYTES_MAX) -> str | None:
+    """Why dibs does not touch this file; None if it does."""
     mode = found.st_mode
     if not stat.S_ISREG(mode):
-        return next((why for is_one, why in _KINDS if is_one(mode)), "no regular file")
+        return next((why for is_kind, why in _KINDS if is_kind(mode)), "no regular file")
     if found.st_nlink > 1:
         return f"has {found.st_nlink} hard links"
     if found.st_size > bytes_max:
@@ -224,10 +210,10 @@ _KINDS = (
 )
 
 
-def unfit_name(name: str) -> str | None:
-    """Why a file or folder of this name is not touched; None if it may be."""
+def why_name_unfit(name: str) -> str | None:
+    """Why dibs does not touch a file or folder of this name; None if it does."""
     if name.startswith("."):
-        return "has a hidden name"  # among them `.` and `..`, and everything of ours and of git's
+        return "has a hidden name"  # among them `.` and `..`, and the names that dibs and git use
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
@@ -239,25 +225,39 @@ def unfit_name(name: str) -> str | None:
     return None
 
 
+def printable(path: str) -> str:
+    """A path as text that can be printed and stored, even if it is not UTF-8."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _open_folder(outer: int, name: str) -> int:
+    try:
+        return os.open(name, _FOLDER, dir_fd=outer)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise Unfit(f"{name} is a link or no folder") from None
+        raise
+
+
 def _require_fit(found: os.stat_result, bytes_max: int) -> None:
-    why = unfit(found, bytes_max)
+    why = why_unfit(found, bytes_max)
     if why is not None:
         raise Unfit(why)
 
 
-def _text(descriptor: int, bytes_max: int) -> bytes:
-    """All of it, however it grows meanwhile, up to the size that a file may have."""
-    text = b""
-    while len(text) <= bytes_max:
-        more = os.read(descriptor, bytes_max + 1 - len(text))
+def _read_all(descriptor: int, bytes_max: int) -> bytes:
+    """All of the file, even while it grows, up to the size limit."""
+    data = b""
+    while len(data) <= bytes_max:
+        more = os.read(descriptor, bytes_max + 1 - len(data))
         if not more:
-            return text
-        text += more
+            return data
+        data += more
     raise Unfit(f"has over {bytes_max} bytes")
 
 
-def _make_alike(descriptor: int, like: os.stat_result) -> None:
-    """The same permissions, and the same owner where we may give files away."""
+def _copy_owner_and_mode(descriptor: int, like: os.stat_result) -> None:
+    """The same permissions; the same owner, where this process may change it."""
     made = os.fstat(descriptor)
     if (made.st_uid, made.st_gid) != (like.st_uid, like.st_gid):
         try:

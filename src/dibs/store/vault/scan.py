@@ -1,53 +1,81 @@
-"""One look at all folders of a vault: which files are there, by their stamps. No file is opened."""
+"""Finding files that changed: a scan of all folders by stamps, and the decision whether a scan is needed.
+
+A long-lived process learns from inotify which files were touched. A command does not, but it is over soon, so one scan
+counts for all of it: a change after that scan is treated as if it came after the command, and a change to the very file
+that the command writes is detected while writing it.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 from binascii import crc32
 
 from dibs.files.renaming import STRAY
-from dibs.store.vault.layout import HELD, LOOKED_INTO, SUFFIX
-from dibs.store.vault.safe_fs import FILE_BYTES_MAX, Beneath, Stamp, Unfit, unfit, unfit_name
+from dibs.store.vault.layout import HELD, SCANNED, SUFFIX
+from dibs.store.vault.safe_fs import FILE_BYTES_MAX, SafeRoot, Stamp, Unfit, printable, why_name_unfit, why_unfit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-#: So many of them that a sum of thousands is still a number of SQLite's.
-MARK_MAX = (1 << 48) - 1
+    from dibs.store.vault.disk import Disk
+    from dibs.store.vault.index import VaultTransaction
+    from dibs.store.vault.watch import InotifyWatch
+
+#: For how long a command relies on its scan.
+SCAN_VALID_SECONDS = 0.25
+#: How often a long-lived process scans all files all the same, to find the changes that inotify does not report.
+RESCAN_SECONDS = 60.0
+#: Small enough that a sum of thousands of checksums fits into an integer of SQLite.
+CHECKSUM_MAX = (1 << 48) - 1
 
 _REGULAR, _KIND = 0o100000, 0o170000
 _SHORT = 100
 
 
 class Scan:
-    """What was found: files, what looks like one and is none, and files that a crash left on their way."""
+    """All files by their stamps, without opening one. `refused`: what is named like a task file and cannot be one,
+    with the reason; `strays`: files that a crash left in the middle of a rename in steps."""
 
-    def __init__(self, beneath: Beneath, folders: Sequence[str] = LOOKED_INTO) -> None:
+    def __init__(self, root: SafeRoot, folders: Sequence[str] = SCANNED) -> None:
         self.found: dict[str, Stamp] = {}
         self.refused: dict[str, str] = {}
         self.strays: list[tuple[str, str]] = []
-        self._beneath = beneath
+        self._root = root
         for path in folders:
-            for one in self._agents() if path == HELD else (path,):
-                self._take_in(one)
+            for folder in self.agent_folders() if path == HELD else (path,):
+                self._add_folder(folder)
 
-    def _take_in(self, path: str) -> None:
+    def agent_folders(self) -> Iterator[str]:
+        try:
+            with self._root.folder(HELD) as folder, os.scandir(folder.descriptor) as entries:
+                inner = [(entry.name, entry.is_dir(follow_symlinks=False), entry.is_symlink()) for entry in entries]
+        except (FileNotFoundError, PermissionError, Unfit) as error:
+            self._refuse(HELD, error)
+            return
+        for name, is_folder, is_link in sorted(inner):
+            why = why_name_unfit(name)
+            if name.startswith("."):
+                continue
+            if is_folder and why is None:
+                yield f"{HELD}/{name}"
+            elif is_folder or is_link:
+                self.refused[f"{HELD}/{printable(name)}"] = why or "is a symbolic link"
+            elif name.endswith(SUFFIX):
+                self.refused[f"{HELD}/{printable(name)}"] = why or "lies in no agent's folder"
+
+    def _add_folder(self, path: str) -> None:
         found, before = self.found, f"{path}/"
         for name, one in self._files(path):
             found[before + name] = Stamp((one[1], one[6], one.st_mtime_ns, one.st_ctime_ns))
 
     def _files(self, path: str) -> Iterator[tuple[str, os.stat_result]]:
-        # The one loop here that is written for speed: a scan comes before every write.
+        # Written for speed, unlike the rest: a scan precedes every write.
         try:
-            folder = self._beneath.folder(path)
-        except FileNotFoundError:
-            return
-        except Unfit:
-            self.refused[path] = "is a link or no folder"
-            return
-        except PermissionError:
-            self.refused[path] = "cannot be opened"
+            folder = self._root.folder(path)
+        except (FileNotFoundError, PermissionError, Unfit) as error:
+            self._refuse(path, error)
             return
         stat = os.stat
         with folder:
@@ -67,85 +95,143 @@ class Scan:
                     one[0] & _KIND == _REGULAR
                     and one[3] == 1
                     and one[6] <= FILE_BYTES_MAX
-                    and (are_fit or unfit_name(name) is None)
+                    and (are_fit or why_name_unfit(name) is None)
                 ):
                     yield name, one
                 else:
-                    self.refused[f"{path}/{shown(name)}"] = unfit_name(name) or unfit(one) or "is being removed"
+                    why = why_name_unfit(name) or why_unfit(one) or "is being removed"
+                    self.refused[f"{path}/{printable(name)}"] = why
 
-    def _agents(self) -> Iterator[str]:
-        try:
-            with self._beneath.folder(HELD) as folder, os.scandir(folder.descriptor) as entries:
-                inner = [(entry.name, entry.is_dir(follow_symlinks=False), entry.is_symlink()) for entry in entries]
-        except FileNotFoundError:
-            return
-        except Unfit:
-            self.refused[HELD] = "is a link or no folder"
-            return
-        except PermissionError:
-            self.refused[HELD] = "cannot be opened"
-            return
-        for name, is_folder, is_link in sorted(inner):
-            why = unfit_name(name)
-            if name.startswith("."):
-                continue
-            if is_folder and why is None:
-                yield f"{HELD}/{name}"
-            elif is_folder or is_link:
-                self.refused[f"{HELD}/{shown(name)}"] = why or "is a symbolic link"
-            elif name.endswith(SUFFIX):
-                self.refused[f"{HELD}/{shown(name)}"] = why or "lies in no agent's folder"
+    def _refuse(self, path: str, error: Exception) -> None:
+        if not isinstance(error, FileNotFoundError):
+            self.refused[path] = "is a link or no folder" if isinstance(error, Unfit) else "cannot be opened"
 
 
-def folders_within(beneath: Beneath, folders: Sequence[str]) -> list[str]:
-    """The folders that lie where only files are looked for."""
-    found = []
-    for path in folders:
-        for one in Scan(beneath, ())._agents() if path == HELD else (path,):
-            try:
-                with beneath.folder(one) as folder, os.scandir(folder.descriptor) as entries:
-                    names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-            except (OSError, Unfit):
-                continue  # told of as a whole
-            found += [f"{one}/{shown(name)}" for name in names if not name.startswith(".")]
-    return found
+class ChecksumScan(Scan):
+    """A scan that keeps only a checksum of all stamps and folders: cheaper than the stamps themselves."""
 
-
-class Marking(Scan):
-    """A scan that keeps no more of the files than a number, which tells whether any of them is not as it was."""
-
-    def __init__(self, beneath: Beneath, folders: Sequence[str] = LOOKED_INTO) -> None:
+    def __init__(self, root: SafeRoot, folders: Sequence[str] = SCANNED) -> None:
         self.sum = 0
-        super().__init__(beneath, folders)
+        super().__init__(root, folders)
 
-    def _take_in(self, path: str) -> None:
-        place, total = crc32(path.encode()), 0
+    def _add_folder(self, path: str) -> None:
+        folder, total = crc32(path.encode()), 0
         for _, one in self._files(path):
-            total += hash((place, one[1], one[6], one.st_mtime_ns, one.st_ctime_ns)) & MARK_MAX
+            total += hash((folder, one[1], one[6], one.st_mtime_ns, one.st_ctime_ns)) & CHECKSUM_MAX
         self.sum += total
 
 
-def mark_of(path: str, stamp: Stamp) -> int:
-    """What a file adds to the number: another one for each stamp and each folder. A new name changes the stamp, too."""
-    return hash((crc32(path.rpartition("/")[0].encode()), *stamp)) & MARK_MAX
+def checksum_of(path: str, stamp: Stamp) -> int:
+    """One file's part of the sum. The name need not go into it: a rename changes the ctime."""
+    return hash((crc32(path.rpartition("/")[0].encode()), *stamp)) & CHECKSUM_MAX
 
 
 def met_twice(found: dict[str, Stamp]) -> list[str]:
-    """Paths of files that were met in two places: they were moved while the folders were looked at."""
+    """The paths of files that were moved during the scan, and so were met in two folders."""
     if len({stamp[0] for stamp in found.values()}) == len(found):
         return []
-    places: dict[int, list[str]] = {}
+    paths_of: dict[int, list[str]] = {}
     for path, stamp in found.items():
-        places.setdefault(stamp[0], []).append(path)
-    return [path for paths in places.values() if len(paths) > 1 for path in paths]
+        paths_of.setdefault(stamp[0], []).append(path)
+    return [path for paths in paths_of.values() if len(paths) > 1 for path in paths]
+
+
+def subfolders(root: SafeRoot, folders: Sequence[str]) -> list[str]:
+    """Folders inside the scanned ones, whose files are not scanned."""
+    found = []
+    for path in folders:
+        for one in Scan(root, ()).agent_folders() if path == HELD else (path,):
+            try:
+                with root.folder(one) as folder, os.scandir(folder.descriptor) as entries:
+                    names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+            except (OSError, Unfit):
+                continue  # reported as a whole
+            found += [f"{one}/{printable(name)}" for name in names if not name.startswith(".")]
+    return found
+
+
+class ScanPolicy:
+    """Whether the files must be scanned before a decision. `brief`: for a process that runs a single command."""
+
+    def __init__(self, disk: Disk, *, brief: bool) -> None:
+        self._disk = disk
+        self._brief = brief
+        self._may_watch = not brief
+        #: Files that may differ from the index; None: any file may.
+        self._suspects: set[str] | None = None
+        self._watch: InotifyWatch | None = None
+        self._rescanned_at = 0.0
+        #: When the files last were as the index has them.
+        self._clean_at: float | None = None
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+
+    def is_recent(self) -> bool:
+        """Whether this is a command that scanned a moment ago."""
+        if not self._brief or self._clean_at is None:
+            return False
+        return time.monotonic() - self._clean_at < SCAN_VALID_SECONDS
+
+    def expire(self) -> None:
+        """A file was not as it had been scanned."""
+        self._clean_at = None
+
+    def reset(self) -> None:
+        """The index is another one, so files that nobody touched may differ from it, too."""
+        self._clean_at = self._suspects = None
+
+    def live_long(self) -> None:
+        """The process waits for changes by others, so it is not a brief command after all."""
+        self._brief = False
+
+    def may_differ(self, t: VaultTransaction) -> bool:
+        """Whether there may be changes to reconcile, by a scan without the lock."""
+        if not self.needs_scan(t):
+            return False
+        if t.any_missing() or self._disk.checksum_unlocked() != t.checksum():
+            return True
+        self.mark_clean()
+        return False
+
+    def mark_clean(self) -> None:
+        """All files are as the index has them."""
+        self._clean_at = time.monotonic()
+        if self._watch is not None:
+            self._suspects = set()
+
+    def needs_scan(self, t: VaultTransaction) -> bool:
+        """Whether all files must be scanned: not if inotify reports every change and the touched files are as the
+        index has them."""
+        touched = self._touched()
+        if touched is None or self._suspects is None:
+            self._suspects = None
+            return True
+        self._suspects |= touched
+        known = {path: stamp for path in self._suspects if (stamp := t.stamp(path)) is not None}
+        seen = {path: stamp for path in self._suspects if (stamp := self._disk.stamp(path)) is not None}
+        if known != seen or t.any_missing():
+            return True
+        self._suspects = set()
+        return False
+
+    def _touched(self) -> set[str] | None:
+        if not self._may_watch:
+            return None
+        from dibs.store.vault.watch import LATE_SAVE
+
+        if self._watch is None:
+            self._watch = self._disk.watch()
+            self._rescanned_at = time.monotonic()
+        touched = self._watch.changes()
+        if time.monotonic() - self._rescanned_at >= RESCAN_SECONDS:
+            self._rescanned_at = time.monotonic()
+            return None
+        return None if touched is None else touched - {LATE_SAVE}
 
 
 def _are_plain(names: list[str]) -> bool:
-    """Whether none of these names needs a closer look, told by one look at all of them."""
-    together = "".join(names)
-    return together.isascii() and together.isprintable() and all(map(_SHORT.__gt__, map(len, names)))
-
-
-def shown(path: str) -> str:
-    """As text that can be printed and stored, also if it is none."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    """Whether no name needs a closer check, by one check of all of them."""
+    joined = "".join(names)
+    return joined.isascii() and joined.isprintable() and all(map(_SHORT.__gt__, map(len, names)))

@@ -1,29 +1,23 @@
-"""The vault store: markdown files in folders, for people who keep tasks that way.
+"""The vault store: markdown files in folders, for people who keep their tasks that way.
 
-The files are the truth. Beside them, in `.dibs`, lies a SQLite board that is their index, and has what files have no
-place for: sessions, queues, request ids, events. Each write looks at the files first and adopts what was done to them
-(`adopting`); then it is decided on the index like on any SQLite board; then the files are written (`writing`), and only
-then the index commits. What a crash leaves between the two is adopted by whoever comes next. Among dibs processes the
-index's lock decides; against everybody else, the rename that overwrites nothing.
+The files are the truth. A SQLite board in `.dibs` is their index, and holds what files have no place for: sessions,
+queues, idempotency keys, events. Each write is one pass of `write_cycle`, each read looks at the files first. The lock
+of the index decides among dibs processes, the rename without overwriting against all other programs, and the accepted
+`git push` between clones. The verbs that differ from a SQLite board are here.
 """
 
 from __future__ import annotations
 
 import os
-import time
 
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
-from dibs.store.sqlite.engine import Engine, system_clock
-from dibs.store.sqlite.store import SqliteStore
-from dibs.store.vault import file_index, vault_root
-from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
-from dibs.store.vault.git import remote_liveness
-from dibs.store.vault.late_saves import bring_in_copies, bring_in_late_saves
-from dibs.store.vault.layout import ARCHIVE, AT_FIRST, CONFLICTS, FOLDERS, HIDDEN, INDEX, SUFFIX, is_by_move
-from dibs.store.vault.scan_policy import Looking, differs
-from dibs.store.vault.taskfile import task_text
-from dibs.store.vault.transaction import STATEMENTS, VaultTransaction
-from dibs.store.vault.writing import SILENT, KeptBack, Writing
+from dibs.store.contract import Store
+from dibs.store.sqlite.engine import system_clock
+from dibs.store.sqlite.store import SqliteStore, SqliteVerbs
+from dibs.store.vault import vault_root
+from dibs.store.vault.index import TABLES, Entry, vault_transaction
+from dibs.store.vault.layout import INITIAL, is_by_move, name_of
+from dibs.store.vault.write_cycle import WriteCycle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,29 +27,22 @@ if TYPE_CHECKING:
     import apsw
 
     from dibs.config import Settings
-    from dibs.model import Grant, Holding, Synced
-    from dibs.rules.decision import Step
+    from dibs.model import Grant, Holding, Prune, Request, Synced
     from dibs.store.contract import Watch
     from dibs.store.sql.transaction import Transaction
-    from dibs.store.sqlite.group_commit import PendingWrite
-    from dibs.store.sqlite.transaction import SqliteTransaction
-    from dibs.store.vault.git.syncing import Sync
-    from dibs.store.vault.reconcile import Adopting
+    from dibs.store.vault.git.liveness import LivenessMonitor
+    from dibs.store.vault.git.sync import Sync
+    from dibs.store.vault.index import VaultTransaction
+    from dibs.store.vault.safe_fs import Stamp
+    from dibs.value import Value
 
     T = TypeVar("T")
 
-LATE_LOOK_SECONDS = 1.0
-#: How often one write is decided anew because somebody was faster at a file.
-RACES_MAX = 50
-#: Steps that are told to other clones with the next ones: nobody relies on having been the first to take them.
-UNCONFIRMED = frozenset({"added", "edited", "progress", *SILENT})
-#: Of sessions that were not seen for so long, nothing is said to other clones.
-BEATS_SECONDS = 7 * 86400
+#: Sessions that were not seen for so long are not published to other clones.
+PUBLISH_SECONDS = 7 * 86400
 
 
-class VaultStore(SqliteStore):
-    more_tables = (STATEMENTS["make_files"], STATEMENTS["make_left"], STATEMENTS["make_place"])
-
+class VaultStore(SqliteVerbs, Store):
     def __init__(
         self,
         root: str,
@@ -65,102 +52,225 @@ class VaultStore(SqliteStore):
         lean: bool = False,
         clock: Callable[[], int] = system_clock,
     ) -> None:
+        """`lean`: for a process that runs a single command."""
+        self.settings = settings
         self.root = os.path.realpath(root)
         if create:
             vault_root.require_fit(self.root)
-            for folder in AT_FIRST:
+            for folder in INITIAL:
                 os.makedirs(os.path.join(self.root, folder), exist_ok=True)
         elif not vault_root.is_vault(self.root):
-            raise StoreUnusable(f"{root} is no vault; make one with: dibs vault init {root}", path=root)
-        _refuse_links(os.path.join(self.root, HIDDEN))
-        self._disk = Disk(self.root)
-        self._steps: list[Step] = []
-        self._stale: set[str] = set()
-        #: Items that cannot be given now, since their files cannot be written.
-        self._passed_over: set[str] = set()
-        self._looking = Looking(self._disk, lean=lean)
-        self._git_mark = _git_mark(self.root)
-        self._is_clone = self._git_mark[0] is not None
-        self._arbiter: Sync | None = None
-        self._patience = remote_liveness.Patience()
-        #: See `Writing.visited`.
-        self._visited: dict[str, str] = {}
-        _hide(os.path.join(self.root, HIDDEN))
-        self.settings = settings
-        self.engine = Engine(
-            os.path.join(self.root, HIDDEN, INDEX),
-            settings,
-            clock,
-            connect=self._connect,
-            before_use=self._reopen_replaced_index,
-            new_transaction=self._new_transaction,
-            transact=self._transact,
-            commit=self._commit,
-            # A write changes several files: an interrupt between them would be a crash that the next look repairs.
-            in_caller_thread=False,
-        )
-        self.engine.open(create=True)
+            raise StoreUnusable(f"{root} is not a vault; make one with: dibs vault init {root}", path=root)
+        self.cycle = WriteCycle(self.root, settings, clock, brief=lean)
+        self.engine = self.cycle.engine
+        self._index = SqliteStore(self.path, settings, create=True, engine=self.engine, more_tables=TABLES)
+        self._liveness: LivenessMonitor | None = None
+
+    @property
+    def path(self) -> str:
+        return self.engine.path
+
+    @property
+    def remote(self) -> Sync | None:
+        return self.cycle.remote
+
+    def write(
+        self, work: Callable[[Transaction], T], request: Request | None = None, kind: type[Value] | None = None
+    ) -> T:
+        self._index.on_freed = self.on_freed
+        return self._index.write(work, request, kind)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         self.look()
-        return super().read(work)
+        return self._index.read(work)
 
     def look(self) -> None:
-        """Adopt what was done to the files, if anything was. Reading goes on even where that cannot be written down."""
+        """Reconcile the index with the files, if they changed. A read goes on even where that cannot be written."""
         try:
-            if not self._has_looked() and self.engine.read_in_turn(lambda t: self._looking.may_differ(_of_files(t))):
+            if self.cycle.needs_look():
                 self.write(lambda t: None)
         except StoreUnavailable:
             pass
 
+    def separate_readers(self) -> None:
+        self._index.separate_readers()
+
+    def watch(self, *, session: str | None = None) -> Watch:
+        from dibs.store.vault.watch import VaultWatch
+
+        self.cycle.policy.live_long()
+        return VaultWatch(self._index.watch(session=session), self.look, self.cycle.disk.watch(self.engine.bell.path))
+
+    def close(self) -> None:
+        self.cycle.close()
+
+    # Verbs that ask the remote, too
+
+    def next(self, *, done: Mapping[str, int] | None = None, **asked: Any) -> tuple[Grant, ...]:
+        """Answer "nothing" only if the remote has nothing either."""
+        grants: tuple[Grant, ...] = super().next(done=done, **asked)
+        if grants or self.remote is None:
+            return grants
+        try:
+            has_news = bool(self.engine.exclusively(self._refresh).news)
+        except StoreUnavailable:
+            if not done:
+                raise
+            return ()  # the caller must learn that its items were ended
+        return super().next(**asked) if has_news else ()
+
+    def who(self) -> tuple[Holding, ...]:
+        """A claim by a move is marked tentative until the remote has it, and lost if another clone's was accepted."""
+        found: tuple[Holding, ...] = super().who()
+        if self.remote is None or not any(map(_is_by_move, found)):
+            return found
+        paths = dict(self.engine.read_in_turn(lambda t: vault_transaction(t).query("claims_by_move")))
+        known = self.remote.known_paths(paths.values())
+        tentative = {item for item, path in paths.items() if path not in known}
+        return tuple(_with_health(line, tentative) if _is_by_move(line) else line for line in found)
+
+    def sync(self, *, expire: bool = False) -> Synced:
+        """Merge the changes of other clones, and push the changes that were made here.
+
+        With `expire`, for a process that syncs again and again: expire the claims of sessions in other clones that have
+        shown no sign of life for too long.
+        """
+        self.cycle.find_remote_again()
+        if self.remote is None:
+            raise Invalid(
+                "this vault has no git remote: it is not a clone, its branch has no upstream, or dibs.sync is off",
+                field="store",
+            )
+        synced = self.engine.exclusively(self._sync)
+        return synced if not expire else synced.replace(expired=self._expire_silent(self.remote))
+
+    def _refresh(self, connection: apsw.Connection) -> Synced:
+        assert self.remote is not None
+        refreshed = self.remote.refresh()
+        self.cycle.reconcile(connection)
+        return refreshed
+
+    def _sync(self, connection: apsw.Connection) -> Synced:
+        remote = self.remote
+        assert remote is not None
+        try:
+            remote.restore_reverted()
+            self.cycle.reconcile(connection)
+            self._publish_sessions(connection, remote)
+            synced = remote.sync()
+        finally:
+            wrote = self.cycle.reconcile(connection)
+        if not wrote:
+            return synced
+        from dibs.store.vault.git.sync import combine
+
+        # Reconciling wrote into files, which other clones are to see.
+        again = remote.sync()
+        return combine([synced, again], again.commit, synced.pushed or again.pushed)
+
+    def _publish_sessions(self, connection: apsw.Connection, remote: Sync) -> None:
+        from dibs.store.vault.git import liveness
+
+        t = vault_transaction(self.engine.transaction(connection))
+        rows = t.query("sessions_here", now=t.now, since=t.now - PUBLISH_SECONDS * 1000)
+        t.close()
+        live = [
+            liveness.LiveSession(session=id, agent=agent, host=host, counter=seen_at)
+            for id, agent, host, seen_at, claims in rows
+            if claims
+        ]
+        liveness.publish(remote.files, live, [row[0] for row in rows])
+
+    def _expire_silent(self, remote: Sync) -> tuple[str, ...]:
+        from dibs.store.vault.git import liveness
+
+        if self._liveness is None:
+            self._liveness = liveness.LivenessMonitor()
+        claims = [
+            liveness.RemoteClaim(item=item, token=token, session=session, ttl_seconds=ttl)
+            for item, token, session, ttl in self.engine.read_in_turn(
+                lambda t: vault_transaction(t).query("claims_elsewhere")
+            )
+        ]
+        silent = self._liveness.silent([(claim, liveness.counter(remote.files, claim.session)) for claim in claims])
+
+        def expire(t: Transaction) -> tuple[str, ...]:
+            expired = []
+            for one in silent:
+                claim = t.claim_of(one.item)
+                if claim is not None and (claim.token, claim.session) == (one.token, one.session):
+                    vault_transaction(t).query(
+                        "expire_elsewhere", item=one.item, token=one.token, session=one.session, now=t.now
+                    )
+                    t.record_due(one.item)
+                    expired.append(one.item)
+            return tuple(expired)
+
+        return self.write(expire) if silent else ()
+
+    # Whole boards
+
+    def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
+        return self._index.prune(older_than_seconds=older_than_seconds, limit=limit)
+
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
         self.look()
-        yield from super().export()
-
-    def restore(self, path: str, *, actor: str) -> int:
-        from dibs.store.sqlite import backups
-
-        return backups.restore(self.engine, path, actor, self.more_tables, self._write_restored)
-
-    def _write_restored(self, connection: apsw.Connection) -> None:
-        """The files follow the board for once: it was brought back for what they say now to be forgotten. What people
-        wrote in them since is kept in Conflicts."""
-        seen, _ = self._disk.scan()
-        connection.execute("BEGIN IMMEDIATE")
-        t = self._writing(connection)
-        t.files("forget_files")
-        for path, stamp in seen.items():
-            self._claim_for_its_item(t, path, stamp)
-        self._steps, self._stale = [], {item for (item,) in t.files("item_ids")}
-        t.close()
-        self._looking.begin_anew()
-        self._write_down(connection, whole=True)
-
-    def _claim_for_its_item(self, t: VaultTransaction, path: str, stamp: Stamp) -> None:
-        """Which item a file is of; what cannot be told is left to the next look, and a second one is set aside."""
-        try:
-            text = self._disk.read(path)[0].decode()
-            item = task_text.read(text, path.rpartition("/")[2]).id
-        except (FileNotFoundError, UnicodeDecodeError, Unfit, task_text.Unreadable):
-            return
-        if not text.strip() and t.one("item_by_id", id=item) is None:
-            return  # somebody is about to write it
-        if file_index.entry_of(t, item) is None:
-            file_index.put(t, file_index.Entry(path=path, item=item, stamp=stamp))
+        yield from self._index.export()
 
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
         from dibs.store.sql import archive
 
         def load(t: Transaction) -> int:
             count = archive.load(t, records)
-            assert isinstance(t, VaultTransaction)
-            t.stale.update(row[0] for row in t.files("item_ids"))
+            vault_transaction(t).stale.update(row[0] for row in vault_transaction(t).query("item_ids"))
             return count
 
         return self.write(load)
 
+    def backup(self, path: str) -> None:
+        self._index.backup(path)
+
+    def restore(self, path: str, *, actor: str) -> int:
+        from dibs.store.sqlite import backups
+
+        return backups.restore(self.engine, path, actor, TABLES, self._write_restored)
+
+    def _write_restored(self, connection: apsw.Connection) -> None:
+        """Write the restored board into the files. Text that people wrote in them since is kept in Conflicts."""
+        seen, _ = self.cycle.disk.scan()
+        connection.execute("BEGIN IMMEDIATE")
+        t = self.cycle.transaction(connection)
+        t.query("forget_files")
+        for path, stamp in seen.items():
+            self._assign_to_item(t, path, stamp)
+        t.close()
+        self.cycle.write_all_files(connection)
+
+    def _assign_to_item(self, t: VaultTransaction, path: str, stamp: Stamp) -> None:
+        """Find the item of a file. A file without one, or a second file of one, is left to the next look."""
+        from dibs.store.vault.disk import Unfit
+        from dibs.store.vault.taskfile import task_text
+
+        try:
+            text = self.cycle.disk.read(path)[0].decode()
+            item = task_text.read(text, name_of(path)).id
+        except (FileNotFoundError, UnicodeDecodeError, Unfit, task_text.Unreadable):
+            return
+        if not text.strip() and t.one("item_by_id", id=item) is None:
+            return  # an empty file: somebody is about to write it
+        if t.entry_of(item) is None:
+            t.put_entry(Entry(path=path, item=item, stamp=stamp))
+
+    # Health
+
+    def check(self) -> tuple[str, ...]:
+        return self._index.check()
+
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        return self._index.notes()
+
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """Files that look like tasks and are none, or cannot be read; names that other machines take for one."""
+        """Problems with files, with the git repository, and with claims by a move; each with what to do about it."""
         from dibs.store.vault import findings
 
         found = []
@@ -168,436 +278,14 @@ class VaultStore(SqliteStore):
             self.write(lambda t: None)
         except StoreUnavailable as error:
             found.append(
-                (f"the files cannot be looked at: {error.message}", "until then the board is as it was before")
+                (f"the files cannot be reconciled: {error.message}", "until then the board is as it was before")
             )
-        if self.arbiter is not None:
-            found += [
-                (f"this clone's git repository is damaged: {what}", "dibs vault sync makes it whole from the remote")
-                for what in self.arbiter.damage()
-            ]
-            found += [
-                (f"left alone: {what}", "until then git shows changes that others made")
-                for what in self.arbiter.stuck()
-            ]
-        lost = self.engine.read_in_turn(lambda t: _of_files(t).files("lost_claims", now=t.now))
-        for item, agent, holder, token in lost:
-            who = f", which {holder} holds under token {token}" if holder else ""
-            found.append(
-                (f"{agent} took {item} by a move{who}: another clone's claim was accepted first", "stop that work")
-            )
-        seen, unfit = self._disk.glance()
-        known = self.engine.read_in_turn(_known)
-        kept = self._disk.names_in(CONFLICTS)
-        return (*found, *findings.of_files(seen, unfit, self._disk.folders_within(), known.values(), kept))
-
-    def next(self, *, done: Mapping[str, int] | None = None, **asked: Any) -> tuple[Grant, ...]:
-        """There is nothing only if the remote has nothing either."""
-        grants: tuple[Grant, ...] = super().next(done=done, **asked)
-        if grants or self.arbiter is None:
-            return grants
-        try:
-            has_news = bool(self.engine.exclusively(self._refreshed).news)
-        except StoreUnavailable:
-            if not done:
-                raise
-            return ()  # those are ended, and who asked is to know
-        return super().next(**asked) if has_news else ()
-
-    def who(self) -> tuple[Holding, ...]:
-        """A claim by a move is tentative until the remote has it; one that lost to another clone's is said to have."""
-        found: tuple[Holding, ...] = super().who()
-        if self.arbiter is None or not any(map(_is_by_move, found)):
-            return found
-        places = dict(self.engine.read_in_turn(lambda t: _of_files(t).files("claims_by_move")))
-        known = self.arbiter.lies_so(places.values())
-        unknown = {item for item, path in places.items() if path not in known}
-        return tuple(_marked(line, unknown) if _is_by_move(line) else line for line in found)
-
-    def watch(self, *, session: str | None = None) -> Watch:
-        from dibs.store.vault.watch import VaultWatch
-
-        self._looking.stay()
-        return VaultWatch(super().watch(session=session), self.look, self._disk.eyes(self.engine.bell.path))
-
-    def close(self) -> None:
-        super().close()
-        self._looking.close()
-        self._disk.close()
-        if self._arbiter is not None:
-            self._arbiter.close()
-
-    # One write
-
-    def _transact(self, connection: apsw.Connection, writes: list[PendingWrite]) -> None:
-        self._passed_over = set()
-        self._look_for_a_branch()
-        for _ in range(RACES_MAX):
-            try:
-                if self.arbiter is not None:
-                    self.arbiter.prepare()
-                self._catch_up(connection)
-                self._steps, self._stale = [], set()
-                self.engine.transact(connection, writes)
-                return
-            except Raced as raced:
-                path = str(raced)
-                self._looking.begin_anew()
-                self.engine.rollback(connection)
-            except KeptBack as kept:
-                path = kept.item
-                self.engine.rollback(connection)
-                if len(writes) > 1:
-                    self._apart(connection, writes)
-                    return
-                if kept.item in self._passed_over:
-                    raise kept.error from None
-                self._passed_over.add(kept.item)
-            for write in writes:
-                write.reset()
-        is_gone = path.endswith(SUFFIX) and self._disk.stamp(path) is None
-        what = (
-            "is gone, and waited for: put it back, or it is taken away" if is_gone else "is being changed all the time"
-        )
-        raise StoreUnavailable(f"{path} {what}; try again", path=path, retry_after_seconds=1)
-
-    def _apart(self, connection: apsw.Connection, writes: list[PendingWrite]) -> None:
-        """Each for itself: what cannot be written of one is no matter of the others."""
-        for write in writes:
-            write.reset()
-            try:
-                self._transact(connection, [write])
-            except StoreUnavailable as error:
-                self.engine.rollback(connection)
-                write.error = error
-
-    def _catch_up(self, connection: apsw.Connection) -> None:
-        """Adopt what was done to the files since somebody last looked, in a transaction of its own."""
-        self._look_for_late_saves()
-        if self._visited:
-            self._note_visits(connection)
-        if self._has_looked():
-            return
-        connection.execute("BEGIN IMMEDIATE")
-        t = self._writing(connection)
-        is_whole = vault_root.has_ready(self.root)
-        if is_whole and (not self._looking.is_needed(t) or self._disk.mark() == t.files("mark")[0][0]):
-            self._settle(connection)
-            return
-        seen, unfit = self._disk.scan()
-        if not is_whole and FOLDERS["ready"] not in unfit:
-            vault_root.make_again(self.root, _known(t), seen, self._were_removed)
-        if differs(t, seen) and self.arbiter is not None:
-            if self.arbiter.is_elsewhere() and t.files("any_file")[0][0]:
-                self.engine.rollback(connection)
-                return
-            if self.arbiter.mend_reset():
-                seen, unfit = self._disk.scan()
-        if differs(t, seen):
-            known = _known(t)
-            if not known:
-                t.run("raise_floor", {"name": "token_floor", "value": self._archived_token()})
-            if bring_in_copies(self._disk, seen, file_index.left(t)):
-                raise Raced("a save came to where a file lay before")
-            self._steps, self._stale = self._adopting(t, seen, known, unfit).adopt(), t.stale
-            t.close()
-            self._write_down(connection)
-            self.engine.bell.ring()
-        self._settle(connection)
-
-    def _adopting(
-        self, t: VaultTransaction, seen: dict[str, Stamp], known: dict[str, file_index.Entry], unfit: dict[str, str]
-    ) -> Adopting:
-        from dibs.store.vault.reconcile import Adopting
-
-        return Adopting(t, self._disk, seen, known, unfit, self.arbiter)
-
-    def _were_removed(self, paths: list[str]) -> bool:
-        return self.arbiter is not None and self.arbiter.were_removed(paths)
-
-    def _archived_token(self) -> int:
-        """The highest token of what was pruned: an index that is made anew must not give it again."""
-        archive = Disk(self.root, folders=(ARCHIVE,))
-        highest = 0
-        for path in archive.glance()[0]:
-            try:
-                facts = task_text.read(archive.read(path)[0].decode(), path.rpartition("/")[2]).facts
-            except (OSError, UnicodeDecodeError, Raced, Unfit, task_text.Unreadable):
-                continue
-            highest = max(highest, 0 if facts is None else facts.token)
-        archive.close()
-        return highest
-
-    def _settle(self, connection: apsw.Connection) -> None:
-        """All files are as the index knows them."""
-        self._looking.all_is_known()
-        self.engine.rollback(connection)
-
-    def _has_looked(self) -> bool:
-        """Whether a command may do without a second look. Other clones bring files at any time."""
-        return not self._is_clone and self._looking.is_over()
-
-    def _note_visits(self, connection: apsw.Connection) -> None:
-        """Files lay there until a decision was taken back, and saves may still come there."""
-        connection.execute("BEGIN IMMEDIATE")
-        t = self._writing(connection)
-        for to, path in self._visited.items():
-            t.files("visit", to=to, path=path, now=t.now)
-        t.close()
-        connection.execute("COMMIT")
-        self._visited.clear()
-
-    def _look_for_late_saves(self) -> None:
-        """When one is told of, or now and then, by whoever comes: there may be thousands of files to look at."""
-        mark = os.path.join(self.root, HIDDEN, "late-saves-looked-for")
-        now = time.time()
-        try:
-            recently = 0 <= now - os.stat(mark).st_mtime < LATE_LOOK_SECONDS
-        except FileNotFoundError:
-            recently = False
-        if not recently:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            descriptor = os.open(mark, flags, 0o600)
-            os.utime(descriptor)
-            os.close(descriptor)
-            bring_in_late_saves(self._disk)
-
-    def _commit(self, connection: apsw.Connection, transactions: list[SqliteTransaction]) -> None:
-        for t in map(_of_files, transactions):
-            self._steps += t.steps
-            self._stale |= t.stale
-        arbiter = self.arbiter
-        if arbiter is None or all(step.event.kind in UNCONFIRMED for step in self._steps):
-            self._write_down(connection)
-            return
-        arbiter.confirm(self._planned(connection))
-        connection.execute("SAVEPOINT accepted")
-        try:
-            self._write_down(connection)
-        except Raced:
-            connection.execute("ROLLBACK TO accepted")
-            self.engine.commit(connection)
-            arbiter.stand_by()
-        else:
-            arbiter.settle()
-
-    def _planned(self, connection: apsw.Connection) -> dict[str, bytes | None]:
-        """What the files are going to be."""
-        from dibs.store.vault.git.planned import Planned
-
-        planned = Planned(self._disk)
-        connection.execute("SAVEPOINT planned")
-        t = self._writing(connection)
-        try:
-            writing = Writing(t, planned)
-            writing.write(self._steps, self._stale)
-            writing.archive()
-        finally:
-            t.close()
-            connection.execute("ROLLBACK TO planned")
-            connection.execute("RELEASE planned")
-        return planned.files
-
-    def _write_down(self, connection: apsw.Connection, *, whole: bool = False) -> None:
-        """First into the files, then into the index."""
-        t = self._writing(connection)
-        writing = Writing(t, self._disk, whole=whole)
-        try:
-            writing.write(self._steps, self._stale)
-            writing.archive()
-            t.close()
-            self.engine.commit(connection)
-        except BaseException:
-            t.close()
-            self._looking.begin_anew()
-            writing.put_back()
-            self._visited |= writing.visited
-            raise
-
-    # Other clones
-
-    @property
-    def arbiter(self) -> Sync | None:
-        """Who says which of two clones has an item: the remote, if there is one."""
-        if not self._is_clone:
-            return None
-        if self._arbiter is None:
-            from dibs.store.vault.git import syncing
-
-            self._arbiter = syncing.find(self.root)
-            self._is_clone = self._arbiter is not None
-        return self._arbiter
-
-    def _look_for_a_branch(self) -> None:
-        """A person may have checked one out since (a rebase is over), or have had it follow a remote's."""
-        if self._arbiter is not None and self._arbiter.is_astray:
-            self._arbiter.close()
-            self._arbiter = None
-        if self._arbiter is None:
-            mark = _git_mark(self.root)
-            self._is_clone |= mark != self._git_mark and mark[0] is not None
-            self._git_mark = mark
-
-    def sync(self, *, expire: bool = False) -> Synced:
-        """Bring what other clones did here, and what was done here to them.
-
-        With `expire`, by a process that does so again and again: claims of sessions elsewhere that have been silent
-        for too long are ended.
-        """
-        self._look_for_a_branch()
-        if self.arbiter is None:
-            raise Invalid(
-                "this vault has no git remote: it is no clone whose branch follows one, or dibs.sync is off",
-                field="store",
-            )
-        synced = self.engine.exclusively(self._synced)
-        return synced if not expire else synced.replace(expired=self._end_what_is_silent())
-
-    def _refreshed(self, connection: apsw.Connection) -> Synced:
-        arbiter = self.arbiter
-        assert arbiter is not None
-        refreshed = arbiter.refresh()
-        self._adopted(connection)
-        return refreshed
-
-    def _synced(self, connection: apsw.Connection) -> Synced:
-        arbiter = self.arbiter
-        assert arbiter is not None
-        try:
-            arbiter.mend()
-            self._adopted(connection)
-            self._show_who_lives(connection, arbiter)
-            synced = arbiter.sync()
-        finally:
-            wrote = self._adopted(connection)
-        if not wrote:
-            return synced
-        from dibs.store.vault.git.syncing import together
-
-        # What was adopted just now was written into files, and others are to know of it.
-        again = arbiter.sync()
-        return together([synced, again], again.commit, synced.pushed or again.pushed)
-
-    def _adopted(self, connection: apsw.Connection) -> bool:
-        """Whether files were written by that."""
-        self._steps, self._stale = [], set()
-        for _ in range(RACES_MAX):
-            try:
-                self._catch_up(connection)
-                return bool(self._steps or self._stale)
-            except Raced:
-                self.engine.rollback(connection)
-            except StoreUnavailable:
-                self.engine.rollback(connection)
-                raise
-        return False
-
-    def _show_who_lives(self, connection: apsw.Connection, arbiter: Sync) -> None:
-        t = _of_files(self.engine.transaction(connection))
-        rows = t.files("sessions_here", now=t.now, since=t.now - int(BEATS_SECONDS * 1000))
-        t.close()
-        holders = [
-            remote_liveness.Holder(session=id, agent=agent, host=host, counter=at)
-            for id, agent, host, at, n in rows
-            if n
-        ]
-        remote_liveness.show(arbiter.files, holders, [row[0] for row in rows])
-
-    def _end_what_is_silent(self) -> tuple[str, ...]:
-        arbiter = self.arbiter
-        assert arbiter is not None
-        rows = self.engine.read_in_turn(_claims_elsewhere)
-        held = [
-            remote_liveness.Held(item=item, token=token, session=session, ttl_seconds=ttl)
-            for item, token, session, ttl in rows
-        ]
-        lost = self._patience.lost([(one, remote_liveness.counter(arbiter.files, one.session)) for one in held])
-
-        def end(t: Transaction) -> tuple[str, ...]:
-            assert isinstance(t, VaultTransaction)
-            ended = []
-            for one in lost:
-                claim = t.claim_of(one.item)
-                if claim is not None and (claim.token, claim.session) == (one.token, one.session):
-                    t.files("expire_elsewhere", item=one.item, token=one.token, session=one.session, now=t.now)
-                    t.record_due(one.item)
-                    ended.append(one.item)
-            return tuple(ended)
-
-        return self.write(end) if lost else ()
-
-    def _writing(self, connection: apsw.Connection) -> VaultTransaction:
-        return _of_files(self.engine.transaction(connection, writable=True))
-
-    def _new_transaction(
-        self, cursor: apsw.Cursor, now: int, settings: Settings, *, writable: bool
-    ) -> VaultTransaction:
-        t = VaultTransaction(cursor, now, settings, writable=writable)
-        t.passed_over = frozenset(self._passed_over)
-        t.clone = self.arbiter.clone if writable and self.arbiter is not None else None
-        return t
-
-    def _reopen_replaced_index(self) -> None:
-        """The index may be taken away at any time: it is made again, from the files."""
-        if not _is_at(self._index, self.path):
-            if not vault_root.has_ready(self.root):
-                raise vault_root.missing(self.root, [])  # the whole drive, say: no index is to be made in its place
-            _refuse_links(os.path.dirname(self.path))
-            _hide(os.path.dirname(self.path))
-            self.engine.reopen()
-
-    def _connect(self, create: bool) -> apsw.Connection:
-        self._looking.know_nothing()
-        connection = self.engine.open_database(create)
-        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_place'").fetchall():
-            for statement in self.more_tables:  # the place is the last: who finds it finds the others, too
-                connection.execute(statement)
-        if not self._is_of_here(connection):
-            connection.close()
-            self._forget_index()
-            return self._connect(create)
-        self._index = os.stat(self.path)
-        return connection
-
-    def _is_of_here(self, connection: apsw.Connection) -> bool:
-        """Whether this index was made here. One that came with a clone or a copy is not believed."""
-        here = os.stat(os.path.dirname(self.path)).st_ino
-        found = connection.execute(STATEMENTS["place"]).fetchall()
-        if not found:
-            connection.execute(STATEMENTS["put_place"], {"inode": here})
-            found = connection.execute(STATEMENTS["place"]).fetchall()
-        return bool(found == [(here,)])
-
-    def _forget_index(self) -> None:
-        for name in ("", "-wal", "-shm"):
-            if os.path.exists(self.path + name):
-                os.unlink(self.path + name)
-
-
-def _git_mark(root: str) -> tuple[tuple[int, int] | None, ...]:
-    """What changes when another branch is checked out, or a branch is to follow another; the first: if there is git."""
-    head, config = (_stamp(os.path.join(root, ".git", name)) for name in ("HEAD", "config"))
-    # As a folder it is touched by every commit.
-    return (0, 0) if os.path.lexists(os.path.join(root, ".git")) else None, head, config
-
-
-def _stamp(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns
-
-
-def _is_at(known: os.stat_result, path: str) -> bool:
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return False
-    return (found.st_dev, found.st_ino) == (known.st_dev, known.st_ino)
-
-
-def _claims_elsewhere(t: Transaction) -> list[tuple[Any, ...]]:
-    return _of_files(t).files("claims_elsewhere")
+        if self.remote is not None:
+            found += findings.of_repository(self.remote)
+        lost = self.engine.read_in_turn(lambda t: vault_transaction(t).query("lost_claims", now=t.now))
+        found += findings.of_lost_claims(lost)
+        entries = self.engine.read_in_turn(lambda t: vault_transaction(t).entries())
+        return (*found, *findings.of_files(self.cycle.disk, entries.values()))
 
 
 def _is_by_move(line: Holding) -> bool:
@@ -605,36 +293,7 @@ def _is_by_move(line: Holding) -> bool:
     return hold is not None and is_by_move(hold.session)
 
 
-def _marked(line: Holding, unknown: set[str]) -> Holding:
+def _with_health(line: Holding, tentative: set[str]) -> Holding:
     if line.soft is not None:
         return line.replace(health="lost")
-    return line.replace(health="tentative") if line.item.id in unknown else line
-
-
-def _known(t: Transaction) -> dict[str, file_index.Entry]:
-    return file_index.entries(_of_files(t).files("files"))
-
-
-def _of_files(t: Transaction) -> VaultTransaction:
-    assert isinstance(t, VaultTransaction)
-    return t
-
-
-def _refuse_links(folder: str) -> None:
-    """What lies in `.dibs` is written to; a link there, which a clone may bring along, leads to somebody's file."""
-    names = ["", *os.listdir(folder)] if os.path.isdir(folder) else [""] if os.path.lexists(folder) else []
-    for name in names:
-        path = os.path.join(folder, name).rstrip("/")
-        if os.path.islink(path) or (os.path.exists(path) and not (os.path.isdir(path) or os.path.isfile(path))):
-            raise StoreUnusable(f"{path} is a link, or no file; a vault's index is its own: remove it", path=path)
-
-
-def _hide(folder: str) -> None:
-    """The index is nobody's but this machine's: never committed."""
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    try:
-        # Neither an existing file nor a link is opened by "x".
-        with open(os.path.join(folder, ".gitignore"), "x", encoding="utf-8") as file:
-            file.write("*\n")
-    except FileExistsError:
-        pass
+    return line.replace(health="tentative") if line.item.id in tentative else line

@@ -1,8 +1,8 @@
-"""The folder that a vault is: where one may be made, and what if the folder that tasks are taken from is gone.
+"""The folder of a vault: where a vault may be made, whether it is whole, and whether it has a git remote.
 
-Git removes a folder with its last file, so after somebody's claim and a pull it is gone, and nothing else is wrong. But
-a drive that is not there and a branch without the vault look the same, and are no reason to believe that all tasks were
-taken away. What tells them apart is what became of the files.
+Git removes a folder with its last file, so after somebody's claim and a pull `Needs_Action` may be gone, and nothing is
+wrong. But an unmounted drive, or a branch without the vault, looks the same, and must not be taken for the removal of
+all tasks. The files that were in the folder tell the cases apart.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import os
 
 from dibs.errors import Invalid, StoreUnavailable
 from dibs.model import READY
-from dibs.store.vault.layout import FOLDERS, HIDDEN, INDEX
+from dibs.store.vault.layout import FOLDERS, HIDDEN, INDEX, name_of
+from dibs.store.vault.safe_fs import version_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from dibs.store.vault.file_index import Entry
+    from dibs.store.vault.git.sync import Sync
+    from dibs.store.vault.index import Entry
 
 SHOWN_MAX = 3
 
@@ -27,21 +29,21 @@ def has_ready(root: str) -> bool:
 
 
 def is_vault(root: str) -> bool:
-    """Whether this folder is one: it has the folder that tasks are taken from, or an index."""
+    """Whether this folder is a vault: it has the folder `Needs_Action`, or an index."""
     return has_ready(root) or os.path.isfile(os.path.join(root, HIDDEN, INDEX))
 
 
 def require_fit(root: str) -> None:
-    """That a vault may be made here. One that is there already may stay."""
+    """Raise unless a vault may be made here, or is one already."""
     if is_vault(root):
         return
     above = root
     while True:
         if above != root and is_vault(above):
-            raise Invalid(f"{root} lies in a vault, {above}: a vault is made beside another, not in it", field="path")
+            raise Invalid(f"{root} is inside the vault {above}; make the new vault outside of it", field="path")
         if _is_git_dir(above):
             raise Invalid(
-                f"{above} is a bare git repository, with no work tree: make the vault in a clone of it", field="path"
+                f"{above} is a bare git repository without a work tree; make the vault in a clone of it", field="path"
             )
         if os.path.dirname(above) == above:
             return
@@ -54,13 +56,14 @@ def make_again(
     seen: Iterable[str],
     were_removed: Callable[[list[str]], bool],
 ) -> None:
-    """Make the folder, if every file that lay in it lies elsewhere in the vault, or was removed by a commit."""
-    elsewhere = {path.rpartition("/")[2] for path in seen}
+    """Make the folder `Needs_Action` again, if each of its files is elsewhere in the vault or was removed by a
+    commit."""
+    elsewhere = {name_of(path) for path in seen}
     lost = sorted(
         path
         for path, entry in known.items()
         if entry.item is not None and path.startswith(f"{FOLDERS[READY]}/")
-        if path.rpartition("/")[2] not in elsewhere
+        if name_of(path) not in elsewhere
     )
     if lost and not were_removed(lost):
         raise missing(root, lost)
@@ -68,14 +71,54 @@ def make_again(
 
 
 def missing(root: str, lost: list[str]) -> StoreUnavailable:
-    names = ", ".join(path.rpartition("/")[2] for path in lost[:SHOWN_MAX])
+    names = ", ".join(map(name_of, lost[:SHOWN_MAX]))
     more = f" and {len(lost) - SHOWN_MAX} more" if len(lost) > SHOWN_MAX else ""
-    what = f", nor what lay in it: {names}{more}" if lost else ""
+    what = f", nor its files {names}{more}" if lost else ""
     return StoreUnavailable(
-        f"{root} has no folder {FOLDERS[READY]} any more{what}; bring it back or, if all of it was taken away for good,"
-        f" say so with: mkdir {_ready(root)}",
+        f"{root} has no folder {FOLDERS[READY]} any more{what}; bring it back or, if its files were removed for good,"
+        f" confirm that with: mkdir {_ready(root)}",
         path=root,
     )
+
+
+class RemoteLookup:
+    """The git remote of a vault, found when it is first needed and again when the repository changed."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._signature = self._read_signature()
+        #: Whether there may be a remote.
+        self.is_clone = self._signature[0]
+        self._sync: Sync | None = None
+
+    def get(self) -> Sync | None:
+        if not self.is_clone:
+            return None
+        if self._sync is None:
+            from dibs.store.vault.git import sync
+
+            self._sync = sync.find(self._root)
+            self.is_clone = self._sync is not None
+        return self._sync
+
+    def recheck(self) -> None:
+        """Look again if the user has checked out another branch since, or configured an upstream."""
+        if self._sync is not None and self._sync.has_no_branch:
+            self.close()
+        if self._sync is None:
+            signature = self._read_signature()
+            self.is_clone |= signature != self._signature and signature[0]
+            self._signature = signature
+
+    def close(self) -> None:
+        if self._sync is not None:
+            self._sync.close()
+            self._sync = None
+
+    def _read_signature(self) -> tuple[bool, *tuple[tuple[int, int] | None, ...]]:
+        """What changes when another branch is checked out or gets an upstream."""
+        git = os.path.join(self._root, ".git")
+        return os.path.lexists(git), *(version_of(os.path.join(git, name)) for name in ("HEAD", "config"))
 
 
 def _ready(root: str) -> str:
@@ -83,6 +126,6 @@ def _ready(root: str) -> str:
 
 
 def _is_git_dir(folder: str) -> bool:
-    """By what git itself knows one by."""
+    """By the entries by which git itself recognises one."""
     inside = (os.path.join(folder, name) for name in ("objects", "refs"))
     return os.path.lexists(os.path.join(folder, "HEAD")) and all(map(os.path.isdir, inside))

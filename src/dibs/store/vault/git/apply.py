@@ -1,7 +1,7 @@
-"""The remote's changes, file by file, into a work tree in which people may be writing at this moment.
+"""Applying a merged tree to the work tree, file by file, while people may be writing there.
 
-What was changed on both sides is settled here by its text: two changes at different lines are both made, as in any
-merge; a person's text that cannot be put in is kept under Conflicts. What dibs wrote gives way to the remote's.
+A file that was changed on both sides is merged by its lines if the changes do not overlap. A person's text that cannot
+be merged is kept in Conflicts; text that dibs wrote gives way to the remote's.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from contextlib import ExitStack
 from dibs.store.vault.disk import Raced, Unfit
 from dibs.store.vault.git.command import GitFailed
 from dibs.store.vault.git.merge import changes
-from dibs.store.vault.git.path_policy import folded, twins
+from dibs.store.vault.git.path_policy import case_twins, fold_case
 from dibs.store.vault.git.repository import BLOB_BYTES_MAX
-from dibs.store.vault.layout import CONFLICTS, HELD, split
+from dibs.store.vault.layout import CONFLICTS, HELD, name_of, split
+from dibs.store.vault.plan import UndoLog
 from dibs.store.vault.taskfile import task_text
 
 TYPE_CHECKING = False
@@ -22,48 +23,45 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from dibs.store.vault.git.merge import Change, Clash, Merged, Tree
+    from dibs.store.vault.git.merge import BlobChange, Clash, Merged, Tree
     from dibs.store.vault.git.repository import Repository
-    from dibs.store.vault.git.work_files import Files
-    from dibs.store.vault.git.worktree import WorkTree
+    from dibs.store.vault.git.worktree import WorkTree, WorkTreeFiles
 
-    Todo = list[Change]
-
-#: Of texts that are compared with each other, whatever the file is called.
+#: A file name for texts that are compared independently of their names.
 ANY_NAME = "any.md"
-#: Of what the remote changed, no more than this is in memory at once; one file may be as large as any.
+#: How much of the remote's changes is in memory at once, unless one file is larger.
 BATCH_BYTES_MAX = 4 * BLOB_BYTES_MAX
 
 
-class Applying:
-    """`held` are paths that stand in the tree and not on disk, `skipped` those that could not be written now."""
+class TreeApplication:
+    """`absent` are paths of the local tree that are not on disk, `skipped` those that could not be written."""
 
-    def __init__(self, files: Files, repository: Repository, worktree: WorkTree, held: Iterable[str]) -> None:
-        self._files, self._repository, self._worktree, self._held = files, repository, worktree, frozenset(held)
+    def __init__(self, files: WorkTreeFiles, repository: Repository, worktree: WorkTree, absent: Iterable[str]) -> None:
+        self._files, self._repository, self._worktree, self._absent = files, repository, worktree, frozenset(absent)
         self._texts: dict[str, bytes] = {}
         self.skipped: set[str] = set()
         self.conflicts: list[str] = []
         self.findings: list[str] = []
 
     def apply(self, local: Tree, merged: Merged) -> None:
-        """Bring the files from how they lie here to how they were merged. Raced: some are not as they were seen."""
+        """Bring the files from the local tree to the merged one. Raced: some are not as they were seen."""
         tree = dict(merged.tree)
         kept = {blob for path, blob in local.items() if path.startswith(f"{CONFLICTS}/")}
         for clash in merged.clashes:
-            self._settle(clash, tree, kept)
-        todo = [*self._without_twins(changes(local, tree), local, tree)]
-        mended = self._texts
-        sizes = self._repository.sizes(now for now in (change.now for change in todo) if now and now not in mended)
+            self._resolve(clash, tree, kept)
+        todo = [*self._without_case_twins(changes(local, tree), local, tree)]
+        resolved = self._texts
+        sizes = self._repository.sizes(now for now in (change.now for change in todo) if now and now not in resolved)
         fit = {blob: size for blob, size in sizes.items() if size <= BLOB_BYTES_MAX}
-        for some in _in_batches(todo, fit):
-            self._texts = mended | self._repository.texts(change.now for change in some if change.now in fit)
-            for change in some:
-                self._make(change)
+        for batch in _in_batches(todo, fit):
+            self._texts = resolved | self._repository.texts(change.now for change in batch if change.now in fit)
+            for change in batch:
+                self._try_write(change)
         self._files.sync()
 
     # One change
 
-    def _make(self, change: Change) -> None:
+    def _try_write(self, change: BlobChange) -> None:
         to = change.to
         if to is not None and change.now not in self._texts:
             self._skip(change, f"over {BLOB_BYTES_MAX} bytes")
@@ -73,34 +71,24 @@ class Applying:
         except Unfit as unfit:
             self._skip(change, str(unfit))
         except FileExistsError:
-            if to is None or (self._files.stamp(to) is not None and not self._worktree.is_private(to)):
+            if to is None or (self._files.stamp(to) is not None and not self._worktree.is_ignored(to)):
                 raise
             self._skip(change, "not to be written: something else is in its place")
 
-    def _write(self, change: Change) -> None:
-        files, to = self._files, change.to
-        path = None if change.path in self._held else change.path
+    def _write(self, change: BlobChange) -> None:
+        to = change.to
+        path = None if change.path in self._absent else change.path
         if path is None:
             if to is not None:
-                files.create(to, self._text(change.now))
+                self._files.create(to, self._text(change.now))
             return
         assert change.was is not None
         if to is None:
             self._discard(path, change.was)
         elif change.now == change.was:
-            files.move(path, to)
-        elif to == path:
-            self._exchange(path, change)
-        elif to.startswith(f"{HELD}/"):
-            self._exchange(path, change)
-            files.move(path, to)
+            self._files.move(path, to)
         else:
-            files.move(path, to)
-            self._exchange(to, change)
-
-    def _exchange(self, path: str, change: Change) -> None:
-        assert change.was is not None
-        self._files.exchange(path, self._text(change.now), self._worktree.data(path, change.was))
+            UndoLog(self._files).change(path, to, self._worktree.data(path, change.was), self._text(change.now))
 
     def _discard(self, path: str, was: str) -> None:
         try:
@@ -108,57 +96,56 @@ class Applying:
         except FileNotFoundError as error:
             raise Raced(path) from error
 
-    def _skip(self, change: Change, why: str) -> None:
-        """It cannot lie here as the remote has it. Then nothing does: what did is in the repository."""
+    def _skip(self, change: BlobChange, why: str) -> None:
+        """The remote's file cannot be written here. Remove the old one, which is in the repository."""
         assert change.to is not None
         self.skipped.add(change.to)
         self.findings.append(f"{change.to!r} is {why}")
-        if change.path is not None and change.path not in self._held and self._files.stamp(change.path) is not None:
+        if change.path is not None and change.path not in self._absent and self._files.stamp(change.path) is not None:
             assert change.was is not None
             self._discard(change.path, change.was)
 
-    def _without_twins(self, todo: Todo, local: Tree, tree: Tree) -> Iterable[Change]:
-        """Names that differ by case only do not come to lie beside each other."""
-        alike = twins(tree)
-        present = {folded(path) for path in alike if path in local and path not in self._held}
+    def _without_case_twins(self, todo: list[BlobChange], local: Tree, tree: Tree) -> Iterable[BlobChange]:
+        """Skip files whose names differ from another's only by case."""
+        twins = case_twins(tree)
+        present = {fold_case(path) for path in twins if path in local and path not in self._absent}
         for change in todo:
-            if change.to in alike and change.to != change.path:
+            if change.to in twins and change.to != change.path:
                 assert change.to is not None
-                if folded(change.to) in present:
+                if fold_case(change.to) in present:
                     self._skip(change, "another file's name but for case")
                     continue
-                present.add(folded(change.to))
+                present.add(fold_case(change.to))
             yield change
 
     def _text(self, blob: str | None) -> bytes:
         assert blob is not None
         return self._texts[blob]
 
-    # What was changed on both sides
+    # Files that were changed on both sides
 
-    def _settle(self, clash: Clash, tree: Tree, kept: set[str]) -> None:
-        local = self._worktree.data(clash.here, clash.local) if clash.here not in self._held else None
+    def _resolve(self, clash: Clash, tree: Tree, kept: set[str]) -> None:
+        local = self._worktree.data(clash.here, clash.local) if clash.here not in self._absent else None
         blobs = [blob for blob in (clash.base, clash.remote) if blob is not None]
-        sizes = self._repository.sizes(blobs)
-        texts = self._repository.texts(blob for blob in blobs if sizes[blob] <= BLOB_BYTES_MAX)
+        texts = self._repository.texts_up_to(BLOB_BYTES_MAX, blobs)
         base, remote = texts.get(clash.base or ""), texts.get(clash.remote)
         if local is None or remote is None:
             return
-        name = clash.here.rpartition("/")[2]
-        mended = None if base is None else self._merged(base, local, remote)
+        name = name_of(clash.here)
+        merged = None if base is None else self._merge_lines(base, local, remote)
         if clash.task:
-            theirs = None if base is None else _with_text_of(base, local, remote, mended, name)
-            ours = None if base is None or clash.moved else _with_text_of(base, remote, local, mended, name)
+            theirs = None if base is None else _with_edit(base, local, remote, merged, name)
+            ours = None if base is None or clash.moved else _with_edit(base, remote, local, merged, name)
             if theirs is not None:
                 self._put(tree, clash.there, theirs)
             elif ours is not None:
-                # Nobody took it there or let go of it: who has it here still has.
+                # Nobody claimed or released it on the remote: the claim here stays.
                 del tree[clash.there]
                 self._put(tree, clash.here, ours)
-            elif has_persons_text(base, local, remote, name):
+            elif _has_human_changes(base, local, remote, name):
                 self._keep(name, clash.local, local, kept)
-        elif mended is not None:
-            self._put(tree, clash.there, mended)
+        elif merged is not None:
+            self._put(tree, clash.there, merged)
         else:
             self._keep(name, clash.remote, remote, kept)
 
@@ -171,8 +158,8 @@ class Applying:
         if blob not in kept:
             self.conflicts.append(self._files.keep(CONFLICTS, name, text))
 
-    def _merged(self, base: bytes, local: bytes, remote: bytes) -> bytes | None:
-        """Both changes, if they are at different lines."""
+    def _merge_lines(self, base: bytes, local: bytes, remote: bytes) -> bytes | None:
+        """Both changes, if they are in different lines."""
         with ExitStack() as stack:
             paths = []
             for text in (remote, base, local):
@@ -186,9 +173,29 @@ class Applying:
                 return None
 
 
-def _in_batches(todo: Todo, sizes: dict[str, int]) -> Iterator[Todo]:
-    """In their order, so many at a time that their texts are no more than this machine can hold."""
-    batch: Todo = []
+def read_task(text: bytes, name: str) -> task_text.Task | None:
+    try:
+        return task_text.read(text.decode(), name)
+    except (UnicodeDecodeError, task_text.Unreadable):
+        return None
+
+
+def with_tokens_of(remote: bytes, local: bytes, path: str) -> bytes | None:
+    """The local text with the remote's facts, if those have a higher token; with its claim only if the file is in the
+    folder of its holder."""
+    name = name_of(path)
+    there, here = read_task(remote, name), read_task(local, name)
+    if there is None or there.facts is None or here is None:
+        return None
+    if here.facts is not None and here.facts.token >= there.facts.token:
+        return None
+    claim = there.facts.claim
+    is_held = claim is not None and split(path)[:2] == (HELD, claim.agent)
+    return task_text.with_facts_of(remote.decode(), local.decode(), claimed=is_held).encode()
+
+
+def _in_batches(todo: list[BlobChange], sizes: dict[str, int]) -> Iterator[list[BlobChange]]:
+    batch: list[BlobChange] = []
     total = 0
     for change in todo:
         size = sizes.get(change.now or "", 0)
@@ -200,64 +207,38 @@ def _in_batches(todo: Todo, sizes: dict[str, int]) -> Iterator[Todo]:
     yield batch
 
 
-def _with_text_of(base: bytes, edited: bytes, owners: bytes, mended: bytes | None, name: str) -> bytes | None:
-    """The task as one side's dibs tells it, with the text that a person wrote on the other side, if that is all that
-    was changed there."""
-    ways = [way for way in (mended, put_together(base, edited, owners)) if way is not None]
-    return next((way for way in ways if is_owners_still(base, edited, owners, way, name)), None)
+def _with_edit(base: bytes, edited: bytes, owner: bytes, merged: bytes | None, name: str) -> bytes | None:
+    """The task as `owner` has it, with the text that a person wrote in `edited`, if nothing else was changed there."""
+    candidates = [text for text in (merged, _combine(base, edited, owner)) if text is not None]
+    return next((text for text in candidates if _is_only_edited(base, edited, owner, text, name)), None)
 
 
-def put_together(base: bytes, local: bytes, remote: bytes) -> bytes | None:
-    """The person's part from here and dibs' part from the remote, if no words are lost by that."""
+def _combine(base: bytes, edited: bytes, owner: bytes) -> bytes | None:
+    """The person's part from `edited` and dibs' part from `owner`, if no text is lost by that."""
     try:
-        if _facts(base, ANY_NAME) != _facts(local, ANY_NAME):
+        if _dibs_part(base, ANY_NAME) != _dibs_part(edited, ANY_NAME):
             return None
-        together = task_text.rebased(local.decode(), remote.decode(), base.decode())
+        combined = task_text.rebase(edited.decode(), owner.decode(), base.decode())
     except (UnicodeDecodeError, task_text.Unreadable):
         return None
-    return None if together is None else together.encode()
+    return None if combined is None else combined.encode()
 
 
-def is_owners_still(base: bytes, edited: bytes, owners: bytes, mended: bytes, name: str) -> bool:
-    """Whether a merged task is `owners` in all that dibs writes, and only its text is a person's from `edited`."""
-    before, here, there, now = (_facts(text, name) for text in (base, edited, owners, mended))
+def _is_only_edited(base: bytes, edited: bytes, owner: bytes, merged: bytes, name: str) -> bool:
+    """Whether a merged task has all that dibs writes from `owner`, and only its text from `edited`."""
+    before, here, there, now = (_dibs_part(text, name) for text in (base, edited, owner, merged))
     return None not in (before, here, there) and before == here and there == now
 
 
-def has_persons_text(base: bytes | None, local: bytes, remote: bytes, name: str) -> bool:
-    """Whether there is more in the local text than what dibs has written, and that the remote does not have."""
-    content = _content(local, name)
-    if content is None:
+def _has_human_changes(base: bytes | None, local: bytes, remote: bytes, name: str) -> bool:
+    """Whether the local text has changes by a person that the remote does not have."""
+    task = read_task(local, name)
+    if task is None:
         return True
-    return all(text is None or _content(text, name) != content for text in (base, remote))
+    others = (read_task(text, name) for text in (base, remote) if text is not None)
+    return all(other is None or other.content != task.content for other in others)
 
 
-def read_task(text: bytes, name: str) -> task_text.Task | None:
-    try:
-        return task_text.read(text.decode(), name)
-    except (UnicodeDecodeError, task_text.Unreadable):
-        return None
-
-
-def with_tokens_of(remote: bytes, local: bytes, path: str) -> bytes | None:
-    """The local text with what the remote's says of tokens, if that is more; and of a claim, if it lies with its
-    holder."""
-    name = path.rpartition("/")[2]
-    there, here = read_task(remote, name), read_task(local, name)
-    if there is None or there.facts is None or here is None:
-        return None
-    if here.facts is not None and here.facts.token >= there.facts.token:
-        return None
-    claim = there.facts.claim
-    is_held = claim is not None and split(path)[:2] == (HELD, claim.agent)
-    return task_text.with_facts_of(remote.decode(), local.decode(), claimed=is_held).encode()
-
-
-def _facts(text: bytes, name: str) -> tuple[Any, ...] | None:
+def _dibs_part(text: bytes, name: str) -> tuple[Any, ...] | None:
     task = read_task(text, name)
     return None if task is None else (task.id, task.facts, task.runs)
-
-
-def _content(text: bytes, name: str) -> dict[str, Any] | None:
-    task = read_task(text, name)
-    return None if task is None else task.content

@@ -1,8 +1,8 @@
-"""Running git so that nothing it reads can make it do more than it was asked.
+"""Running git so that a hostile repository cannot make it do more than it was asked.
 
-A pulled repository is hostile: it may bring attributes, hooks to copy, links, submodules and any path. So git is never
-asked to write into the work tree, runs no hook, filter or monitor, follows no submodule and asks nobody anything. What
-stands in the clone's own configuration is its owner's: remotes, credentials and identity are used as they are.
+A pulled repository may bring attributes, hooks, links, submodules and any path. So dibs never has git write into the
+work tree; git runs no hook, filter or monitor, follows no submodule and prompts for nothing. The clone's own
+configuration is trusted: remotes, credentials and identity are used as they are.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: How long a command may take that asks nobody else, and one that talks to the remote.
+#: How long a local command may take, and one that talks to the remote.
 LOCAL_SECONDS = 60.0
 REMOTE_SECONDS = 30.0
-#: How long a command that was told to end may take to clean up behind itself.
-LAST_SECONDS = 2.0
-LOOK_SECONDS = 0.01
-#: A listing of a million paths. Whoever says more is not listened to.
+#: How long a terminated command may take to remove its locks.
+TERMINATE_SECONDS = 2.0
+POLL_SECONDS = 0.01
+#: Enough for a listing of a million paths.
 OUTPUT_MAX = 256 * 1024 * 1024
-SAID_MAX = 4096
+STDERR_MAX = 4096
 _PIECE = 1 << 16
 
 _SAFE = (
@@ -48,8 +48,8 @@ _SAFE = (
     "core.fsyncMethod=fsync",
     "maintenance.auto=false",
 )
-_SAFE_WORDS = [word for setting in _SAFE for word in ("-c", setting)]
-#: Set while a hook of somebody else's runs us, say: they would name another repository.
+_SAFE_OPTIONS = [option for setting in _SAFE for option in ("-c", setting)]
+#: Set while dibs runs inside a git hook, for instance: they would name another repository.
 _FOREIGN = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -72,15 +72,15 @@ _SECRETS = re.compile(r"(?<=//)[^/@\s]+@")
 
 
 class GitFailed(Exception):
-    """Git said no, or nothing in time. `code` is its exit code, or none if it had to be ended; `said` what it said."""
+    """`code` is git's exit code, or None if it was killed; `stderr` its messages in one line."""
 
-    def __init__(self, word: str, code: int | None, said: str, output: bytes = b"") -> None:
-        super().__init__(f"git {word}: {said or f'exit {code}'}")
-        self.word, self.code, self.said, self.output = word, code, said, output
+    def __init__(self, command: str, code: int | None, stderr: str, output: bytes = b"") -> None:
+        super().__init__(f"git {command}: {stderr or f'exit {code}'}")
+        self.command, self.code, self.stderr, self.output = command, code, stderr, output
 
 
 class Git:
-    """Git on one repository; `folder` is where its work tree lies."""
+    """Git on one repository; `folder` is its work tree."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -93,8 +93,8 @@ class Git:
             GIT_CEILING_DIRECTORIES=os.path.dirname(folder),
         )
 
-    def settle(self, git_dir: str) -> None:
-        """Look for the repository nowhere but here from now on, whatever folders come to lie in the work tree."""
+    def pin(self, git_dir: str) -> None:
+        """Use this repository from now on, without a search."""
         self._environment.update(GIT_DIR=git_dir, GIT_WORK_TREE=self.folder)
 
     def run(
@@ -105,42 +105,42 @@ class Git:
         index: str | None = None,
         heard: bytearray | None = None,
     ) -> bytes:
-        """What git answers, given `feed` to read. `index` is used in the place of the person's own.
+        """Run a command with `feed` as its input; return its output. `index` replaces the user's index file.
 
-        Who feeds may wait for an answer: it is in `heard` as soon as it comes; nothing more to say so far is `b""`.
+        A feed may depend on the output: it arrives in `heard` as it comes, and the feed yields `b""` to wait.
         """
         environment = self._environment if index is None else {**self._environment, "GIT_INDEX_FILE": index}
         process = subprocess.Popen(
-            ["git", *_SAFE_WORDS, *words],
+            ["git", *_SAFE_OPTIONS, *words],
             cwd=self.folder,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # Its own session: it has no terminal to ask at, and is ended with all that it started.
+            # A session of its own, so that it has no terminal to prompt at, and its process group can be killed.
             start_new_session=True,
         )
         try:
-            talk = _Talk(process, feed, time.monotonic() + seconds, heard)
-            over = talk.to_the_end()
+            dialog = _Dialog(process, feed, time.monotonic() + seconds, heard)
+            has_ended = dialog.run()
         finally:
-            _end(process)
+            _terminate(process)
             for pipe in (process.stdin, process.stdout, process.stderr):
                 assert pipe is not None
                 pipe.close()
-        said = _readable(talk.said)
-        if not over:
-            why = "too much output" if len(talk.output) > OUTPUT_MAX else f"no answer within {seconds:g}s"
-            raise GitFailed(words[0], None, f"{why}; {said}" if said else why, bytes(talk.output))
+        stderr = _readable(dialog.stderr)
+        if not has_ended:
+            why = "too much output" if len(dialog.output) > OUTPUT_MAX else f"no answer within {seconds:g}s"
+            raise GitFailed(words[0], None, f"{why}; {stderr}" if stderr else why, bytes(dialog.output))
         if process.returncode:
-            raise GitFailed(words[0], process.returncode, said, bytes(talk.output))
-        return bytes(talk.output)
+            raise GitFailed(words[0], process.returncode, stderr, bytes(dialog.output))
+        return bytes(dialog.output)
 
     def text(self, *words: str, seconds: float = LOCAL_SECONDS) -> str:
         return self.run(*words, seconds=seconds).decode(errors="replace").strip()
 
-    def agrees(self, *words: str) -> bool:
-        """The answer to a question that git answers by its exit code."""
+    def succeeds(self, *words: str) -> bool:
+        """Whether a command exits with 0, not with 1."""
         try:
             self.run(*words)
         except GitFailed as failed:
@@ -150,25 +150,25 @@ class Git:
         return True
 
 
-class _Talk:
-    """Feeding a process and listening to it at the same time, within a time and a size."""
+class _Dialog:
+    """Feeds a process and reads its output at the same time, within limits of time and size."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], feed: Iterable[bytes], until: float, heard: bytearray | None
     ) -> None:
-        self.output, self.said = bytearray() if heard is None else heard, bytearray()
+        self.output, self.stderr = bytearray() if heard is None else heard, bytearray()
         self._process, self._feed, self._until = process, iter(feed), until
-        self._left = memoryview(b"")
-        self._deaf = False
+        self._unsent = memoryview(b"")
+        self._output_closed = False
 
-    def to_the_end(self) -> bool:
-        """Whether it came to its end by itself."""
+    def run(self) -> bool:
+        """Return whether the process ended by itself."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ, self.output)
-            selector.register(self._process.stderr, selectors.EVENT_READ, self.said)
+            selector.register(self._process.stderr, selectors.EVENT_READ, self.stderr)
             selector.register(self._process.stdin, selectors.EVENT_WRITE)
             os.set_blocking(self._process.stdin.fileno(), False)
             while selector.get_map():
@@ -176,13 +176,13 @@ class _Talk:
                 if seconds <= 0 or len(self.output) > OUTPUT_MAX:
                     return False
                 for key, _ in selector.select(seconds):
-                    going_on = self._write(key.fd) if key.data is None else _read(key.fd, key.data)
-                    if not going_on:
+                    is_open = self._write(key.fd) if key.data is None else _read(key.fd, key.data)
+                    if not is_open:
                         selector.unregister(key.fileobj)
-                        self._deaf |= key.data is self.output
+                        self._output_closed |= key.data is self.output
                         if key.data is None:
                             self._process.stdin.close()
-                del self.said[:-SAID_MAX]
+                del self.stderr[:-STDERR_MAX]
         try:
             self._process.wait(max(0.0, self._until - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -190,13 +190,13 @@ class _Talk:
         return True
 
     def _write(self, pipe: int) -> bool:
-        if not self._left:
-            piece = None if self._deaf else next(self._feed, None)
+        if not self._unsent:
+            piece = None if self._output_closed else next(self._feed, None)
             if piece is None:
                 return False
-            self._left = memoryview(piece)
+            self._unsent = memoryview(piece)
         try:
-            self._left = self._left[os.write(pipe, self._left[:_PIECE]) :]
+            self._unsent = self._unsent[os.write(pipe, self._unsent[:_PIECE]) :]
         except BlockingIOError:
             pass
         except BrokenPipeError:
@@ -210,15 +210,15 @@ def _read(pipe: int, into: bytearray) -> bool:
     return bool(data)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that has not ended, and what it started: gently first, since it has locks to take away."""
+def _terminate(process: subprocess.Popen[bytes]) -> None:
+    """End a process and its children: with SIGTERM first, so that it removes its locks."""
     if process.returncode is not None:
         return
     _signal(process, signal.SIGTERM)
-    until = time.monotonic() + LAST_SECONDS
-    # Looked at, not waited for: once it is, its number may be another's.
+    until = time.monotonic() + TERMINATE_SECONDS
+    # Not reaped yet: afterwards, another process may have its number.
     while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None and time.monotonic() < until:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     _signal(process, signal.SIGKILL)
     process.wait()
 
@@ -230,13 +230,13 @@ def _signal(process: subprocess.Popen[bytes], number: int) -> None:
         pass
 
 
-def _readable(said: bytes | bytearray) -> str:
-    """What git said, in one line, without what a remote's address says of its user."""
-    lines = said.decode(errors="replace").splitlines()
-    words = "; ".join(line.removeprefix("fatal: ").strip() for line in lines if line.strip())
-    return "".join(letter for letter in _SECRETS.sub("", words) if letter.isprintable())[:SAID_MAX]
+def _readable(stderr: bytes | bytearray) -> str:
+    """Git's messages in one line, without the credentials in a remote's address."""
+    lines = stderr.decode(errors="replace").splitlines()
+    text = "; ".join(line.removeprefix("fatal: ").strip() for line in lines if line.strip())
+    return "".join(letter for letter in _SECRETS.sub("", text) if letter.isprintable())[:STDERR_MAX]
 
 
 def fields(answer: bytes) -> Iterator[bytes]:
-    """The parts of an answer given with -z."""
+    """The parts of an output with -z."""
     return (part for part in answer.split(b"\0") if part)

@@ -1,7 +1,7 @@
-"""A bare repository for clones of a vault to push to, which does not lose what it has acknowledged.
+"""A hub: a bare repository for the clones of a vault, which never loses an acknowledged push.
 
-By default git answers a push before its objects and refs are on disk: a power cut takes back what was confirmed, and
-two agents hold one item. This one syncs before it answers, checks what comes in, and lets nobody rewrite or remove.
+By default git answers a push before its objects and refs are on disk: a power cut would revert a confirmed claim, and
+two agents would hold one item. A hub syncs before it answers, checks incoming objects, and refuses to rewrite history.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ SETTINGS = {
     "receive.denyNonFastForwards": "true",
     "receive.denyDeletes": "true",
 }
-#: The client waits for it to end: what it syncs, the names in folders, is on disk before the push is acknowledged.
+#: The client waits for this hook: the directory entries that it syncs are on disk before the push is acknowledged.
 POST_RECEIVE = """\
 #!/bin/sh
 sync -f . 2>/dev/null || sync
 """
-#: A git that was killed here has left its locks, and with them no push would be taken any more. A lock is left alone
-#: while a git lives that works here and is as old, and for some seconds, since not every one can be seen.
+#: The locks of a killed git would block every push. The hook removes a lock unless a running git works here that is as
+#: old, and only after some seconds, since not every process is visible.
 PRE_RECEIVE = """\
 #!/bin/sh
 for lock in refs/heads/*.lock HEAD.lock packed-refs.lock; do
@@ -47,11 +47,11 @@ HOOKS = {"pre-receive": PRE_RECEIVE, "post-receive": POST_RECEIVE}
 
 
 def make(path: str) -> bool:
-    """Make one, or bring one that is there up to this; whether it is new."""
+    """Make a hub, or configure an existing bare repository as one; return whether it is new."""
     path = os.path.abspath(path)
     new = not os.path.exists(os.path.join(path, "HEAD"))
     if new and os.path.lexists(path) and (not os.path.isdir(path) or os.listdir(path)):
-        raise Invalid(f"{path} is there already and is no bare repository", field="path")
+        raise Invalid(f"{path} exists already and is not a bare repository", field="path")
     try:
         if new:
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -59,13 +59,13 @@ def make(path: str) -> bool:
                 "init", "--quiet", "--bare", "--template=", f"--initial-branch={BRANCH}", "--", path
             )
         git = Git(path)
-        git.settle(path)
+        git.pin(path)
         for name, value in SETTINGS.items():
             git.run("config", name, value)
     except FileNotFoundError as error:
-        raise StoreUnusable("there is no git: install it", path=path) from error
+        raise StoreUnusable("git is not installed; install it", path=path) from error
     except GitFailed as failed:
-        raise StoreUnusable(f"{path} cannot be made a hub: {failed.said}", path=path) from failed
+        raise StoreUnusable(f"{path} cannot be made a hub: {failed.stderr}", path=path) from failed
     for name, text in HOOKS.items():
         _install_hook(os.path.join(path, "hooks", name), text)
     return new
@@ -76,7 +76,9 @@ def _install_hook(path: str, text: str) -> None:
     if os.path.lexists(path):
         with open(path, encoding="utf-8", errors="replace") as file:
             if file.read() != text:
-                raise Invalid(f"{path} is there already and is not ours: call it from ours, elsewhere", field="path")
+                raise Invalid(
+                    f"{path} exists already and is not a hook of dibs; move it away and try again", field="path"
+                )
         return
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)

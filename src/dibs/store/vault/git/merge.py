@@ -1,13 +1,14 @@
-"""Three trees become one: what both sides had, what is here, what the remote has. Pure; blobs are only names.
+"""Trees, and their three-way merge: the common base, the local tree, the remote's. Pure.
 
-A task is one thing wherever its file lies: a claim here and a claim there, at two paths, are one conflict, and the
-remote decides it, since its push was accepted first. Of any other file that was changed on both sides, the local one
-stays and the remote's text is kept beside it. To remove a file never outweighs a change to it.
+A task is one unit, whatever folder its file is in: a claim here and a claim there, at two paths, are one conflict, and
+the remote wins it, since its push was accepted first. Of any other file that was changed on both sides, the local
+version stays and the remote's is kept beside it. A change to a file outweighs its removal.
 """
 
 from __future__ import annotations
 
-from dibs.store.vault.git.path_policy import SESSIONS, task_name
+from dibs.store.vault.git.command import fields
+from dibs.store.vault.git.path_policy import SESSIONS, task_name, why_unfit
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -16,10 +17,23 @@ if TYPE_CHECKING:
 
 #: Path to blob; regular files only.
 Tree = dict[str, str]
+#: The mode of a plain file.
+PLAIN = "100644"
 
 
-class Change(Value):
-    """What happens to one file here: from `path` to `to` (none: it is new, it goes), from blob `was` to `now`."""
+class Listing(Value):
+    """The entries of a commit: the files, and in `unfit` those that dibs does not touch, as (mode, object, why)."""
+
+    files: Tree
+    modes: dict[str, str]
+    unfit: dict[str, tuple[str, str, str]]
+
+
+EMPTY = Listing(files={}, modes={}, unfit={})
+
+
+class BlobChange(Value):
+    """One file goes from `path` (None: it is new) to `to` (None: it is removed), and its blob from `was` to `now`."""
 
     path: str | None
     to: str | None
@@ -28,8 +42,8 @@ class Change(Value):
 
 
 class Clash(Value):
-    """Changed on both sides: the blob `local` at `here`, `remote` at `there`; `base` is what both began with, and
-    `moved` whether the remote has it in another place than that."""
+    """A file that was changed on both sides: blob `local` at path `here`, `remote` at `there`; `base` is the common
+    blob, and `moved` says that the remote moved it."""
 
     here: str
     local: str
@@ -47,17 +61,36 @@ class Merged(Value):
     news: frozenset[str]
 
 
-def merge(bases: Sequence[Tree], local: Tree, remote: Tree) -> Merged:
-    """Bring the remote's changes since `bases` into the local tree.
+def parse_listing(answer: bytes) -> Listing:
+    """Parse the output of `git ls-tree -r -z`."""
+    files: Tree = {}
+    modes: dict[str, str] = {}
+    unfit: dict[str, tuple[str, str, str]] = {}
+    for part in fields(answer):
+        about, _, name = part.partition(b"\t")
+        mode, _, blob = about.decode().split()
+        path = name.decode(errors="surrogateescape")
+        why = why_unfit(path, mode)
+        if why is not None:
+            unfit[path] = (mode, blob, why)
+            continue
+        files[path] = blob
+        if mode != PLAIN:
+            modes[path] = mode
+    return Listing(files=files, modes=modes, unfit=unfit)
 
-    Of several bases nobody knows which one counts: a side is unchanged only if it is like all of them.
+
+def merge(bases: Sequence[Tree], local: Tree, remote: Tree) -> Merged:
+    """Merge the remote's changes since `bases` into the local tree.
+
+    With several bases, a side is unchanged only if it equals all of them.
     """
     open_keys = {_key(path) for path in _differing(local, remote)}
     groups = [_grouped(tree, open_keys) for tree in (local, remote, *(bases or [{}]))]
     tree, clashes, news = dict(local), [], set()
     for key in sorted(open_keys):
         here, there, *before = (group.get(key, {}) for group in groups)
-        kept = _decided(before, here, there)
+        kept = _changed_side(before, here, there)
         if there not in before and key.startswith(_TASK):
             news.add(key.removeprefix(_TASK))
         if kept is None:
@@ -69,16 +102,18 @@ def merge(bases: Sequence[Tree], local: Tree, remote: Tree) -> Merged:
     return Merged(tree=tree, clashes=tuple(clashes), news=frozenset(news))
 
 
-def put_back(own: Tree, base: Tree, local: Tree, lost: Tree, was: Callable[[], set[tuple[str, str]]]) -> Tree:
-    """`local`, but for what the person's git has put back there, to what their branch still says.
+def without_reverts(
+    own: Tree, base: Tree, local: Tree, dropped: Tree, history: Callable[[], set[tuple[str, str]]]
+) -> Tree:
+    """`local`, but with the files of `base` where the user's git has reverted them.
 
-    A merge of theirs that fails resets the files to their last commit (`own`). What was brought here since (`base`) is
-    gone by that, without anybody having meant it. Only what the remote had before (`was`: paths and blobs) is taken for
-    such: all else is the person's. A file that is not there is taken for such if it is one of `lost`, which
-    their branch had and has no more.
+    A failed merge of the user's resets the files to the user's last commit (`own`), and so reverts what dibs brought
+    since (`base`), which nobody meant. A file counts as reverted only if its path and blob were the remote's before
+    (`history`): anything else is the user's change. A missing file counts as reverted if it is one of `dropped`, the
+    files that the user's branch had and has no longer.
     """
     keys = {_key(path) for path in _differing(local, base)}
-    groups = [_grouped(tree, keys) for tree in (own, base, local, lost)]
+    groups = [_grouped(tree, keys) for tree in (own, base, local, dropped)]
     tree = dict(local)
     for key in keys:
         mine, brought, here, before = (group.get(key, {}) for group in groups)
@@ -87,7 +122,7 @@ def put_back(own: Tree, base: Tree, local: Tree, lost: Tree, was: Callable[[], s
             (here or (before and not mine))
             and mine != brought
             and known.issuperset(here.items())
-            and was().issuperset(mine.items())
+            and history().issuperset(mine.items())
         ):
             for path in here:
                 del tree[path]
@@ -95,38 +130,38 @@ def put_back(own: Tree, base: Tree, local: Tree, lost: Tree, was: Callable[[], s
     return tree
 
 
-def changes(local: Tree, merged: Tree) -> list[Change]:
-    """What to do to the files here, so that they are as merged: what goes first, then what moves, then what is new."""
+def changes(local: Tree, merged: Tree) -> list[BlobChange]:
+    """The changes from `local` to `merged`: removals first, then moves and edits, then new files."""
     keys = {_key(path) for path in _differing(local, merged)}
     here, then = _grouped(local, keys), _grouped(merged, keys)
-    goes, moves, comes = [], [], []
+    removals, moves, additions = [], [], []
     for key in sorted(keys):
         old, new = here.get(key, {}), then.get(key, {})
-        gone, come = sorted(old.keys() - new.keys()), sorted(new.keys() - old.keys())
-        while gone and come:
-            path, to = gone.pop(), come.pop()
-            moves.append(Change(path=path, to=to, was=old[path], now=new[to]))
-        goes += [Change(path=path, to=None, was=old[path], now=None) for path in gone]
-        comes += [Change(path=None, to=path, was=None, now=new[path]) for path in come]
+        gone, added = sorted(old.keys() - new.keys()), sorted(new.keys() - old.keys())
+        while gone and added:
+            path, to = gone.pop(), added.pop()
+            moves.append(BlobChange(path=path, to=to, was=old[path], now=new[to]))
+        removals += [BlobChange(path=path, to=None, was=old[path], now=None) for path in gone]
+        additions += [BlobChange(path=None, to=path, was=None, now=new[path]) for path in added]
         moves += [
-            Change(path=path, to=path, was=old[path], now=new[path])
+            BlobChange(path=path, to=path, was=old[path], now=new[path])
             for path in sorted(old.keys() & new.keys())
             if old[path] != new[path]
         ]
-    return goes + moves + comes
+    return removals + moves + additions
 
 
 _TASK = "\0"
 
 
 def _key(path: str) -> str:
-    """What decides together: all files of one task, or one other file."""
+    """The unit of a merge: all files of one task, or one other file."""
     name = task_name(path)
     return path if name is None else _TASK + name
 
 
-def _decided(before: Sequence[Tree], here: Tree, there: Tree) -> Tree | None:
-    """The side that counts; none if both were changed."""
+def _changed_side(before: Sequence[Tree], here: Tree, there: Tree) -> Tree | None:
+    """The side that was changed; None if both were."""
     if here == there or all(base == there for base in before):
         return here
     if all(base == here for base in before):
@@ -137,7 +172,7 @@ def _decided(before: Sequence[Tree], here: Tree, there: Tree) -> Tree | None:
 
 
 def _clashes(key: str, here: Tree, there: Tree, before: Sequence[Tree]) -> list[Clash]:
-    """Of what is not kept, only what is new can get lost."""
+    """Only a version that is not in the base or on the other side can get lost."""
     if key.startswith(f"{SESSIONS}/"):
         return []
     began = [blob for base in before for blob in base.values()]

@@ -1,10 +1,9 @@
-"""Which paths of a repository may become files of a vault, and which name a task.
+"""Which paths of a repository dibs writes to disk, and which are task files.
 
-A pulled tree is anybody's: links, submodules, `..`, `.git` in any spelling, names that are one name on another file
-system. And what has a hidden name is often read by programs as what they are to do (plugins, settings, attributes, and
-what to ignore: without that, the next push would take along what its owner keeps to themselves); and so do we read our
-own settings. All this is left in the tree as it is, and is neither written to disk nor taken from there: that is for
-its owner's git.
+A pulled tree may hold anything: links, submodules, `..`, `.git` in any spelling, names that collide on another file
+system. Programs obey files with hidden names (plugins, settings, attributes, ignore rules), and dibs obeys its own
+settings file. dibs leaves all these in the tree, neither writes them to disk nor reads them from there: that is up to
+the user's git.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ import unicodedata
 
 from dibs.config import FILE_NAME as SETTINGS
 from dibs.store.vault.layout import APPROVED, ARCHIVE, FOLDERS, HELD, SUFFIX
-from dibs.store.vault.safe_fs import unfit_name
+from dibs.store.vault.safe_fs import why_name_unfit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: The hidden name that we do read and write.
+#: The hidden folder that dibs does read and write.
 SESSIONS = ".dibs-sessions"
 FILE_MODES = ("100644", "100755", "100664")
 PATH_BYTES_MAX = 1024
@@ -29,7 +28,7 @@ _TASK_FOLDERS = frozenset({*FOLDERS.values(), APPROVED, ARCHIVE})
 
 
 def why_unfit(path: str, mode: str) -> str | None:
-    """Why this entry of a tree is never written to disk; none if it may be."""
+    """Why this entry of a tree is never written to disk; None if it may be."""
     if mode == "120000":
         return "a symbolic link"
     if mode == "160000":
@@ -47,28 +46,27 @@ def why_unfit(path: str, mode: str) -> str | None:
 def _why_unfit(name: str) -> str | None:
     if "\\" in name or not name.isprintable():
         return "a name with control characters, or one that is not UTF-8"
-    alike = folded(name)
-    if alike == SETTINGS:
+    folded = fold_case(name)
+    if folded == SETTINGS:
         return "a file of settings for dibs"
-    if alike.startswith("git~"):
+    if folded.startswith("git~"):
         return "a name that stands for git's own folder elsewhere"
-    why = unfit_name(name)
+    why = why_name_unfit(name)
     return None if why is None else f"a name that {why}"
 
 
-def folded(path: str) -> str:
-    """What two names have in common that are the same on a file system which does not know upper from lower case."""
+def fold_case(path: str) -> str:
+    """Equal for two names that are one on a case-insensitive file system."""
     shown = "".join(letter for letter in path if unicodedata.category(letter) != "Cf")
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", shown).casefold())
 
 
-def twins(paths: Iterable[str]) -> set[str]:
-    """The paths of which another one is the same but for case."""
+def case_twins(paths: Iterable[str]) -> set[str]:
+    """The paths that differ from another one only by case."""
     seen: dict[str, str] = {}
     found = set()
     for path in paths:
-        # Plain lower case is one name with itself only; the common case costs nothing.
-        key = path.lower() if path.isascii() else folded(path)
+        key = path.lower() if path.isascii() else fold_case(path)
         other = seen.setdefault(key, path)
         if other != path:
             found |= {other, path}
@@ -76,7 +74,7 @@ def twins(paths: Iterable[str]) -> set[str]:
 
 
 def task_name(path: str) -> str | None:
-    """The name of the task whose file this is, in whatever folder it lies; none for any other file."""
+    """The file name, if this is a task file, in whatever folder; None for any other file."""
     if not path.endswith(SUFFIX):
         return None
     place, _, name = path.rpartition("/")

@@ -1,7 +1,7 @@
-"""The work tree as git would see it, without git: regular files only, as they are, no filter or attribute applied.
+"""The work tree as blobs, computed without git: regular files only, with no filter or attribute applied.
 
-Git's own way of looking runs what the attributes of a pulled repository name, and would change line ends. So the files
-are read and hashed here; a file that has not been touched since is not read again.
+Git itself would run the filters that a pulled repository names, and change line ends. So dibs reads and hashes the
+files; a file with the same stamp is not read again.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import os
 import stat
 import time
 
-from dibs.store.vault.disk import Raced, Unfit
+from dibs.store.vault.disk import Disk, Raced, Unfit
 from dibs.store.vault.git.command import GitFailed, fields
 from dibs.store.vault.git.path_policy import DEPTH_MAX, SESSIONS, folders_above, task_name, why_unfit
+from dibs.store.vault.layout import HIDDEN
+from dibs.store.vault.safe_fs import Stamp, stamp_of
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -23,55 +25,67 @@ if TYPE_CHECKING:
 
     from dibs.store.vault.git.command import Git
     from dibs.store.vault.git.merge import Tree
-    from dibs.store.vault.git.work_files import Files
+    from dibs.store.vault.safe_fs import Folder
 
-#: A file that was touched less than this before it was read may be touched again without looking any different.
+#: A file that was changed later than this before it was read may be changed again with the same stamp.
 SETTLED_NS = 2_000_000_000
-#: So many hashes are worth a file of their own: the next process need not read those files again.
+#: After so many new hashes, the cache is written to disk for the next process.
 WORTH_KEEPING = 100
 WALKS_MAX = 3
 _CACHE = "git-stamps.json"
 
-_Stamp = tuple[int, int, int, int]
+
+class WorkTreeFiles(Disk):
+    """All files of a work tree, not only those of tasks."""
+
+    def _open(self, path: str, *, make: bool = False) -> tuple[Folder, str]:
+        why = why_unfit(path, "100644")
+        if why is not None:
+            raise Unfit(f"{path!r} is {why}")
+        folder, _, name = path.rpartition("/")
+        return self.folder(folder, make=make), name
+
+    def folder(self, path: str, *, make: bool = False) -> Folder:
+        return self._root.folder(path, make=make)
 
 
-class Sight(Value):
-    """What lies in the work tree; and what is there and is no file that we touch, with the reason."""
+class Found(Value):
+    """The files of a work tree; and the entries that dibs does not touch, with the reason."""
 
     tree: Tree
     unfit: dict[str, str]
 
 
 class WorkTree:
-    def __init__(self, disk: Files, git: Git, root: str, algorithm: str) -> None:
-        self._disk, self._git, self._root, self._algorithm = disk, git, root, algorithm
-        self._cache = os.path.join(root, ".dibs", _CACHE)
-        self._known: dict[str, tuple[_Stamp, str]] | None = None
+    def __init__(self, disk: WorkTreeFiles, git: Git, algorithm: str) -> None:
+        self._disk, self._git, self._algorithm = disk, git, algorithm
+        self._cache = os.path.join(disk.root, HIDDEN, _CACHE)
+        self._known: dict[str, tuple[Stamp, str]] | None = None
         self._unsaved = 0
 
-    def look(self, tracked: Tree) -> Sight:
+    def look(self, tracked: Tree) -> Found:
         """Every file that is tracked, is a task, or is not ignored.
 
-        A file that is moved meanwhile may be met twice or not at all: then it is looked for again.
+        The walk is repeated if a file was moved meanwhile, and so was met twice or not at all.
         """
         for _ in range(WALKS_MAX):
-            walk = self._walked(tracked)
-            if walk.is_plain():
+            walk = self._walk(tracked)
+            if walk.is_consistent():
                 break
-        return self._sight(walk)
+        return self._hash(walk)
 
-    def _walked(self, tracked: Tree) -> _Walk:
-        walk = _Walk(self._root, tracked)
-        walk.into("")
+    def _walk(self, tracked: Tree) -> _Walk:
+        walk = _Walk(self._disk, tracked)
+        walk.enter("")
         while walk.unknown:
             unknown, walk.unknown = walk.unknown, []
             ignored = self._ignored(unknown)
             for path in unknown:
                 if path not in ignored:
-                    walk.take(path)
+                    walk.add(path)
         return walk
 
-    def _sight(self, walk: _Walk) -> Sight:
+    def _hash(self, walk: _Walk) -> Found:
         tree: Tree = {}
         for path, stamp in walk.files.items():
             try:
@@ -82,11 +96,11 @@ class WorkTree:
                 walk.unfit[path] = str(unfit)
             else:
                 tree[path] = blob
-        self._keep()
-        return Sight(tree=tree, unfit=walk.unfit)
+        self._save_cache()
+        return Found(tree=tree, unfit=walk.unfit)
 
     def data(self, path: str, blob: str) -> bytes:
-        """The text of a file, if it is still what was seen."""
+        """The content of a file; Raced if its blob is another one by now."""
         try:
             data, _ = self._disk.read(path)
         except (FileNotFoundError, Unfit) as error:
@@ -95,40 +109,37 @@ class WorkTree:
             raise Raced(path)
         return data
 
-    def is_private(self, path: str) -> bool:
-        """Whether what lies there is ignored: its owner's alone."""
+    def is_ignored(self, path: str) -> bool:
         return task_name(path) is None and bool(self._ignored([path]))
 
     def blob_of(self, data: bytes) -> str:
         return hashlib.new(self._algorithm, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
-    def _blob(self, path: str, stamp: _Stamp) -> str:
-        known = self._remembered()
+    def _blob(self, path: str, stamp: Stamp) -> str:
+        known = self._cached()
         entry = known.get(path)
         if entry is not None and entry[0] == stamp:
             return entry[1]
-        data, read = self._disk.read(path)
+        data, stamp = self._disk.read(path)
         blob = self.blob_of(data)
-        inode, size, mtime, ctime = read
-        seen = (inode, size, mtime, ctime)
-        if time.time_ns() - max(seen[2:]) > SETTLED_NS:
-            known[path] = (seen, blob)
+        if time.time_ns() - max(stamp[2:]) > SETTLED_NS:
+            known[path] = (stamp, blob)
             self._unsaved += 1
         return blob
 
-    def _remembered(self) -> dict[str, tuple[_Stamp, str]]:
+    def _cached(self) -> dict[str, tuple[Stamp, str]]:
         if self._known is None:
             try:
                 with open(self._cache, encoding="utf-8") as file:
                     self._known = {
-                        path: ((int(inode), int(size), int(mtime), int(ctime)), str(blob))
+                        path: (Stamp((int(inode), int(size), int(mtime), int(ctime))), str(blob))
                         for path, (inode, size, mtime, ctime, blob) in json.load(file).items()
                     }
             except (OSError, ValueError, TypeError, AttributeError):
                 self._known = {}
         return self._known
 
-    def _keep(self) -> None:
+    def _save_cache(self) -> None:
         if self._unsaved < WORTH_KEEPING or self._known is None:
             return
         fresh = f"{self._cache}.{os.getpid()}"
@@ -137,11 +148,11 @@ class WorkTree:
                 json.dump({path: [*stamp, blob] for path, (stamp, blob) in self._known.items()}, file)
             os.replace(fresh, self._cache)
         except OSError:
-            return  # it only saves time
+            return  # the cache only saves time
         self._unsaved = 0
 
     def _ignored(self, paths: Iterable[str]) -> set[str]:
-        # A name may begin with a colon, which git would take for more than a name.
+        # A name may begin with a colon, which git would take for a pathspec.
         asked = [f"./{path}".encode() for path in paths]
         try:
             answer = self._git.run("check-ignore", "-z", "--stdin", "--no-index", feed=[b"\0".join([*asked, b""])])
@@ -153,43 +164,38 @@ class WorkTree:
 
 
 class _Walk:
-    """One walk through the folders, beneath descriptors, following no link. `unknown`: what may be ignored."""
+    """One walk through the folders by descriptor, following no link. `unknown` are entries that may be ignored."""
 
-    def __init__(self, root: str, tracked: Tree) -> None:
-        self.files: dict[str, _Stamp] = {}
+    def __init__(self, disk: WorkTreeFiles, tracked: Tree) -> None:
+        self.files: dict[str, Stamp] = {}
         self.unfit: dict[str, str] = {}
         self.unknown: list[str] = []
-        self._unknown_files: dict[str, _Stamp] = {}
-        self._root, self._tracked = root, tracked
+        self._unknown_files: dict[str, Stamp] = {}
+        self._disk, self._tracked = disk, tracked
         self._folders = _folders_of(tracked)
 
-    def is_plain(self) -> bool:
-        """Whether every task that was there is there, and no file is in two places."""
+    def is_consistent(self) -> bool:
+        """Whether every tracked task was met, and no file was met twice."""
         names = {task_name(path) for path in self.files}
         gone = {task_name(path) for path in self._tracked if path not in self.files} - names - {None}
         return not gone and len({stamp[0] for stamp in self.files.values()}) == len(self.files)
 
-    def take(self, path: str) -> None:
-        """One that was unknown, and is not ignored."""
+    def add(self, path: str) -> None:
+        """Add an unknown entry that is not ignored."""
         if path.endswith("/"):
             self._folders.add(path.removesuffix("/"))
-            self.into(path.removesuffix("/"))
+            self.enter(path.removesuffix("/"))
         else:
             self.files[path] = self._unknown_files.pop(path)
 
-    def into(self, folder: str) -> None:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self._root, flags)
+    def enter(self, folder: str) -> None:
         try:
-            for part in folder.split("/") if folder else ():
-                below = os.open(part, flags, dir_fd=descriptor)
-                os.close(descriptor)
-                descriptor = below
-            self._list(descriptor, f"{folder}/" if folder else "")
+            with self._disk.folder(folder) as opened:
+                self._list(opened.descriptor, f"{folder}/" if folder else "")
         except OSError as error:
             self.unfit[folder] = error.strerror or "cannot be read"
-        finally:
-            os.close(descriptor)
+        except Unfit as error:
+            self.unfit[folder] = str(error)
 
     def _list(self, descriptor: int, prefix: str) -> None:
         with os.scandir(descriptor) as entries:
@@ -203,17 +209,17 @@ class _Walk:
             if why is not None:
                 self.unfit[path] = why
             elif entry.is_dir(follow_symlinks=False):
-                self._folder(descriptor, name, path)
+                self._folder(path)
             else:
                 self._file(entry, path)
 
-    def _folder(self, parent: int, name: str, path: str) -> None:
+    def _folder(self, path: str) -> None:
         if path.count("/") >= DEPTH_MAX:
             self.unfit[path] = "too deep"
-        elif path not in self._folders and not _of_tasks(path):
+        elif path not in self._folders and not _is_task_folder(path):
             self.unknown.append(f"{path}/")
         else:
-            self.into(path)
+            self.enter(path)
 
     def _file(self, entry: os.DirEntry[str], path: str) -> None:
         try:
@@ -223,7 +229,7 @@ class _Walk:
         if not stat.S_ISREG(found.st_mode):
             self.unfit[path] = "no regular file"
             return
-        stamp = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        stamp = stamp_of(found)
         if path in self._tracked or task_name(path) is not None:
             self.files[path] = stamp
         else:
@@ -231,7 +237,7 @@ class _Walk:
             self._unknown_files[path] = stamp
 
 
-def _of_tasks(folder: str) -> bool:
+def _is_task_folder(folder: str) -> bool:
     return task_name(f"{folder}/x.md") is not None
 
 

@@ -1,6 +1,6 @@
-"""What dibs itself knows of an item, kept in its file as one line of JSON in the front matter.
+"""The facts of an item: what dibs itself knows, as one line of JSON in the front matter of its file.
 
-The line is there for whoever builds the index again. People may break it: then it counts as not there.
+A rebuilt index is made from this line. If a person breaks it, it counts as absent.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ CLAIM = ("token", "session", "agent", "claimed_at", "expires_at", "deadline_at",
 
 
 class Facts(Value):
-    """What dibs itself knows of an item, as its file says it."""
-
     token: int
     attempts: int
     strikes: int
@@ -35,37 +33,37 @@ class Facts(Value):
     approved: bool
     approval: dict[str, Any] | None
     claim: Claim | None
-    #: The item whose file this was when the facts were written: a copy of the file says so, too.
+    #: The item whose file this was when the facts were written. A copy of the file has the same line.
     id: str | None = None
-    #: The board's floor, if it was brought back from a backup: every token up to here may have been given.
+    #: The board's token floor after a restore: every token up to here may have been given.
     floor: int = 0
 
 
 def read(chunk: Chunk | None, item: str, findings: list[str]) -> Facts | None:
-    """The facts that stand there; None if there are none, or none that are right."""
+    """Parse the facts; None if they are absent or wrong."""
     if chunk is None:
         return None
     try:
-        said = check.json_object(chunk.value, FACTS)
+        given = check.json_object(chunk.value, FACTS)
         return Facts(
-            token=_count(said, "token"),
-            **{name: _count(said, name) for name in COUNTS},
-            created_by=check.text(said.get("created_by"), "created_by"),
-            created_at=_count(said, "created_at", None),
-            needs_approval=check.flag(said.get("needs_approval", False), "needs_approval"),
-            approved=check.flag(said.get("approved", False), "approved"),
-            approval=_approval(said.get("approval")),
-            claim=_claim(said.get("claim"), item),
-            id=None if said.get("id") is None else check.item_id(said["id"]),
-            floor=_count(said, "floor"),
+            token=_count(given, "token"),
+            **{name: _count(given, name) for name in COUNTS},
+            created_by=check.text(given.get("created_by"), "created_by"),
+            created_at=_count(given, "created_at", None),
+            needs_approval=check.flag(given.get("needs_approval", False), "needs_approval"),
+            approved=check.flag(given.get("approved", False), "approved"),
+            approval=_approval(given.get("approval")),
+            claim=_claim(given.get("claim"), item),
+            id=None if given.get("id") is None else check.item_id(given["id"]),
+            floor=_count(given, "floor"),
         )
     except Invalid as error:
         findings.append(f"{FACTS}: {error}")
         return None
 
 
-def told(item: Item, claim: Claim | None, approval: dict[str, Any] | None, floor: int) -> dict[str, Any]:
-    """The facts of an item, but for what is nothing."""
+def payload(item: Item, claim: Claim | None, approval: dict[str, Any] | None, floor: int) -> dict[str, Any]:
+    """The facts of an item as JSON, without zeros and other defaults."""
     found: dict[str, Any] = {"id": item.id, "token": item.token}
     found |= {name: getattr(item, name) for name in COUNTS if getattr(item, name)}
     found |= {"created_by": item.created_by, "created_at": item.created_at}
@@ -80,42 +78,42 @@ def told(item: Item, claim: Claim | None, approval: dict[str, Any] | None, floor
 
 
 def digest(draft: str | None) -> str:
-    """By which an approval says what was approved."""
+    """The digest of an approved draft, which an approval records."""
     from hashlib import sha256
 
     return sha256(plain(draft).encode()).hexdigest()[:16]
 
 
-def _approval(said: Any) -> dict[str, Any] | None:
-    if said is None:
+def _approval(given: Any) -> dict[str, Any] | None:
+    if given is None:
         return None
-    said = check.json_object(said, "approval")
+    given = check.json_object(given, "approval")
     return {
-        "actor": check.text(said.get("actor"), "actor"),
-        "at": _count(said, "at", None),
-        "comment": check.optional_text(said.get("comment"), "comment"),
-        "token": check.token(said.get("token")),
-        "draft": check.optional_text(said.get("draft"), "draft"),
+        "actor": check.text(given.get("actor"), "actor"),
+        "at": _count(given, "at", None),
+        "comment": check.optional_text(given.get("comment"), "comment"),
+        "token": check.token(given.get("token")),
+        "draft": check.optional_text(given.get("draft"), "draft"),
     }
 
 
-def _claim(said: Any, item: str) -> Claim | None:
-    if said is None:
+def _claim(given: Any, item: str) -> Claim | None:
+    if given is None:
         return None
-    said = check.json_object(said, "claim")
-    claimed_at = _count(said, "claimed_at", None)
+    given = check.json_object(given, "claim")
+    claimed_at = _count(given, "claimed_at", None)
     return Claim(
         item=item,
-        token=_count(said, "token", None),
-        session=check.session_id(said.get("session")),
-        agent=check.agent_name(said.get("agent")),
+        token=_count(given, "token", None),
+        session=check.session_id(given.get("session")),
+        agent=check.agent_name(given.get("agent")),
         claimed_at=claimed_at,
         renewed_at=claimed_at,
-        expires_at=_count(said, "expires_at", None),
-        deadline_at=_count(said, "deadline_at", None),
-        ttl_seconds=check.number(said.get("ttl_seconds"), "ttl_seconds", low=0, high=1e9),
+        expires_at=_count(given, "expires_at", None),
+        deadline_at=_count(given, "deadline_at", None),
+        ttl_seconds=check.number(given.get("ttl_seconds"), "ttl_seconds", low=0, high=1e9),
     )
 
 
-def _count(said: dict[str, Any], name: str, otherwise: int | None = 0) -> int:
-    return check.whole(said.get(name, otherwise), name, low=0, high=check.COUNT_MAX)
+def _count(given: dict[str, Any], name: str, otherwise: int | None = 0) -> int:
+    return check.whole(given.get(name, otherwise), name, low=0, high=check.COUNT_MAX)

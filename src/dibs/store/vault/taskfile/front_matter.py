@@ -1,7 +1,7 @@
-"""The lines between the first two `---` of a file: read by key, changed line by line.
+"""Front matter: the lines between the first two `---` of a file, read by key and changed line by line.
 
-Lines that dibs does not change stay as they are, byte for byte. A line `key: value` whose meaning is beyond doubt is
-read here; where anything else stands, YAML says what it means and which lines belong to which key.
+Lines that dibs does not change stay as they are, byte for byte. An unambiguous line `key: value` is parsed here; if
+there is any other line, a YAML parser says what the lines mean and which belong to which key.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from dibs.model import NewItem
-from dibs.store.vault.taskfile.pattern import Pattern
-from dibs.store.vault.taskfile.yaml_text import BYTES_MAX, Entry, Unreadable, entries, json_value, plain
+from dibs.store.vault.taskfile.parsing import BYTES_MAX, Entry, Pattern, Unreadable, entries, json_value, plain
 from dibs.text import json_text
 
 TYPE_CHECKING = False
@@ -19,20 +18,19 @@ if TYPE_CHECKING:
 
 FENCE = "---"
 FACTS = "dibs"
-#: The keys that are ours: what stands there as one line of JSON is no matter for YAML. A payload may be larger than all
-#: that people write there.
-OURS = frozenset(NewItem._fields) - {"body"} | {FACTS}
+#: The keys of dibs. Their values, as one line of JSON, are not given to the YAML parser: a payload may be large.
+OWN_KEYS = frozenset(NewItem._fields) - {"body"} | {FACTS}
 
 _LINE = Pattern(r"([A-Za-z_][\w-]*):(?: +(.*))?")
 _ELEMENT = Pattern(r"( *)- +(\S.*)")
-#: Text that means itself in every YAML.
-_WORDS = Pattern(r"[A-Za-z][\w./-]*(?: [\w./-]+)*", only_ascii=True)
-_NOT_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
-_NOTHING = object()
+#: Text that needs no quotes in any YAML.
+_PLAIN_TEXT = Pattern(r"[A-Za-z][\w./-]*(?: [\w./-]+)*", only_ascii=True)
+_NOT_PLAIN = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+_UNKNOWN = object()
 
 
 class Chunk:
-    """Lines that belong together: those of one key, or such as belong to none. `rest` is the comment behind a value."""
+    """The lines of one key, or a line that belongs to none. `rest` is the comment after a value."""
 
     __slots__ = ("key", "lines", "rest", "text", "value")
 
@@ -45,8 +43,7 @@ class Chunk:
 
 
 class FrontMatter:
-    """What stands before the human part; `by_yaml`: some of it only YAML could tell; `absent`: it is not there, until
-    something is set."""
+    """`by_yaml`: a YAML parser was needed; `absent`: the file has no front matter until a key is set."""
 
     def __init__(
         self, opening: str, chunks: list[Chunk], closing: str, *, by_yaml: bool = False, absent: bool = False
@@ -60,11 +57,10 @@ class FrontMatter:
     def get(self, key: str) -> Chunk | None:
         return next((chunk for chunk in self.chunks if chunk.key == key), None)
 
-    def set(self, key: str, text: str, value: Any = _NOTHING) -> None:
-        """Have `key: text` there: in its place, or as the last line before our facts. It means `value`, if that is
-        known."""
+    def set(self, key: str, text: str, value: Any = _UNKNOWN) -> None:
+        """Set a line `key: text`: in its place, or before the facts. `value` is its value, if the caller knows it."""
         line_end = "\r\n" if self.opening.endswith("\r\n") else "\n"
-        value = _simple_value(text) if value is _NOTHING else value
+        value = _simple_value(text) if value is _UNKNOWN else value
         old = self.get(key)
         if old is not None:
             old.lines, old.value, old.text = f"{key}: {text}{old.rest}{line_end}", value, text
@@ -83,7 +79,7 @@ class FrontMatter:
 
 
 def split(text: str) -> tuple[FrontMatter | None, str]:
-    """The front matter of a text, if it has one, and what comes after it."""
+    """The front matter of a text, if it has one, and the rest of the text."""
     first_end = text.find("\n") + 1
     if not first_end or text[:first_end].rstrip() != FENCE:
         return None, text
@@ -102,12 +98,12 @@ def empty(line_end: str) -> FrontMatter:
 
 
 def scalar(text: str) -> str:
-    """Text as a value: in plain words where nobody can take it for anything else."""
-    return text if _WORDS.fullmatch(text) and text.lower() not in _NOT_WORDS else json(text)
+    """Text as a value: without quotes where that is unambiguous."""
+    return text if _PLAIN_TEXT.fullmatch(text) and text.lower() not in _NOT_PLAIN else json(text)
 
 
 def json(data: Any) -> str:
-    """Data as one line of JSON; signs that no editor shows are written as numbers."""
+    """Data as one line of JSON; invisible characters are escaped."""
     text = json_text.dumps(data)
     if text.isprintable():
         return text
@@ -115,20 +111,20 @@ def json(data: Any) -> str:
 
 
 def _chunks(text: str) -> tuple[list[Chunk], bool]:
-    """The lines by what belongs together, and whether it took YAML to know."""
+    """The lines as chunks, and whether a YAML parser was needed."""
     lines = _lines(text)
     simple: list[Chunk | None] = []
-    theirs: list[str] = []
+    for_yaml: list[str] = []
     size = 0
     for line in lines:
         chunk = _simple(line)
         simple.append(chunk)
-        theirs.append(f"{chunk.key}: {{}}\n" if chunk is not None and _is_ours(chunk) else line)
-        size += len(theirs[-1].encode())
+        for_yaml.append(f"{chunk.key}: {{}}\n" if chunk is not None and _is_own(chunk) else line)
+        size += len(for_yaml[-1].encode())
         if size > BYTES_MAX:
             raise Unreadable(f"the front matter has more than {BYTES_MAX} bytes")
     alone = _without_yaml(lines, simple)
-    chunks = _by_yaml(lines, simple, "".join(theirs)) if alone is None else alone
+    chunks = _by_yaml(lines, simple, "".join(for_yaml)) if alone is None else alone
     seen: set[str] = set()
     for chunk in chunks:
         if chunk.key is None:
@@ -140,14 +136,14 @@ def _chunks(text: str) -> tuple[list[Chunk], bool]:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines with their ends; a line ends where `\\n` says so and nowhere else."""
+    """Lines with their ends. Only `\\n` ends a line."""
     lines = [line + "\n" for line in text.split("\n")]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
 
 
 def _simple(line: str) -> Chunk | None:
-    """The line as a chunk, if it means one thing only; None if that is for YAML to say."""
+    """The line as a chunk, if it is unambiguous; None if a YAML parser must decide."""
     bare = line.rstrip("\r\n")
     if not bare.strip(" ") or bare.startswith("#"):
         return Chunk(line)
@@ -156,21 +152,21 @@ def _simple(line: str) -> Chunk | None:
         return None
     key, text = found[1], (found[2] or "").rstrip(" ")
     value = _simple_value(text)
-    return None if value is _NOTHING else Chunk(line, key, value, text)
+    return None if value is _UNKNOWN else Chunk(line, key, value, text)
 
 
 def _simple_value(text: str) -> Any:
     if text[:1] in ('"', "[", "{"):
-        return json_value(text, _NOTHING)
+        return json_value(text, _UNKNOWN)
     if text[:1].isalnum():
-        return _NOTHING if ": " in text or " #" in text or text.endswith(":") else plain(text)
+        return _UNKNOWN if ": " in text or " #" in text or text.endswith(":") else plain(text)
     if not text:
         return None
-    return json_value(text, _NOTHING) if text[0] == "-" else _NOTHING
+    return json_value(text, _UNKNOWN) if text[0] == "-" else _UNKNOWN
 
 
 def _without_yaml(lines: list[str], simple: list[Chunk | None]) -> list[Chunk] | None:
-    """The lines one by one, and lists of words as programs write them; None if there is anything else."""
+    """Parse single lines, and lists with one element a line; None if there is anything else."""
     chunks: list[Chunk] = []
     indent = ""
     for line, chunk in zip(lines, simple, strict=True):
@@ -180,7 +176,7 @@ def _without_yaml(lines: list[str], simple: list[Chunk | None]) -> list[Chunk] |
         found = _ELEMENT.fullmatch(line.rstrip("\r\n"))
         value = _simple_value(found[2].rstrip(" ")) if found is not None and line.rstrip("\r\n").isprintable() else None
         last = chunks[-1] if chunks else Chunk("")
-        if found is None or value is None or value is _NOTHING or last.key is None:
+        if found is None or value is None or value is _UNKNOWN or last.key is None:
             return None
         if last.text == "":
             chunks[-1] = last = Chunk(last.lines, last.key, [])
@@ -192,18 +188,18 @@ def _without_yaml(lines: list[str], simple: list[Chunk | None]) -> list[Chunk] |
     return chunks
 
 
-def _is_ours(chunk: Chunk) -> bool:
-    return chunk.key in OURS and (chunk.text or "")[:1] in ('"', "[", "{")
+def _is_own(chunk: Chunk) -> bool:
+    return chunk.key in OWN_KEYS and (chunk.text or "")[:1] in ('"', "[", "{")
 
 
-def _by_yaml(lines: list[str], simple: list[Chunk | None], theirs: str) -> list[Chunk]:
-    """The lines put together by what YAML makes of them; of ours it is shown the keys."""
-    found = entries(theirs)
+def _by_yaml(lines: list[str], simple: list[Chunk | None], text: str) -> list[Chunk]:
+    """Group the lines by what a YAML parser makes of `text`, in which the values of dibs are left out."""
+    found = entries(text)
     starts = [*(entry.line for entry in found), len(lines)]
     chunks = [Chunk(line) for line in lines[: starts[0]]]
     for entry, (start, end) in zip(found, pairwise(starts), strict=True):
         stop, chunk = start + 1, simple[start]
-        if chunk is None or not _is_ours(chunk):
+        if chunk is None or not _is_own(chunk):
             stop = _stop(lines, start, end, entry)
             chunk = Chunk("".join(lines[start:stop]), entry.key, entry.value, entry.text)
             chunk.rest = _comment(lines, *entry.end) if entry.end[0] < stop else ""
@@ -212,8 +208,8 @@ def _by_yaml(lines: list[str], simple: list[Chunk | None], theirs: str) -> list[
 
 
 def _stop(lines: list[str], start: int, end: int, entry: Entry) -> int:
-    """Behind the last line of an entry. YAML lets what is indented end where the next one begins, with all that stands
-    between: empty lines, and remarks at the edge, which are nobody's."""
+    """The line after the last line of an entry. A YAML parser lets an indented value end where the next one begins; the
+    empty lines and comments between belong to no entry."""
     line, column = entry.end
     if column and start <= line < end:
         return line + 1

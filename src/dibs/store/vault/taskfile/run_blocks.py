@@ -1,7 +1,7 @@
-"""The runs of an item as people read them below its text: a block for each, in the words of the claim-by-move contract.
+"""Reading the blocks of runs below an item's text, in the format of the claim-by-move contract.
 
-A block without a token is some other program's and is left alone; so is whatever people wrote between and after blocks.
-Blocks are written with plain line ends. One that came back with those of Windows is read as if it had not.
+A block without a token is another program's and is left alone; so is text between and after blocks. Blocks are written
+with plain line ends, and read with those of Windows as well.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from bisect import bisect_right
 from dibs import check
 from dibs.errors import Invalid
 from dibs.model import Note, Run
-from dibs.store.vault.taskfile.pattern import Pattern
-from dibs.store.vault.taskfile.yaml_text import json_value
+from dibs.store.vault.taskfile.parsing import Pattern, json_value
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -41,24 +40,23 @@ RESULTS = {
     "owner_died": "failure",
     "cancelled": "failure",
 }
-#: What a result means where no outcome is told, as in a completion that another program wrote.
+#: The outcome of a completion without one, as another program writes it.
 OUTCOMES = {"success": "done", "released": "released", "failure": "failed"}
-SAID = {"approved": "Approved By", "sent_back": "Sent Back By", "rejected": "Rejected By"}
-
-KINDS = {said: kind for kind, said in SAID.items()}
-#: What was learned of a run since it ended stands in lines of this name, each with the token of the run.
+REVIEW_LABELS = {"approved": "Approved By", "sent_back": "Sent Back By", "rejected": "Rejected By"}
+REVIEW_KINDS = {label: kind for kind, label in REVIEW_LABELS.items()}
+#: The label of a line with an annotation, which names the run by its token.
 ANNOTATED = "Annotated By"
 
 META = Pattern(r"<!-- meta: (.*) -->")
 _FIELD = Pattern(r"\*\*([^*]+)\*\*:(?: (.*))?")
 _INSTANT = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)"
 _NOTE = Pattern(rf"- {_INSTANT}:(?: (.*))?")
-_WORD = Pattern(rf"\*\*([^*]+)\*\*: (.+?) {_INSTANT}(?:: (.*))?")
+_REVIEW = Pattern(rf"\*\*([^*]+)\*\*: (.+?) {_INSTANT}(?:: (.*))?")
 _FENCE = Pattern(r"(`{3,})(json)?")
 
 
 class Block(Value):
-    """Where a block stands: the lines from its heading to the next one, and those of its sections (-1: none).
+    """The line numbers of a block, from its heading to the next one, and of its sections (-1: none).
 
     `fence` are the two lines around its draft.
     """
@@ -71,14 +69,12 @@ class Block(Value):
 
 
 class Record(Value):
-    """A run as its block tells it, with its notes."""
-
     run: Run
     notes: tuple[Note, ...]
 
 
-class Word(Value):
-    """What a person said to an item that waited for approval, and the run it stands with (None: with none)."""
+class Review(Value):
+    """A person's answer to a draft: approved, sent back or rejected. `token` is that of the run, if there is one."""
 
     kind: str
     token: int | None
@@ -87,32 +83,32 @@ class Word(Value):
     comment: str | None
 
 
-def read(tail: str, item: str) -> tuple[list[Record], tuple[Word, ...]]:
-    """Every run that can be read, each token once, in the order of the file; and what people said to them."""
-    if not tail.strip():
+def read(text: str, item: str) -> tuple[list[Record], tuple[Review, ...]]:
+    """Every readable run, each token once, in the order of the file; and the reviews."""
+    if not text.strip():
         return [], ()
-    lines = tail.split("\n")
+    lines = text.split("\n")
     found: dict[int, Record] = {}
-    said: list[Word] = []
+    found_reviews: list[Review] = []
     first = len(lines)
     for block in blocks(lines):
         first = min(first, block.start)
         record = read_block(lines, block, item)
         if record is not None:
             found.setdefault(record.run.token, record)
-            behind = max(block.completion, block.progress, block.fence[1] if block.fence else 0)
-            said += words(lines[behind : block.stop], record.run.token)
-    if ANNOTATED in tail:
+            end = max(block.completion, block.progress, block.fence[1] if block.fence else 0)
+            found_reviews += reviews(lines[end : block.stop], record.run.token)
+    if ANNOTATED in text:
         _annotate(found, lines)
-    return list(found.values()), (*words(lines[:first], None), *said)
+    return list(found.values()), (*reviews(lines[:first], None), *found_reviews)
 
 
 def _annotate(found: dict[int, Record], lines: list[str]) -> None:
-    """Add to the runs what lines behind them tell. A draft may hold such a line, and is not believed."""
+    """Add annotations to their runs. A line within a draft does not count."""
     fenced = {at for block in blocks(lines) if block.fence is not None for at in range(*block.fence)}
     for at, line in enumerate(lines):
-        told = _WORD.fullmatch(line.removesuffix("\r")) if line.startswith(f"**{ANNOTATED}**") else None
-        data = _object(None if told is None or at in fenced else told[4])
+        match = _REVIEW.fullmatch(line.removesuffix("\r")) if line.startswith(f"**{ANNOTATED}**") else None
+        data = _object(None if match is None or at in fenced else match[4])
         record = found.get(data.get("run", 0)) if isinstance(data.get("run"), int) else None
         if record is None or record.run.outcome is None:
             continue
@@ -126,13 +122,13 @@ def _values(given: Any) -> dict[str, Any]:
 
 
 def shows_another_draft(shown: Iterable[Run], run: Run) -> bool:
-    """Whether a file with these runs shows another draft than this run's, or none where it has one."""
+    """Whether a file with the runs `shown` shows another draft than `run` has."""
     draft = next((one.draft for one in shown if one.token == run.token and one.outcome is not None), None)
     return plain(draft) != plain(run.draft)
 
 
 def plain(draft: str | None) -> str:
-    """As drafts are compared: some programs save all lines with other ends."""
+    """A draft as it is compared: some programs change all line ends when they save."""
     return (draft or "").replace("\r\n", "\n")
 
 
@@ -145,7 +141,6 @@ def is_marker(line: str) -> bool:
 
 
 def find(lines: list[str], token: int) -> Block | None:
-    """The block of a run."""
     for block in blocks(lines):
         run = _begun(lines[block.start : block.stop], "")
         if run is not None and run.token == token:
@@ -154,14 +149,14 @@ def find(lines: list[str], token: int) -> Block | None:
 
 
 def foreign(lines: list[str]) -> Block | None:
-    """The last block, if it is one that another program wrote."""
+    """The last block, if another program wrote it."""
     last = list(blocks(lines))[-1:]
     return next((block for block in last if _begun(lines[block.start : block.stop], "") is None), None)
 
 
 def foreign_claim(lines: list[str]) -> tuple[str, str | None] | None:
-    """The agent that the last block names, if another program wrote it; and the folder to which that program says that
-    it moved the file, if it has said so yet. A claim that dibs has ended, or knows to be lost, is none."""
+    """The agent of the last block, if another program wrote it, and the folder to which that program moved the file, if
+    the block names it. None for a claim that dibs has ended, or knows to be lost."""
     block = foreign(lines)
     if block is None:
         return None
@@ -177,7 +172,7 @@ def foreign_claim(lines: list[str]) -> tuple[str, str | None] | None:
 
 
 def blocks(lines: list[str]) -> Iterator[Block]:
-    """The blocks in order. What stands within the fence of a draft is never a heading."""
+    """The blocks in order. A line within the fence of a draft is never a heading."""
     fences = _fences(lines)
     block: Block | None = None
     at = 0
@@ -202,7 +197,7 @@ def blocks(lines: list[str]) -> Iterator[Block]:
 
 
 def _fences(lines: list[str]) -> dict[str, list[int]]:
-    """Where each fence stands, by its backticks: looked up, so that no text makes reading slow."""
+    """The lines of all fences, by their backticks, so that no text makes reading quadratic."""
     found: dict[str, list[int]] = {}
     for at, line in enumerate(lines):
         bare = line.rstrip()
@@ -225,7 +220,7 @@ def _fence_after(lines: list[str], at: int, fences: dict[str, list[int]]) -> tup
 
 
 def read_block(lines: list[str], block: Block, item: str) -> Record | None:
-    """The run of a block; None if it is not one of ours."""
+    """The run of a block; None if another program wrote the block."""
     own = lines[block.start : block.stop]
     if own[0].endswith("\r"):
         own = [line.removesuffix("\r") for line in own]
@@ -240,7 +235,7 @@ def read_block(lines: list[str], block: Block, item: str) -> Record | None:
 
 
 def _begun(lines: list[str], item: str) -> Run | None:
-    """The run as the lines below its heading tell it."""
+    """The run by the fields below the heading."""
     head = _fields(lines, 1)
     try:
         return Run(
@@ -255,7 +250,7 @@ def _begun(lines: list[str], item: str) -> Run | None:
 
 
 def _completed(run: Run, fields: dict[str, str]) -> Run:
-    """The run with its end; still going on, if that cannot be read."""
+    """The run with its end; unchanged if the end cannot be read."""
     outcome = fields.get("Outcome", "")
     if outcome not in RESULTS:
         outcome = OUTCOMES.get(fields.get("Result", ""), "")
@@ -268,7 +263,7 @@ def _completed(run: Run, fields: dict[str, str]) -> Run:
     return run.replace(
         ended_at=ended_at,
         outcome=outcome,
-        reason=_said(fields["Reason"]) if "Reason" in fields else None,
+        reason=_unquoted(fields["Reason"]) if "Reason" in fields else None,
         links=_object(fields.get("Links")),
         cost=_object(fields.get("Cost")),
         checks=_object(fields.get("Checks")),
@@ -287,17 +282,17 @@ def _notes(own: list[str], block: Block) -> Iterator[Note]:
     for start, stop, at in note_lines(own, block.progress - block.start if block.progress >= 0 else len(own), len(own)):
         found = _NOTE.fullmatch(own[start])
         assert found is not None
-        said = [found[2] or "", *(line[2:] for line in own[start + 1 : stop])]
-        meta = META.fullmatch(said[-1]) if len(said) > 1 else None
+        note = [found[2] or "", *(line[2:] for line in own[start + 1 : stop])]
+        meta = META.fullmatch(note[-1]) if len(note) > 1 else None
         about = None if meta is None else json_value(meta[1], None)
         if isinstance(about, dict):
-            yield Note(at=at, note="\n".join(said[:-1]), meta=about)
+            yield Note(at=at, note="\n".join(note[:-1]), meta=about)
         else:
-            yield Note(at=at, note="\n".join(said))
+            yield Note(at=at, note="\n".join(note))
 
 
 def note_lines(lines: list[str], progress: int, stop: int) -> Iterator[tuple[int, int, int]]:
-    """The lines of each note from the heading of progress to the next heading, and when it was told."""
+    """The first line, the line after the last, and the time of each note under the heading `progress`."""
     begin = progress + 1
     while begin < stop and not lines[begin].startswith("#"):
         at, end = _note_at(lines[begin]), begin + 1
@@ -309,7 +304,7 @@ def note_lines(lines: list[str], progress: int, stop: int) -> Iterator[tuple[int
 
 
 def _note_at(line: str) -> int | None:
-    """When a note was told; None if the line does not begin one."""
+    """The time of a note; None if the line does not begin one."""
     found = _NOTE.fullmatch(line)
     try:
         return None if found is None else _instant(found[1])
@@ -317,22 +312,22 @@ def _note_at(line: str) -> int | None:
         return None
 
 
-def words(lines: list[str], token: int | None) -> Iterator[Word]:
-    """What people said to a run, in these lines behind it."""
+def reviews(lines: list[str], token: int | None) -> Iterator[Review]:
+    """The reviews in the lines after a run."""
     for line in lines:
-        found = _WORD.fullmatch(line.removesuffix("\r")) if line.startswith("**") else None
-        if found is None or found[1] not in KINDS:
+        found = _REVIEW.fullmatch(line.removesuffix("\r")) if line.startswith("**") else None
+        if found is None or found[1] not in REVIEW_KINDS:
             continue
         try:
             at = _instant(found[3])
         except Invalid:
             continue
-        comment = None if found[4] is None else _said(found[4].strip())
-        yield Word(kind=KINDS[found[1]], token=token, actor=_said(found[2]), at=at, comment=comment)
+        comment = None if found[4] is None else _unquoted(found[4].strip())
+        yield Review(kind=REVIEW_KINDS[found[1]], token=token, actor=_unquoted(found[2]), at=at, comment=comment)
 
 
 def _fields(lines: Sequence[str], at: int) -> dict[str, str]:
-    """The lines `**Name**: value` that stand together from here on, the first of each name."""
+    """The values of consecutive lines `**Name**: value`, the first of each name."""
     found: dict[str, str] = {}
     while at < len(lines) and not lines[at].strip():
         at += 1
@@ -348,7 +343,7 @@ def _instant(text: str) -> int:
     return found
 
 
-def _said(text: str) -> str:
+def _unquoted(text: str) -> str:
     value = json_value(text, text) if text.startswith('"') else text
     return value if isinstance(value, str) else text
 

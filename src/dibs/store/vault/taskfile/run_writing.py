@@ -1,6 +1,6 @@
-"""What steps tell of runs, written into their blocks and nowhere else.
+"""Writing steps into the blocks of their runs.
 
-A block is found by its token. One that somebody took out is begun again at the end, so that what follows has its place.
+A block is found by its token. A block that somebody removed is begun again at the end.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dibs.model import PENDING_APPROVAL, READY, Run
 from dibs.store.vault.layout import FOLDERS, MOVED, is_by_move
 from dibs.store.vault.taskfile.front_matter import json
-from dibs.store.vault.taskfile.pattern import Pattern
+from dibs.store.vault.taskfile.parsing import Pattern
 from dibs.store.vault.taskfile.run_blocks import (
     ANNOTATED,
     COMPLETION,
@@ -19,7 +19,7 @@ from dibs.store.vault.taskfile.run_blocks import (
     PROCESSING,
     PROGRESS,
     RESULTS,
-    SAID,
+    REVIEW_LABELS,
     Block,
     blocks,
     find,
@@ -27,7 +27,7 @@ from dibs.store.vault.taskfile.run_blocks import (
     has_marker,
     note_lines,
     read_block,
-    words,
+    reviews,
 )
 from dibs.text import times
 
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     from dibs.rules.decision import Step
 
 FENCE = "\n```"
-#: How a run ends that a program ends by moving the file on, as it then says itself.
+#: The outcomes of a run that a program ends by moving the file; it writes the completion itself.
 ENDS_BY_MOVE = frozenset({"done", "submitted", "rejected", "failed"})
 _BACKTICKS = Pattern(r"`+")
 
 
-def write(tail: str, steps: Sequence[Step], next_state: str, human: str) -> str:
-    """The blocks with what these steps tell of runs; the last of them led to `next_state`. What was claimed by a move
-    gets its block when it ends, and none if the program that moved it has written one, which may be in `human`."""
-    start = _start(tail, steps)
-    lines = tail[start:].split("\n")
+def write(text: str, steps: Sequence[Step], next_state: str, human: str) -> str:
+    """The blocks after these steps, the last of which led to `next_state`. A claim by a move gets its block when it
+    ends, and none if the program that moved the file wrote one, which may be in the part for people, `human`."""
+    start = _start(text, steps)
+    lines = text[start:].split("\n")
     void = {step.event.number for step in steps if "void_from" in step.event.data}
     for step in steps:
         event = step.event
@@ -56,8 +56,8 @@ def write(tail: str, steps: Sequence[Step], next_state: str, human: str) -> str:
             _add_annotation(lines, event)
         elif step.run is not None and any(event.number < number for number in void):
             if step.run.outcome is not None:
-                _tell_of_lost(lines, step.run)
-        elif step.run is not None and is_by_move(step.run.session) and _is_told_elsewhere(step.run, lines, human):
+                _add_lost(lines, step.run)
+        elif step.run is not None and is_by_move(step.run.session) and _has_foreign_block(step.run, lines, human):
             pass
         elif event.kind == "claimed" and step.run is not None:
             _block_of(lines, step.run)
@@ -66,20 +66,21 @@ def write(tail: str, steps: Sequence[Step], next_state: str, human: str) -> str:
         elif step.run is not None:
             state = next_state if step is steps[-1] or step.item.status == steps[-1].item.status else None
             _end(lines, step.run, state or FOLDERS[event.status])
-        elif event.kind in SAID:
-            _add_word(lines, event)
-    return tail[:start] + "\n".join(lines)
+        elif event.kind in REVIEW_LABELS:
+            _add_review(lines, event)
+    return text[:start] + "\n".join(lines)
 
 
-def redraft(tail: str, run: Run) -> str:
-    """The blocks with the draft of this run in its own. A block that lacks an end, or its draft one, is begun again."""
-    lines = tail.split("\n")
+def restore_draft(text: str, run: Run) -> str:
+    """The blocks with this run's draft in its block. A block without a completion, or with a draft whose fence is not
+    closed, is written anew."""
+    lines = text.split("\n")
     block = _block_of(lines, run)
-    is_whole = block.completion >= 0
-    if is_whole and block.fence is not None:
+    is_complete = block.completion >= 0
+    if is_complete and block.fence is not None:
         lines[block.fence[0] : block.fence[1] + 1] = _as_in(lines, block, _fenced(run.draft or ""))
         return "\n".join(lines)
-    if is_whole and not any(line.rstrip() == DRAFT for line in lines[block.start : block.stop]):
+    if is_complete and not any(line.rstrip() == DRAFT for line in lines[block.start : block.stop]):
         _insert(lines, block.completion, DRAFT, "", *_fenced(run.draft or ""), like=block)
         return "\n".join(lines)
     del lines[block.start : block.stop]
@@ -87,28 +88,28 @@ def redraft(tail: str, run: Run) -> str:
     return "\n".join(lines)
 
 
-def tells(step: Step) -> bool:
-    """Whether a step is about a run, and so to be read in its block."""
-    return step.run is not None or step.event.kind in ("progress", *SAID)
+def concerns_run(step: Step) -> bool:
+    """Whether a step is written into the block of a run."""
+    return step.run is not None or step.event.kind in ("progress", *REVIEW_LABELS)
 
 
-def _start(tail: str, steps: Sequence[Step]) -> int:
-    """Where that begins which these steps may change: an item that changed hands a thousand times has as many blocks,
-    and nearly always it is about the last one, or a new one behind it."""
-    tokens = {(step.run or step.claim or step.event).token for step in steps if tells(step)}
-    if any(step.event.kind in (*SAID, "annotated") or _is_by_move(step) for step in steps) or len(tokens) != 1:
+def _start(text: str, steps: Sequence[Step]) -> int:
+    """Where the text begins that these steps may change. An item may have a thousand blocks, and nearly always the
+    steps are about the last one, or a new one after it."""
+    tokens = {(step.run or step.claim or step.event).token for step in steps if concerns_run(step)}
+    if any(step.event.kind in (*REVIEW_LABELS, "annotated") or _is_by_move(step) for step in steps) or len(tokens) != 1:
         return 0
     line = f"\n**Token**: {tokens.pop()}"
-    if any(step.event.kind == "claimed" for step in steps) and line not in tail:
-        return tail.rfind("\n", 0, len(tail.rstrip())) + 1
-    last = tail.rfind(f"\n{HEADING}") + 1
-    # Behind a fence the heading may be one within a draft.
-    is_of_last = tail.find(line, last) >= 0 and tail.find(line, 0, last) < 0
-    return last if is_of_last and tail.find(FENCE, last) < 0 else 0
+    if any(step.event.kind == "claimed" for step in steps) and line not in text:
+        return text.rfind("\n", 0, len(text.rstrip())) + 1
+    last = text.rfind(f"\n{HEADING}") + 1
+    # After a fence, the heading may be one within a draft.
+    is_of_last = text.find(line, last) >= 0 and text.find(line, 0, last) < 0
+    return last if is_of_last and text.find(FENCE, last) < 0 else 0
 
 
 def _block_of(lines: list[str], run: Run | Claim) -> Block:
-    """The block of a run; one is begun at the end if there is none, or none any more."""
+    """The block of a run; begin one at the end if there is none."""
     block = find(lines, run.token)
     if block is not None:
         return block
@@ -135,27 +136,27 @@ def _is_by_move(step: Step) -> bool:
     return step.run is not None and is_by_move(step.run.session)
 
 
-def _is_told_elsewhere(run: Run, lines: list[str], human: str) -> bool:
-    """Whether a run that was claimed by a move needs no block: it has just begun, and whoever moved the file may be
-    writing to it; or that program tells of it by a block of its own, which is completed here only if it does not."""
+def _has_foreign_block(run: Run, lines: list[str], human: str) -> bool:
+    """Whether a run that was claimed by a move needs no block of dibs: it has just begun, and the program that moved it
+    may be writing to the file; or that program wrote a block, which dibs completes if the program does not."""
     if run.outcome is None:
         return True
     block = foreign(lines)
     above = human.split("\n")
     if block is None and next(blocks(lines), None) is None:
-        block, told = foreign(above), above
+        block, where = foreign(above), above
     else:
-        told = lines
+        where = lines
     if block is None:
         return False
-    is_completed = any(line.rstrip() == COMPLETION for line in told[block.start :])
+    is_completed = any(line.rstrip() == COMPLETION for line in where[block.start :])
     if not is_completed and (run.reason != MOVED or run.outcome not in ENDS_BY_MOVE):
         _insert(lines, len(lines), *_completion(run, FOLDERS[READY]))
     return True
 
 
-def _tell_of_lost(lines: list[str], run: Run) -> None:
-    """A claim that the hub never had: a block without a token, since its token is another's."""
+def _add_lost(lines: list[str], run: Run) -> None:
+    """Add a block for a claim that the remote did not accept: without a token, since another claim has that token."""
     assert run.ended_at is not None
     _insert(
         lines,
@@ -186,7 +187,7 @@ def _add_note(lines: list[str], claim: Claim, event: Event) -> None:
 
 
 def _end_of_notes(lines: list[str], block: Block) -> int:
-    """Behind the last note, or where the first one belongs."""
+    """The line after the last note, or the line for the first one."""
     if block.progress < 0:
         _insert(lines, block.stop, PROGRESS, "", HINT, like=block)
         block = next(one for one in blocks(lines) if one.start == block.start)
@@ -198,7 +199,7 @@ def _end_of_notes(lines: list[str], block: Block) -> int:
 
 
 def _end(lines: list[str], run: Run, next_state: str) -> None:
-    """The end of a run in its block: its draft, if there is one that does not stand there yet, and its completion."""
+    """Write the end of a run into its block: the draft, if the block does not show it yet, and the completion."""
     assert run.ended_at is not None
     assert run.outcome is not None
     block = _block_of(lines, run)
@@ -210,8 +211,8 @@ def _end(lines: list[str], run: Run, next_state: str) -> None:
             lines[at : at + 1] = _as_in(lines, block, [f"**Status**: {run.outcome}"])
             break
     new = []
-    is_told = run.draft or (run.draft is not None and not is_by_move(run.session))
-    if is_told and (before is None or before.run.draft != run.draft):
+    has_draft = run.draft or (run.draft is not None and not is_by_move(run.session))
+    if has_draft and (before is None or before.run.draft != run.draft):
         new = [DRAFT, "", *_fenced(run.draft or ""), ""]
     _insert(lines, block.stop, *new, *_completion(run, next_state), like=block)
 
@@ -234,17 +235,17 @@ def _completion(run: Run, next_state: str) -> list[str]:
     return lines + [f"**{name}**: {json(data)}" for name, data in more.items() if data]
 
 
-def _add_word(lines: list[str], event: Event) -> None:
-    """What a person said to a draft, below the run that it is of."""
+def _add_review(lines: list[str], event: Event) -> None:
+    """Add a review below the run that it is about."""
     comment = event.data.get("comment", event.data.get("reason"))
-    word = f"**{SAID[event.kind]}**: {_one_line(event.actor)} {times.iso(event.at)}"
+    review = f"**{REVIEW_LABELS[event.kind]}**: {_one_line(event.actor)} {times.iso(event.at)}"
     if comment is not None:
-        word += f": {_one_line(comment)}"
+        review += f": {_one_line(comment)}"
     block = find(lines, event.data.get("draft_token") or event.token)
-    said = [] if block is None else list(words(lines[block.start : block.stop], None))
-    if said and (said[-1].kind, said[-1].actor, said[-1].comment) == (event.kind, event.actor, comment):
-        return  # read here, and told again by who had not known
-    _insert(lines, len(lines) if block is None else block.stop, word, like=block)
+    shown = [] if block is None else list(reviews(lines[block.start : block.stop], None))
+    if shown and (shown[-1].kind, shown[-1].actor, shown[-1].comment) == (event.kind, event.actor, comment):
+        return  # the event itself was read from this line
+    _insert(lines, len(lines) if block is None else block.stop, review, like=block)
 
 
 def _add_annotation(lines: list[str], event: Event) -> None:
@@ -254,7 +255,7 @@ def _add_annotation(lines: list[str], event: Event) -> None:
 
 
 def _insert(lines: list[str], stop: int, *new: str, like: Block | None = None) -> None:
-    """New lines before `stop`, an empty line behind the last one before it that is not empty."""
+    """Insert lines before `stop`, after the last line that is not empty and one empty line."""
     at = stop
     while at and lines[at - 1] in ("", "\r"):
         at -= 1
@@ -263,13 +264,13 @@ def _insert(lines: list[str], stop: int, *new: str, like: Block | None = None) -
 
 
 def _as_in(lines: list[str], block: Block | None, new: list[str]) -> list[str]:
-    """New lines with the line ends of the block they go into."""
+    """Lines with the line ends of the block that they go into."""
     windows = block is not None and lines[block.start].endswith("\r")
     return [line + "\r" for line in new] if windows else new
 
 
 def _fenced(draft: str) -> list[str]:
-    """A draft in a fence that nothing in it can close. One that would be taken for our marker is written as JSON."""
+    """A draft in a fence that nothing in it can close; as JSON, if it contains the marker."""
     as_json = has_marker(draft)
     text = json(draft) if as_json else draft
     fence = "`" * (max([2, *map(len, _BACKTICKS.findall(text))]) + 1)
@@ -277,6 +278,6 @@ def _fenced(draft: str) -> list[str]:
 
 
 def _one_line(text: str) -> str:
-    """Text as the rest of a line: as it is, or, where it would not come back so, as JSON."""
+    """Text as the rest of a line; as JSON if it would not be read back unchanged."""
     plain = text and text == text.strip() and "\n" not in text and "\r" not in text and not text.startswith('"')
     return text if plain else json(text)

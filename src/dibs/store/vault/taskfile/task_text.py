@@ -1,8 +1,8 @@
-"""An item as a markdown file: front matter, the human part, and below a marker the blocks of its runs.
+"""An item as a markdown file.
 
-`read` takes a text apart and never guesses: what a person wrote wrongly is a finding and counts as not written, and
-what cannot be understood is Unreadable. `write` gives the text with what has happened since. It changes the lines that
-tell of it and leaves every other byte alone; a file that dibs began comes back from `read` exactly as it was told.
+`read` never guesses: a wrong field is a finding and counts as absent, and a text that cannot be parsed is Unreadable.
+`write` gives the text after some steps. It changes the lines about these steps and no other byte; what `write` wrote
+into a new file, `read` returns exactly.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from dibs.errors import Invalid
 from dibs.model import Claim, Item, NewItem, Note, Run
 from dibs.rules.items import CONTENT
 from dibs.store.vault.layout import SUFFIX
-from dibs.store.vault.taskfile import facts, front_matter, human_part, run_blocks, run_writing
+from dibs.store.vault.taskfile import facts, front_matter, run_blocks, run_writing
+from dibs.store.vault.taskfile.document import Document, HumanPart, new_human, parse_human
 from dibs.store.vault.taskfile.facts import Facts
 from dibs.store.vault.taskfile.front_matter import FACTS, FrontMatter
-from dibs.store.vault.taskfile.run_blocks import HEADING, MARKER, Word
-from dibs.store.vault.taskfile.yaml_text import Unreadable
+from dibs.store.vault.taskfile.parsing import Unreadable
+from dibs.store.vault.taskfile.run_blocks import HEADING, Review
 from dibs.text import times
 from dibs.value import Value
 
@@ -28,10 +29,8 @@ if TYPE_CHECKING:
     from dibs.rules.decision import Step
     from dibs.store.vault.taskfile.front_matter import Chunk
 
-__all__ = ["Facts", "Task", "Unreadable", "Word", "id_of", "read", "write"]
+__all__ = ["Facts", "Review", "Task", "Unreadable", "id_of", "read", "write"]
 
-#: A sign that some editors put before everything else.
-BYTE_ORDER_MARK = "\ufeff"
 LISTS = ("labels", "depends_on", "resources")
 TEXTS = ("id", "title", "project", "type", "action", "phase", "not_before")
 YES_AND_NO = {"yes": True, "on": True, "no": False, "off": False}
@@ -39,9 +38,9 @@ DEFAULTS = {name: NewItem._defaults[name] for name in CONTENT if name != "title"
 
 
 class Task(Value):
-    """What a file says. `content` has every field of NewItem but its id; `says_id`: that is said by a line, not by the
-    file's name; `notes` are those of each run, by its token; `words` are what people said to drafts;
-    `foreign_claim` is one that another program tells of (`runblocks.foreign_claim`)."""
+    """A parsed file. `content` has every field of NewItem but the id; `says_id`: a line says the id, not only the file
+    name; `notes` are by the token of their run; `foreign_claim` is another program's claim
+    (`run_blocks.foreign_claim`)."""
 
     name: str
     id: str
@@ -50,19 +49,19 @@ class Task(Value):
     runs: tuple[Run, ...]
     findings: tuple[str, ...]
     notes: dict[int, tuple[Note, ...]] = {}
-    words: tuple[Word, ...] = ()
+    reviews: tuple[Review, ...] = ()
     says_id: bool = False
     foreign_claim: tuple[str, str | None] | None = None
 
-    def sent_back(self, token: int) -> Word | None:
-        """What was last said to the draft of this run, if that was to send it back."""
-        said = [word for word in self.words if word.token == token]
-        return said[-1] if said and said[-1].kind == "sent_back" else None
+    def sent_back(self, token: int) -> Review | None:
+        """The last review of this run's draft, if it sent the draft back."""
+        reviews = [review for review in self.reviews if review.token == token]
+        return reviews[-1] if reviews and reviews[-1].kind == "sent_back" else None
 
 
 def read(text: str, name: str, item: str | None = None) -> Task:
-    """`item` is whose file it is known to be, if it does not say so by a line."""
-    return _task(_Parts(text), name, item)
+    """`item` is the item that the file is known to belong to, unless a line in it names another."""
+    return _task(Document(text), name, item)
 
 
 def write(
@@ -76,86 +75,87 @@ def write(
     whole: bool = False,
     floor: int = 0,
 ) -> str:
-    """The text of the file after `steps`, which made `item` and `claim` of what it said and led to the folder
-    `next_state`; without a text, that of a new file. `whole`: every field is to say what the item says.
-    A `floor` is told from then on, until the item has been given a token above it."""
-    parts = _Parts("" if text is None else text)
+    """The text of the file after `steps`, which led to `item`, `claim` and the folder `next_state`; without a text,
+    that of a new file. With `whole`, every field is written. A `floor` stays in the file until the item has a token
+    above it."""
+    document = Document("" if text is None else text)
     if text is None:
-        parts.rewrite(human_part.made(item.title, item.body).render())
-    _write_content(parts, name, item, _touched(steps, new=whole or text is None))
-    before = facts.read(parts.front.get(FACTS), item.id, [])
-    told = facts.told(item, claim, approval, max(floor, 0 if before is None else before.floor))
-    parts.front.set(FACTS, front_matter.json(told), told)
-    if any(map(run_writing.tells, steps)):
-        parts.tail = run_writing.write(parts.tail, steps, next_state, parts.human)
-        if parts.tail.strip():
-            parts.need_marker()
-    if parts.front.by_yaml:
-        # An anchor may have stood in what was replaced.
-        front_matter.split(parts.front.render())
-    return parts.render()
+        document.set_human(new_human(item.title, item.body).render())
+    _write_content(document, name, item, _changed_fields(steps, new=whole or text is None))
+    before = facts.read(document.front.get(FACTS), item.id, [])
+    payload = facts.payload(item, claim, approval, max(floor, 0 if before is None else before.floor))
+    document.front.set(FACTS, front_matter.json(payload), payload)
+    if any(map(run_writing.concerns_run, steps)):
+        document.runs = run_writing.write(document.runs, steps, next_state, document.human)
+        if document.runs.strip():
+            document.ensure_marker()
+    if document.front.by_yaml:
+        # A replaced value may have had an anchor that another one refers to.
+        front_matter.split(document.front.render())
+    return document.render()
 
 
-def redrafted(text: str, run: Run) -> str | None:
-    """The text with the draft that counts, which is this run's; None if it shows that one."""
-    parts = _Parts(text)
-    if not _shows_another_draft(parts, run):
+def restore_draft(text: str, run: Run) -> str | None:
+    """The text with this run's submitted draft; None if it shows that one already."""
+    document = Document(text)
+    if not _shows_another_draft(document, run):
         return None
-    parts.tail = run_writing.redraft(parts.tail, run)
-    parts.need_marker()
-    if _shows_another_draft(parts, run):
+    document.runs = run_writing.restore_draft(document.runs, run)
+    document.ensure_marker()
+    if _shows_another_draft(document, run):
         raise Unreadable(f"it does not show the draft of run {run.token}, and what it shows cannot be replaced")
-    return parts.render()
+    return document.render()
 
 
-def drops_words(text: str, new: str) -> bool:
-    """Whether somebody wrote something in the one text that is not in the other."""
-    return not _holds(_Parts(new).by_people(), _Parts(text).by_people())
+def loses_text(text: str, new: str) -> bool:
+    """Whether a person's lines in `text` are missing in `new`."""
+    return not _contains(Document(new).text_by_people(), Document(text).text_by_people())
 
 
-def _shows_another_draft(parts: _Parts, run: Run) -> bool:
-    shown = (record.run for record in run_blocks.read(parts.tail, run.item)[0])
+def _shows_another_draft(document: Document, run: Run) -> bool:
+    shown = (record.run for record in run_blocks.read(document.runs, run.item)[0])
     return run_blocks.shows_another_draft(shown, run)
 
 
-def rebased(saved: str, current: str, was: str | None) -> str | None:
-    """What a person saved who had read `was`, with what dibs has written since: its facts, and the blocks of runs.
+def rebase(saved: str, current: str, was: str | None) -> str | None:
+    """The text that a person saved after reading `was`, with the facts and runs that dibs has written since.
 
-    None if somebody's words would be lost by that. Without `was`, the one text has to hold all the lines of the other.
+    None if a person's text would be lost. Without `was`, one text must contain all lines of the other.
     """
-    theirs, ours = _Parts(saved), _Parts(current)
-    base = None if was is None else _Parts(was)
-    tail = _tail(theirs.tail, ours.tail, None if base is None else base.tail)
-    if tail is None:
+    theirs, ours = Document(saved), Document(current)
+    base = None if was is None else Document(was)
+    runs = _merge_runs(theirs.runs, ours.runs, None if base is None else base.runs)
+    if runs is None:
         return None
-    if base is None and _holds(ours.by_people(), theirs.by_people()):
+    saved_text, current_text = theirs.text_by_people(), ours.text_by_people()
+    if base is None and _contains(current_text, saved_text):
         return current
-    if not (_holds(theirs.by_people(), ours.by_people()) if base is None else base.by_people() == ours.by_people()):
+    if not (_contains(saved_text, current_text) if base is None else base.text_by_people() == current_text):
         return None
     facts = ours.front.get(FACTS)
     if facts is not None:
         theirs.front.set(FACTS, front_matter.json(facts.value), facts.value)
     elif theirs.front.get(FACTS) is not None:
         theirs.front.remove(FACTS)
-    theirs.marker, theirs.tail = ours.marker or theirs.marker, tail
+    theirs.marker, theirs.runs = ours.marker or theirs.marker, runs
     return theirs.render()
 
 
 def with_facts_of(other: str, text: str, *, claimed: bool) -> str:
-    """The text with the facts that another one tells; with its claim, or without."""
-    parts, facts = _Parts(text), _Parts(other).front.get(FACTS)
+    """The text with the facts of another text, with or without its claim."""
+    document, facts = Document(text), Document(other).front.get(FACTS)
     if facts is None:
         return text
-    told = {key: value for key, value in facts.value.items() if claimed or key != "claim"}
-    parts.front.set(FACTS, front_matter.json(told), told)
-    return parts.render()
+    payload = {key: value for key, value in facts.value.items() if claimed or key != "claim"}
+    document.front.set(FACTS, front_matter.json(payload), payload)
+    return document.render()
 
 
-def _tail(saved: str, current: str, was: str | None) -> str | None:
-    """What stands below the marker: dibs may have added to it, and so may others; `was` may be half of it, if it was
-    read in the middle of a save."""
+def _merge_runs(saved: str, current: str, was: str | None) -> str | None:
+    """The text below the marker, to which dibs and others may have added; `was` may be incomplete, if it was read in
+    the middle of a save."""
     if was is None:
-        return current if _holds(_without_status(current), _without_status(saved)) else None
+        return current if _contains(_without_status(current), _without_status(saved)) else None
     if saved == was:
         return current
     if current.startswith(was):
@@ -165,19 +165,19 @@ def _tail(saved: str, current: str, was: str | None) -> str | None:
     return None
 
 
-def _without_status(tail: str) -> str:
-    """A block as it was when its run began and as it is in the end differ by this line, and by what follows."""
-    return "".join(line for line in tail.splitlines(keepends=True) if not line.startswith("**Status**:"))
+def _without_status(runs: str) -> str:
+    """The status line of a block changes when its run ends; all else is added."""
+    return "".join(line for line in runs.splitlines(keepends=True) if not line.startswith("**Status**:"))
 
 
-def _holds(text: str, other: str) -> bool:
-    """Does the one text have all the lines of the other, in their order?"""
+def _contains(text: str, other: str) -> bool:
+    """Whether a text has all lines of another one, in their order."""
     lines = iter(text.splitlines())
     return all(line in lines for line in other.splitlines() if line.strip())
 
 
 def id_of(name: str) -> str:
-    """The id of a file by its name: its stem, or what comes close to it and is still no other's."""
+    """The id of an item by its file name: the stem, or an id made of it."""
     stem = _stem(name)
     try:
         return check.item_id(stem)
@@ -187,100 +187,47 @@ def id_of(name: str) -> str:
         return check.made_id(stem, sha256(stem.encode(errors="surrogatepass")).hexdigest()[:6])
 
 
-class _Parts:
-    """A text in its parts, which put together again are the text."""
-
-    def __init__(self, text: str) -> None:
-        if "\0" in text:
-            raise Unreadable("the text has a NUL character")
-        self.prefix = BYTE_ORDER_MARK if text.startswith(BYTE_ORDER_MARK) else ""
-        text = text[len(self.prefix) :]
-        front, rest = front_matter.split(text)
-        line_end = "\r\n" if text[: text.find("\n") + 1].endswith("\r\n") else "\n"
-        self.front = front or front_matter.empty(line_end)
-        self.human, self.marker, self.tail = _at_marker(rest)
-
-    def need_marker(self) -> None:
-        """Have the marker there, on a line of its own."""
-        if not self.marker:
-            self.marker = f"\n{MARKER}\n"
-        if not self.marker.endswith("\n"):
-            self.marker += "\n"
-
-    def rewrite(self, human: str) -> None:
-        """Another human part. What looks like our marker in it must not be the last one."""
-        self.human = human
-        if self.marker.startswith(MARKER):
-            self.marker = "\n" + self.marker
-        if run_blocks.has_marker(human):
-            self.need_marker()
-
-    def by_people(self) -> str:
-        """All but what dibs writes by itself."""
-        return "".join(chunk.lines for chunk in self.front.chunks if chunk.key != FACTS) + self.human
-
-    def render(self) -> str:
-        front, rest = self.front.render(), self.human + self.marker + self.tail
-        gap = "" if not front or front.endswith("\n") or not rest else "\n"
-        return self.prefix + front + gap + rest
-
-
-def _at_marker(text: str) -> tuple[str, str, str]:
-    """What stands before the last marker, the marker with the line end before it, and what stands behind it."""
-    end = len(text)
-    while (start := text.rfind(MARKER, 0, end)) >= 0:
-        end = start
-        if start and text[start - 1] != "\n":
-            continue
-        stop = text.find("\n", start) + 1 or len(text)
-        if run_blocks.is_marker(text[start:stop]):
-            windows = text.endswith("\r\n", start, stop) and text.endswith("\r\n", 0, start)
-            begin = max(0, start - (2 if windows else 1))
-            return text[:begin], text[begin:stop], text[stop:]
-    return text, "", ""
-
-
-def _task(parts: _Parts, name: str, known: str | None) -> Task:
+def _task(document: Document, name: str, known: str | None) -> Task:
     findings: list[str] = []
-    content = {key: _value(parts.front, key, findings) for key in CONTENT if key not in ("title", "body")}
-    title = _value(parts.front, "title", findings)
-    human = human_part.take_apart(parts.human, titled=title is not None)
+    content = {key: _value(document.front, key, findings) for key in CONTENT if key not in ("title", "body")}
+    title = _value(document.front, "title", findings)
+    human = parse_human(document.human, titled=title is not None)
     content["title"] = title or human.title or _stem_title(name)
     try:
         content["body"] = check.text(human.body, "body")
     except Invalid as error:
         raise Unreadable(str(error)) from error
-    said = _value(parts.front, "id", findings)
-    item = said or known or id_of(name)
-    records, words = run_blocks.read(parts.tail, item)
+    named = _value(document.front, "id", findings)
+    item = named or known or id_of(name)
+    records, reviews = run_blocks.read(document.runs, item)
     return Task(
         name=name,
         id=item,
         content={key: content[key] for key in CONTENT},
-        facts=facts.read(parts.front.get(FACTS), item, findings),
+        facts=facts.read(document.front.get(FACTS), item, findings),
         runs=tuple(record.run for record in records),
         findings=tuple(findings),
         notes={record.run.token: record.notes for record in records if record.notes},
-        words=words,
-        says_id=said is not None,
-        foreign_claim=_foreign_claim(parts),
+        reviews=reviews,
+        says_id=named is not None,
+        foreign_claim=_foreign_claim(document),
     )
 
 
-def _foreign_claim(parts: _Parts) -> tuple[str, str | None] | None:
-    """A program that knows nothing of the marker may have written before there was one."""
-    text = parts.tail
+def _foreign_claim(document: Document) -> tuple[str, str | None] | None:
+    """A program that does not know the marker may have written above it."""
+    text = document.runs
     if HEADING not in text:
-        if HEADING not in parts.human:
+        if HEADING not in document.human:
             return None
-        text = parts.human + parts.marker + parts.tail
-    # A file is read at every claim, and nearly always the last block is one of ours.
-    is_ours = "\n**Token**: " in text[text.rfind(HEADING) :]
-    return None if is_ours else run_blocks.foreign_claim(text.split("\n"))
+        text = document.human + document.marker + document.runs
+    # The quick check: nearly always the last block is one that dibs wrote.
+    is_own = "\n**Token**: " in text[text.rfind(HEADING) :]
+    return None if is_own else run_blocks.foreign_claim(text.split("\n"))
 
 
 def _value(front: FrontMatter, key: str, findings: list[str]) -> Any:
-    """What the front matter says of one field: its default where nothing is said, or nothing that is right."""
+    """The value of a field in the front matter; its default if it is absent or wrong."""
     chunk = front.get(key)
     if chunk is None or chunk.value is None:
         return _default(front, key)
@@ -297,12 +244,12 @@ def _value(front: FrontMatter, key: str, findings: list[str]) -> Any:
 
 
 def _default(front: FrontMatter, key: str) -> Any:
-    """An action that nobody names is the type."""
+    """The default action is the type."""
     return _value(front, "type", []) if key == "action" else DEFAULTS.get(key)
 
 
 def _given(key: str, chunk: Chunk) -> Any:
-    """The value as it was meant: `title: 2026` is text where text belongs, one word a list where a list belongs."""
+    """The value by the type of its field: `title: 2026` is text, and a single word in a list field is a list."""
     value = chunk.value
     if key == "not_before" and isinstance(value, int):
         return value
@@ -316,8 +263,8 @@ def _given(key: str, chunk: Chunk) -> Any:
     return value
 
 
-def _touched(steps: Sequence[Step], *, new: bool) -> set[str]:
-    """The fields that these steps have changed. A retry moves `not_before` without being an edit."""
+def _changed_fields(steps: Sequence[Step], *, new: bool) -> set[str]:
+    """The fields that these steps changed. A retry changes `not_before` without an edit."""
     if new or any(step.event.kind == "added" for step in steps):
         return {"id", *CONTENT}
     found = {key for step in steps if step.event.kind == "edited" for key in step.event.data if key in CONTENT}
@@ -326,46 +273,47 @@ def _touched(steps: Sequence[Step], *, new: bool) -> set[str]:
     return found | {"action"} if "type" in found else found
 
 
-def _write_content(parts: _Parts, name: str, item: Item, touched: set[str]) -> None:
-    """Bring what the file says of these fields to what the item says, where that differs. Its id it always says."""
-    if not touched.isdisjoint({"title", "body"}):
-        _write_human(parts, name, item, touched)
+def _write_content(document: Document, name: str, item: Item, changed: set[str]) -> None:
+    """Write these fields where they differ from the item's. The id is always written."""
+    if not changed.isdisjoint({"title", "body"}):
+        _write_human(document, name, item, changed)
     for key in ("id", *CONTENT):
-        if key not in {"id", *touched} or key in ("title", "body"):
+        if key not in {"id", *changed} or key in ("title", "body"):
             continue
-        value, said = getattr(item, key), _value(parts.front, key, [])
-        if value == said or (key == "id" and said is None and value == id_of(name)):
+        value, shown = getattr(item, key), _value(document.front, key, [])
+        if value == shown or (key == "id" and shown is None and value == id_of(name)):
             continue
         if value is None or (key == "action" and value == item.type):
-            parts.front.remove(key)
+            document.front.remove(key)
         else:
-            parts.front.set(key, _written(key, value))
+            document.front.set(key, _as_text(key, value))
 
 
-def _write_human(parts: _Parts, name: str, item: Item, touched: set[str]) -> None:
-    """Title and body, each where it stands. Where that would not be read as it was meant, the title goes to the front
-    matter, and then all of the human part is the body."""
-    said = _value(parts.front, "title", [])
-    human = human_part.take_apart(parts.human, titled=said is not None)
-    title = item.title if "title" in touched else said or human.title or _stem_title(name)
-    body = item.body if "body" in touched else human.body
-    if (said or human.title or _stem_title(name)) != title:
+def _write_human(document: Document, name: str, item: Item, changed: set[str]) -> None:
+    """Write title and body, each in its place. If they would not be read back as they are, the title goes to the front
+    matter, and all of the part for people is the body."""
+    in_front = _value(document.front, "title", [])
+    human = parse_human(document.human, titled=in_front is not None)
+    shown = in_front or human.title or _stem_title(name)
+    title = item.title if "title" in changed else shown
+    body = item.body if "body" in changed else human.body
+    if shown != title:
         if human.title is not None:
-            human = human_part.with_title(human, title)
+            human = human.with_title(title)
         else:
-            parts.front.set("title", front_matter.scalar(title))
-            said = title
+            document.front.set("title", front_matter.scalar(title))
+            in_front = title
     if human.body != body:
-        human = human_part.with_body(human, body)
-    again = human_part.take_apart(human.render(), titled=said is not None)
-    if ((said or again.title or _stem_title(name)), again.body) != (title, body):
-        parts.front.set("title", front_matter.scalar(title))
-        human = human_part.Human(body=body)
-    if human.render() != parts.human:
-        parts.rewrite(human.render())
+        human = human.with_body(body)
+    again = parse_human(human.render(), titled=in_front is not None)
+    if ((in_front or again.title or _stem_title(name)), again.body) != (title, body):
+        document.front.set("title", front_matter.scalar(title))
+        human = HumanPart(body=body)
+    if human.render() != document.human:
+        document.set_human(human.render())
 
 
-def _written(key: str, value: Any) -> str:
+def _as_text(key: str, value: Any) -> str:
     if key == "not_before":
         return times.iso(value)
     return front_matter.scalar(value) if isinstance(value, str) else front_matter.json(value)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dibs.board import Board
-from dibs.store.vault.scan import Scan, mark_of
+from dibs.store.vault.scan import Scan, checksum_of
 from dibs.store.vault.store import VaultStore
 from tests.vault.conftest import move, put
 
@@ -18,8 +18,8 @@ def marks(board: Board) -> tuple[int | None, int]:
     """Of the files, and of what the index knows."""
     store = board.store
     assert isinstance(store, VaultStore)
-    known: int = store.read(lambda t: t.files("mark")[0][0])  # type: ignore[attr-defined]
-    return store._disk.mark(), known
+    known: int = store.read(lambda t: t.checksum())  # type: ignore[attr-defined]
+    return store.cycle.disk.checksum(), known
 
 
 def touched(root: Path) -> None:
@@ -58,7 +58,7 @@ def test_every_change_changes_it_and_a_look_makes_both_the_same(
     change(root)
     store = board.store
     assert isinstance(store, VaultStore)
-    assert store._disk.mark() != before
+    assert store.cycle.disk.checksum() != before
     board.list()
     now, known = marks(board)
     assert now == known
@@ -71,6 +71,6 @@ def test_it_is_the_sum_over_what_a_scan_finds(board: Board, root: Path) -> None:
     board.next(session=session, n=3)
     store = board.store
     assert isinstance(store, VaultStore)
-    found = Scan(store._disk._beneath).found
+    found = Scan(store.cycle.disk._root).found
     assert len(found) == 20
-    assert store._disk.mark() == sum(mark_of(path, stamp) for path, stamp in found.items())
+    assert store.cycle.disk.checksum() == sum(checksum_of(path, stamp) for path, stamp in found.items())

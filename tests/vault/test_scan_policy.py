@@ -11,7 +11,7 @@ import pytest
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError, ItemAlreadyClaimed
-from dibs.store.vault import scan_policy as module
+from dibs.store.vault import scan as module
 from dibs.store.vault.disk import Disk
 from dibs.store.vault.store import VaultStore
 from dibs.testing.invariants import assert_sound
@@ -29,12 +29,12 @@ def command(board: Board, root: Path) -> Iterator[Board]:
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is asked about all files, from now on."""
     asked: list[str] = []
-    for name in ("scan", "glance", "glimpse"):
-        monkeypatch.setattr(Disk, name, _told(name, asked))
+    for name in ("scan", "scan_unlocked", "checksum_unlocked"):
+        monkeypatch.setattr(Disk, name, _recorded(name, asked))
     return asked
 
 
-def _told(name: str, asked: list[str]) -> object:
+def _recorded(name: str, asked: list[str]) -> object:
     real = getattr(Disk, name)
 
     def tell(disk: Disk) -> object:
@@ -47,25 +47,25 @@ def _told(name: str, asked: list[str]) -> object:
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """One look counts for as long as a test takes."""
-    monkeypatch.setattr(module, "ONE_LOOK_SECONDS", 1000.0)
+    monkeypatch.setattr(module, "SCAN_VALID_SECONDS", 1000.0)
 
 
 def test_reading_and_writing_take_one_look(command: Board, root: Path, unhurried: None, looks: list[str]) -> None:
     put(root, "Needs_Action/x.md", "# X\n")
     session = command.start_session("ann").id
     looks.clear()
-    command.store._looking.begin_anew()  # type: ignore[attr-defined]
+    command.store.cycle.policy.expire()  # type: ignore[attr-defined]
     command.get("x")
     command.claim("x", session=session)
     command.list()
     command.done("x", session=session)
-    assert looks == ["glimpse"]
+    assert looks == ["checksum_unlocked"]
 
 
 def test_a_look_is_good_for_a_moment_only(
     command: Board, root: Path, monkeypatch: pytest.MonkeyPatch, looks: list[str]
 ) -> None:
-    monkeypatch.setattr(module, "ONE_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(module, "SCAN_VALID_SECONDS", 0.0)
     command.list()
     put(root, "Needs_Action/x.md", "# X\n")
     assert [item.id for item in command.list()] == ["x"]

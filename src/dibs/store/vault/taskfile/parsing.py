@@ -1,7 +1,10 @@
-"""YAML that people and their programs wrote, read without trust: events are counted, nothing is constructed.
+"""Parsing untrusted text: YAML, JSON, and regular expressions that are compiled on first use.
 
-What comes out is plain data. Only the plain words of JSON mean more than text, so a date stays the text it is, and
-`yes` a word. Tags, merge keys, repeated keys and aliases of whole collections are refused; so is what is too deep.
+YAML is parsed by its events: no object is constructed, and depth and aliases are limited. The result is plain data.
+Only the scalars of JSON are more than text: a date is text, and so is `yes`. Tags, merge keys, repeated keys, aliases
+of collections and deep nesting are refused.
+
+Importing `re` costs a command more than all modules of the vault, and most claims need no expression.
 """
 
 from __future__ import annotations
@@ -12,30 +15,31 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from typing import Any
 
-#: Who reads a text here looks first that it has no more.
+#: The caller checks the size first.
 BYTES_MAX = 64 * 1024
 DEPTH_MAX = 20
 ALIASES_MAX = 20
 NEEDS_YAML = "front matter like this needs PyYAML; get it with: pip install 'calldibs[vault]'"
 
-_WORDS = {"": None, "~": None} | {
+_CONSTANTS = {"": None, "~": None} | {
     spelling: value
     for word, value in (("null", None), ("true", True), ("false", False))
     for spelling in (word, word.capitalize(), word.upper())
 }
-#: What YAML takes for line ends and nobody else does: our lines would not be its lines.
+#: Line ends for YAML only: the lines of `front_matter` would not be YAML's.
 _ODD_LINE_ENDS = ("\x85", "\u2028", "\u2029")
 
 
 class Unreadable(Exception):
-    """A text that is not to be understood, and so is not touched; says why."""
+    """A text that cannot be parsed, and so is not changed; with the reason."""
 
 
 class Entry(Value):
-    """One key of a mapping's first level: its value, the text of a value that is a scalar, the line it stands on, and
-    where its value ends."""
+    """One key of the first level: its value, the text of a scalar value, the line of the key, and where the value
+    ends."""
 
     key: str
     value: Any
@@ -45,9 +49,9 @@ class Entry(Value):
 
 
 def entries(text: str) -> list[Entry]:
-    """The first level of a block mapping, which is what front matter is, in order."""
+    """The first level of a block mapping, in order."""
     if any(odd in text for odd in _ODD_LINE_ENDS) or "\r" in text.replace("\r\n", ""):
-        raise Unreadable("the front matter has line ends that are none")
+        raise Unreadable("the front matter has unusual line ends; use plain ones")
     yaml = _yaml()
     reader = _Reader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text))
     try:
@@ -61,26 +65,26 @@ def entries(text: str) -> list[Entry]:
 
 
 def plain(text: str) -> Any:
-    """What a word without quotes means."""
-    if text in _WORDS:
-        return _WORDS[text]
+    """The value of a scalar without quotes."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
     return json_value(text, text) if text[0] in "-0123456789" else text
 
 
 def json_value(text: str, otherwise: Any) -> Any:
-    """The value that this JSON is of, each key once; `otherwise` if it is none."""
+    """Parse JSON, refusing repeated keys; `otherwise` if it is invalid."""
     if text in ("{}", "[]"):
         return json_text.loads(text)
     import json
 
     try:
-        return json.loads(text, parse_constant=_refused, object_pairs_hook=_each_once)
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError):
         return otherwise
 
 
 class _Reader:
-    """The events of one document, made into data while they are counted."""
+    """Makes data of the parser's events."""
 
     def __init__(self, loader: Any) -> None:
         self.next = loader.get_event
@@ -94,12 +98,12 @@ class _Reader:
         if _kind(event) == "StreamEnd":
             return []
         if event.explicit:
-            raise Unreadable("the front matter has a document within")
+            raise Unreadable("the front matter has more than one document")
         if _kind(event := self.next()) != "MappingStart" or event.flow_style or event.tag is not None:
-            raise Unreadable("the front matter is not made of lines with a key each")
+            raise Unreadable("the front matter is not a mapping with one key a line")
         found = self._entries()
         if self.next().explicit or _kind(self.next()) != "StreamEnd":
-            raise Unreadable("the front matter has a document within")
+            raise Unreadable("the front matter has more than one document")
         return found
 
     def _entries(self) -> list[Entry]:
@@ -113,7 +117,7 @@ class _Reader:
         return list(found.values())
 
     def _value(self, event: Any, depth: int) -> tuple[Any, str | None, Any]:
-        """The value that begins with this event, its text if it is a scalar, and where it ends."""
+        """The value that begins with this event, its text if it is a scalar, and its end."""
         if depth > DEPTH_MAX:
             raise Unreadable(f"the front matter is nested more than {DEPTH_MAX} deep")
         kind = _kind(event)
@@ -144,7 +148,7 @@ class _Reader:
 
     def _key(self, event: Any, others: dict[str, Any]) -> str:
         if _kind(event) != "Scalar" or event.tag is not None:
-            raise Unreadable("the front matter has a key that is no text")
+            raise Unreadable("the front matter has a key that is not text")
         key: str = event.value
         if key == "<<" and not event.style:
             raise Unreadable("the front matter has a merge key")
@@ -157,7 +161,7 @@ class _Reader:
         if self.aliases > ALIASES_MAX:
             raise Unreadable(f"the front matter has more than {ALIASES_MAX} aliases")
         if event.anchor not in self.anchors:
-            raise Unreadable("the front matter has an alias of more than a word")
+            raise Unreadable("the front matter has an alias that is not of a scalar")
         return self.anchors[event.anchor]
 
 
@@ -173,12 +177,35 @@ def _yaml() -> Any:
     return yaml
 
 
-def _refused(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key is there twice")
     return found
+
+
+class Pattern:
+    """With `only_ascii`, `\\w` and the like match ASCII only."""
+
+    __slots__ = ("_compiled", "_only_ascii", "_text")
+
+    def __init__(self, text: str, *, only_ascii: bool = False) -> None:
+        self._text, self._only_ascii = text, only_ascii
+        self._compiled: re.Pattern[str] | None = None
+
+    def fullmatch(self, text: str) -> re.Match[str] | None:
+        return self._ready().fullmatch(text)
+
+    def findall(self, text: str) -> list[str]:
+        return self._ready().findall(text)
+
+    def _ready(self) -> re.Pattern[str]:
+        if self._compiled is None:
+            import re
+
+            self._compiled = re.compile(self._text, re.ASCII if self._only_ascii else 0)
+        return self._compiled

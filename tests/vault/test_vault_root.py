@@ -102,7 +102,7 @@ def test_without_a_folder_and_without_an_index_it_is_no_vault(pair: Pair) -> Non
     """The whole drive is away: nothing is made in its place, by who was there or who comes."""
     os.rename(pair.here, pair.folder / "drive")
     pair.here.mkdir()
-    with pytest.raises(StoreUnusable, match="no vault"):
+    with pytest.raises(StoreUnusable, match="is not a vault"):
         _found(pair.here)
     with pytest.raises(DibsError):
         pair.a.claim("x", session=pair.alice)
@@ -128,7 +128,7 @@ def test_no_vault_is_made_in_a_bare_repository_or_in_another_vault(tmp_path: Pat
             make(f"vault:{place}")
     assert sorted(os.listdir(hub)) == before
     for place in (vault / "Needs_Action", vault / "Needs_Action" / "sub", vault / "notes"):
-        with pytest.raises(Invalid, match="lies in a vault"):
+        with pytest.raises(Invalid, match="is inside the vault"):
             make(f"vault:{place}")
         assert place.exists() == (place.name == "Needs_Action")
     assert not make(f"vault:{vault}")

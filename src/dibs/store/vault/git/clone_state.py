@@ -1,0 +1,103 @@
+"""What dibs remembers of a clone, in small files in its git directory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+
+from dibs.files import durable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class CloneState:
+    """`upstream` names the pair of local and remote branch that the state is about."""
+
+    def __init__(self, git_dir: str, upstream: str) -> None:
+        self._git_dir, self._upstream = git_dir, upstream
+        self._clone: str | None = None
+
+    def clone(self) -> str:
+        """A name that no other clone has, not even one that was copied from this one."""
+        if self._clone is None:
+            path = self._path("clone")
+            try:
+                with durable.NewFile(path) as new, open(new, "w", encoding="utf-8") as file:
+                    file.write(os.urandom(16).hex())
+            except FileExistsError:
+                pass
+            inode = os.stat(self._git_dir).st_ino
+            self._clone = hashlib.sha256(f"{self._read('clone')} {inode}".encode()).hexdigest()[:6]
+        return self._clone
+
+    def skipped(self) -> set[str]:
+        """Paths of `base` that could not be written here: that they are not on disk does not mean that they were
+        removed."""
+        return set(json.loads(self._read(f"skipped-{self._upstream}.json") or "[]"))
+
+    def skip(self, paths: Iterable[str]) -> None:
+        """Remember skipped paths, before `base` moves to the commit that has them."""
+        skipped = set(paths)
+        if skipped != self.skipped():
+            path = self._path(f"skipped-{self._upstream}.json")
+            with open(f"{path}.new", "w", encoding="utf-8") as file:
+                json.dump(sorted(skipped), file)
+                file.flush()
+                durable.sync(file.fileno())
+            os.replace(file.name, path)
+
+    def branch_is_behind(self) -> bool:
+        """Whether the user's branch may not have reached `base` yet."""
+        return os.path.exists(self._path(f"trailing-{self._upstream}"))
+
+    def set_branch_behind(self, behind: bool) -> None:
+        """Remember it, before `base` moves."""
+        if behind != self.branch_is_behind():
+            self._write(f"trailing-{self._upstream}", "" if behind else None)
+
+    def pushes_in_a_row(self) -> tuple[int, int] | None:
+        """How often this clone has pushed in a row, and after how many it pauses; None if nothing is remembered."""
+        try:
+            count, most = map(int, (self._read(f"turns-{self._upstream}") or "").split())
+        except ValueError:
+            return None
+        return count, most
+
+    def put_pushes_in_a_row(self, count: int, most: int) -> None:
+        self._write(f"turns-{self._upstream}", f"{count} {most}\n")
+
+    def is_checked(self) -> bool:
+        """Whether the repository was checked for damage since this machine was booted."""
+        return self._read("checked") == _boot_id()
+
+    def set_checked(self, checked: bool) -> None:
+        self._write("checked", _boot_id() if checked else None)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._git_dir, f"dibs-{name}")
+
+    def _read(self, name: str) -> str | None:
+        try:
+            with open(self._path(name), encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def _write(self, name: str, text: str | None) -> None:
+        """Write a file, or remove it."""
+        if text is not None:
+            with open(self._path(name), "w", encoding="utf-8") as file:
+                file.write(text)
+        elif os.path.exists(self._path(name)):
+            os.unlink(self._path(name))
+
+
+def _boot_id() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read()
+    except OSError:
+        return f"process {os.getpid()}"  # every process checks once

@@ -1,0 +1,241 @@
+"""The index of a vault: a SQLite board in `.dibs` with tables about the files, and the transactions on it.
+
+The index can be removed at any time and is then rebuilt from the files. One that came with a copy of the folder is not
+trusted: it was made for another folder.
+"""
+
+from __future__ import annotations
+
+import os
+
+from dibs.errors import StoreUnusable
+from dibs.store.sql.queries import Statements
+from dibs.store.sqlite.transaction import SqliteTransaction
+from dibs.store.vault.layout import HIDDEN, INDEX
+from dibs.store.vault.safe_fs import Stamp
+from dibs.store.vault.scan import checksum_of
+from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeVar
+
+    import apsw
+
+    from dibs.config import Settings
+    from dibs.rules.decision import Step
+    from dibs.store.sql.transaction import Transaction
+
+    T = TypeVar("T")
+
+#: About the files; the statements about the board are those of SQLite.
+STATEMENTS = Statements(os.path.dirname(__file__))
+#: The last table is the mark of a complete set.
+TABLES = (STATEMENTS["create_files"], STATEMENTS["create_vacated"], STATEMENTS["create_place"])
+#: How long after a move an editor may still save to the old path. A later file there is a new one.
+LATE_SECONDS = 60.0
+#: In the meta of a session: it was started in another clone.
+ELSEWHERE = "elsewhere"
+#: When the claims of such a session expire, by the index: 9999-12-31. See `git.liveness`.
+NEVER = 253_402_214_400_000
+#: The stamp of a file that the next scan must read.
+UNSEEN = Stamp((0, 0, 0, 0))
+
+
+class Entry(Value):
+    """A file as it was last seen. Without an `item` it is not a task, because of `problem`. An item with a `problem`
+    has a file that cannot be read now; `remark` is about fields that were ignored."""
+
+    path: str
+    item: str | None
+    stamp: Stamp
+    problem: str | None = None
+    remark: str | None = None
+    gone_at: int | None = None
+
+    @property
+    def must_be_read(self) -> bool:
+        """Whether to read the file again even if nobody touched it."""
+        return self.problem is not None or self.remark is not None
+
+
+class VaultTransaction(SqliteTransaction):
+    def __init__(self, cursor: apsw.Cursor, now: int, settings: Settings, *, writable: bool = False) -> None:
+        super().__init__(cursor, now, settings, writable=writable)
+        #: The name of this clone, if the vault has a git remote.
+        self.clone: str | None = None
+        #: The steps of this transaction, in order: each is to be written into a file.
+        self.steps: list[Step] = []
+        #: Items whose files are to be written whatever their steps are.
+        self.stale: set[str] = set()
+
+    def apply(self, step: Step) -> None:
+        super().apply(step)
+        self.steps.append(step)
+
+    def touch_session(self, session: str) -> None:
+        """A session that calls here lives here. A rebuilt index took every session for one of another clone."""
+        super().touch_session(session)
+        self.query("session_is_here", session=session, now=self.now)
+        self.query("claims_are_here", session=session, now=self.now, never=NEVER)
+
+    def token_floor(self) -> int:
+        """Every token up to here may have been given, whatever the items say."""
+        row = self.one("token_floor")
+        assert row is not None
+        return int(row[0])
+
+    def attempt(self, work: Callable[[], T]) -> T:
+        """Run `work` in a savepoint: if it raises, nothing of it is done."""
+        connection, before = self._cursor.connection, len(self.steps)
+        connection.execute("SAVEPOINT attempt")
+        try:
+            result = work()
+        except BaseException:
+            del self.steps[before:]
+            connection.execute("ROLLBACK TO attempt")
+            connection.execute("RELEASE attempt")
+            raise
+        connection.execute("RELEASE attempt")
+        return result
+
+    # Files
+
+    def query(self, statement: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
+        """Run a statement about files."""
+        found: list[tuple[Any, ...]] = self._cursor.execute(STATEMENTS[statement], parameters).fetchall()
+        return found
+
+    def entries(self) -> dict[str, Entry]:
+        return {row[0]: _entry(row) for row in self.query("files")}
+
+    def entry_of(self, item: str) -> Entry | None:
+        row = self.query("file_of_item", item=item)
+        return _entry(row[0]) if row else None
+
+    def has_file_at(self, path: str) -> bool:
+        return bool(self.query("file_at", path=path))
+
+    def put_entry(self, entry: Entry) -> None:
+        """An item has one file. Remember the path of its previous file for as long as a late save may come there."""
+        if entry.item is not None:
+            self.query("vacate", item=entry.item, path=entry.path, now=self.now)
+            self.forget_vacated(entry.path)
+            self.query("forget_vacated_before", before=self.now - int(LATE_SECONDS * 1000))
+            self.query("forget_file_of_item", item=entry.item)
+        inode, size, mtime_ns, ctime_ns = entry.stamp
+        self.query(
+            "put_file",
+            path=entry.path,
+            item=entry.item,
+            inode=inode,
+            size=size,
+            mtime_ns=mtime_ns,
+            ctime_ns=ctime_ns,
+            problem=entry.problem,
+            remark=entry.remark,
+            gone_at=entry.gone_at,
+            mark=0 if entry.stamp == UNSEEN else checksum_of(entry.path, entry.stamp),
+        )
+
+    def forget_entry(self, path: str) -> None:
+        self.query("forget_file", path=path)
+
+    def vacated(self) -> dict[str, Entry]:
+        """The paths that files left a short time ago, with their entries now. A file at the old path of an ended item
+        is a new one, unless that path was its holder's."""
+        found = {path: self.entry_of(item) for path, item in self.query("vacated")}
+        return {path: entry for path, entry in found.items() if entry is not None}
+
+    def forget_vacated(self, path: str) -> None:
+        self.query("forget_vacated", path=path)
+
+    def stamp(self, path: str) -> tuple[int, ...] | None:
+        row = self.query("stamp", path=path)
+        return tuple(row[0]) if row else None
+
+    def differs_from(self, seen: Mapping[str, Stamp]) -> bool:
+        """Whether a scan found anything to reconcile."""
+        return {row[0]: row[1:] for row in self.query("stamps")} != seen or self.any_missing()
+
+    def checksum(self) -> int:
+        """What `Disk.checksum` is if all files are as the index has them."""
+        return int(self.query("checksum")[0][0])
+
+    def any_missing(self) -> bool:
+        return bool(self.query("any_missing")[0][0])
+
+
+def vault_transaction(t: Transaction) -> VaultTransaction:
+    assert isinstance(t, VaultTransaction)
+    return t
+
+
+class IndexFile:
+    """The database file of the index. `folder` is the vault's folder `.dibs`."""
+
+    def __init__(self, root: str) -> None:
+        self.folder = os.path.join(root, HIDDEN)
+        self.path = os.path.join(self.folder, INDEX)
+
+    def make_folder(self) -> None:
+        """Make the folder, private to this machine: git ignores it."""
+        self._refuse_links()
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        try:
+            # "x" opens neither an existing file nor a link.
+            with open(os.path.join(self.folder, ".gitignore"), "x", encoding="utf-8") as file:
+                file.write("*\n")
+        except FileExistsError:
+            pass
+
+    def connect(self, open_database: Callable[[], apsw.Connection]) -> apsw.Connection:
+        connection = open_database()
+        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_place'").fetchall():
+            for statement in TABLES:
+                connection.execute(statement)
+        if not self._was_made_here(connection):
+            connection.close()
+            self._remove()
+            return self.connect(open_database)
+        self._opened = os.stat(self.path)
+        return connection
+
+    def is_replaced(self) -> bool:
+        """Whether the opened file is no longer the one at the path."""
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return True
+        return (found.st_dev, found.st_ino) != (self._opened.st_dev, self._opened.st_ino)
+
+    def _was_made_here(self, connection: apsw.Connection) -> bool:
+        here = os.stat(self.folder).st_ino
+        found = connection.execute(STATEMENTS["place"]).fetchall()
+        if not found:
+            connection.execute(STATEMENTS["put_place"], {"inode": here})
+            found = connection.execute(STATEMENTS["place"]).fetchall()
+        return bool(found == [(here,)])
+
+    def _remove(self) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            if os.path.exists(self.path + suffix):
+                os.unlink(self.path + suffix)
+
+    def _refuse_links(self) -> None:
+        """dibs writes to the files in `.dibs`: a link there, which a clone may bring, would lead it to other files."""
+        folder = self.folder
+        names = ["", *os.listdir(folder)] if os.path.isdir(folder) else [""] if os.path.lexists(folder) else []
+        for name in names:
+            path = os.path.join(folder, name).rstrip("/")
+            if os.path.islink(path) or (os.path.exists(path) and not (os.path.isdir(path) or os.path.isfile(path))):
+                raise StoreUnusable(
+                    f"{path} is a link or a special file; the vault's index must be a plain file: remove it", path=path
+                )
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    path, item, *stamp = row[:6]
+    fields = zip(("problem", "remark", "gone_at"), row[6:], strict=True)
+    return Entry.of({"path": path, "item": item, "stamp": Stamp(stamp), **dict(fields)})

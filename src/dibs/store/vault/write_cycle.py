@@ -1,0 +1,320 @@
+"""One write to a vault: look, reconcile, decide, plan, push, apply, commit.
+
+The cycle is a set of hooks of the index's engine. Before the transaction, it looks for changes that were made to the
+files and reconciles the index with them, in a transaction of their own. The verbs then decide on the index as on any
+SQLite board. Before the COMMIT, the decision is rendered into a plan of file changes. With a git remote, the plan is
+pushed, and only an accepted push is applied. A crash between the files and the COMMIT leaves changes to the files,
+which the next look reconciles.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from dibs.errors import StoreUnavailable
+from dibs.store.sqlite.engine import Engine
+from dibs.store.vault import vault_root
+from dibs.store.vault.disk import Disk, Raced, Unfit
+from dibs.store.vault.index import IndexFile, VaultTransaction, vault_transaction
+from dibs.store.vault.late_saves import merge_late_saves, merge_saves_to_old_paths
+from dibs.store.vault.layout import ARCHIVE, FOLDERS, HIDDEN, SUFFIX, name_of
+from dibs.store.vault.plan import SILENT, Application, Unwritable, contents, render
+from dibs.store.vault.scan import ScanPolicy
+from dibs.store.vault.taskfile import task_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import apsw
+
+    from dibs.config import Settings
+    from dibs.rules.decision import Step
+    from dibs.store.sqlite.group_commit import PendingWrite
+    from dibs.store.sqlite.transaction import SqliteTransaction
+    from dibs.store.vault.git.sync import Sync
+    from dibs.store.vault.plan import Change
+
+#: How often to look for late saves.
+LATE_SAVES_SECONDS = 1.0
+#: How often to decide again after another program changed a file first.
+RACES_MAX = 50
+#: Steps that are pushed with later ones: no caller relies on having been the first to take them.
+UNCONFIRMED = frozenset({"added", "edited", "progress", *SILENT})
+
+
+class WriteCycle:
+    def __init__(self, root: str, settings: Settings, clock: Callable[[], int], *, brief: bool) -> None:
+        self.root = root
+        self._index = IndexFile(root)
+        self._index.make_folder()
+        self.disk = Disk(root)
+        self.policy = ScanPolicy(self.disk, brief=brief)
+        self._remote = vault_root.RemoteLookup(root)
+        #: The steps that are to be written into files, and the items whose files are to be written in any case.
+        self._steps: list[Step] = []
+        self._stale: set[str] = set()
+        #: Items that cannot be claimed in this write, because their files cannot be written.
+        self._unwritable: set[str] = set()
+        #: See `UndoLog.visited`.
+        self._visited: dict[str, str] = {}
+        self.engine = Engine(
+            self._index.path,
+            settings,
+            clock,
+            connect=self._connect,
+            before_use=self._reopen_replaced_index,
+            new_transaction=self._new_transaction,
+            transact=self._transact,
+            commit=self._commit,
+            # A write changes several files; an interrupt between them would be a crash that the next look repairs.
+            in_caller_thread=False,
+        )
+
+    def close(self) -> None:
+        self.engine.close()
+        self.policy.close()
+        self.disk.close()
+        self._remote.close()
+
+    @property
+    def remote(self) -> Sync | None:
+        """The git remote, if there is one: its accepted pushes decide which of two clones gets an item."""
+        return self._remote.get()
+
+    def find_remote_again(self) -> None:
+        self._remote.recheck()
+
+    def needs_look(self) -> bool:
+        """Whether the files may differ from the index, by a look without the lock."""
+        return not self._has_just_looked() and self.engine.read_in_turn(
+            lambda t: self.policy.may_differ(vault_transaction(t))
+        )
+
+    # Hooks of the engine
+
+    def _transact(self, connection: apsw.Connection, writes: list[PendingWrite]) -> None:
+        self._unwritable = set()
+        self.find_remote_again()
+        for _ in range(RACES_MAX):
+            try:
+                if self.remote is not None:
+                    self.remote.prepare()
+                self._look(connection)
+                self._steps, self._stale = [], set()
+                self.engine.transact(connection, writes)
+                return
+            except Raced as raced:
+                path = str(raced)
+                self.policy.expire()
+                self.engine.rollback(connection)
+            except Unwritable as failed:
+                path = failed.item
+                self.engine.rollback(connection)
+                if len(writes) > 1:
+                    self._transact_each(connection, writes)
+                    return
+                if failed.item in self._unwritable:
+                    raise failed.error from None
+                self._unwritable.add(failed.item)
+            for write in writes:
+                write.reset()
+        if path.endswith(SUFFIX) and self.disk.stamp(path) is None:
+            why = "is missing; put it back, or wait until its item is taken for removed"
+        else:
+            why = "keeps changing"
+        raise StoreUnavailable(f"{path} {why}; try again", path=path, retry_after_seconds=1)
+
+    def _transact_each(self, connection: apsw.Connection, writes: list[PendingWrite]) -> None:
+        """Run every write in a transaction of its own, because one of them cannot be written."""
+        for write in writes:
+            write.reset()
+            try:
+                self._transact(connection, [write])
+            except StoreUnavailable as error:
+                self.engine.rollback(connection)
+                write.error = error
+
+    def _commit(self, connection: apsw.Connection, transactions: list[SqliteTransaction]) -> None:
+        for t in map(vault_transaction, transactions):
+            self._steps += t.steps
+            self._stale |= t.stale
+        remote = self.remote
+        if remote is None or all(step.event.kind in UNCONFIRMED for step in self._steps):
+            self.write_files(connection)
+            return
+        plan = self._render(connection, to_push=True)
+        remote.confirm(contents(plan))
+        connection.execute("SAVEPOINT accepted")
+        try:
+            self._apply(connection, plan)
+        except Raced:
+            # The push counts all the same: what it says is brought to the files like any other change of the remote.
+            connection.execute("ROLLBACK TO accepted")
+            self.engine.commit(connection)
+            remote.merge_accepted()
+        else:
+            remote.finish()
+
+    def _new_transaction(
+        self, cursor: apsw.Cursor, now: int, settings: Settings, *, writable: bool
+    ) -> VaultTransaction:
+        t = VaultTransaction(cursor, now, settings, writable=writable)
+        t.passed_over = frozenset(self._unwritable)
+        t.clone = self.remote.clone if writable and self.remote is not None else None
+        return t
+
+    def _connect(self, create: bool) -> apsw.Connection:
+        self.policy.reset()
+        return self._index.connect(lambda: self.engine.open_database(create))
+
+    def _reopen_replaced_index(self) -> None:
+        if self._index.is_replaced():
+            if not vault_root.has_ready(self.root):
+                raise vault_root.missing(self.root, [])  # an unmounted drive, say: no place for a new index
+            self._index.make_folder()
+            self.engine.reopen()
+
+    # Look and reconcile
+
+    def reconcile(self, connection: apsw.Connection) -> bool:
+        """Reconcile the index with the files now; return whether files were written by that."""
+        self._steps, self._stale = [], set()
+        for _ in range(RACES_MAX):
+            try:
+                self._look(connection)
+                return bool(self._steps or self._stale)
+            except Raced:
+                self.engine.rollback(connection)
+            except StoreUnavailable:
+                self.engine.rollback(connection)
+                raise
+        return False
+
+    def _look(self, connection: apsw.Connection) -> None:
+        """Reconcile the index with changes to the files since the last look, in a transaction of its own."""
+        self._merge_late_saves()
+        if self._visited:
+            self._note_visited(connection)
+        if self._has_just_looked():
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        t = self.transaction(connection)
+        is_complete = vault_root.has_ready(self.root)
+        if is_complete and (not self.policy.needs_scan(t) or self.disk.checksum() == t.checksum()):
+            self._end_look(connection)
+            return
+        seen, unfit = self.disk.scan()
+        if not is_complete and FOLDERS["ready"] not in unfit:
+            vault_root.make_again(self.root, t.entries(), seen, self._were_removed)
+        if self.remote is not None and t.differs_from(seen):
+            if self.remote.is_on_other_branch() and t.query("any_file")[0][0]:
+                self.engine.rollback(connection)
+                return
+            if self.remote.restore_after_reset():
+                seen, unfit = self.disk.scan()
+        if t.differs_from(seen):
+            from dibs.store.vault.reconcile import Reconciler
+
+            known = t.entries()
+            if not known:
+                t.run("raise_floor", {"name": "token_floor", "value": self._highest_archived_token()})
+            if merge_saves_to_old_paths(self.disk, seen, t.vacated()):
+                raise Raced("a late save was merged")
+            self._steps = Reconciler(t, self.disk, seen, known, unfit, self.remote).reconcile()
+            self._stale = t.stale
+            t.close()
+            self.write_files(connection)
+            self.engine.bell.ring()
+        self._end_look(connection)
+
+    def _end_look(self, connection: apsw.Connection) -> None:
+        self.policy.mark_clean()
+        self.engine.rollback(connection)
+
+    def _has_just_looked(self) -> bool:
+        """Whether a command need not look once more. Other clones bring files at any time."""
+        return not self._remote.is_clone and self.policy.is_recent()
+
+    def _were_removed(self, paths: list[str]) -> bool:
+        return self.remote is not None and self.remote.were_removed(paths)
+
+    def _highest_archived_token(self) -> int:
+        """The highest token of pruned items: a rebuilt index must not give it again."""
+        archive = Disk(self.root, folders=(ARCHIVE,))
+        highest = 0
+        for path in archive.scan_unlocked()[0]:
+            try:
+                facts = task_text.read(archive.read(path)[0].decode(), name_of(path)).facts
+            except (OSError, UnicodeDecodeError, Raced, Unfit, task_text.Unreadable):
+                continue
+            highest = max(highest, 0 if facts is None else facts.token)
+        archive.close()
+        return highest
+
+    def _note_visited(self, connection: apsw.Connection) -> None:
+        """Note the paths at which files lay until a write was undone, because late saves may come there."""
+        connection.execute("BEGIN IMMEDIATE")
+        t = self.transaction(connection)
+        for to, path in self._visited.items():
+            t.query("vacate_visited", to=to, path=path, now=t.now)
+        t.close()
+        connection.execute("COMMIT")
+        self._visited.clear()
+
+    def _merge_late_saves(self) -> None:
+        """At most once a second among all processes, since there may be thousands of files to stat."""
+        mark = os.path.join(self.root, HIDDEN, "late-saves-looked-for")
+        now = time.time()
+        try:
+            recently = 0 <= now - os.stat(mark).st_mtime < LATE_SAVES_SECONDS
+        except FileNotFoundError:
+            recently = False
+        if not recently:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open(mark, flags, 0o600)
+            os.utime(descriptor)
+            os.close(descriptor)
+            merge_late_saves(self.disk)
+
+    # Plan and apply
+
+    def write_files(self, connection: apsw.Connection, *, whole: bool = False) -> None:
+        """Write the steps into the files, then commit the index."""
+        self._apply(connection, self._render(connection, whole=whole))
+
+    def write_all_files(self, connection: apsw.Connection) -> None:
+        """Write every item into its file, and commit the open transaction: the files follow the index for once."""
+        t = self.transaction(connection)
+        self._steps, self._stale = [], {item for (item,) in t.query("item_ids")}
+        t.close()
+        self.policy.expire()
+        self.write_files(connection, whole=True)
+
+    def _render(self, connection: apsw.Connection, *, whole: bool = False, to_push: bool = False) -> list[Change]:
+        t = self.transaction(connection)
+        try:
+            return render(t, self.disk, self._steps, self._stale, whole=whole, to_push=to_push)
+        except BaseException:
+            self.policy.expire()
+            raise
+        finally:
+            t.close()
+
+    def _apply(self, connection: apsw.Connection, plan: list[Change]) -> None:
+        t = self.transaction(connection)
+        application = Application(t, self.disk)
+        try:
+            application.apply(plan)
+            t.close()
+            self.engine.commit(connection)
+        except BaseException:
+            t.close()
+            self.policy.expire()
+            application.undo()
+            self._visited |= application.log.visited
+            raise
+
+    def transaction(self, connection: apsw.Connection) -> VaultTransaction:
+        return vault_transaction(self.engine.transaction(connection, writable=True))
