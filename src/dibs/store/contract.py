@@ -228,13 +228,18 @@ class Store(ABC):
         checks: Mapping[str, Any],
         cost: Mapping[str, Any],
         session: str | None = None,
+        agent: str | None = None,
+        key: str | None = None,
         actor: str,
         request: Request | None = None,
     ) -> Ended:
         """Add links, checks and costs to a run that has ended (without a token: the item's latest run), each under its
-        name, where they replace what had that name. Nothing else changes, the outcome least of all; what changes
-        nothing writes nothing. With `session`, only a run of that session's agent: another's is `NOT_CLAIM_OWNER`. A
-        run that is going on is `TASK_NOT_CLAIMABLE`, and an item that was never claimed is `TASK_NOT_CLAIMED`."""
+        name, where they replace what had that name. Nothing else changes but the item's revision and `updated_at`, the
+        outcome least of all; what changes nothing writes nothing. With `session`, only a run of that session's agent:
+        another's is `NOT_CLAIM_OWNER`; so without one with `agent`, and with `key` a run of a session that another key
+        registered. A run that is going on is `TASK_NOT_CLAIMABLE`, and so is, until the item is
+        done, rejected or cancelled, the run whose draft the approval in force is about. An item that was never claimed
+        is `TASK_NOT_CLAIMED`."""
 
     # Agents and sessions
 
@@ -266,9 +271,10 @@ class Store(ABC):
     def find_session(self, id: str) -> Session | None:
         """The session of this id, also one that has ended."""
 
-    def take_up(self, session: str, *, key: str) -> Session:
-        """A live session that was made in SQL, and so by no key, is this key's from now on. Any other, or one that
-        another key has taken up, is answered as it is. For a server, which knows whose key that is."""
+    def take_up(self, session: str, *, key: str, agent: str) -> Session:
+        """A live session that was made in SQL, and so by no key, is this key's from now on, if it is of this agent, to
+        which the key is bound. Any other, or one that another key has taken up which is still good, is answered as it
+        is. For a server, which knows whose key that is."""
         raise Invalid("only a server takes up sessions", field="store")
 
     @abstractmethod
@@ -368,9 +374,10 @@ class Store(ABC):
         to the caller. The answer's `event` comes after every claim that the session has been given, and before any
         that it will be given.
 
-        With `at_most_every_seconds`, of which no more than a third of the claim's TTL counts, a claim that was renewed
-        less than that ago is left as it is and answered as not `renewed`, with the expiry it has: of any number of
-        callers at once, one renews it. Soft claims likewise. If everything is left so, nothing is written."""
+        With `at_most_every_seconds`, of which no more than a third of the claim's TTL and of `stale_seconds` counts, a
+        claim that was renewed less than that ago is left as it is and answered as not `renewed`, with the expiry it
+        has: of any number of callers at once, one renews it. Soft claims likewise. If everything is left so, nothing
+        is written."""
 
     @abstractmethod
     def renew(

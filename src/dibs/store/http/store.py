@@ -67,11 +67,11 @@ class HttpStore(Store):
     waits = True
 
     def __init__(self, url: str, settings: Settings, key: str | None, *, lean: bool = False) -> None:
-        """`lean`: over the standard library, for a process that lives for one verb."""
+        """`lean`: over the standard library, for a process that lives for one verb and asks again by itself."""
         self.url = url
         self.settings = settings
         self._secret = key
-        self._asking = Asking(sender(url.rstrip("/"), lean=lean), key, settings.lock_wait_seconds)
+        self._asking = Asking(sender(url.rstrip("/"), lean=lean), key, settings.lock_wait_seconds, lean=lean)
         if key is not None:
             require_private(url)
 
@@ -177,11 +177,16 @@ class HttpStore(Store):
         checks: Mapping[str, Any],
         cost: Mapping[str, Any],
         session: str | None = None,
+        agent: str | None = None,
+        key: str | None = None,
         actor: str,
         request: Request | None = None,
     ) -> Ended:
+        # The key is this client's own, and the server knows it.
         said = {"links": dict(links), "checks": dict(checks), "cost": dict(cost)}
-        return self._of(Ended, item, "annotate", request, token=token, session=session, actor=actor, **said)
+        return self._of(
+            Ended, item, "annotate", request, token=token, session=session, agent=agent, actor=actor, **said
+        )
 
     # Agents, sessions, keys
 

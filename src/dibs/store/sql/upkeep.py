@@ -151,6 +151,8 @@ class Upkeep:
         checks: Mapping[str, Any],
         cost: Mapping[str, Any],
         session: str | None = None,
+        agent: str | None = None,
+        key: str | None = None,
         actor: str,
         request: Request | None = None,
     ) -> Ended:
@@ -160,11 +162,23 @@ class Upkeep:
         said = {"links": dict(links), "checks": dict(checks), "cost": dict(cost)}
 
         def annotate(t: Transaction) -> Ended:
-            agent = None if session is None else t.session(session).agent
+            whose = agent if session is None else t.session(session).agent
             # A claim that has lapsed is a run that has ended.
             state = t.fresh(item)
             run = state.run if token is None else t.run_of(item, token)
-            step = annotating.annotate(t.now, state, run, said, token=token, actor=agent or actor, agent=agent)
+            if run is not None and key is not None:
+                row = t.one("session_by_id", id=run.session)
+                annotating.need_key(run, None if row is None else rows.session(row), key)
+            step = annotating.annotate(
+                t.now,
+                state,
+                run,
+                said,
+                token=token,
+                approved=t.approved_draft(state.item),
+                actor=actor if session is None or whose is None else whose,
+                agent=whose,
+            )
             if session is not None:
                 t.see(session)
             if step is None:
@@ -188,10 +202,11 @@ class Upkeep:
     def start_session(self, session: Session) -> Session:
         return self.write(lambda t: _start_session(t, session))
 
-    def take_up(self, session: str, *, key: str) -> Session:
+    def take_up(self, session: str, *, key: str, agent: str) -> Session:
         def take_up(t: Transaction) -> Session:
             found = t.session(session)
-            if found.kind != SQL or found.key is not None:
+            is_anothers = found.key is not None and find_good_key(t, found.key) is not None
+            if found.kind != SQL or found.agent != agent or is_anothers:
                 return found
             taken = found.replace(key=key)
             t.run("put_session", rows.encode_session(taken))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from functools import cache
 
-from dibs.errors import DibsError, Invalid
+from dibs.errors import DibsError, Invalid, ItemNotClaimable
 from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, NewItem
 from dibs.rules import annotating, approving, ending, external_change, items, queueing
 from dibs.rules.decision import State
@@ -20,10 +20,10 @@ from dibs.store.vault.disk import Disk, Raced, Unfit
 from dibs.store.vault.file_index import Entry
 from dibs.store.vault.folder_verbs import ACTOR, Placing, sent_back_with
 from dibs.store.vault.git import tentative
-from dibs.store.vault.safe_fs import FILE_BYTES_MAX
+from dibs.store.vault.safe_fs import FILE_BYTES_MAX, ROOM_BYTES
 from dibs.store.vault.taskfile import task_text
 from dibs.store.vault.taskfile.facts import digest
-from dibs.store.vault.taskfile.run_blocks import shows_another_draft
+from dibs.store.vault.taskfile.run_blocks import merged, shows_another_draft
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 #: How long the file of an item that somebody holds may be away: some programs save by taking the old one away first.
 GONE_SECONDS = 2.0
-#: For a draft and notes of a run, at least.
-ROOM_BYTES = 2_000_000
 
 
 class Adopting:
@@ -266,6 +264,7 @@ class Adopting:
         task = self._tasks[path]
         before = file_index.entry_of(self.t, task.id)
         refused = []
+        approved = self.t.approved_draft(self.t.state(task.id).item)
         if self._is_overruled(task):
             tentative.give_way(self.t, task, ACTOR)
         try:
@@ -275,7 +274,7 @@ class Adopting:
         self._heed_draft(path, task)
         self._move(path, task)
         self._remember_runs(task)
-        self._heed_annotations(task)
+        self._heed_annotations(task, approved)
         self._note(path, (*task.findings, *refused))
         if before is not None and task.facts is None and file_identity.name_of(before.path) != task.name:
             # Whoever names a file anew may well make another one of the name it had; that is no late save.
@@ -329,6 +328,8 @@ class Adopting:
             self.t.stale.add(task.id)
         entry = Entry(path=path, item=task.id, stamp=self._stamps[path], remark="; ".join(findings) or None)
         file_index.put(self.t, entry)
+        if task.foreign_claim is not None:
+            file_index.note_claim(self.t, task.id, task.foreign_claim.mark)
 
     def _add(self, task: Task) -> None:
         t, facts = self.t, task.facts
@@ -373,6 +374,7 @@ class Adopting:
         )
         if step is not None:
             t.take(step)
+        self._heed_annotations(task, approved=None)
         if facts.approved and facts.approval is not None:
             state = t.state(task.id)
             said, draft = facts.approval, t.draft(task.id)
@@ -409,19 +411,26 @@ class Adopting:
         if sent_back is not None:
             self._send_back(task.id, sent_back)
 
-    def _heed_annotations(self, task: Task) -> None:
+    def _heed_annotations(self, task: Task, approved: int | None) -> None:
         """What the file tells of runs that have ended, and the board does not know: somebody annotated them in another
-        clone."""
+        clone. What the board knows already may be an older text, saved late; lines that the file lacks are written
+        again. `approved` is the run whose draft had been approved before."""
         t = self.t
-        for told in task.runs:
-            said = {name: getattr(told, name) for name in annotating.ANNOTATED}
-            run = t.run_of(task.id, told.token) if any(said.values()) else None
-            if run is None or run.outcome is None or run.session != told.session:
+        sessions = {run.token: run.session for run in task.runs}
+        known = t.annotations(task.id)
+        keys = {one.key for one in known}
+        for one in task.annotations:
+            run = None if one.key in keys else t.run_of(task.id, one.token)
+            if run is None or run.outcome is None or sessions.get(run.token, run.session) != run.session:
                 continue
-            with contextlib.suppress(Invalid):  # more than a run can have is left in the file
-                step = annotating.annotate(t.now, t.state(task.id), run, said, token=told.token, actor=ACTOR)
-                if step is not None:
-                    t.take(step)
+            # More than a run can have is left in the file, and what somebody wrote to a run that was approved.
+            with contextlib.suppress(Invalid, ItemNotClaimable):
+                state = t.state(task.id)
+                t.take(annotating.told(t.now, state, run, one.said, at=one.at, approved=approved, actor=one.actor))
+                known.append(one)
+                keys.add(one.key)
+        if merged(one for one in task.annotations if one.key in keys) != merged(known):
+            t.stale.add(task.id)
 
     def _edit(self, task: Task) -> None:
         item = rows.item(self.t.one("item_by_id", id=task.id) or ())
@@ -451,20 +460,21 @@ class Adopting:
             self.t.stale.add(task.id)
 
     def _claimant(self, path: str, task: Task) -> str | None:
-        """The agent whose program has taken and ended the item since somebody last looked here, as that program tells.
-        What it did before dibs came is no claim of this board's, nor what another dibs or clone has counted."""
-        if task.foreign_claim is None:
+        """The agent whose program has taken and ended the item since somebody last looked here, as that program tells
+        by a block that was not there then. What it did before dibs came is no claim of this board's, nor what another
+        dibs or clone has counted."""
+        told = task.foreign_claim
+        if told is None or file_index.claim_told(self.t, task.id) == told.mark:
             return None
-        agent, went_to = task.foreign_claim
         token = 0 if task.facts is None else task.facts.token
         if file_index.entry_of(self.t, task.id) is None:
             is_known = not self.known or token > 0
         else:
             is_known = token > self.t.state(task.id).item.token
-        if is_known or went_to not in (None, layout.split(path)[0]):
+        if is_known or told.went_to not in (None, layout.split(path)[0]):
             return None
         is_from_elsewhere = self._arbiter is not None and path in self._arbiter.lies_so([path])
-        return None if is_from_elsewhere else agent
+        return None if is_from_elsewhere else told.agent
 
     def _miss(self, entry: Entry) -> None:
         """An item without a file. One that is over may go; one that somebody holds is waited for a little."""

@@ -10,6 +10,7 @@ index's lock decides; against everybody else, the rename that overwrites nothing
 from __future__ import annotations
 
 import os
+import stat
 import time
 
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
@@ -54,7 +55,7 @@ BEATS_SECONDS = 7 * 86400
 class VaultStore(SqliteStore):
     #: A write changes several files, and an interrupt between them would be a crash that the next look has to repair.
     callers_take_turns = False
-    more_tables = (STATEMENTS["make_files"], STATEMENTS["make_left"], STATEMENTS["make_place"])
+    more_tables = tuple(STATEMENTS[name] for name in ("make_files", "make_left", "make_told", "make_place"))
 
     def __init__(
         self,
@@ -114,6 +115,7 @@ class VaultStore(SqliteStore):
         wrote in them since is kept in Conflicts."""
         seen, _ = self._disk.scan()
         connection.execute("BEGIN IMMEDIATE")
+        self._make_tables(connection)
         t = self._transaction(connection, writable=True)
         t.files("forget_files")
         for path, stamp in seen.items():
@@ -544,15 +546,20 @@ class VaultStore(SqliteStore):
     def _open(self, create: bool) -> apsw.Connection:
         self._looking.know_nothing()
         connection = super()._open(create)
-        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_place'").fetchall():
-            for statement in self.more_tables:  # the place is the last: who finds it finds the others, too
-                connection.execute(statement)
+        # Those that are made last: who finds them finds the others, too. One of them is younger than some indexes.
+        last = connection.execute("SELECT 1 FROM sqlite_schema WHERE name IN ('vault_told', 'vault_place')")
+        if len(last.fetchall()) < 2:
+            self._make_tables(connection)
         if not self._is_of_here(connection):
             connection.close()
             self._forget_index()
             return self._open(create)
         self._index = os.stat(self.path)
         return connection
+
+    def _make_tables(self, connection: apsw.Connection) -> None:
+        for statement in self.more_tables:
+            connection.execute(statement)
 
     def _is_of_here(self, connection: apsw.Connection) -> bool:
         """Whether this index was made here. One that came with a clone or a copy is not believed."""
@@ -621,7 +628,12 @@ def _refuse_links(folder: str) -> None:
     names = ["", *os.listdir(folder)] if os.path.isdir(folder) else [""] if os.path.lexists(folder) else []
     for name in names:
         path = os.path.join(folder, name).rstrip("/")
-        if os.path.islink(path) or (os.path.exists(path) and not (os.path.isdir(path) or os.path.isfile(path))):
+        try:
+            # Looked at once: SQLite makes and removes its journal at any time.
+            mode = os.lstat(path).st_mode
+        except FileNotFoundError:
+            continue
+        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             raise StoreUnusable(f"{path} is a link, or no file; a vault's index is its own: remove it", path=path)
 
 

@@ -77,6 +77,15 @@ class Record(Value):
     notes: tuple[Note, ...]
 
 
+class ForeignClaim(Value):
+    """A claim that another program's block tells of. `went_to` is the folder to which that program says that it moved
+    the file, if it has said so yet. `mark` tells this block from those before it, and stays while the block grows."""
+
+    agent: str
+    went_to: str | None
+    mark: str
+
+
 class Word(Value):
     """What a person said to an item that waited for approval, and the run it stands with (None: with none)."""
 
@@ -85,6 +94,20 @@ class Word(Value):
     actor: str
     at: int
     comment: str | None
+
+
+class Annotation(Value):
+    """What was learned of a run since it ended, as a line tells it: `said` are its links, checks and costs."""
+
+    token: int
+    actor: str
+    at: int
+    said: dict[str, dict[str, Any]]
+
+    @property
+    def key(self) -> tuple[int, int, str]:
+        """By which an annotation is known again, whatever it says by then."""
+        return self.token, self.at, self.actor
 
 
 def read(tail: str, item: str) -> tuple[list[Record], tuple[Word, ...]]:
@@ -102,27 +125,42 @@ def read(tail: str, item: str) -> tuple[list[Record], tuple[Word, ...]]:
             found.setdefault(record.run.token, record)
             behind = max(block.completion, block.progress, block.fence[1] if block.fence else 0)
             said += words(lines[behind : block.stop], record.run.token)
-    if ANNOTATED in tail:
-        _annotate(found, lines)
     return list(found.values()), (*words(lines[:first], None), *said)
 
 
-def _annotate(found: dict[int, Record], lines: list[str]) -> None:
-    """Add to the runs what lines behind them tell. A draft may hold such a line, and is not believed."""
+def annotation_lines(lines: list[str]) -> Iterator[tuple[int, Annotation]]:
+    """What lines behind runs tell of them, and which line does. A draft may hold such a line, and is not believed."""
     fenced = {at for block in blocks(lines) if block.fence is not None for at in range(*block.fence)}
     for at, line in enumerate(lines):
-        told = _WORD.fullmatch(line.removesuffix("\r")) if line.startswith(f"**{ANNOTATED}**") else None
-        data = _object(None if told is None or at in fenced else told[4])
-        record = found.get(data.get("run", 0)) if isinstance(data.get("run"), int) else None
-        if record is None or record.run.outcome is None:
+        found = _WORD.fullmatch(line.removesuffix("\r")) if line.startswith(f"**{ANNOTATED}**") else None
+        data = None if found is None or at in fenced else json_value(found[4] or "", None)
+        if found is None or not isinstance(data, dict):
             continue
-        run = record.run
-        more = {name: {**getattr(run, name), **_values(data.get(name))} for name in ("links", "checks", "cost")}
-        found[run.token] = record.replace(run=run.replace(**more))
+        try:
+            yield (
+                at,
+                Annotation(
+                    token=check.whole(data.get("run"), "run", low=1, high=check.TOKEN_MAX),
+                    actor=check.name(_said(found[2]), "actor"),
+                    at=_instant(found[3]),
+                    said={
+                        "links": check.json_object(data.get("links", {}), "links"),
+                        "checks": check.checks(data.get("checks", {}), check.JSON_BYTES_MAX),
+                        "cost": check.json_object(data.get("cost", {}), "cost"),
+                    },
+                ),
+            )
+        except Invalid:
+            continue
 
 
-def _values(given: Any) -> dict[str, Any]:
-    return given if isinstance(given, dict) else {}
+def merged(known: Iterable[Annotation]) -> dict[int, dict[str, dict[str, Any]]]:
+    """By token, all that was learned of each run, oldest first in `known`: of a name the latest value."""
+    found: dict[int, dict[str, dict[str, Any]]] = {}
+    for one in known:
+        said = found.setdefault(one.token, {})
+        said |= {name: {**said.get(name, {}), **values} for name, values in one.said.items() if values}
+    return found
 
 
 def shows_another_draft(shown: Iterable[Run], run: Run) -> bool:
@@ -159,21 +197,32 @@ def foreign(lines: list[str]) -> Block | None:
     return next((block for block in last if _begun(lines[block.start : block.stop], "") is None), None)
 
 
-def foreign_claim(lines: list[str]) -> tuple[str, str | None] | None:
-    """The agent that the last block names, if another program wrote it; and the folder to which that program says that
-    it moved the file, if it has said so yet. A claim that dibs has ended, or knows to be lost, is none."""
+def foreign_claim(lines: list[str]) -> ForeignClaim | None:
+    """That of the last block, if another program wrote it. One that dibs has ended, or knows to be lost, is none."""
     block = foreign(lines)
     if block is None:
         return None
     own = [line.removesuffix("\r") for line in lines[block.start : block.stop]]
+    said = _claimed(own)
     try:
-        agent = check.agent_name(_fields(own, 1)["Claimed By"])
-    except (KeyError, Invalid):
+        agent = check.agent_name(said[0])
+    except Invalid:
         return None
+    # A program may take an item twice within one second, and its clock may tell no less.
+    alike = sum(_claimed(lines[one.start : one.stop]) == said for one in blocks(lines))
+    mark = " ".join((*said, str(alike)))
     if block.completion < 0:
-        return agent, None
+        return ForeignClaim(agent=agent, went_to=None, mark=mark)
     end = _fields(own, block.completion + 1 - block.start)
-    return (agent, end["Next State"]) if "Next State" in end and "Outcome" not in end else None
+    if "Next State" not in end or "Outcome" in end:
+        return None
+    return ForeignClaim(agent=agent, went_to=end["Next State"], mark=mark)
+
+
+def _claimed(own: list[str]) -> tuple[str, str]:
+    """By whom and when a block says that the item was claimed."""
+    head = _fields([line.removesuffix("\r") for line in own], 1)
+    return head.get("Claimed By", ""), head.get("Claimed At", "")
 
 
 def blocks(lines: list[str]) -> Iterator[Block]:
@@ -271,7 +320,7 @@ def _completed(run: Run, fields: dict[str, str]) -> Run:
         reason=_said(fields["Reason"]) if "Reason" in fields else None,
         links=_object(fields.get("Links")),
         cost=_object(fields.get("Cost")),
-        checks=_object(fields.get("Checks")),
+        checks=_checks(fields.get("Checks")),
     )
 
 
@@ -357,5 +406,12 @@ def _object(text: str | None) -> dict[str, Any]:
     value = {} if text is None else json_value(text, {})
     try:
         return check.json_object(value, "links")
+    except Invalid:
+        return {}
+
+
+def _checks(text: str | None) -> dict[str, Any]:
+    try:
+        return check.checks(_object(text), check.JSON_BYTES_MAX)
     except Invalid:
         return {}

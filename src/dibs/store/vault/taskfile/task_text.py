@@ -15,7 +15,7 @@ from dibs.store.vault.layout import SUFFIX
 from dibs.store.vault.taskfile import facts, front_matter, human_part, run_blocks, run_writing
 from dibs.store.vault.taskfile.facts import Facts
 from dibs.store.vault.taskfile.front_matter import FACTS, FrontMatter
-from dibs.store.vault.taskfile.run_blocks import HEADING, MARKER, Word
+from dibs.store.vault.taskfile.run_blocks import HEADING, MARKER, Annotation, ForeignClaim, Word
 from dibs.store.vault.taskfile.yaml_text import Unreadable
 from dibs.text import times
 from dibs.value import Value
@@ -41,6 +41,7 @@ DEFAULTS = {name: NewItem._defaults[name] for name in CONTENT if name != "title"
 class Task(Value):
     """What a file says. `content` has every field of NewItem but its id; `says_id`: that is said by a line, not by the
     file's name; `notes` are those of each run, by its token; `words` are what people said to drafts;
+    `annotations` are what was learned of runs that have ended;
     `foreign_claim` is one that another program tells of (`runblocks.foreign_claim`)."""
 
     name: str
@@ -51,8 +52,9 @@ class Task(Value):
     findings: tuple[str, ...]
     notes: dict[int, tuple[Note, ...]] = {}
     words: tuple[Word, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
     says_id: bool = False
-    foreign_claim: tuple[str, str | None] | None = None
+    foreign_claim: ForeignClaim | None = None
 
     def sent_back(self, token: int) -> Word | None:
         """What was last said to the draft of this run, if that was to send it back."""
@@ -105,6 +107,14 @@ def redrafted(text: str, run: Run) -> str | None:
     parts.need_marker()
     if _shows_another_draft(parts, run):
         raise Unreadable(f"it does not show the draft of run {run.token}, and what it shows cannot be replaced")
+    return parts.render()
+
+
+def annotated(text: str, run: Run, known: Sequence[Annotation], next_state: str) -> str:
+    """The text with what was learned of a run, below its block."""
+    parts = _Parts(text)
+    parts.tail = run_writing.annotate(parts.tail, run, known, next_state)
+    parts.need_marker()
     return parts.render()
 
 
@@ -262,12 +272,19 @@ def _task(parts: _Parts, name: str, known: str | None) -> Task:
         findings=tuple(findings),
         notes={record.run.token: record.notes for record in records if record.notes},
         words=words,
+        annotations=_annotations(parts.tail),
         says_id=said is not None,
         foreign_claim=_foreign_claim(parts),
     )
 
 
-def _foreign_claim(parts: _Parts) -> tuple[str, str | None] | None:
+def _annotations(tail: str) -> tuple[Annotation, ...]:
+    if run_blocks.ANNOTATED not in tail:
+        return ()
+    return tuple(one for _, one in run_blocks.annotation_lines(tail.split("\n")))
+
+
+def _foreign_claim(parts: _Parts) -> ForeignClaim | None:
     """A program that knows nothing of the marker may have written before there was one."""
     text = parts.tail
     if HEADING not in text:
