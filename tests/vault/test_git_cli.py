@@ -87,7 +87,7 @@ def test_without_the_hub_exit_75_and_without_a_remote_exit_1(clones: tuple[Path,
     assert "fix-login" in dibs(here, "list")
     git(here, "config", "dibs.sync", "false")
     assert "git remote" in dibs(here, "vault", "sync", code=1)
-    assert "other clones" in dibs(tmp_path, "vault", "sync", "--store", _board(tmp_path), code=1)
+    assert "only a vault" in dibs(tmp_path, "vault", "sync", "--store", _board(tmp_path), code=1)
 
 
 def _board(folder: Path) -> str:

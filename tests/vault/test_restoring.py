@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import apsw
 import pytest
 
 from dibs.board import Board
+from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
 from tests.vault.conftest import forget_index, move, places, put
 
@@ -81,3 +83,23 @@ def test_a_token_given_since_the_backup_is_not_given_again(
     assert claim is not None
     assert claim.token > given
     assert_sound(board)
+
+
+def test_an_index_and_a_backup_that_lack_a_younger_table_get_it(harness: Harness, board: Board, root: Path) -> None:
+    board.list()
+    path = backup(board, root)
+    board.close()
+    for database in (path, str(root / ".dibs/vault.db")):
+        connection = apsw.Connection(database)
+        connection.execute("DROP TABLE vault_told")
+        connection.close()
+    again = harness.board()
+    for restores in (False, True):
+        if restores:
+            again.restore(path)
+        put(root, "Needs_Action/k.md", "# K\n\n# Claimed Task: k\n\n**Claimed By**: cloud\n\n## Progress\n")
+        assert again.get("k").item.status == "ready"
+        connection = apsw.Connection(str(root / ".dibs/vault.db"))
+        assert connection.execute("SELECT item, mark FROM vault_told").fetchall() == [("k", "cloud  1")]
+        connection.close()
+    assert_sound(again)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from dibs.board import Board, connect, make
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError, Invalid, StoreUnavailable, StoreUnusable
+from dibs.store.vault.index import IndexFile
+from dibs.store.vault.layout import HIDDEN, INDEX
 from dibs.store.vault.store import VaultStore
 from tests.sqlite.test_file import files_open
 from tests.vault.clones import git, make_clone, make_hub
@@ -137,7 +140,7 @@ def test_no_vault_is_made_in_a_bare_repository_or_in_another_vault(tmp_path: Pat
 
 def test_a_vault_that_is_named_like_a_file_is_told_how_it_is_named(tmp_path: Path) -> None:
     make(f"vault:{tmp_path}")
-    with pytest.raises(StoreUnusable, match=f"name it vault:{tmp_path}"):
+    with pytest.raises(StoreUnusable, match=f"its URL is vault:{tmp_path}"):
         connect(str(tmp_path))
     (tmp_path / "other").mkdir()
     with pytest.raises(StoreUnusable, match="a board is a file"):
@@ -155,6 +158,27 @@ def test_a_vault_that_is_refused_or_dropped_without_being_closed_leaves_no_file_
     for name in os.listdir(tmp_path / "vault" / ".dibs"):
         if name.startswith("vault.db"):
             (tmp_path / "vault" / ".dibs" / name).write_text("no board " * 1000)
-    with pytest.raises(StoreUnusable, match="no board"):
+    with pytest.raises(StoreUnusable, match="not a board"):
         connect(f"vault:{tmp_path / 'vault'}")
     assert files_open() == before
+
+
+def test_a_journal_that_comes_and_goes_is_not_taken_for_a_link(tmp_path: Path) -> None:
+    """Two processes that open a new index at once: SQLite makes and removes a journal beside it."""
+    index = IndexFile(str(tmp_path))
+    index.make_folder()
+    journal, ended = tmp_path / HIDDEN / f"{INDEX}-journal", threading.Event()
+
+    def come_and_go() -> None:
+        while not ended.is_set():
+            journal.touch()
+            journal.unlink()
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        for _ in range(20_000):
+            index.make_folder()
+    finally:
+        ended.set()
+        thread.join()

@@ -155,11 +155,13 @@ class ManageVerbs(BoardBase):
         checks: Mapping[str, Any] | None = None,
         cost: Mapping[str, Any] | None = None,
         session: str | None = None,
+        agent: str | None = None,
+        key: str | None = None,
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Ended:
         """Add links, checks and costs to a run that has ended: the run under `token`, or the item's latest. With
-        `session`, only a run of that session's agent."""
+        `session` or `agent`, only a run of that agent; with `key`, only a run of a session that this key registered."""
         added = {
             "links": check.json_object(dict(links or {}), "links", check.NOTE_BYTES_MAX),
             "checks": check.checks(dict(checks or {})),
@@ -167,7 +169,9 @@ class ManageVerbs(BoardBase):
         }
         if not any(added.values()):
             raise Invalid("there is nothing to add; name a link, a check or a cost", field="links")
-        asked: dict[str, Any] = {"token": token, **added, "session": session, "actor": actor}
+        asked: dict[str, Any] = {"token": token, **added, "session": session, "agent": agent, "actor": actor}
+        if key is not None:
+            asked["key"] = key  # only a server passes one
         return self._call_past_dead_owners(self.store.annotate, item, **asked, request_id=request_id)
 
     def force_release(

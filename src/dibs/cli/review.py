@@ -116,8 +116,9 @@ def annotate_options(parser: Parser) -> None:
 
 
 def annotate(cli: Cli) -> None:
-    """A session annotates the runs of its own agent; without a session, or with `--actor`, the caller annotates any."""
-    args, checks = cli.args, _parse_checks(cli.args.check)
+    """A session or a named agent annotates the runs of its agent; with `--actor`, or without either, the caller
+    annotates any run."""
+    args, who, checks = cli.args, identity.caller(cli), _parse_checks(cli.args.check)
 
     def annotate(session: str | None) -> Ended:
         return cli.board.annotate(
@@ -127,10 +128,10 @@ def annotate(cli: Cli) -> None:
             checks=checks,
             cost=args.cost,
             session=session,
+            agent=None if args.actor is not None else who.agent,
             request_id=args.request_id,
         )
 
-    who = identity.caller(cli)
     by_session = args.actor is None and who.session is not None and not who.by_terminal
     annotated = identity.with_known_session(cli, annotate) if by_session else annotate(None)
     run, paint = annotated.run, cli.paint

@@ -26,19 +26,19 @@ def work_options(parser: Parser) -> None:
     _timeout_options(parser)
     parser.duration("--drain", "drain_seconds", "when stopped, let commands finish this long (30s)")
     parser.ttl()
-    parser.option("--log", metavar="FILE", help="append events to FILE, or to FILE/agent-NAME.log")
+    parser.option("--log", metavar="FILE", help="append events to FILE (DIR/: to DIR/agent-NAME.log)")
     parser.option("--agent", metavar="NAME", help="the agent (default: DIBS_AGENT)")
     parser.trailing_command()
 
 
 def work(cli: Cli) -> int:
-    from dibs.worker.worker import Worker, log_file
+    from dibs.worker.worker import Worker
 
     args, agent = cli.args, identity.caller(cli).agent
     if agent is None:
         raise UsageError("name the agent: --agent NAME, or: export DIBS_AGENT=NAME", field="agent")
     if args.log is not None:
-        _require_writable(log_file(args.log, agent))
+        _require_writable(args.log, agent)
     output, command = _prepare(cli)
     board = _connect(cli, agent)
     worker = Worker(
@@ -133,10 +133,12 @@ def _prepare(cli: Cli) -> tuple[WorkOutput, Command]:
     return output, command
 
 
-def _require_writable(log: str) -> None:
+def _require_writable(log: str, agent: str) -> None:
     """Refuse a log that cannot be written before anything is claimed."""
+    from dibs.worker.worker import log_file
+
     try:
-        with open(log, "a"):
+        with open(log_file(log, agent), "a"):
             pass
     except OSError as error:
         raise UsageError(f"cannot write the log {log!r}: {error.strerror}", field="log") from None

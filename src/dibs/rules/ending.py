@@ -48,12 +48,16 @@ def fail(
     cost: dict[str, Any],
     settings: Settings,
     uniform: float,
+    is_final: bool = False,
 ) -> Step:
-    """Fail the item; while retries remain, schedule it again after a backoff with jitter `uniform` (0 to 1)."""
+    """Fail the item; while retries remain and the failure is not final, schedule it again after a backoff with jitter
+    `uniform` (0 to 1)."""
     item, failures = state.item, state.item.failures + 1
     changes: dict[str, Any] = {"failures": failures}
     status = FAILED
-    if failures <= item.retries:
+    if failures <= item.retries and is_final:
+        changes["details"] = {"final": True}
+    elif failures <= item.retries:
         delay = delay_seconds(
             failures - 1,
             uniform,
@@ -180,6 +184,7 @@ def _end(
     draft: str | None = None,
     links: dict[str, Any] | None = None,
     cost: dict[str, Any] | None = None,
+    details: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Step:
     table.require(verb, state.item)
@@ -196,7 +201,7 @@ def _end(
         links=links or {},
         cost=cost or {},
     )
-    data: dict[str, Any] = {"reason": reason}
+    data: dict[str, Any] = {"reason": reason, **(details or {})}
     if draft is not None:
         data["draft"] = draft
     if links:

@@ -125,6 +125,12 @@ def renew(claim: Claim, now: int, ttl_seconds: float | None = None, *, counted: 
     )
 
 
+def counted_interval(at_most_every_seconds: float | None, settings: Settings) -> float | None:
+    """The interval that a caller asked for, capped at a third of `stale_seconds`: a session that sends heartbeats must
+    not be shown as stale. `is_due` also caps the interval at a third of each claim's TTL."""
+    return at_most_every_seconds and min(at_most_every_seconds, settings.stale_seconds / BEATS_IN_TTL)
+
+
 def is_due(claim: Claim, now: int, at_most_every_seconds: float | None, ttl_seconds: float | None = None) -> bool:
     """Whether a heartbeat renews the claim: the last renewal is long enough ago, or the TTL changes. A renewal in the
     future, after the clock was set back, counts as long ago."""

@@ -1,13 +1,14 @@
 """Decisions about finished runs: approval of drafts, and annotations.
 
 An agent cannot approve its own draft. An annotation adds links, checks and costs to a run that has ended; it changes
-neither the item nor a claim, so an earlier run can be annotated while another session holds the item.
+neither the item nor a claim, so an earlier run can be annotated while another session holds the item. A run whose draft
+was approved cannot be annotated: the next holder is shown what the approver read.
 """
 
 from __future__ import annotations
 
 from dibs.errors import Forbidden, Invalid, ItemNotClaimable, ItemNotClaimed, NotClaimOwner
-from dibs.model import DONE, IN_PROGRESS, REJECTED
+from dibs.model import CANCELLED, DONE, IN_PROGRESS, REJECTED
 from dibs.rules import table
 from dibs.rules.decision import State, Step, step
 from dibs.rules.refusals import holder, token_never_given
@@ -17,12 +18,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from dibs.model import Item, Run
+    from dibs.model import Item, Run, Session
 
 #: The fields of a run that can be annotated, each a JSON object.
 ANNOTATED = ("links", "checks", "cost")
 #: The most bytes of each, as when the run ends.
 BYTES_MAX = 1_000_000
+#: Nobody claims an item again from these states, so its approval is shown to no holder. A failed item can be retried.
+FINAL = frozenset({DONE, REJECTED, CANCELLED})
 
 
 def approve(
@@ -76,18 +79,53 @@ def annotate(
     given: dict[str, dict[str, Any]],
     *,
     token: int | None,
+    approved: int | None,
     actor: str,
     agent: str | None = None,
 ) -> Step | None:
     """Add what is `given` to the run; None if the run has all of it.
 
     `run` is the run under the token, or without a token the latest. With `agent`, it has to be a run of that agent.
+    `approved` is the token of the run whose draft the current approval is about.
     """
     run = _require_annotatable(state, run, token, agent)
-    new = {name: _differing(getattr(run, name), given.get(name, {})) for name in ANNOTATED}
-    new = {name: values for name, values in new.items() if values}
-    if not new:
-        return None
+    _require_unapproved(state, run, approved)
+    new = _new_entries(run, given)
+    return _annotated(now, state, run, new, actor=actor) if new else None
+
+
+def import_annotation(
+    now: int,
+    state: State,
+    run: Run,
+    given: dict[str, dict[str, Any]],
+    *,
+    at: int,
+    approved: int | None,
+    actor: str,
+) -> Step:
+    """Add an annotation that `actor` made in another copy of the board, at the instant `at` of the clock there. The
+    step is recorded even if the run has all of it: actor and instant identify an annotation that was imported."""
+    _require_unapproved(state, run, approved)
+    return _annotated(now, state, run, _new_entries(run, given), actor=actor, told_at=at)
+
+
+def require_key(run: Run, session: Session | None, key: str) -> None:
+    """Refuse a run of a session that another key registered."""
+    if session is None or session.key != key:
+        raise NotClaimOwner(
+            f"run {run.token} of {run.item} is by session {run.session}, which another key registered",
+            item=run.item,
+            holder=holder(run),
+        )
+
+
+def _new_entries(run: Run, given: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    found = {name: _differing(getattr(run, name), given.get(name, {})) for name in ANNOTATED}
+    return {name: values for name, values in found.items() if values}
+
+
+def _annotated(now: int, state: State, run: Run, new: dict[str, dict[str, Any]], *, actor: str, **more: int) -> Step:
     return step(
         state,
         kind="annotated",
@@ -98,8 +136,19 @@ def annotate(
         run=run.replace(**{name: _merged(run, name, values) for name, values in new.items()}),
         session=run.session,
         agent=run.agent,
-        data={"run": run.token, **new},
+        data={"run": run.token, **new, **more},
     )
+
+
+def _require_unapproved(state: State, run: Run, approved: int | None) -> None:
+    if run.token == approved and state.item.status not in FINAL:
+        raise ItemNotClaimable(
+            f"the draft of run {run.token} of {state.item.id} was approved as it is; annotate the run when the item is"
+            " done, rejected or cancelled",
+            item=state.item.id,
+            status=state.item.status,
+            why=f"the draft of run {run.token} was approved",
+        )
 
 
 def _another_draft(item: Item, draft: Run | None, token: int) -> ItemNotClaimable:
@@ -142,7 +191,20 @@ def _require_annotatable(state: State, run: Run | None, token: int | None, agent
 
 
 def _differing(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if name not in known or known[name] != value}
+    return {
+        name: value for name, value in given.items() if name not in known or _as_json(known[name]) != _as_json(value)
+    }
+
+
+def _as_json(value: Any) -> str:
+    """JSON to compare: 1, true and 1.0 are three values, and the order of names means nothing."""
+    return json_text.dumps(_sorted(value))
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _sorted(value[name]) for name in sorted(value)}
+    return [_sorted(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _merged(run: Run, name: str, values: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,8 @@ NEEDS_PSYCOPG = "a board on PostgreSQL needs psycopg; get it with: pip install '
 
 def open_store(url: str, settings: Settings, *, create: bool = False, lean: bool = False) -> Store:
     """The store at `url`: a path, `sqlite:PATH`, `vault:PATH`, `postgresql://...` or a server's `http://...`. Without
-    `create`, it has to exist. `lean`: for a process that runs one verb."""
+    `create`, it has to exist. `lean`: for a process that runs one verb, and retries by itself
+    while no server listens."""
     kind, place = _parse(url)
     if kind in HTTP:
         if create:
@@ -25,12 +26,12 @@ def open_store(url: str, settings: Settings, *, create: bool = False, lean: bool
         from dibs.files import keyring
         from dibs.store.http.store import HttpStore
 
-        return HttpStore(url, settings, keyring.find(url))
+        return HttpStore(url, settings, keyring.find(url), lean=lean)
     if kind in POSTGRES:
         _require_postgres(url)
         from dibs.store.postgres.store import PostgresStore
 
-        return PostgresStore(url, settings, create=create)
+        return PostgresStore(url, settings, create=create, lean=lean)
     if kind == VAULT:
         from dibs.store.vault.store import VaultStore
 

@@ -157,12 +157,15 @@ class Callers:
 
     def takes_up(self, caller: Caller, session: Session) -> bool:
         """Bind a session that the caller's agent made in SQL, where there are no keys, to the caller's key; whether it
-        is bound to that key now. The first key of the agent that uses the session gets it; a key without an agent never
-        does."""
-        made_in_sql = session.kind == SQL and session.key is None and session.ended_at is None
+        is bound to that key now. The first key of the agent that uses the session keeps it while that key is valid; a
+        key without an agent never gets it."""
+        made_in_sql = session.kind == SQL and session.ended_at is None
         if not made_in_sql or session.agent != caller.agent or not api_keys.may(caller.role, AGENT):
             return False
-        return self._board.store.take_up(session.id, key=caller.key).key == caller.key
+        store = self._board.store
+        if session.key is not None and store.find_key(session.key) is not None:
+            return False
+        return store.take_up(session.id, key=caller.key, agent=session.agent).key == caller.key
 
     def require_kind(self, caller: Caller, kind: str | None) -> None:
         """A person's claims last for hours without a heartbeat, so a program's key must not pass for a person's."""

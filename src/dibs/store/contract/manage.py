@@ -125,13 +125,18 @@ class ManageVerbs(ABC):
         checks: Mapping[str, Any],
         cost: Mapping[str, Any],
         session: str | None = None,
+        agent: str | None = None,
+        key: str | None = None,
         actor: str,
         request: Request | None = None,
     ) -> Ended:
         """Add links, checks and costs to a run that has ended (without a token: the item's latest run); an entry
-        replaces one of the same name. Nothing else changes, in particular not the outcome; an annotation that changes
-        nothing writes nothing. With `session`, only a run of that session's agent: another's is `NOT_CLAIM_OWNER`. A
-        run that has not ended is `TASK_NOT_CLAIMABLE`, and an item that was never claimed is `TASK_NOT_CLAIMED`."""
+        replaces one of the same name. Apart from the item's revision and `updated_at`, nothing else changes, in
+        particular not the outcome; an annotation that changes nothing writes nothing. With `session`, or with `agent`,
+        only a run of that agent, and with `key` only a run of a session that this key registered: another run is
+        `NOT_CLAIM_OWNER`. A run that has not ended is `TASK_NOT_CLAIMABLE`; so is the run whose draft the current
+        approval is about, until the item is done, rejected or cancelled. An item that was never claimed is
+        `TASK_NOT_CLAIMED`."""
 
     # Agents and sessions
 
@@ -163,9 +168,10 @@ class ManageVerbs(ABC):
     def find_session(self, id: str) -> Session | None:
         """The session with this id, live or ended."""
 
-    def take_up(self, session: str, *, key: str) -> Session:
-        """A live session that was made in SQL, and so by no key, is this key's from now on. Any other, or one that
-        another key has taken up, is answered as it is. For a server, which knows whose key that is."""
+    def take_up(self, session: str, *, key: str, agent: str) -> Session:
+        """Bind a live session of this agent that was started in SQL, and so without a key, to this key of the agent.
+        Any other session, and one that is bound to another valid key, is answered as it is. Only servers call this: a
+        server knows the agent of a key."""
         raise Invalid("only a server takes up sessions", field="store")
 
     @abstractmethod

@@ -45,8 +45,10 @@ REFUSALS = _refusals()
 
 
 class Client(ForkAware):
-    def __init__(self, sender: Sender, key: str | None, answer_seconds: float) -> None:
+    def __init__(self, sender: Sender, key: str | None, answer_seconds: float, *, lean: bool = False) -> None:
+        """`lean`: do not retry while no server listens; the caller retries."""
         self.sender = sender
+        self._lean = lean
         self.headers = {"Accept": "application/json"}
         if key is not None:
             self.headers["Authorization"] = f"Bearer {key}"
@@ -103,7 +105,8 @@ class Client(ForkAware):
             except Lost as lost:
                 received = received or lost.sent
                 end = began + self._answer_seconds * (PATIENCE if received else 1)
-                if (received and not repeatable) or time.monotonic() >= end:
+                gives_up = not repeatable if received else self._lean
+                if gives_up or time.monotonic() >= end:
                     raise unavailable(lost, unknown=received and writes) from lost
             except StoreUnavailable as error:
                 # This attempt wrote nothing, but an earlier one may have.

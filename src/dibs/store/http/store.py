@@ -59,11 +59,11 @@ def _verb(name: str) -> Any:
 class HttpStore(Store):
     waits = True
 
-    def __init__(self, url: str, settings: Settings, key: str | None) -> None:
+    def __init__(self, url: str, settings: Settings, key: str | None, *, lean: bool = False) -> None:
         self.url = url
         self.settings = settings
         self._secret = key
-        self._client = Client(sender(url.rstrip("/")), key, settings.lock_wait_seconds)
+        self._client = Client(sender(url.rstrip("/")), key, settings.lock_wait_seconds, lean=lean)
         if key is not None:
             require_private(url)
 

@@ -6,6 +6,7 @@ from abc import abstractmethod
 
 from dibs import randomness
 from dibs.model import READY, Ended, Finished, Grant, Renewal
+from dibs.rules.fencing import counted_interval
 from dibs.rules.refusals import request_reused
 from dibs.store.postgres import answers
 from dibs.text import json_text
@@ -142,7 +143,8 @@ class ClaimPath:
     ) -> Heartbeat:
         items = None if holding is None else list(holding)
         tokens = None if holding is None else list(holding.values())
-        sent = (session, items, tokens, self._settings_row, known_event, at_most_every_seconds)
+        every = counted_interval(at_most_every_seconds, self.settings)
+        sent = (session, items, tokens, self._settings_row, known_event, every)
         answer = self.call(HEARTBEAT, *sent, repeatable=True)
         self._raise_refusal(answer, None, session=session)
         if answer["forgotten"]:
@@ -159,7 +161,8 @@ class ClaimPath:
         ttl_seconds: float | None = None,
         at_most_every_seconds: float | None = None,
     ) -> Renewal:
-        sent = (item, session, token, ttl_seconds, self._settings_row, at_most_every_seconds)
+        every = counted_interval(at_most_every_seconds, self.settings)
+        sent = (item, session, token, ttl_seconds, self._settings_row, every)
         answer = self.call(RENEW, *sent, repeatable=True)
         self._raise_refusal(answer, None, session=session, token=token, ttl_seconds=ttl_seconds, item_id=item)
         return answers.renewal(answer, self.settings)

@@ -52,6 +52,8 @@ PERMANENT = (
     "invalid connection option",
     "certificate",
 )
+#: Messages of a connection error where no server listens.
+NOT_LISTENING = ("Connection refused", "No such file or directory")
 ENCODING = "UTF8"
 CONNECTIONS_MAX = 32
 CONNECT_SECONDS = 5
@@ -285,6 +287,12 @@ def is_disconnected(error: psycopg.Error) -> bool:
     if error.sqlstate is not None:
         return error.sqlstate.startswith("08")
     return isinstance(error, psycopg.OperationalError) and not _is_permanent(error)
+
+
+def is_not_listening(error: psycopg.Error) -> bool:
+    """Whether no server listens at any address of the URL. A server that is starting, full or a replica does listen."""
+    attempts = str(error).split("connection to server")[1:]
+    return bool(attempts) and all(one.partition(" failed: ")[2].startswith(NOT_LISTENING) for one in attempts)
 
 
 def _is_permanent(error: psycopg.Error) -> bool:

@@ -24,6 +24,7 @@ from dibs.store.postgres.connections import (
     Pool,
     explain,
     is_disconnected,
+    is_not_listening,
 )
 from dibs.store.postgres.lane_hints import LaneHints
 from dibs.store.postgres.migrating import migrate
@@ -67,10 +68,14 @@ class Attempt:
 
 
 class PostgresStore(ClaimPath, SqlVerbs, Store):
-    def __init__(self, url: str, settings: Settings, *, create: bool = False, look_seconds: float = 1.0) -> None:
-        """`look_seconds`: how long `next` may use its hints before it searches all lanes in full."""
+    def __init__(
+        self, url: str, settings: Settings, *, create: bool = False, look_seconds: float = 1.0, lean: bool = False
+    ) -> None:
+        """`look_seconds`: how long `next` may use its hints before it searches all lanes in full.
+        `lean`: do not retry while no server listens; the caller retries."""
         self.url = url
         self.settings = settings
+        self._lean = lean
         #: How often a transaction was retried after a conflict (a deadlock, for example), and after a disconnect.
         self.conflicts = self.reconnects = 0
         self._pool = Pool(url, settings.lock_wait_seconds)
@@ -285,7 +290,8 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
                 conflict = isinstance(error, (*CONFLICTS, psycopg.errors.UniqueViolation))
                 lost = not conflict and is_disconnected(error)
                 is_unknown = is_unknown or (lost and attempt.may_have_committed)
-                over = time.monotonic() >= end or tries >= tries_max
+                gives_up = self._lean and not is_unknown and is_not_listening(error)
+                over = time.monotonic() >= end or tries >= tries_max or gives_up
                 if over or not (conflict or lost) or (is_unknown and not repeatable):
                     raise (_unknown(error) if is_unknown else explain(error)) from error
                 self.conflicts += conflict

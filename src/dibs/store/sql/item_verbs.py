@@ -146,15 +146,22 @@ def annotate(
     checks: Mapping[str, Any],
     cost: Mapping[str, Any],
     session: str | None = None,
+    agent: str | None = None,
+    key: str | None = None,
     actor: str,
 ) -> Ended:
     from dibs.rules import reviewing
+    from dibs.store.sql.session_verbs import find_session
 
-    agent = None if session is None else t.session(session).agent
+    if session is not None:
+        actor = agent = t.session(session).agent
     state = t.record_due(item)
     run = state.run if token is None else t.run_of(item, token)
     given = {"links": dict(links), "checks": dict(checks), "cost": dict(cost)}
-    step = reviewing.annotate(t.now, state, run, given, token=token, actor=agent or actor, agent=agent)
+    if run is not None and key is not None:
+        reviewing.require_key(run, find_session(t, run.session), key)
+    approved = t.approved_draft(state.item)
+    step = reviewing.annotate(t.now, state, run, given, token=token, approved=approved, actor=actor, agent=agent)
     if session is not None:
         t.touch_session(session)
     if step is not None:

@@ -28,9 +28,10 @@ def set_agent(t: Transaction, agent: Agent) -> Agent:
     return t.agent(agent.name)
 
 
-def take_up(t: Transaction, session: str, *, key: str) -> Session:
+def take_up(t: Transaction, session: str, *, key: str, agent: str) -> Session:
     found = t.session(session)
-    if found.kind != SQL or found.key is not None:
+    has_valid_key = found.key is not None and find_key(t, found.key) is not None
+    if found.kind != SQL or found.agent != agent or has_valid_key:
         return found
     taken = found.replace(key=key)
     t.run("put_session", rows.encode_session(taken))

@@ -118,7 +118,7 @@ def heartbeat(
 ) -> Heartbeat:
     t.session(session)
     forgotten = [] if holding is None else _release_forgotten(t, session, holding, known_event)
-    every = round((at_most_every_seconds or 0) * 1000)
+    every = round((fencing.counted_interval(at_most_every_seconds, t.settings) or 0) * 1000)
     parameters = {"session": session, "now": t.now, "every": every}
     kept = renewed = [rows.claim(row) for row in t.all("renew_session", **parameters)]
     t.run("renew_soft_claims", parameters)
@@ -184,7 +184,8 @@ def renew(
     _, live = t.fenced(item, session, token)
     kind = t.session(session).kind
     ttl = None if ttl_seconds is None else claiming.ttl(kind, ttl_seconds, t.settings)
-    if not fencing.is_due(live, t.now, at_most_every_seconds, ttl):
+    every = fencing.counted_interval(at_most_every_seconds, t.settings)
+    if not fencing.is_due(live, t.now, every, ttl):
         return fencing.renewal(live, t.now, t.settings, renewed=False)
     renewed = fencing.renew(live, t.now, ttl)
     t.run_one("renew_claim", rows.encode(renewed))

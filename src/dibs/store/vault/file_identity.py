@@ -13,7 +13,7 @@ from dibs.store.vault import layout
 from dibs.store.vault.disk import Disk, Raced, Unfit
 from dibs.store.vault.index import UNSEEN, Entry
 from dibs.store.vault.layout import name_of
-from dibs.store.vault.safe_fs import FILE_BYTES_MAX
+from dibs.store.vault.safe_fs import FILE_BYTES_MAX, ROOM_BYTES
 from dibs.store.vault.taskfile import task_text
 
 TYPE_CHECKING = False
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from dibs.store.vault.index import VaultTransaction
     from dibs.store.vault.safe_fs import Stamp
     from dibs.store.vault.taskfile.task_text import Task
-
-#: The least room that a file must have for the draft and the notes of a run.
-ROOM_BYTES = 2_000_000
 
 
 class TaskFiles:

@@ -224,6 +224,7 @@ class FolderVerbs:
         return ending.reject(self.t.now, state, state.claim, reason=self._reason(state))
 
     def fail(self, state: State) -> Step:
+        """Fail the item without a retry: its file is in the folder of failed items."""
         assert state.claim is not None
         return ending.fail(
             self.t.now,
@@ -234,6 +235,7 @@ class FolderVerbs:
             cost={},
             settings=self.t.settings,
             uniform=0,
+            is_final=True,
         )
 
     def cancel(self, state: State) -> Step:

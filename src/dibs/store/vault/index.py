@@ -7,6 +7,7 @@ trusted: it was made for another folder.
 from __future__ import annotations
 
 import os
+import stat
 
 from dibs.errors import StoreUnusable
 from dibs.store.sql.queries import Statements
@@ -26,13 +27,14 @@ if TYPE_CHECKING:
     from dibs.config import Settings
     from dibs.rules.decision import Step
     from dibs.store.sql.transaction import Transaction
+    from dibs.store.vault.taskfile.run_annotations import Annotation
 
     T = TypeVar("T")
 
 #: About the files; the statements about the board are those of SQLite.
 STATEMENTS = Statements(os.path.dirname(__file__))
-#: The last table is the mark of a complete set.
-TABLES = (STATEMENTS["create_files"], STATEMENTS["create_vacated"], STATEMENTS["create_place"])
+#: In the order of creation: an index with the last two has all of them. `vault_told` is missing in older indexes.
+TABLES = tuple(STATEMENTS[f"create_{name}"] for name in ("files", "vacated", "foreign_claims", "place"))
 #: How long after a move an editor may still save to the old path. A later file there is a new one.
 LATE_SECONDS = 60.0
 #: In the meta of a session: it was started in another clone.
@@ -85,6 +87,18 @@ class VaultTransaction(SqliteTransaction):
         row = self.one("token_floor")
         assert row is not None
         return int(row[0])
+
+    def annotations(self, item: str) -> list[Annotation]:
+        """The annotations of the item's runs, oldest first."""
+        from dibs.store.vault.taskfile.run_annotations import Annotation
+        from dibs.text import json_text
+
+        found = []
+        for at, actor, text in self.query("annotations", item=item):
+            values = json_text.loads(text)
+            token, made_at = values.pop("run"), values.pop("told_at", at)
+            found.append(Annotation(token=token, actor=actor, at=made_at, values=values))
+        return found
 
     def attempt(self, work: Callable[[], T]) -> T:
         """Run `work` in a savepoint: if it raises, nothing of it is done."""
@@ -140,7 +154,16 @@ class VaultTransaction(SqliteTransaction):
         )
 
     def forget_entry(self, path: str) -> None:
+        self.query("forget_foreign_claim", path=path)
         self.query("forget_file", path=path)
+
+    def known_foreign_claim(self, item: str) -> str | None:
+        """The key of the foreign claim that the item's file showed when it was last read."""
+        row = self.query("known_foreign_claim", item=item)
+        return row[0][0] if row else None
+
+    def put_foreign_claim(self, item: str, key: str) -> None:
+        self.query("put_foreign_claim", item=item, mark=key)
 
     def vacated(self) -> dict[str, Entry]:
         """The paths that files left a short time ago, with their entries now. A file at the old path of an ended item
@@ -172,6 +195,11 @@ def vault_transaction(t: Transaction) -> VaultTransaction:
     return t
 
 
+def create_tables(connection: apsw.Connection) -> None:
+    for statement in TABLES:
+        connection.execute(statement)
+
+
 class IndexFile:
     """The database file of the index. `folder` is the vault's folder `.dibs`."""
 
@@ -192,9 +220,9 @@ class IndexFile:
 
     def connect(self, open_database: Callable[[], apsw.Connection]) -> apsw.Connection:
         connection = open_database()
-        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_place'").fetchall():
-            for statement in TABLES:
-                connection.execute(statement)
+        last = connection.execute("SELECT 1 FROM sqlite_schema WHERE name IN ('vault_told', 'vault_place')")
+        if len(last.fetchall()) < 2:
+            create_tables(connection)
         if not self._was_made_here(connection):
             connection.close()
             self._remove()
@@ -229,7 +257,12 @@ class IndexFile:
         names = ["", *os.listdir(folder)] if os.path.isdir(folder) else [""] if os.path.lexists(folder) else []
         for name in names:
             path = os.path.join(folder, name).rstrip("/")
-            if os.path.islink(path) or (os.path.exists(path) and not (os.path.isdir(path) or os.path.isfile(path))):
+            try:
+                # A single call: SQLite may create or remove its journal between two.
+                mode = os.lstat(path).st_mode
+            except FileNotFoundError:
+                continue
+            if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
                 raise StoreUnusable(
                     f"{path} is a link or a special file; the vault's index must be a plain file: remove it", path=path
                 )

@@ -22,6 +22,12 @@ CREATE TABLE IF NOT EXISTS vault_left (
     left_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID
 
+-- name: create_foreign_claims
+CREATE TABLE IF NOT EXISTS vault_told (
+    item     TEXT PRIMARY KEY,
+    mark     TEXT NOT NULL    -- identifies the last claim that another program wrote into the file, once it was read
+) STRICT, WITHOUT ROWID
+
 -- The inode of the folder that this index was made in. A copy in another folder is not trusted.
 -- name: create_place
 CREATE TABLE IF NOT EXISTS vault_place (inode INTEGER NOT NULL) STRICT
@@ -79,6 +85,15 @@ SELECT id FROM items
 -- name: forget_files
 DELETE FROM vault_files
 
+-- name: known_foreign_claim
+SELECT mark FROM vault_told WHERE item = :item
+
+-- name: put_foreign_claim
+INSERT OR REPLACE INTO vault_told (item, mark) VALUES (:item, :mark)
+
+-- name: forget_foreign_claim
+DELETE FROM vault_told WHERE item = (SELECT item FROM vault_files WHERE path = :path)
+
 -- name: vacate
 INSERT OR REPLACE INTO vault_left (path, item, left_at)
 SELECT path, item, :now FROM vault_files WHERE item = :item AND path <> :path
@@ -107,6 +122,13 @@ FROM runs WHERE item = :item AND token >= :token ORDER BY token
 
 -- name: forget_runs_from
 DELETE FROM runs WHERE item = :item AND token >= :token
+
+-- name: annotations
+-- Without those of runs that are void: the token may belong to another session's run since.
+SELECT events.at, events.actor, events.data
+FROM events JOIN runs ON runs.item = events.item AND runs.token = json_extract(events.data, '$.run')
+                     AND runs.session = events.session
+WHERE events.item = :item AND events.kind = 'annotated' ORDER BY events.number
 
 -- name: claims_by_move
 SELECT claims.item, vault_files.path FROM claims JOIN vault_files ON vault_files.item = claims.item

@@ -8,11 +8,12 @@ is void.
 
 from __future__ import annotations
 
-from dibs.errors import StoreUnavailable
+from dibs.errors import Invalid, StoreUnavailable
 from dibs.store.sql import rows
 from dibs.store.vault.disk import Disk, Raced, Unfit, similar_names
 from dibs.store.vault.index import UNSEEN, Entry
 from dibs.store.vault.layout import ARCHIVE, CONFLICTS, HELD, SUFFIX, folder_of, name_of
+from dibs.store.vault.safe_fs import FILE_BYTES_MAX, ROOM_BYTES
 from dibs.store.vault.taskfile import facts, task_text
 from dibs.value import Value
 
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
+    from dibs.errors import DibsError
     from dibs.model import Approval, Claim, Item
     from dibs.rules.decision import Step
     from dibs.store.vault.index import VaultTransaction
     from dibs.store.vault.safe_fs import Stamp
+    from dibs.store.vault.taskfile.run_annotations import Annotation
 
 #: Events that leave no trace in a file: they are about the queue.
 SILENT = frozenset({"claimable", "offered", "offer_lapsed"})
@@ -35,7 +38,7 @@ UNASKED = SILENT | {"expired", "owner_died", "unblocked", "due"}
 class Unwritable(Exception):
     """The file of one item cannot be written, as `error` says. The other items are not affected."""
 
-    def __init__(self, item: str, error: StoreUnavailable) -> None:
+    def __init__(self, item: str, error: DibsError) -> None:
         super().__init__(item)
         self.item, self.error = item, error
 
@@ -129,6 +132,13 @@ class _Rendering:
         new = self._text(None if entry is None else was.decode(), name, item, claim, steps, folder)
         draft = self.t.draft(id) if forced and entry is not None else None
         redrafted = None if draft is None else task_text.restore_draft(new, draft)
+        new = new if redrafted is None else redrafted
+        is_annotated = any(step.event.kind == "annotated" for step in steps)
+        if is_annotated or forced:
+            new = self._with_annotations(new, id, folder)
+        data = new.encode()
+        if is_annotated and not forced and len(data) > FILE_BYTES_MAX - ROOM_BYTES:
+            raise Unwritable(id, _no_room(to, len(data)))
         keep = None
         if redrafted is not None or (self.whole and entry is not None and task_text.loses_text(was.decode(), new)):
             keep = self._keep(name, was)
@@ -136,8 +146,7 @@ class _Rendering:
         if to != path and (to in self._taken or (self.to_push and not self._is_free(to))):
             raise _collision(self.t, self.disk, path, to, is_planned=to in self._taken)
         entry = entry or Entry(path=to, item=id, stamp=UNSEEN)
-        new = new if redrafted is None else redrafted
-        self._put(Change(path=path, to=to, was=was, new=new.encode(), entry=entry, keep=keep, asked=asked))
+        self._put(Change(path=path, to=to, was=was, new=data, entry=entry, keep=keep, asked=asked))
 
     def archive_pruned(self) -> None:
         """Move the files of items that were pruned."""
@@ -188,6 +197,16 @@ class _Rendering:
             whole=self.whole,
             floor=self.t.token_floor() if self.whole else 0,
         )
+
+    def _with_annotations(self, text: str, item: str, folder: str) -> str:
+        by_run: dict[int, list[Annotation]] = {}
+        for annotation in self.t.annotations(item):
+            by_run.setdefault(annotation.token, []).append(annotation)
+        for token, known in by_run.items():
+            run = self.t.run_of(item, token)
+            assert run is not None, "every annotation is of a run"
+            text = task_text.annotate(text, run, known, folder.partition("/")[0])
+        return text
 
     def _keep(self, name: str, data: bytes) -> str | None:
         """Where to keep a person's text that ours replaces; only once, since two clones may disagree for long."""
@@ -334,6 +353,15 @@ def _collision(
 
 def _unreadable(path: str, why: str) -> StoreUnavailable:
     return StoreUnavailable(f"{path} cannot be read: {why}; mend the file and try again", path=path)
+
+
+def _no_room(path: str, size: int) -> Invalid:
+    limit = FILE_BYTES_MAX - ROOM_BYTES
+    return Invalid(
+        f"{path} would have {size} bytes with this annotation; the limit is {limit}, to leave room for the next run",
+        field="links",
+        bytes_max=limit,
+    )
 
 
 def _approval(approval: Approval | None) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from functools import cache
 
-from dibs.errors import DibsError, Invalid
+from dibs.errors import DibsError, Invalid, ItemNotClaimable
 from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, NewItem
 from dibs.rules import ending, items, queueing, reviewing
 from dibs.rules.decision import State
@@ -20,7 +20,7 @@ from dibs.store.vault.file_identity import TaskFiles
 from dibs.store.vault.folder_verbs import ACTOR, FolderVerbs, give_way, is_contradicted, send_back, sessions_of
 from dibs.store.vault.index import UNSEEN, Entry
 from dibs.store.vault.layout import name_of
-from dibs.store.vault.taskfile import task_text
+from dibs.store.vault.taskfile import run_annotations, task_text
 from dibs.store.vault.taskfile.facts import digest
 from dibs.store.vault.taskfile.run_blocks import shows_another_draft
 
@@ -114,6 +114,8 @@ class Reconciler:
             self.t.stale.add(task.id)
         stamp = self._files.stamps[path]
         self.t.put_entry(Entry(path=path, item=task.id, stamp=stamp, remark="; ".join(remarks) or None))
+        if task.foreign_claim is not None:
+            self.t.put_foreign_claim(task.id, task.foreign_claim.key)
 
     # New items
 
@@ -196,6 +198,7 @@ class Reconciler:
         )
         if step is not None:
             t.apply(step)
+        self._import_annotations(task, approved=None)
         if facts.approved and facts.approval is not None:
             state = t.state(task.id)
             approval, draft = facts.approval, t.draft(task.id)
@@ -223,6 +226,7 @@ class Reconciler:
         """Bring a known item to what its file says. An edit that is not allowed stays in the file as a remark."""
         task = self._tasks[path]
         before = self.t.entry_of(task.id)
+        approved = self.t.approved_draft(self.t.state(task.id).item)
         refused = []
         if self._is_overruled(task):
             give_way(self.t, task, ACTOR)
@@ -233,7 +237,7 @@ class Reconciler:
         self._check_draft(path, task)
         self._follow_folder(path, task)
         self._import_runs(task)
-        self._import_annotations(task)
+        self._import_annotations(task, approved)
         self._record(path, (*task.findings, *refused))
         if before is not None and task.facts is None and name_of(before.path) != task.name:
             # After a rename by a person, a new file of the old name is no late save.
@@ -296,18 +300,27 @@ class Reconciler:
         if review is not None:
             self._send_back(task.id, review)
 
-    def _import_annotations(self, task: Task) -> None:
-        """Import annotations that were made in another clone."""
+    def _import_annotations(self, task: Task, approved: int | None) -> None:
+        """Import annotations that were made in another clone. A known one may be from an older text that was saved
+        late; what the file lacks is written again. `approved` is the run whose draft was approved before."""
         t = self.t
-        for shown in task.runs:
-            annotations = {name: getattr(shown, name) for name in reviewing.ANNOTATED}
-            run = t.run_of(task.id, shown.token) if any(annotations.values()) else None
-            if run is None or run.outcome is None or run.session != shown.session:
+        sessions = {run.token: run.session for run in task.runs}
+        known = t.annotations(task.id)
+        keys = {one.key for one in known}
+        for one in task.annotations:
+            run = None if one.key in keys else t.run_of(task.id, one.token)
+            if run is None or run.outcome is None or sessions.get(run.token, run.session) != run.session:
                 continue
-            with contextlib.suppress(Invalid):  # more than a run can have stays in the file alone
-                step = reviewing.annotate(t.now, t.state(task.id), run, annotations, token=shown.token, actor=ACTOR)
-                if step is not None:
-                    t.apply(step)
+            # More than a run can have stays in the file alone, and so does an annotation of an approved run.
+            with contextlib.suppress(Invalid, ItemNotClaimable):
+                step = reviewing.import_annotation(
+                    t.now, t.state(task.id), run, one.values, at=one.at, approved=approved, actor=one.actor
+                )
+                t.apply(step)
+                known.append(one)
+                keys.add(one.key)
+        if run_annotations.merge(one for one in task.annotations if one.key in keys) != run_annotations.merge(known):
+            t.stale.add(task.id)
 
     def _follow_folder(self, path: str, task: Task) -> None:
         """Run the verbs that bring the item to where its file is. If the file does not match the item then, it is
@@ -332,20 +345,21 @@ class Reconciler:
             self.t.stale.add(task.id)
 
     def _foreign_claimant(self, path: str, task: Task) -> str | None:
-        """The agent whose program claimed and ended the item since the last look, by what that program wrote. Claims
-        from before dibs managed the vault do not count, nor those that a dibs or another clone has counted."""
-        if task.foreign_claim is None:
+        """The agent whose program claimed and ended the item since the last look, by a block that the file did not have
+        then. Claims from before dibs managed the vault do not count, nor those that a dibs or another clone has
+        counted."""
+        claim = task.foreign_claim
+        if claim is None or claim.key == self.t.known_foreign_claim(task.id):
             return None
-        agent, moved_to = task.foreign_claim
         token = 0 if task.facts is None else task.facts.token
         if self.t.entry_of(task.id) is None:
             is_counted = not self.known or token > 0
         else:
             is_counted = token > self.t.state(task.id).item.token
-        if is_counted or moved_to not in (None, layout.split(path)[0]):
+        if is_counted or claim.moved_to not in (None, layout.split(path)[0]):
             return None
         is_from_remote = self._remote is not None and path in self._remote.known_paths([path])
-        return None if is_from_remote else agent
+        return None if is_from_remote else claim.agent
 
     # Items without a file
 

@@ -16,6 +16,8 @@ from dibs.store.vault.layout import HIDDEN
 
 TEMPORARY = f"{HIDDEN}/tmp"
 FILE_BYTES_MAX = 16_000_000
+#: The least room that a file must have for the draft and the notes of a run.
+ROOM_BYTES = 2_000_000
 #: Leaves room in the 255 bytes of a file name for prefixes and suffixes of dibs.
 NAME_BYTES_MAX = 200
 #: Two writes within this time may leave the same mtime: the clock of a file system advances in ticks.

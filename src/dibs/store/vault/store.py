@@ -15,7 +15,7 @@ from dibs.store.contract import Store
 from dibs.store.sqlite.engine import system_clock
 from dibs.store.sqlite.store import SqliteStore, SqliteVerbs
 from dibs.store.vault import vault_root
-from dibs.store.vault.index import TABLES, Entry, vault_transaction
+from dibs.store.vault.index import TABLES, Entry, create_tables, vault_transaction
 from dibs.store.vault.layout import INITIAL, is_by_move, name_of
 from dibs.store.vault.write_cycle import WriteCycle
 
@@ -239,6 +239,7 @@ class VaultStore(SqliteVerbs, Store):
         """Write the restored board into the files. Text that people wrote in them since is kept in Conflicts."""
         seen, _ = self.cycle.disk.scan()
         connection.execute("BEGIN IMMEDIATE")
+        create_tables(connection)  # the backup may be older than one of them
         t = self.cycle.transaction(connection)
         t.query("forget_files")
         for path, stamp in seen.items():

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 
-from dibs.errors import StoreUnavailable
+from dibs.errors import DibsError, StoreUnavailable
 from dibs.store.sqlite.engine import Engine
 from dibs.store.vault import vault_root
 from dibs.store.vault.disk import Disk, Raced, Unfit
@@ -132,7 +132,7 @@ class WriteCycle:
             write.reset()
             try:
                 self._transact(connection, [write])
-            except StoreUnavailable as error:
+            except DibsError as error:
                 self.engine.rollback(connection)
                 write.error = error
 

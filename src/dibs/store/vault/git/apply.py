@@ -241,4 +241,4 @@ def _has_human_changes(base: bytes | None, local: bytes, remote: bytes, name: st
 
 def _dibs_part(text: bytes, name: str) -> tuple[Any, ...] | None:
     task = read_task(text, name)
-    return None if task is None else (task.id, task.facts, task.runs)
+    return None if task is None else (task.id, task.facts, task.runs, task.annotations)

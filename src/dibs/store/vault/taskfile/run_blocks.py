@@ -44,14 +44,13 @@ RESULTS = {
 OUTCOMES = {"success": "done", "released": "released", "failure": "failed"}
 REVIEW_LABELS = {"approved": "Approved By", "sent_back": "Sent Back By", "rejected": "Rejected By"}
 REVIEW_KINDS = {label: kind for kind, label in REVIEW_LABELS.items()}
-#: The label of a line with an annotation, which names the run by its token.
-ANNOTATED = "Annotated By"
 
 META = Pattern(r"<!-- meta: (.*) -->")
 _FIELD = Pattern(r"\*\*([^*]+)\*\*:(?: (.*))?")
 _INSTANT = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)"
 _NOTE = Pattern(rf"- {_INSTANT}:(?: (.*))?")
-_REVIEW = Pattern(rf"\*\*([^*]+)\*\*: (.+?) {_INSTANT}(?:: (.*))?")
+#: Label, name, instant, and the rest of a line about a run.
+SIGNED_LINE = Pattern(rf"\*\*([^*]+)\*\*: (.+?) {_INSTANT}(?:: (.*))?")
 _FENCE = Pattern(r"(`{3,})(json)?")
 
 
@@ -71,6 +70,15 @@ class Block(Value):
 class Record(Value):
     run: Run
     notes: tuple[Note, ...]
+
+
+class ForeignClaim(Value):
+    """A claim in another program's block. `moved_to` is the folder to which that program moved the file, if the block
+    names it. `key` tells the block from earlier ones and does not change while the program adds to the block."""
+
+    agent: str
+    moved_to: str | None
+    key: str
 
 
 class Review(Value):
@@ -98,27 +106,7 @@ def read(text: str, item: str) -> tuple[list[Record], tuple[Review, ...]]:
             found.setdefault(record.run.token, record)
             end = max(block.completion, block.progress, block.fence[1] if block.fence else 0)
             found_reviews += reviews(lines[end : block.stop], record.run.token)
-    if ANNOTATED in text:
-        _annotate(found, lines)
     return list(found.values()), (*reviews(lines[:first], None), *found_reviews)
-
-
-def _annotate(found: dict[int, Record], lines: list[str]) -> None:
-    """Add annotations to their runs. A line within a draft does not count."""
-    fenced = {at for block in blocks(lines) if block.fence is not None for at in range(*block.fence)}
-    for at, line in enumerate(lines):
-        match = _REVIEW.fullmatch(line.removesuffix("\r")) if line.startswith(f"**{ANNOTATED}**") else None
-        data = _object(None if match is None or at in fenced else match[4])
-        record = found.get(data.get("run", 0)) if isinstance(data.get("run"), int) else None
-        if record is None or record.run.outcome is None:
-            continue
-        run = record.run
-        more = {name: {**getattr(run, name), **_values(data.get(name))} for name in ("links", "checks", "cost")}
-        found[run.token] = record.replace(run=run.replace(**more))
-
-
-def _values(given: Any) -> dict[str, Any]:
-    return given if isinstance(given, dict) else {}
 
 
 def shows_another_draft(shown: Iterable[Run], run: Run) -> bool:
@@ -154,21 +142,33 @@ def foreign(lines: list[str]) -> Block | None:
     return next((block for block in last if _begun(lines[block.start : block.stop], "") is None), None)
 
 
-def foreign_claim(lines: list[str]) -> tuple[str, str | None] | None:
-    """The agent of the last block, if another program wrote it, and the folder to which that program moved the file, if
-    the block names it. None for a claim that dibs has ended, or knows to be lost."""
+def foreign_claim(lines: list[str]) -> ForeignClaim | None:
+    """The claim of the last block, if another program wrote it. None for a claim that dibs has ended, or knows to be
+    lost."""
     block = foreign(lines)
     if block is None:
         return None
     own = [line.removesuffix("\r") for line in lines[block.start : block.stop]]
+    claimed = _claimed(own)
     try:
-        agent = check.agent_name(_fields(own, 1)["Claimed By"])
-    except (KeyError, Invalid):
+        agent = check.agent_name(claimed[0])
+    except Invalid:
         return None
+    # A program may claim an item twice within one second, the precision of its clock.
+    count = sum(_claimed(lines[one.start : one.stop]) == claimed for one in blocks(lines))
+    key = " ".join((*claimed, str(count)))
     if block.completion < 0:
-        return agent, None
+        return ForeignClaim(agent=agent, moved_to=None, key=key)
     end = _fields(own, block.completion + 1 - block.start)
-    return (agent, end["Next State"]) if "Next State" in end and "Outcome" not in end else None
+    if "Next State" not in end or "Outcome" in end:
+        return None
+    return ForeignClaim(agent=agent, moved_to=end["Next State"], key=key)
+
+
+def _claimed(block: list[str]) -> tuple[str, str]:
+    """The agent and the time of a claim, as a block has them."""
+    head = _fields([line.removesuffix("\r") for line in block], 1)
+    return head.get("Claimed By", ""), head.get("Claimed At", "")
 
 
 def blocks(lines: list[str]) -> Iterator[Block]:
@@ -243,7 +243,7 @@ def _begun(lines: list[str], item: str) -> Run | None:
             token=check.whole(int(head["Token"]), "token", low=1, high=check.TOKEN_MAX),
             session=check.session_id(head["Session"]),
             agent=check.agent_name(head["Claimed By"]),
-            started_at=_instant(head["Claimed At"]),
+            started_at=instant(head["Claimed At"]),
         )
     except (KeyError, ValueError, Invalid):
         return None
@@ -255,7 +255,7 @@ def _completed(run: Run, fields: dict[str, str]) -> Run:
     if outcome not in RESULTS:
         outcome = OUTCOMES.get(fields.get("Result", ""), "")
     try:
-        ended_at = _instant(fields["Completed At"])
+        ended_at = instant(fields["Completed At"])
     except (KeyError, Invalid):
         return run
     if not outcome:
@@ -263,10 +263,10 @@ def _completed(run: Run, fields: dict[str, str]) -> Run:
     return run.replace(
         ended_at=ended_at,
         outcome=outcome,
-        reason=_unquoted(fields["Reason"]) if "Reason" in fields else None,
+        reason=unquoted(fields["Reason"]) if "Reason" in fields else None,
         links=_object(fields.get("Links")),
         cost=_object(fields.get("Cost")),
-        checks=_object(fields.get("Checks")),
+        checks=_checks(fields.get("Checks")),
     )
 
 
@@ -307,7 +307,7 @@ def _note_at(line: str) -> int | None:
     """The time of a note; None if the line does not begin one."""
     found = _NOTE.fullmatch(line)
     try:
-        return None if found is None else _instant(found[1])
+        return None if found is None else instant(found[1])
     except Invalid:
         return None
 
@@ -315,15 +315,15 @@ def _note_at(line: str) -> int | None:
 def reviews(lines: list[str], token: int | None) -> Iterator[Review]:
     """The reviews in the lines after a run."""
     for line in lines:
-        found = _REVIEW.fullmatch(line.removesuffix("\r")) if line.startswith("**") else None
+        found = SIGNED_LINE.fullmatch(line.removesuffix("\r")) if line.startswith("**") else None
         if found is None or found[1] not in REVIEW_KINDS:
             continue
         try:
-            at = _instant(found[3])
+            at = instant(found[3])
         except Invalid:
             continue
-        comment = None if found[4] is None else _unquoted(found[4].strip())
-        yield Review(kind=REVIEW_KINDS[found[1]], token=token, actor=_unquoted(found[2]), at=at, comment=comment)
+        comment = None if found[4] is None else unquoted(found[4].strip())
+        yield Review(kind=REVIEW_KINDS[found[1]], token=token, actor=unquoted(found[2]), at=at, comment=comment)
 
 
 def _fields(lines: Sequence[str], at: int) -> dict[str, str]:
@@ -337,13 +337,13 @@ def _fields(lines: Sequence[str], at: int) -> dict[str, str]:
     return found
 
 
-def _instant(text: str) -> int:
+def instant(text: str) -> int:
     found = check.instant(text, "time")
     assert found is not None
     return found
 
 
-def _unquoted(text: str) -> str:
+def unquoted(text: str) -> str:
     value = json_value(text, text) if text.startswith('"') else text
     return value if isinstance(value, str) else text
 
@@ -352,5 +352,12 @@ def _object(text: str | None) -> dict[str, Any]:
     value = {} if text is None else json_value(text, {})
     try:
         return check.json_object(value, "links")
+    except Invalid:
+        return {}
+
+
+def _checks(text: str | None) -> dict[str, Any]:
+    try:
+        return check.checks(_object(text), check.JSON_BYTES_MAX)
     except Invalid:
         return {}

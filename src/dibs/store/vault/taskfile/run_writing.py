@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dibs.model import PENDING_APPROVAL, READY, Run
 from dibs.store.vault.layout import FOLDERS, MOVED, is_by_move
+from dibs.store.vault.taskfile import run_annotations
 from dibs.store.vault.taskfile.front_matter import json
 from dibs.store.vault.taskfile.parsing import Pattern
 from dibs.store.vault.taskfile.run_blocks import (
-    ANNOTATED,
     COMPLETION,
     DRAFT,
     HEADING,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from dibs.model import Claim, Event
     from dibs.rules.decision import Step
+    from dibs.store.vault.taskfile.run_annotations import Annotation
 
 FENCE = "\n```"
 #: The outcomes of a run that a program ends by moving the file; it writes the completion itself.
@@ -47,14 +48,13 @@ _BACKTICKS = Pattern(r"`+")
 def write(text: str, steps: Sequence[Step], next_state: str, human: str) -> str:
     """The blocks after these steps, the last of which led to `next_state`. A claim by a move gets its block when it
     ends, and none if the program that moved the file wrote one, which may be in the part for people, `human`."""
+    steps = [step for step in steps if step.event.kind != "annotated"]
     start = _start(text, steps)
     lines = text[start:].split("\n")
     void = {step.event.number for step in steps if "void_from" in step.event.data}
     for step in steps:
         event = step.event
-        if event.kind == "annotated":
-            _add_annotation(lines, event)
-        elif step.run is not None and any(event.number < number for number in void):
+        if step.run is not None and any(event.number < number for number in void):
             if step.run.outcome is not None:
                 _add_lost(lines, step.run)
         elif step.run is not None and is_by_move(step.run.session) and _has_foreign_block(step.run, lines, human):
@@ -88,8 +88,31 @@ def restore_draft(text: str, run: Run) -> str:
     return "\n".join(lines)
 
 
+def annotate(text: str, run: Run, known: Sequence[Annotation], next_state: str) -> str:
+    """The blocks with one line for all `known` annotations of a run, oldest first: a line for each would fill the
+    file. Lines of annotations that are not known stay. A run without a block, because another program wrote one, gets
+    one."""
+    lines = text.split("\n")
+    values = {"run": run.token, **run_annotations.merge(known)[run.token]}
+    line = f"**{run_annotations.LABEL}**: {_one_line(known[-1].actor)} {times.iso(known[-1].at)}: {json(values)}"
+    keys = {one.key for one in known}
+    old = [at for at, one in run_annotations.read(lines) if one.key in keys]
+    if [lines[at].removesuffix("\r") for at in old] == [line]:
+        return text
+    for at in reversed(old):
+        del lines[at - 1 if at and not lines[at - 1].strip() else at : at + 1]
+    if find(lines, run.token) is None:
+        _end(lines, run, next_state)
+    block = find(lines, run.token)
+    assert block is not None, "the block was begun just now"
+    _insert(lines, block.stop, line, like=block)
+    return "\n".join(lines)
+
+
 def concerns_run(step: Step) -> bool:
-    """Whether a step is written into the block of a run."""
+    """Whether `write` writes a step into the block of a run."""
+    if step.event.kind == "annotated":
+        return False  # see `annotate`
     return step.run is not None or step.event.kind in ("progress", *REVIEW_LABELS)
 
 
@@ -97,7 +120,7 @@ def _start(text: str, steps: Sequence[Step]) -> int:
     """Where the text begins that these steps may change. An item may have a thousand blocks, and nearly always the
     steps are about the last one, or a new one after it."""
     tokens = {(step.run or step.claim or step.event).token for step in steps if concerns_run(step)}
-    if any(step.event.kind in (*REVIEW_LABELS, "annotated") or _is_by_move(step) for step in steps) or len(tokens) != 1:
+    if any(step.event.kind in REVIEW_LABELS or _is_by_move(step) for step in steps) or len(tokens) != 1:
         return 0
     line = f"\n**Token**: {tokens.pop()}"
     if any(step.event.kind == "claimed" for step in steps) and line not in text:
@@ -246,12 +269,6 @@ def _add_review(lines: list[str], event: Event) -> None:
     if shown and (shown[-1].kind, shown[-1].actor, shown[-1].comment) == (event.kind, event.actor, comment):
         return  # the event itself was read from this line
     _insert(lines, len(lines) if block is None else block.stop, review, like=block)
-
-
-def _add_annotation(lines: list[str], event: Event) -> None:
-    block = find(lines, event.data["run"])
-    line = f"**{ANNOTATED}**: {_one_line(event.actor)} {times.iso(event.at)}: {json(event.data)}"
-    _insert(lines, len(lines) if block is None else block.stop, line, like=block)
 
 
 def _insert(lines: list[str], stop: int, *new: str, like: Block | None = None) -> None:

@@ -12,12 +12,13 @@ from dibs.errors import Invalid
 from dibs.model import Claim, Item, NewItem, Note, Run
 from dibs.rules.items import CONTENT
 from dibs.store.vault.layout import SUFFIX
-from dibs.store.vault.taskfile import facts, front_matter, run_blocks, run_writing
+from dibs.store.vault.taskfile import facts, front_matter, run_annotations, run_blocks, run_writing
 from dibs.store.vault.taskfile.document import Document, HumanPart, new_human, parse_human
 from dibs.store.vault.taskfile.facts import Facts
 from dibs.store.vault.taskfile.front_matter import FACTS, FrontMatter
 from dibs.store.vault.taskfile.parsing import Unreadable
-from dibs.store.vault.taskfile.run_blocks import HEADING, Review
+from dibs.store.vault.taskfile.run_annotations import Annotation
+from dibs.store.vault.taskfile.run_blocks import HEADING, ForeignClaim, Review
 from dibs.text import times
 from dibs.value import Value
 
@@ -39,8 +40,8 @@ DEFAULTS = {name: NewItem._defaults[name] for name in CONTENT if name != "title"
 
 class Task(Value):
     """A parsed file. `content` has every field of NewItem but the id; `says_id`: a line says the id, not only the file
-    name; `notes` are by the token of their run; `foreign_claim` is another program's claim
-    (`run_blocks.foreign_claim`)."""
+    name; `notes` are by the token of their run; the runs are without their `annotations`; `foreign_claim` is another
+    program's claim (`run_blocks.foreign_claim`)."""
 
     name: str
     id: str
@@ -50,8 +51,9 @@ class Task(Value):
     findings: tuple[str, ...]
     notes: dict[int, tuple[Note, ...]] = {}
     reviews: tuple[Review, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
     says_id: bool = False
-    foreign_claim: tuple[str, str | None] | None = None
+    foreign_claim: ForeignClaim | None = None
 
     def sent_back(self, token: int) -> Review | None:
         """The last review of this run's draft, if it sent the draft back."""
@@ -104,6 +106,14 @@ def restore_draft(text: str, run: Run) -> str | None:
     document.ensure_marker()
     if _shows_another_draft(document, run):
         raise Unreadable(f"it does not show the draft of run {run.token}, and what it shows cannot be replaced")
+    return document.render()
+
+
+def annotate(text: str, run: Run, known: Sequence[Annotation], next_state: str) -> str:
+    """The text with the known annotations of a run below its block."""
+    document = Document(text)
+    document.runs = run_writing.annotate(document.runs, run, known, next_state)
+    document.ensure_marker()
     return document.render()
 
 
@@ -209,12 +219,19 @@ def _task(document: Document, name: str, known: str | None) -> Task:
         findings=tuple(findings),
         notes={record.run.token: record.notes for record in records if record.notes},
         reviews=reviews,
+        annotations=_annotations(document),
         says_id=named is not None,
         foreign_claim=_foreign_claim(document),
     )
 
 
-def _foreign_claim(document: Document) -> tuple[str, str | None] | None:
+def _annotations(document: Document) -> tuple[Annotation, ...]:
+    if run_annotations.LABEL not in document.runs:
+        return ()
+    return tuple(annotation for _, annotation in run_annotations.read(document.runs.split("\n")))
+
+
+def _foreign_claim(document: Document) -> ForeignClaim | None:
     """A program that does not know the marker may have written above it."""
     text = document.runs
     if HEADING not in text:
