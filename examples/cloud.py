@@ -17,7 +17,7 @@ import sys
 
 import dibs
 from dibs.sdk.claim_handle import ClaimHandle
-from dibs.worker.worker import Draft, Worker
+from dibs.worker import Draft, Worker
 
 
 def main() -> None:

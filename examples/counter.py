@@ -12,7 +12,7 @@ import sys
 
 import dibs
 from dibs.sdk.claim_handle import ClaimHandle
-from dibs.worker.worker import Worker
+from dibs.worker import Worker
 
 
 def main() -> None:

@@ -13,8 +13,11 @@ from dibs import config
 from dibs.cli.commands import COMMANDS, FAMILIES
 from tests.docs.markdown import DOCUMENTS, ROOT, blocks, code, links, prose, read, section, slugs, table
 
+PACKAGE = ROOT / "src" / "dibs"
 #: Documents whose paths are those of the repository, or below its package.
-ABOUT_CODE = ("ARCHITECTURE.md", "AGENTS.md", "CONTRIBUTING.md")
+ABOUT_CODE = ("ARCHITECTURE.md", "AGENTS.md", "CONTRIBUTING.md", "docs/guarantees.md")
+#: Its folders hold code of others, which is not described.
+FOREIGN = ROOT / "tests" / "sources"
 #: Files of a user, not of the repository.
 OF_USERS = {"dibs.toml"}
 #: Variables of the environment that belong to users, and stand in the README.
@@ -34,14 +37,61 @@ def check_links(text: str, folder: Path) -> None:
             assert anchor in slugs(there), f"{link}: there is no such heading"
 
 
+def path_of(word: str) -> Path:
+    found = [root / word for root in (ROOT, PACKAGE) if (root / word).exists()]
+    assert found, f"there is no {word}"
+    return found[0]
+
+
 def check_paths(text: str) -> None:
     for word in code(prose(text)):
         if re.fullmatch(r"[\w./-]+(\.(py|sql|md|toml)|/)", word) and word not in OF_USERS:
-            assert any((root / word).exists() for root in (ROOT, ROOT / "src" / "dibs")), f"there is no {word}"
+            path_of(word)
+
+
+def defines(source: str, name: str) -> bool:
+    """Whether a source defines every part of a name: a class and its method, a function, a constant."""
+    return all(
+        re.search(rf"(def|class) {part}\b|^ *{part}(:| =)|FUNCTION dibs\.{part}\(", source, re.MULTILINE)
+        for part in name.split(".")
+    )
+
+
+def check_names(text: str) -> None:
+    """What a document says to be in a file, as in `claim` in `rules/claiming.py`, is defined there; and every
+    `Class.method` is defined somewhere."""
+    text = prose(text)
+    for names, file in re.findall(r"((?:`[\w.]+`(?:,| and)?\s+)+)in\s+`([\w./]+\.(?:py|sql))`", text):
+        source = path_of(file).read_text(encoding="utf-8")
+        for name in code(names):
+            assert defines(source, name), f"there is no {name} in {file}"
+    sources = [path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")]
+    for name in code(text):
+        if re.fullmatch(r"[A-Z]\w*[a-z]\w*\.\w+", name):
+            kind = "class " + name.partition(".")[0]
+            assert any(kind in source and defines(source, name) for source in sources), f"there is no {name}"
+
+
+def check_rooms(text: str) -> None:
+    """The tree names every package of the project, and nothing that does not exist."""
+    (tree,) = blocks(section(text, "## The tree"), "text")
+    above: list[str] = []
+    named: set[Path] = set()
+    for line in tree.splitlines():
+        indent, names = re.findall(r"^((?:  )*)(\S+(?: \S+)*)", line)[0]
+        del above[len(indent) // 2 :]
+        for name in names.split(" "):
+            path = ROOT.joinpath(*above, name)
+            assert path.exists(), f"there is no {path}"
+            named.add(path)
+        above.append(name)
+    rooms = {path.parent for root in (PACKAGE, ROOT / "tests") for path in root.rglob("__init__.py")}
+    missing = {room for room in rooms - named if FOREIGN not in room.parents}
+    assert not missing, f"the tree does not name {missing}"
 
 
 def check_modules(text: str) -> None:
-    """Dotted names, like `tests.kit.broken`, are modules of the package."""
+    """Dotted names, like `dibs.testing.conformance`, are modules of the package."""
     for word in code(prose(text)):
         if re.fullmatch(r"dibs(\.[a-z_]+)+", word) and word not in OF_USERS:
             path = ROOT / "src" / word.replace(".", "/")
@@ -90,6 +140,7 @@ def test_what_a_document_refers_to_is_there(document: str) -> None:
     check_commands_exist(text)
     if document in ABOUT_CODE:
         check_paths(text)
+        check_names(text)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -102,15 +153,8 @@ def test_the_layers_are_those_that_are_kept() -> None:
     check_layers(read("ARCHITECTURE.md"))
 
 
-def test_every_module_is_told_where_it_belongs() -> None:
-    """A file of the package, but for what the tests are made of, has its place in AGENTS.md."""
-    told = set(code(read("AGENTS.md")))
-    package = ROOT / "src" / "dibs"
-    for path in package.rglob("*.py"):
-        name = path.relative_to(package).as_posix()
-        assert path.name in ("__init__.py", "rows.py", "queries.py") or name.startswith("testing/") or name in told, (
-            f"{name} has no place in AGENTS.md"
-        )
+def test_every_room_is_in_the_tree() -> None:
+    check_rooms(read("ARCHITECTURE.md"))
 
 
 def test_every_command_is_documented() -> None:

@@ -1,6 +1,6 @@
 """Workers: functions and commands that take items as they come."""
 
 from dibs.worker.handler_loop import CannotBegin, Draft
-from dibs.worker.worker import Worker
+from dibs.worker.worker import Worker, appending
 
-__all__ = ["CannotBegin", "Draft", "Worker"]
+__all__ = ["CannotBegin", "Draft", "Worker", "appending"]
