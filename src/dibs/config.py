@@ -85,7 +85,7 @@ def find_file(folder: str) -> str | None:
     while True:
         path = os.path.join(folder, FILE_NAME)
         if os.path.isfile(path):
-            from dibs.files import trust
+            from dibs.system import trust
 
             trust.require_file(path, start)
             return path

@@ -70,7 +70,7 @@ class Candidate:
             except OSError:
                 return False
             if why is not None:
-                from dibs.files import trust
+                from dibs.system import trust
 
                 return trust.is_listed(self.top)
         return True
@@ -79,12 +79,12 @@ class Candidate:
         """Why a caller in `folder` does not use this board; None if it is trusted."""
         try:
             for path, why, listing in self._problems(folder):
-                from dibs.files import trust
+                from dibs.system import trust
 
                 if not trust.is_listed(listing):
                     return trust.refusal(path, why, listing)
         except PermissionError:
-            from dibs.files import trust
+            from dibs.system import trust
 
             return trust.no_access(self._path, self.top)
         return None
@@ -100,7 +100,7 @@ class Candidate:
                 yield path, why, self._own if path == self._own else self.top
         if self._tree is None:
             return
-        from dibs.files import git_index
+        from dibs.system import git_index
 
         why = git_index.problem(self._own, *self._tree)
         if why is not None:
@@ -134,7 +134,7 @@ def commit_problem(path: str, folder: str) -> str | None:
     for above in _upwards(os.path.dirname(path)):
         git = _git_dirs(above)
         if git is not None and _of_git(above, git).is_repository_trusted(folder):
-            from dibs.files import git_index
+            from dibs.system import git_index
 
             return git_index.problem(path, above, git[0])
     return None
@@ -250,7 +250,7 @@ def _problem(path: str, folder: str, *, link: bool) -> str | None:
     found = os.lstat(path)
     if found.st_uid == os.geteuid() and not found.st_mode & S_IWOTH and not S_ISLNK(found.st_mode):
         return None
-    from dibs.files import trust
+    from dibs.system import trust
 
     why = trust.problem(path, folder, link=link)
     if why is None and not os.access(path, os.R_OK):

@@ -18,7 +18,6 @@ from dibs.board import connect, make
 from dibs.cli.commands import COMMANDS
 from dibs.cli.parser import build
 from dibs.cli.server import keep_key
-from dibs.files import keyring
 from dibs.model import ROLES
 from dibs.server import STOP_SECONDS
 from dibs.server.api.bodies import VALUES_MAX
@@ -27,6 +26,7 @@ from dibs.server.ops import workers
 from dibs.server.ops.connection import HEAD_BYTES_MAX, HEAD_SECONDS
 from dibs.server.ops.run import KEEP_ALIVE_SECONDS
 from dibs.server.service import WAIT_SECONDS_MAX, WAITS
+from dibs.system import keyring
 from tests.docs.markdown import blocks, code, prose, read, section, table
 from tests.docs.shop import CALLED, Shop
 from tests.server.process import Serving

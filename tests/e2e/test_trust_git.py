@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dibs.files import keyring
+from dibs.system import keyring
 from tests.e2e.conftest import Dibs
 from tests.e2e.test_finding_the_board import git, repository
 from tests.e2e.test_trust import line_of, put_board

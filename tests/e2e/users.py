@@ -24,9 +24,9 @@ SECONDS_MAX = 60
 BECOME = """
 import os, sys
 import json, pwd, shlex, subprocess, selectors, tomllib, difflib, unicodedata, hashlib
-import dibs.cli.main, dibs.cli.identity, dibs.cli.items, dibs.cli.admin, dibs.files.trust
+import dibs.cli.main, dibs.cli.identity, dibs.cli.items, dibs.cli.admin, dibs.system.trust
 import dibs.cli.show, dibs.cli.claim_lines, dibs.cli.who, dibs.cli.claim_commands
-import dibs.maintenance.doctor, dibs.location, dibs.files.git_index, dibs.store.sqlite.store, dibs.store.sqlite.schema
+import dibs.maintenance.doctor, dibs.location, dibs.system.git_index, dibs.store.sqlite.store, dibs.store.sqlite.schema
 user, group, folder, umask, *words = sys.argv[1:]
 os.setgroups([int(group)] if int(group) else []), os.setgid(int(user)), os.setuid(int(user)), os.umask(int(umask, 8))
 os.chdir(folder)

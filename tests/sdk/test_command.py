@@ -23,10 +23,10 @@ import pytest
 from dibs.board import Board, connect
 from dibs.check import NOTE_BYTES_MAX, TEXT_BYTES_MAX
 from dibs.errors import ClaimExpired, DibsError, Invalid
-from dibs.files import token_file
 from dibs.model import Run
 from dibs.sdk.claim_handle import ClaimHandle
 from dibs.sdk.session import LiveSession
+from dibs.system import token_file
 from dibs.worker import guardian, output, process_group, verdict
 from dibs.worker.command import Command
 from dibs.worker.guardian import GRACE_SECONDS

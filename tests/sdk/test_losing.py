@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from dibs.errors import ClaimExpired
-from dibs.files import token_file
 from dibs.sdk.claim_handle import MARGIN_SHARE
 from dibs.sdk.heartbeat import clock
+from dibs.system import token_file
 from dibs.testing.actors import Actor
 from dibs.testing.clock import StoppingClock
 from dibs.testing.conformance.asking import added, kinds, refused, session, until

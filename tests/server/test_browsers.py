@@ -16,10 +16,10 @@ from dibs import api_keys
 from dibs.board import connect
 from dibs.config import ServerSettings
 from dibs.errors import Invalid
-from dibs.files import keyring
 from dibs.model import LOGIN
 from dibs.server.auth.callers import COOKIE
 from dibs.server.ops.address import ipv6_loopback_reserved, pages_of
+from dibs.system import keyring
 from tests.server.attacking import PATIENCE_SECONDS, Answer, Caller, heard
 from tests.server.process import Serving, serving
 

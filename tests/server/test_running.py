@@ -23,11 +23,11 @@ import pytest
 from dibs.board import connect
 from dibs.cli.server import access_lines, keep_key, prepare_access, streams_line
 from dibs.config import ENV_INSECURE_HTTP, SERVER_DEFAULTS, ServerSettings
-from dibs.files import keyring
 from dibs.model import ADMIN, AGENT, LOGIN
 from dibs.server.ops.address import listen
 from dibs.server.ops.connection import HEAD_BYTES_MAX
 from dibs.server.ops.open_files import FileLimit
+from dibs.system import keyring
 from tests.server.attacking import PATIENCE_SECONDS
 from tests.server.process import Background, Serving, serving
 from tests.server.test_streams import room_for

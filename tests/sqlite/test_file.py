@@ -16,11 +16,11 @@ import pytest
 
 from dibs.config import DEFAULTS
 from dibs.errors import StoreUnavailable, StoreUnusable
-from dibs.files.mounts import filesystem_type
 from dibs.model import NewItem, Session
 from dibs.store.sqlite import database as opening
 from dibs.store.sqlite import lock as locking
 from dibs.store.sqlite.store import SqliteStore
+from dibs.system.mounts import filesystem_type
 
 
 def make(path: Path) -> SqliteStore:

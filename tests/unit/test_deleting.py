@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import dibs
-from dibs.files import durable
+from dibs.system import durable
 from tests.kit import keeper
 
 PRODUCT = Path(dibs.__file__).parent

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dibs.files import durable
+from dibs.system import durable
 
 
 def test_a_file_is_there_when_the_block_has_ended(tmp_path: Path) -> None:

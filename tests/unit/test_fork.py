@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import os
 
-from dibs.files import fork
-from dibs.files.fork import ForkAware
+from dibs.system import fork
+from dibs.system.fork import ForkAware
 
 
 class Noted(ForkAware):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dibs.files import git_index
+from dibs.system import git_index
 
 
 def git(folder: Path, *words: str) -> None:

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from dibs.store.contract import Store
-from dibs.store.sql.verbs import SqlVerbs, function_of
+from dibs.store.sql.dispatch import SqlVerbs, function_of
 from dibs.store.sqlite.store import SqliteStore
 from dibs.verbs import BY_NAME
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from dibs.board import Board
-from dibs.files.renaming import Renaming
 from dibs.store.vault.layout import FOLDERS
+from dibs.system.renaming import Renaming
 
 #: In place; through a descriptor that was open before; by a new file that is renamed over the old one.
 WAYS = ("in place", "held open", "renamed over")

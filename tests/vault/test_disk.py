@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from dibs.files import renaming
-from dibs.files.renaming import Place
 from dibs.store.vault import disk as module
 from dibs.store.vault import late_saves
 from dibs.store.vault.disk import Disk, Raced, Unfit
 from dibs.store.vault.safe_fs import FILE_BYTES_MAX, TICK_NS
+from dibs.system import renaming
+from dibs.system.renaming import Place
 
 X = "Needs_Action/x.md"
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from dibs.files import renaming
 from dibs.store.vault.disk import Disk
+from dibs.system import renaming
 from tests.conformance.conftest import folder
 from tests.fault.tracing import missing
 

@@ -6,6 +6,6 @@ ended, and the ends of a run can recover a claim that expired.
 
 from __future__ import annotations
 
-from dibs.board.connecting import Board, connect, default_url, make, make_hub, migrate, seed
+from dibs.board.board import Board, connect, default_url, make, make_hub, migrate, seed
 
 __all__ = ["Board", "connect", "default_url", "make", "make_hub", "migrate", "seed"]

@@ -177,7 +177,7 @@ def trust_options(parser: Parser) -> None:
 
 def trust(cli: Cli) -> None:
     """Trust files of other users or of commits, which a search for the board would otherwise refuse."""
-    from dibs.files import trust as trusted
+    from dibs.system import trust as trusted
 
     args, file = cli.args, trusted.file_path()
     if args.list:

@@ -16,8 +16,8 @@ from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError, parse_json_object
 from dibs.cli.render import clean, now_ms, number_of
 from dibs.errors import DibsError, Invalid
-from dibs.files import durable
 from dibs.model import ENDED
+from dibs.system import durable
 from dibs.text import times
 
 TYPE_CHECKING = False

@@ -18,8 +18,8 @@ from dibs.cli.event_lines import item_lines
 from dibs.cli.render import Paint, terminal_columns
 from dibs.cli.wait import exit_on_termination
 from dibs.errors import ClaimExpired, ItemAlreadyClaimed
-from dibs.files import durable
 from dibs.maintenance.doctor import examine
+from dibs.system import durable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import sys
 from dibs import check, config
 from dibs.cli.parser import UsageError
 from dibs.errors import Invalid, SessionNotFound, StoreUnusable
-from dibs.files import token_file
 from dibs.model import PERSON
 from dibs.sdk import owner
+from dibs.system import token_file
 from dibs.value import Value
 
 TYPE_CHECKING = False

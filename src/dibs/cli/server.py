@@ -14,8 +14,8 @@ from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import ago, clean, now_ms
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
-from dibs.files import keyring, trust
 from dibs.model import ADMIN, LOGIN, ROLES
+from dibs.system import keyring, trust
 from dibs.text import times
 
 TYPE_CHECKING = False

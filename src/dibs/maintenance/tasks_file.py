@@ -15,9 +15,9 @@ import stat
 
 from dibs import check
 from dibs.errors import Invalid, StoreUnavailable
-from dibs.files.durable import lease, sync
-from dibs.files.renaming import Renaming
 from dibs.model import BLOCKED, CANCELLED, DONE, FAILED, IN_PROGRESS, REJECTED
+from dibs.system.durable import lease, sync
+from dibs.system.renaming import Renaming
 from dibs.text import priorities, times
 
 TYPE_CHECKING = False

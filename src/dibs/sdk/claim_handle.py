@@ -12,8 +12,8 @@ import threading
 
 from dibs import randomness
 from dibs.errors import ClaimExpired, DibsError, ItemNotClaimed, ItemNotFound, NotClaimOwner, SessionNotFound
-from dibs.files import token_file
 from dibs.sdk.heartbeat import clock
+from dibs.system import token_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

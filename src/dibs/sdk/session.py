@@ -27,12 +27,12 @@ from dibs.errors import (
     StoreUnavailable,
     StoreUnusable,
 )
-from dibs.files.fork import ForkAware
 from dibs.rules.claiming import recoverable
 from dibs.sdk import retries
 from dibs.sdk.claim_handle import ClaimHandle
 from dibs.sdk.claim_keeper import ClaimKeeper
 from dibs.sdk.heartbeat import clock
+from dibs.system.fork import ForkAware
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ def open_store(url: str, settings: Settings, *, create: bool = False, lean: bool
     if kind in HTTP:
         if create:
             raise Invalid(f"{url} is a server; create the board on its machine", field="store")
-        from dibs.files import keyring
         from dibs.store.http.store import HttpStore
+        from dibs.system import keyring
 
         return HttpStore(url, settings, keyring.find(url), lean=lean)
     if kind in POSTGRES:

@@ -16,12 +16,12 @@ from starlette.background import BackgroundTask
 
 from dibs import check
 from dibs.errors import DibsError, Invalid, StoreUnusable
-from dibs.files import durable
 from dibs.model import ADMIN
 from dibs.server.api import bodies, schemas
 from dibs.server.api.endpoints import AuthRoute, Content, describe
 from dibs.server.api.responses import answer
 from dibs.server.service import WAIT_SECONDS_MAX, Service
+from dibs.system import durable
 from dibs.text import json_text
 
 JSON_LINES, BINARY = "application/x-ndjson", "application/octet-stream"

@@ -2,7 +2,7 @@
 
 A link that is valid once becomes a cookie for this server's pages. The cookie holds the secret of a key made for this
 browser, which is valid in cookies only; `dibs key list` shows the key, and revoking it signs the browser out. On
-loopback the pages have a host name of their own (see `dibs.files.keyring`), and other links are redirected to it.
+loopback the pages have a host name of their own (see `dibs.system.keyring`), and other links are redirected to it.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from dibs.config import ServerSettings
 from dibs.errors import Invalid
-from dibs.files.keyring import PAGES_DOMAIN
+from dibs.system.keyring import PAGES_DOMAIN
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 #: Addresses that mean all interfaces, and so are not host names.

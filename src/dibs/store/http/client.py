@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 
 from dibs import errors
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
-from dibs.files.fork import ForkAware
 from dibs.randomness import sleep_before_retry
 from dibs.store.http.transport import Lost
+from dibs.system.fork import ForkAware
 from dibs.text import json_text, wire
 
 TYPE_CHECKING = False

@@ -10,8 +10,8 @@ import socket
 from urllib.parse import urlsplit
 
 from dibs.errors import Invalid
-from dibs.files.keyring import address
 from dibs.store.http.transport import CONNECT_SECONDS, Lost, Reply, Sender
+from dibs.system.keyring import address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

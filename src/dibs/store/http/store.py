@@ -242,7 +242,7 @@ class HttpStore(Store):
         return int(json_text.loads(reply.body.decode())["records"])
 
     def backup(self, path: str) -> None:
-        from dibs.files import durable
+        from dibs.system import durable
 
         try:
             with durable.NewFile(path) as half, open(half, "wb") as file:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 
 from dibs.config import ENV_INSECURE_HTTP
 from dibs.errors import Invalid
-from dibs.files.keyring import address
+from dibs.system.keyring import address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import hashlib
 import json
 
 from dibs.errors import Invalid, StoreUnusable
-from dibs.files import durable
+from dibs.system import durable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

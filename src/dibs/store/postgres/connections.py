@@ -19,7 +19,7 @@ from psycopg import errors as pg
 from psycopg.conninfo import conninfo_to_dict
 
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
-from dibs.files.fork import ForkAware
+from dibs.system.fork import ForkAware
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

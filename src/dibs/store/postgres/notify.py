@@ -17,10 +17,10 @@ import time
 import psycopg
 
 from dibs.errors import DibsError, StoreUnavailable
-from dibs.files.fork import ForkAware
 from dibs.randomness import uniform
 from dibs.store.contract import Watch
 from dibs.store.postgres.connections import connect, explain
+from dibs.system.fork import ForkAware
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

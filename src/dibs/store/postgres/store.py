@@ -32,8 +32,8 @@ from dibs.store.postgres.notify import ListeningWatch, Notifier, PollingWatch
 from dibs.store.postgres.queries import STATEMENTS
 from dibs.store.postgres.transaction import PostgresTransaction
 from dibs.store.sql import archive, requests
+from dibs.store.sql.dispatch import SqlVerbs
 from dibs.store.sql.transaction import Refused
-from dibs.store.sql.verbs import SqlVerbs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ import os
 import apsw
 
 from dibs.errors import DibsError, Invalid, StoreUnusable
-from dibs.files import durable
 from dibs.store.sql import archive, rows
 from dibs.store.sqlite import schema, side_files
 from dibs.store.sqlite.database import harden, open_database, schema_version
 from dibs.store.sqlite.lock import FairLock
 from dibs.store.sqlite.transaction import SqliteTransaction
+from dibs.system import durable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dibs.files.inotify import Inotify
+    from dibs.system.inotify import Inotify
 
 #: How often a waiter that relies on the bell makes sure that no ring was lost.
 LOST_RING_SECONDS = 1.0
@@ -94,7 +94,7 @@ class BellWatch(Watch):
 
 def _watch_bell(bell: Bell) -> Inotify | None:
     """Watch the bell file; None where the system has no inotify."""
-    from dibs.files.inotify import IN_DONT_FOLLOW, IN_MODIFY, Inotify
+    from dibs.system.inotify import IN_DONT_FOLLOW, IN_MODIFY, Inotify
 
     try:
         inotify = Inotify()

@@ -10,9 +10,9 @@ import apsw
 
 from dibs.config import Settings
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
-from dibs.files.mounts import filesystem_type
 from dibs.store.sqlite import side_files
 from dibs.store.sqlite.lock import FairLock
+from dibs.system.mounts import filesystem_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def migrate(connection: apsw.Connection, path: str, lock: FairLock, create: bool
             script = migration(number)
             stamp = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number}"
             connection.execute(f"BEGIN IMMEDIATE; {script}; {stamp}; COMMIT").fetchall()
-        from dibs.files.durable import sync_folder
+        from dibs.system.durable import sync_folder
 
         sync_folder(os.path.dirname(os.path.abspath(path)))
     finally:

@@ -18,7 +18,6 @@ from _weakref import ref
 import apsw
 
 from dibs.errors import StoreUnavailable
-from dibs.files.fork import ForkAware
 from dibs.store.sql import requests
 from dibs.store.sql.transaction import Refused
 from dibs.store.sqlite.bell import Bell
@@ -26,6 +25,7 @@ from dibs.store.sqlite.database import explain, explain_commit, open_database, t
 from dibs.store.sqlite.group_commit import CommitQueue, Hold, Mutex, PendingCall, PendingWrite
 from dibs.store.sqlite.lock import FairLock
 from dibs.store.sqlite.transaction import SqliteTransaction
+from dibs.system.fork import ForkAware
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import apsw
 
 from dibs.model import Ended, Finished, Grant, Renewal
 from dibs.store.contract import Store
-from dibs.store.sql.verbs import SqlVerbs, write_verb
+from dibs.store.sql.dispatch import SqlVerbs, write_verb
 from dibs.store.sqlite.database import SCHEMA_VERSION, explain
 from dibs.store.sqlite.engine import Engine, system_clock
 from dibs.store.sqlite.group_commit import PendingWrite

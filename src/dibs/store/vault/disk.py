@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import time
 
-from dibs.files.renaming import Moved, Renaming, mend
 from dibs.store.vault.late_saves import DisplacedFiles, Record
 from dibs.store.vault.layout import CONFLICTS, SCANNED, name_of
 from dibs.store.vault.safe_fs import (
@@ -28,6 +27,7 @@ from dibs.store.vault.safe_fs import (
     why_name_unfit,
 )
 from dibs.store.vault.scan import ChecksumScan, Scan, met_twice, subfolders
+from dibs.system.renaming import Moved, Renaming, mend
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

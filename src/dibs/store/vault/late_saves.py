@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 import time
 
-from dibs.files.durable import lease
 from dibs.store.vault.layout import CONFLICTS, HIDDEN, name_of
 from dibs.store.vault.safe_fs import FILE_BYTES_MAX, TEMPORARY, TICK_NS, Folder, Raced, SafeRoot, Unfit
 from dibs.store.vault.taskfile import task_text
+from dibs.system.durable import lease
 from dibs.value import Value
 
 TYPE_CHECKING = False

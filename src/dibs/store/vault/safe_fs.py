@@ -11,8 +11,8 @@ import os
 import stat
 import time
 
-from dibs.files.durable import sync
 from dibs.store.vault.layout import HIDDEN
+from dibs.system.durable import sync
 
 TEMPORARY = f"{HIDDEN}/tmp"
 FILE_BYTES_MAX = 16_000_000

@@ -11,9 +11,9 @@ import os
 import time
 from binascii import crc32
 
-from dibs.files.renaming import STRAY
 from dibs.store.vault.layout import HELD, SCANNED, SUFFIX
 from dibs.store.vault.safe_fs import FILE_BYTES_MAX, SafeRoot, Stamp, Unfit, printable, why_name_unfit, why_unfit
+from dibs.system.renaming import STRAY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

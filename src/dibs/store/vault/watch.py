@@ -13,15 +13,15 @@ import errno
 import os
 import time
 
-from dibs.files import inotify
-from dibs.files.fork import ForkAware
-from dibs.files.inotify import IN_ISDIR, IN_MODIFY, IN_Q_OVERFLOW, Inotify
-from dibs.files.mounts import filesystem_type
-from dibs.files.renaming import STRAY
 from dibs.store.contract import Watch
 from dibs.store.vault import late_saves, scan
 from dibs.store.vault.layout import HELD, SCANNED, SUFFIX
 from dibs.store.vault.safe_fs import SafeRoot, Unfit
+from dibs.system import inotify
+from dibs.system.fork import ForkAware
+from dibs.system.inotify import IN_ISDIR, IN_MODIFY, IN_Q_OVERFLOW, Inotify
+from dibs.system.mounts import filesystem_type
+from dibs.system.renaming import STRAY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

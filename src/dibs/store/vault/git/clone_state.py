@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 
-from dibs.files import durable
+from dibs.system import durable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from dibs.store.vault.git.clone import Clone, View
     from dibs.store.vault.git.merge import Tree
-    from dibs.store.vault.git.working_copy import View, WorkingCopy
 
 #: With more commits of unknown fate than this, dibs finds out which have arrived before it makes another.
 PENDING_MAX = 100
@@ -38,7 +38,7 @@ class Pushed(Value):
 
 
 class Pusher:
-    def __init__(self, copy: WorkingCopy) -> None:
+    def __init__(self, copy: Clone) -> None:
         self._copy = copy
         self._contents: Mapping[str, bytes | None] = {}
 

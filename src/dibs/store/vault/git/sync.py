@@ -7,21 +7,21 @@ that it was pushed onto. The caller holds the board's lock.
 
 from __future__ import annotations
 
-import random
 import time
 
+from dibs import randomness
 from dibs.errors import StoreUnavailable
 from dibs.model import Synced
 from dibs.store.vault.disk import Raced
 from dibs.store.vault.git import locate, repair
 from dibs.store.vault.git.apply import read_task
+from dibs.store.vault.git.clone import Clone, has_news
 from dibs.store.vault.git.command import GitFailed
 from dibs.store.vault.git.locate import NoBranch
 from dibs.store.vault.git.path_policy import task_name
 from dibs.store.vault.git.push import Pusher
 from dibs.store.vault.git.repository import BLOB_BYTES_MAX, Refused, Rejected, Unreachable, WrongBranch
 from dibs.store.vault.git.user_git import remove_stale, taken_locks
-from dibs.store.vault.git.working_copy import WorkingCopy, has_news
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def find(root: str) -> Sync | None:
 class Sync:
     def __init__(self, root: str, repository: Repository) -> None:
         self.repository = repository
-        self.copy = WorkingCopy(root, repository)
+        self.copy = Clone(root, repository)
         self._pusher = Pusher(self.copy)
         self._rejections = 0
         self._stuck = 0
@@ -166,7 +166,7 @@ class Sync:
         """A clone that pushes without a pause is never overtaken: the others are still fetching its last push."""
         count, most = self.repository.state.pushes_in_a_row() or (0, IN_A_ROW)
         if count >= most:
-            self._pause(min(PAUSE_SECONDS_MAX, PAUSE_PUSHES * self._push_seconds) * random.uniform(1, 2))
+            self._pause(min(PAUSE_SECONDS_MAX, PAUSE_PUSHES * self._push_seconds) * randomness.uniform(1, 2))
             count, most = 0, min(IN_A_ROW_MAX, 2 * most)
         self.repository.state.put_pushes_in_a_row(count + 1, most)
 
@@ -176,7 +176,7 @@ class Sync:
         self._rejections += 1
         most = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS * 2 ** min(self._rejections - 1, 8))
         if self._rejections > 1:
-            self._pause(random.uniform(0, most))
+            self._pause(randomness.uniform(0, most))
 
     def _pause(self, seconds: float) -> None:
         time.sleep(seconds)

@@ -117,7 +117,7 @@ def _read(path: str) -> dict[str, str] | None:
 def _write(path: str, data: dict[str, str]) -> None:
     import json
 
-    from dibs.files.durable import write_private
+    from dibs.system.durable import write_private
 
     try:
         write_private(path, json.dumps(data).encode())

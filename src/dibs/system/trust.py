@@ -127,7 +127,7 @@ def quoted(path: str) -> str:
 
 
 def _change(change: Callable[[list[str]], list[str]]) -> None:
-    from dibs.files.durable import write_private
+    from dibs.system.durable import write_private
 
     path = file_path()
     data = "".join(f"{one}\n" for one in change(listed())).encode(errors="surrogateescape")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 
-from dibs.files import trust
+from dibs.system import trust
 
 #: The versions of git's index in which each entry has its whole path.
 WHOLE_PATHS = (2, 3)

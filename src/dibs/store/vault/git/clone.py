@@ -31,7 +31,7 @@ class View(Value):
     absent: frozenset[str]
 
 
-class WorkingCopy:
+class Clone:
     def __init__(self, root: str, repository: Repository) -> None:
         self.repository = repository
         self.files = WorkTreeFiles(root)

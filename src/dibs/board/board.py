@@ -1,4 +1,4 @@
-"""Opening the board of a URL or a folder."""
+"""The class Board, and opening the board of a URL or a folder."""
 
 from __future__ import annotations
 
