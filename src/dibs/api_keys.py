@@ -34,7 +34,7 @@ def new(role: str, agent: str | None) -> tuple[Key, str]:
 
 
 def new_for_browser(role: str, agent: str | None) -> tuple[Key, str]:
-    """The same for a cookie. The digest covers the prefix, so the secret is not valid as another key."""
+    """A new key for a browser's cookie. The digest covers the prefix, so its secret is valid in cookies only."""
     return _new(BROWSER_PREFIX, f"web{os.urandom(5).hex()}", role, agent)
 
 
@@ -43,7 +43,7 @@ def is_for_browser(secret: str) -> bool:
 
 
 def registered(id: str, role: str, agent: str | None, digest: str) -> Key:
-    """A key that a client made, which keeps the secret to itself."""
+    """A key whose secret the client generated and keeps to itself."""
     if role not in (*ROLES, LOGIN):
         raise unknown_role(role)
     if not (id.isalnum() and id.isascii() and len(id) <= 64):
@@ -73,7 +73,7 @@ def id_of(secret: str) -> str | None:
     return id if prefix in (PREFIX, BROWSER_PREFIX) and id.isalnum() and id.isascii() and random else None
 
 
-def lasting_seconds(role: str, asked: float | None) -> float | None:
+def validity_seconds(role: str, asked: float | None) -> float | None:
     """How long a new key is valid; None means until it is revoked."""
     return min(asked or LOGIN_SECONDS, LOGIN_SECONDS) if role == LOGIN else asked
 

@@ -1,6 +1,6 @@
 """Validation of input, once, above every store. An invalid parameter is refused with the name of its field.
 
-Nothing here knows a board: whether an id exists or a token is current, the store decides.
+These checks do not read the board: the store decides whether an id exists and whether a token is current.
 """
 
 from __future__ import annotations
@@ -29,26 +29,27 @@ JSON_BYTES_MAX = 1_000_000
 JSON_DEPTH_MAX = 100
 #: The `meta` of a session; a list may show a thousand sessions.
 META_BYTES_MAX = 16_000
-LABELS_MAX = 64
+#: The most entries of a list that an item or an agent has: labels, types, dependencies, resources.
+ENTRIES_MAX = 64
 RESOURCE_BYTES_MAX = 1000
 RETRIES_MAX = 1000
 TIMEOUT_SECONDS_MAX = 365 * 86400.0
 TOKEN_MAX = 2**53
-#: The highest count that is accepted from a file of unknown origin: it can be counted up from there.
+#: The highest counter that is accepted from a file of unknown origin, which leaves room to count on.
 COUNT_MAX = TOKEN_MAX // 16
 BATCH_MAX = 1000
-#: More than any session holds, and handled before other callers wait for long.
+#: More claims than any session holds, and few enough that other callers do not wait long.
 HOLDING_MAX = 10_000
-#: The limit of the kernel.
+#: The largest value of `pid_t`.
 PID_MAX = 2**31 - 1
 LIST_MAX = 100_000
 #: The largest page of an answer that can be asked for.
 ANSWER_BYTES_MAX = 10**9
 
-#: An id is also a file name in a vault and a word in a shell.
 _LETTERS_AND_DIGITS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 #: The 32 characters of random ids, without those that look alike.
-_TAIL = "abcdefghjkmnpqrstuvwxyz023456789"
+_RANDOM_CHARACTERS = "abcdefghjkmnpqrstuvwxyz023456789"
+#: An id is also a file name in a vault and a word in a shell.
 _ID = _LETTERS_AND_DIGITS | frozenset("._-")
 _NAME = _ID | frozenset(":/@#+")
 
@@ -125,7 +126,7 @@ def json_object(
     if depth > depth_max:
         raise Invalid(f"{field} is nested more than {depth_max} deep", field=field)
     if size_min > bytes_max:
-        # Refused before it is encoded: long numbers take seconds, in which no other thread runs.
+        # Refused before it is encoded: encoding long numbers takes seconds, and holds the GIL.
         raise Invalid(f"{field} has over {size_min} bytes; {bytes_max} is the most", field=field, bytes_max=bytes_max)
     import json
 
@@ -144,22 +145,23 @@ def json_object(
 
 
 def checks(given: object, bytes_max: int = NOTE_BYTES_MAX) -> dict[str, Any]:
-    """Checks by their names, each with its `state` and, if there is one, its `url`; a state alone will do."""
+    """Checks by name, each an object with a `state` and optionally a `url`, or only the text of the state."""
     found = json_object(given, "checks", bytes_max)
     return {_line(one, NAME_LENGTH_MAX): _check(one, value) for one, value in found.items()}
 
 
 def _check(check: str, given: object) -> dict[str, str]:
-    told = {"state": given} if isinstance(given, str) else given
-    if not isinstance(told, dict) or not {"state"} <= told.keys() <= {"state", "url"}:
-        raise Invalid(f"the check {check[:60]!r} is a state, or has a state and perhaps a url", field="checks")
-    return {name: _line(value, TITLE_LENGTH_MAX if name == "url" else NAME_LENGTH_MAX) for name, value in told.items()}
+    found = {"state": given} if isinstance(given, str) else given
+    if not isinstance(found, dict) or not {"state"} <= found.keys() <= {"state", "url"}:
+        raise Invalid(f"the check {check[:60]!r} must be a state, or an object with state and url", field="checks")
+    return {name: _line(value, TITLE_LENGTH_MAX if name == "url" else NAME_LENGTH_MAX) for name, value in found.items()}
 
 
 def _line(given: object, length_max: int) -> str:
     if not isinstance(given, str) or not given or not given.isprintable() or len(given) > length_max:
         raise Invalid(
-            f"names, states and addresses of checks are one line each, of 1 to {length_max} characters", field="checks"
+            f"the name, the state and the url of a check must each be one line of 1 to {length_max} characters",
+            field="checks",
         )
     return given
 
@@ -230,7 +232,7 @@ def holding(given: object) -> dict[str, int | None]:
 
 
 def owner(given: object) -> Owner:
-    """A process that another program looked up. Later the kernel is asked about these numbers."""
+    """An owner process that the caller looked up. The bounds matter, because the numbers go to the kernel later."""
     if not isinstance(given, Owner):
         raise Invalid("owner must be a process with boot_id, pid_namespace, pid and start_time", field="owner")
     text(given.boot_id, "owner", NAME_LENGTH_MAX)
@@ -302,19 +304,19 @@ def edits(given: Mapping[str, object]) -> dict[str, Any]:
 
 def made_id(from_title: str, tail: str | None = None) -> str:
     """A readable unique id: the words of the title and a tail, by default of 40 random bits. With 24 bits, one in
-    fifteen boards with 1,500 items of one title had an id twice, and of two equal items with one id the second is not
-    added."""
+    fifteen boards with 1,500 items of the same title would have a duplicate id, and an item that equals the one with
+    its id is not added."""
     lower = "".join(char if char in _LETTERS_AND_DIGITS else " " for char in from_title.lower())
     words = "-".join(lower.split())[:40].rstrip("-")
-    return f"{words or 'item'}-{tail or ''.join(_TAIL[byte % 32] for byte in os.urandom(8))}"
+    return f"{words or 'item'}-{tail or ''.join(_RANDOM_CHARACTERS[byte % 32] for byte in os.urandom(8))}"
 
 
 def _unique(given: object, field: str, wanted: str, checked: Callable[[object], str]) -> tuple[str, ...]:
     if isinstance(given, str | dict) or not isinstance(given, Iterable):
         raise Invalid(f"{field} must be {wanted}", field=field)
     found = tuple(dict.fromkeys(checked(one) for one in given))
-    if len(found) > LABELS_MAX:
-        raise Invalid(f"{field} has {len(found)} entries; {LABELS_MAX} is the most", field=field)
+    if len(found) > ENTRIES_MAX:
+        raise Invalid(f"{field} has {len(found)} entries; {ENTRIES_MAX} is the most", field=field)
     return found
 
 
@@ -361,15 +363,17 @@ def _resource(given: object) -> str:
     return normalize(one)
 
 
-def _word(given: object, field: str, signs: frozenset[str], length_max: int, alphabet: str) -> str:
+def _word(given: object, field: str, allowed: frozenset[str], length_max: int, alphabet: str) -> str:
     if given is None or given == "":
         raise Invalid(f"{field} is needed", field=field)
     if not isinstance(given, str):
         raise Invalid(f"{field} must be text, not {given!r:.60}", field=field)
     if len(given) > length_max:
         raise Invalid(f"{field} has {len(given)} characters; {length_max} is the most", field=field)
-    if not signs.issuperset(given) or given[0] not in _LETTERS_AND_DIGITS:
-        raise Invalid(f"{field} {given[:60]!r} may hold {alphabet}, and starts with a letter or digit", field=field)
+    if not allowed.issuperset(given) or given[0] not in _LETTERS_AND_DIGITS:
+        raise Invalid(
+            f"{field} {given[:60]!r} must consist of {alphabet}, and start with a letter or digit", field=field
+        )
     return given
 
 

@@ -10,7 +10,7 @@
     ├── ClaimExpired          CLAIM_EXPIRED         410  exit 4   how, token, taken_over_by
     ├── ItemChanged           TASK_CHANGED          409  exit 4   revision, changed_by, changed_at, change
     ├── AgentAtCapacity       AGENT_AT_CAPACITY     409  exit 75  agent, held, max_claims
-    ├── ResourceBusy          RESOURCE_BUSY         409  exit 75
+    ├── ResourceBusy          RESOURCE_BUSY         409  exit 75  resource, held_for, holder
     ├── RateLimited           RATE_LIMITED          429  exit 75  retry_after_seconds
     ├── Invalid               INVALID               422  exit 1   field
     ├── Forbidden             FORBIDDEN             403  exit 6
@@ -19,7 +19,8 @@
     └── StoreUnavailable      STORE_UNAVAILABLE     503  exit 75  retry_after_seconds
         └── StoreUnusable     STORE_UNAVAILABLE     503  exit 1   waiting does not help: damaged, newer, not writable
 
-A contract that dibs implements prescribes the first seven codes, which say task; everywhere else the noun is item.
+A contract that dibs implements prescribes the first seven codes, hence TASK; TASK_CHANGED follows them. Everywhere else
+the noun is item.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class Forbidden(DibsError, code="FORBIDDEN", http_status=403, exit_code=6):
 
 
 class NotTrusted(DibsError, code="NOT_TRUSTED", http_status=403, exit_code=6):
-    """A file that was found, not named, is not the caller's own and not on the trust list."""
+    """A search found a file of another user that is not on the trust list."""
 
 
 class Unauthenticated(DibsError, code="UNAUTHENTICATED", http_status=401, exit_code=6):

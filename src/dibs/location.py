@@ -4,8 +4,8 @@ URL of a board is printed: never with its password.
 In a repository the board is in `<git common dir>/dibs/`: shared by all worktrees, out of reach of `git clean`, and
 never committed. Git's files are read to find it, since running git would cost more than a whole claim. That board comes
 before one in the work tree, which may come from a commit. A board that was found is used only if it is trusted: see
-`trust`. A `.git` that is not trusted is no repository, and its files are read with care, because another user can put
-anything there.
+`trust`. A `.git` that is not trusted does not count as a repository, and its files are read with care, because another
+user can put anything there.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 BOARD_FILE = "board.db"
 VAULT = "vault:"
-HIDDEN = "***"
+#: Stands for a secret in output.
+MASK = "***"
 HIDDEN_FOLDER = ".dibs"
-#: The most that is read of a file of git, which is longer than any path.
+#: The most bytes that are read of git's files. No path is longer.
 LINE_MAX = 8192
 #: Parameters of a database URL that are secret.
 SECRETS = frozenset({"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"})
@@ -49,11 +50,11 @@ class Candidate:
         self._path = os.path.join(base, *names)
         self._git_paths = tuple(dict.fromkeys(git_paths))
         self._tree = tree
-        #: The folder with dibs' own files. A vault that lost its index is found by another folder.
+        #: The folder with dibs' own files. In a vault without an index it is not `top`, the folder of ready tasks.
         self._own = self.top if git_paths else os.path.join(base, HIDDEN_FOLDER)
 
     def exists(self) -> bool:
-        """True also in a folder without access, which is not the same as no board."""
+        """True also if access to the folder is denied, because a board may be in it."""
         try:
             os.stat(self._path)
         except PermissionError:
@@ -109,7 +110,7 @@ class Candidate:
 
 def find(folder: str) -> str:
     """The URL of the board of `folder`. Refused, with the command to type, if there is none or it is not trusted."""
-    for place in _places(folder):
+    for place in _candidates(folder):
         if place.exists():
             refusal = place.refusal(folder)
             if refusal is not None:
@@ -172,10 +173,10 @@ def without_password(text: str) -> str:
 
 def is_same(one: str, other: str) -> bool:
     """Whether two URLs name the same board, judged by their text."""
-    return _place(one) == _place(other)
+    return _canonical(one) == _canonical(other)
 
 
-def _place(url: str) -> str:
+def _canonical(url: str) -> str:
     if "://" not in url:
         return os.path.realpath(url.removeprefix("sqlite:").removeprefix(VAULT))
     server, slash, database = url.partition("://")[2].partition("/")
@@ -189,17 +190,17 @@ def _without_password(url: str) -> str:
     # Up to the last @: a password that is not encoded may contain any of / ? : @, and no part of it is to be shown.
     before, at, after = rest.rpartition("@")
     user, colon, _ = before.partition(":")
-    return f"{scheme}://{user}{colon}{HIDDEN if colon else ''}{at}{after}"
+    return f"{scheme}://{user}{colon}{MASK if colon else ''}{at}{after}"
 
 
 def _without_secret(setting: str) -> str:
     from urllib.parse import unquote
 
     name, equals, _ = setting.partition("=")
-    return f"{name}{equals}{HIDDEN}" if unquote(name) in SECRETS else setting
+    return f"{name}{equals}{MASK}" if unquote(name) in SECRETS else setting
 
 
-def _places(folder: str) -> Iterator[Candidate]:
+def _candidates(folder: str) -> Iterator[Candidate]:
     """The candidates, in the order of the search."""
     passed: list[str] = []
     untrusted: list[Candidate] = []
@@ -283,7 +284,7 @@ def _git_dirs(folder: str) -> tuple[str, str] | None:
 
 
 def _first_line(path: str) -> str | None:
-    """None if it is not a regular file: reading another one could block, or never end."""
+    """None if it is not a regular file: reading a pipe or a device could block, or never end."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:

@@ -8,7 +8,7 @@ import time
 
 RETRY_SECONDS = 0.01
 RETRY_SECONDS_MAX = 0.5
-#: A larger power of two is no float, and an outage may last for any number of attempts.
+#: Bounds the exponent: an outage may last for any number of attempts, and 2.0 ** 1024 overflows.
 DOUBLINGS_MAX = 62
 
 
@@ -28,7 +28,7 @@ def backoff_seconds(attempt: int, *, base_seconds: float, max_seconds: float) ->
 
 
 def sleep_before_retry(attempt: int) -> None:
-    """Sleep briefly before a request is repeated whose connection broke: longer each time, with full jitter."""
+    """Sleep briefly before repeating a request whose connection broke: longer each time, with full jitter."""
     time.sleep(uniform(0, _doubled(RETRY_SECONDS, attempt, RETRY_SECONDS_MAX)))
 
 

@@ -48,7 +48,7 @@ class Value:
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Self:
-        """The value with exactly these fields, unchecked: for rows, of which there are many."""
+        """The value with exactly these fields, unchecked, because a store makes many of them from rows."""
         made = object.__new__(cls)
         made.__dict__.update(fields)
         return made

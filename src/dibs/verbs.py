@@ -107,7 +107,7 @@ VERBS: tuple[Verb, ...] = (
     _list("agents", "/v1/agents", Agent, "All agents, by name"),
     _post("start_session", "/v1/sessions", AGENT, Session, "Start a session, for which only this key can act"),
     _list("sessions", "/v1/sessions", SessionView, "Sessions, most recently seen first"),
-    # Before the next one, whose path would match it.
+    # Before `find_session`, whose path would match this one too.
     _post(
         "end_session",
         "/v1/sessions/{session:path}/end",

@@ -195,7 +195,7 @@ def check_limits(text: str) -> None:
         ("body", check.TEXT_BYTES_MAX),
         ("payload", check.JSON_BYTES_MAX),
         ("note", check.NOTE_BYTES_MAX),
-        ("labels", check.LABELS_MAX),
+        ("labels", check.ENTRIES_MAX),
         ("resource", check.RESOURCE_BYTES_MAX),
         ("`retries`", check.RETRIES_MAX),
         ("`n` of", NEXT_MAX),

@@ -61,7 +61,7 @@ def test_an_item_that_can_never_move_is_said_to_and_what_helps(hopeless: Dibs) -
         {"item": "a", "status": "cancelled", "will_move": False}
     ]
     line = json.dumps({"id": "y", "title": "t", "depends_on": ["a"]})
-    assert "blocked for good as things stand: y" in hopeless.ok("add", "--file", "-", input=line)
+    assert "will stay blocked: y" in hopeless.ok("add", "--file", "-", input=line)
     assert hopeless.json("add", "--file", "-", input=line)["will_not_move"] == ["y"]
 
 

@@ -36,7 +36,7 @@ ORDER: list[tuple[dict[str, Any], dict[str, str], str | None, str, bool]] = [
     ({}, GEMINI, None, f"{START} gemini) (if you are a person: unset GEMINI_CLI)", False),
     ({}, {**GEMINI, "AI_AGENT": "g"}, None, "(if you are a person: unset GEMINI_CLI AI_AGENT)", False),
     # A name that is none is not put into a line to type.
-    ({"agent": "a; true"}, {}, None, "agent 'a; true' may hold letters, digits", False),
+    ({"agent": "a; true"}, {}, None, "agent 'a; true' must consist of letters, digits", False),
     # The terminal.
     ({}, {}, TERMINAL, "", True),
     ({"session": None, "agent": None}, dict.fromkeys([*CLIENTS, *MARKERS, "DIBS_AGENT"], ""), TERMINAL, "", True),

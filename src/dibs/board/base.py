@@ -33,8 +33,8 @@ OWNER_LOOK_SECONDS = owners.LOOK_SECONDS
 REAPS_MAX = 10
 #: Refusals that another claim can cause. Not `RateLimited`: an ended claim still counts towards the rate.
 CAUSED_BY_A_CLAIM = (ItemAlreadyClaimed, ItemNotClaimable, ResourceBusy, AgentAtCapacity)
-#: Parameters about the caller, which are not part of a request's fingerprint.
-NOT_ASKED = frozenset({"session", "agent", "actor", "relabel"})
+#: Parameters about the caller.
+NOT_IN_FINGERPRINT = frozenset({"session", "agent", "actor", "relabel"})
 
 
 class BoardBase:
@@ -85,15 +85,15 @@ class BoardBase:
     def _actor(self, given: str | None) -> str:
         return self.actor if given is None else check.name(given, "actor")
 
-    def _call(self, verb: Callable[..., T], *item: str, request_id: str | None = None, **asked: Any) -> T:
+    def _call(self, verb: Callable[..., T], *item: str, request_id: str | None = None, **parameters: Any) -> T:
         """Check the parameters and call the store. Their order is part of the fingerprint."""
-        return verb(*map(check.item, item), **self._checked(verb, item, request_id, asked))
+        return verb(*map(check.item, item), **self._checked(verb, item, request_id, parameters))
 
     def _call_past_dead_owners(
-        self, verb: Callable[..., T], *item: str, request_id: str | None = None, **asked: Any
+        self, verb: Callable[..., T], *item: str, request_id: str | None = None, **parameters: Any
     ) -> T:
         """`_call` for a verb that the claim of a dead owner can prevent."""
-        checked = self._checked(verb, item, request_id, asked)
+        checked = self._checked(verb, item, request_id, parameters)
         given = tuple(map(check.item, item))
         return self._past_dead_owners(lambda: verb(*given, **checked))
 
@@ -105,11 +105,11 @@ class BoardBase:
         session: str,
         recover: bool = False,
         request_id: str | None = None,
-        **asked: Any,
+        **parameters: Any,
     ) -> T:
         """Call a fenced verb; with `recover`, claim the item again if the claim expired and no session took it over."""
-        item, asked["session"] = check.item(item), check.session_id(session)
-        checked = self._checked(verb, (item,), request_id, asked)
+        item, parameters["session"] = check.item(item), check.session_id(session)
+        checked = self._checked(verb, (item,), request_id, parameters)
         try:
             return verb(item, **checked)
         except ClaimExpired as error:
@@ -123,14 +123,14 @@ class BoardBase:
         return self._past_dead_owners(lambda: self.store.recover(item, session=session, token=token))
 
     def _checked(
-        self, verb: Callable[..., Any], item: tuple[str, ...], request_id: str | None, asked: dict[str, Any]
+        self, verb: Callable[..., Any], item: tuple[str, ...], request_id: str | None, parameters: dict[str, Any]
     ) -> dict[str, Any]:
-        if "actor" in asked:
-            asked["actor"] = self._actor(asked["actor"])
-        checked = {name: check.parameter(name, value) for name, value in asked.items()}
+        if "actor" in parameters:
+            parameters["actor"] = self._actor(parameters["actor"])
+        checked = {name: check.parameter(name, value) for name, value in parameters.items()}
         if request_id is not None:
             by = checked.get("session") or checked["actor"]
-            content = [value for name, value in checked.items() if name not in NOT_ASKED]
+            content = [value for name, value in checked.items() if name not in NOT_IN_FINGERPRINT]
             checked["request"] = request(request_id, by, verb.__name__, *item, *content)
         return checked
 
@@ -161,13 +161,13 @@ class BoardBase:
         return owners.dead(lambda boot_id, ns: self.store.owners(boot_id=boot_id, pid_namespace=ns))
 
 
-def request(request_id: str, actor: str, verb: str, *asked: Any) -> Request:
+def request(request_id: str, actor: str, verb: str, *parameters: Any) -> Request:
     """The request, with a fingerprint of the verb and its parameters."""
     import hashlib
     import json
 
-    asked_text = json.dumps([verb, *asked], sort_keys=True, default=str)
-    fingerprint = hashlib.sha256(asked_text.encode("utf-8", "surrogatepass")).hexdigest()
+    text = json.dumps([verb, *parameters], sort_keys=True, default=str)
+    fingerprint = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return Request(actor=actor, id=check.name(request_id, "request_id"), fingerprint=fingerprint)
 
 

@@ -6,8 +6,9 @@ import os
 
 from dibs import check
 from dibs.board.base import BoardBase, request
-from dibs.errors import Invalid, SessionNotFound
+from dibs.errors import Invalid
 from dibs.model import Agent, Session
+from dibs.rules.refusals import session_not_found
 from dibs.sdk import owner as owners
 
 TYPE_CHECKING = False
@@ -44,8 +45,8 @@ class ManageVerbs(BoardBase):
                 raise
         if not new:
             return ()
-        asked = None if request_id is None else request(request_id, actor, "add", given)
-        return self.store.add(new, actor=actor, request=asked)
+        idempotency_key = None if request_id is None else request(request_id, actor, "add", given)
+        return self.store.add(new, actor=actor, request=idempotency_key)
 
     def get(self, item: str) -> Detail:
         return self._call(self.store.get, item)
@@ -77,8 +78,8 @@ class ManageVerbs(BoardBase):
     ) -> Edited:
         """Change the given fields; a list replaces the old list. The answer has the old values as `before`. With
         `revision`, only if the item is still at that revision; without `relabel`, type and action cannot change."""
-        asked = {"changes": check.edits(changes), "revision": revision, "actor": actor, "relabel": relabel}
-        return self._call_past_dead_owners(self.store.edit, item, **asked, request_id=request_id)
+        parameters = {"changes": check.edits(changes), "revision": revision, "actor": actor, "relabel": relabel}
+        return self._call_past_dead_owners(self.store.edit, item, **parameters, request_id=request_id)
 
     def cancel(
         self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
@@ -125,8 +126,8 @@ class ManageVerbs(BoardBase):
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Item:
-        asked = {"comment": check.reason(comment, "comment"), "revision": revision, "actor": actor}
-        return self._call(self.store.send_back, item, **asked, request_id=request_id)
+        parameters = {"comment": check.reason(comment, "comment"), "revision": revision, "actor": actor}
+        return self._call(self.store.send_back, item, **parameters, request_id=request_id)
 
     def reject(
         self,
@@ -143,8 +144,8 @@ class ManageVerbs(BoardBase):
         approval (with the `revision` that was read)."""
         if session is not None and revision is not None:
             raise Invalid("a holder rejects with its token; revision is for a decision about a draft", field="revision")
-        asked = {"token": token, "reason": check.reason(reason), "revision": revision}
-        return self._call(self.store.reject, item, **asked, session=session, actor=actor, request_id=request_id)
+        parameters = {"token": token, "reason": check.reason(reason), "revision": revision}
+        return self._call(self.store.reject, item, **parameters, session=session, actor=actor, request_id=request_id)
 
     def annotate(
         self,
@@ -169,10 +170,10 @@ class ManageVerbs(BoardBase):
         }
         if not any(added.values()):
             raise Invalid("there is nothing to add; name a link, a check or a cost", field="links")
-        asked: dict[str, Any] = {"token": token, **added, "session": session, "agent": agent, "actor": actor}
+        parameters: dict[str, Any] = {"token": token, **added, "session": session, "agent": agent, "actor": actor}
         if key is not None:
-            asked["key"] = key  # only a server passes one
-        return self._call_past_dead_owners(self.store.annotate, item, **asked, request_id=request_id)
+            parameters["key"] = key  # only a server passes one
+        return self._call_past_dead_owners(self.store.annotate, item, **parameters, request_id=request_id)
 
     def force_release(
         self,
@@ -183,8 +184,8 @@ class ManageVerbs(BoardBase):
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Ended:
-        asked = {"reason": check.reason(reason), "token": token, "actor": actor}
-        return self._call(self.store.force_release, item, **asked, request_id=request_id)
+        parameters = {"reason": check.reason(reason), "token": token, "actor": actor}
+        return self._call(self.store.force_release, item, **parameters, request_id=request_id)
 
     # Agents and sessions
 
@@ -258,7 +259,7 @@ class ManageVerbs(BoardBase):
     def find_session(self, session: str) -> Session:
         found = self.store.find_session(check.session_id(session))
         if found is None:
-            raise SessionNotFound(f"the session {session} is not known", session=session, ended=False)
+            raise session_not_found(session, ended=False)
         return found
 
     def sessions(self, *, ended: bool = False, limit: int = 1000) -> tuple[SessionView, ...]:
@@ -285,8 +286,8 @@ class ManageVerbs(BoardBase):
 
     def revoke_key(self, key: str, *, actor: str | None = None, request_id: str | None = None) -> Key:
         key, actor = check.name(key, "key"), self._actor(actor)
-        asked = None if request_id is None else request(request_id, actor, "revoke_key", key)
-        return self.store.revoke_key(key, request=asked)
+        idempotency_key = None if request_id is None else request(request_id, actor, "revoke_key", key)
+        return self.store.revoke_key(key, request=idempotency_key)
 
 
 def _key_seconds(role: str, seconds: float | None) -> float | None:
@@ -294,12 +295,12 @@ def _key_seconds(role: str, seconds: float | None) -> float | None:
 
     if seconds is not None:
         seconds = check.number(seconds, "seconds", low=1, high=1e9)
-    return api_keys.lasting_seconds(role, seconds)
+    return api_keys.validity_seconds(role, seconds)
 
 
 def _tail(actor: str, request_id: str, number: int) -> str:
     """The last part of an id that a request generates, the same for each repetition."""
     import hashlib
 
-    asked = f"{actor} {request_id} {number}"
-    return hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    seed = f"{actor} {request_id} {number}"
+    return hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:12]

@@ -28,8 +28,14 @@ class ReadVerbs(BoardBase):
         bytes_max: int | None = None,
     ) -> Page[Event]:
         after = check.optional_whole(after, "after", low=0, high=check.TOKEN_MAX)
-        asked: dict[str, Any] = {"after": after, "item": item, "newest": newest, "limit": limit, "bytes_max": bytes_max}
-        return self._call(self.store.events, **asked)
+        parameters: dict[str, Any] = {
+            "after": after,
+            "item": item,
+            "newest": newest,
+            "limit": limit,
+            "bytes_max": bytes_max,
+        }
+        return self._call(self.store.events, **parameters)
 
     def log(self, item: str, *, after: int | None = None, bytes_max: int | None = None) -> Page[Event]:
         """The whole history of one item, oldest first."""
@@ -66,8 +72,8 @@ class ReadVerbs(BoardBase):
     ) -> Page[Run]:
         """`after` names a run as `item:token`."""
         begin = None if after is None else check.run(after, "after")
-        asked: dict[str, Any] = {"item": item, "session": session, "agent": agent, "after": begin}
-        return self._call(self.store.runs, **asked, limit=limit, bytes_max=bytes_max)
+        parameters: dict[str, Any] = {"item": item, "session": session, "agent": agent, "after": begin}
+        return self._call(self.store.runs, **parameters, limit=limit, bytes_max=bytes_max)
 
     def activity(self, *, item: str | None = None, agent: str | None = None, limit: int = 1000) -> tuple[Activity, ...]:
         return self._call(self.store.activity, item=item, agent=agent, limit=limit)
@@ -89,8 +95,8 @@ class ReadVerbs(BoardBase):
         return self.store.sync(expire=expire)
 
     def prune(self, *, older_than_seconds: float, limit: int | None = None) -> Prune:
-        """Delete items that ended so long ago, in short batches, so that other callers do not wait long; with a limit,
-        only one batch."""
+        """Delete items that ended at least `older_than_seconds` ago, in short batches, so that other callers do not
+        wait long; with a limit, only one batch."""
         seconds = check.number(older_than_seconds, "older_than_seconds", low=0, high=1e10)
         if limit is not None:
             return self.store.prune(older_than_seconds=seconds, limit=check.limit(limit))

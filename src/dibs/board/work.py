@@ -39,13 +39,13 @@ class WorkVerbs(BoardBase):
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
 
         def claim() -> Grant:
-            asked: dict[str, Any] = {
+            parameters: dict[str, Any] = {
                 "session": session,
                 "agent": agent,
                 "ttl_seconds": ttl_seconds,
                 "request_id": request_id,
             }
-            return self._call_past_dead_owners(self.store.claim, item, **asked)
+            return self._call_past_dead_owners(self.store.claim, item, **parameters)
 
         try:
             return claim()
@@ -81,8 +81,8 @@ class WorkVerbs(BoardBase):
         ttl_seconds: float | None = None,
         request_id: str | None = None,
     ) -> Grant:
-        asked: dict[str, Any] = {"session": check.session_id(session), "token": token, "ttl_seconds": ttl_seconds}
-        return self._call_past_dead_owners(self.store.recover, item, **asked, request_id=request_id)
+        parameters: dict[str, Any] = {"session": check.session_id(session), "token": token, "ttl_seconds": ttl_seconds}
+        return self._call_past_dead_owners(self.store.recover, item, **parameters, request_id=request_id)
 
     def next(
         self,
@@ -103,15 +103,15 @@ class WorkVerbs(BoardBase):
         transaction, before the search.
         """
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
-        asked: dict[str, Any] = {"types": types, "projects": projects, "n": n, "ttl_seconds": ttl_seconds}
+        parameters: dict[str, Any] = {"types": types, "projects": projects, "n": n, "ttl_seconds": ttl_seconds}
         finished = check.finished({} if done is None else done)
         checked = self._checked(
             self.store.next,
             (),
             request_id,
-            {"session": check.session_id(session), "agent": agent, **asked, "done": finished},
+            {"session": check.session_id(session), "agent": agent, **parameters, "done": finished},
         )
-        # A repeated call accepts items in `done` that have already ended.
+        # `_past_dead_owners` may repeat the call, which accepts items in `done` that have already ended.
         grants = self._past_dead_owners(lambda: self.store.next(**checked), lambda grants: not grants)
         if grants or wait_seconds <= 0:
             return grants
@@ -123,7 +123,7 @@ class WorkVerbs(BoardBase):
             except StoreUnavailable as error:
                 if request_id is None and error.facts.get("outcome") == "unknown":
                     raise  # an item may have been granted: another call could claim more
-                # Watch from here instead; a lasting error then reaches the caller.
+                # This process watches instead; an error that persists then reaches the caller.
         return self._wait_for(lambda: self._past_dead_owners(lambda: self.store.next(**checked)), end)
 
     def heartbeat(
@@ -176,9 +176,13 @@ class WorkVerbs(BoardBase):
         recover: bool = False,
         request_id: str | None = None,
     ) -> Renewal:
-        asked: dict[str, Any] = {"token": token, "note": check.text(note, "note", check.NOTE_BYTES_MAX), "meta": meta}
+        parameters: dict[str, Any] = {
+            "token": token,
+            "note": check.text(note, "note", check.NOTE_BYTES_MAX),
+            "meta": meta,
+        }
         return self._call_as_holder(
-            self.store.progress, item, session=session, recover=recover, request_id=request_id, **asked
+            self.store.progress, item, session=session, recover=recover, request_id=request_id, **parameters
         )
 
     def release(
@@ -191,8 +195,8 @@ class WorkVerbs(BoardBase):
         park: bool = False,
         request_id: str | None = None,
     ) -> Ended:
-        asked: dict[str, Any] = {"token": token, "reason": reason, "park": park}
-        return self._call_as_holder(self.store.release, item, session=session, request_id=request_id, **asked)
+        parameters: dict[str, Any] = {"token": token, "reason": reason, "park": park}
+        return self._call_as_holder(self.store.release, item, session=session, request_id=request_id, **parameters)
 
     def done(
         self,
@@ -207,16 +211,16 @@ class WorkVerbs(BoardBase):
         request_id: str | None = None,
     ) -> Ended:
         """End the item as done. With `recover`, also if the claim expired and no other session claimed the item."""
-        asked: dict[str, Any] = {"token": token, "note": note, "links": links, "cost": cost}
+        parameters: dict[str, Any] = {"token": token, "note": note, "links": links, "cost": cost}
         return self._call_as_holder(
-            self.store.done, item, session=session, recover=recover, request_id=request_id, **asked
+            self.store.done, item, session=session, recover=recover, request_id=request_id, **parameters
         )
 
     def done_many(self, holding: Mapping[str, int | None], *, session: str, request_id: str | None = None) -> Finished:
         """`done` for each item, given with its token (None: not known), in one transaction. An item that cannot be done
         is answered as lost; an expired claim is not recovered."""
-        asked: dict[str, Any] = {"holding": check.holding(holding), "session": check.session_id(session)}
-        return self._call(self.store.done_many, **asked, request_id=request_id)
+        parameters: dict[str, Any] = {"holding": check.holding(holding), "session": check.session_id(session)}
+        return self._call(self.store.done_many, **parameters, request_id=request_id)
 
     def fail(
         self,
@@ -230,9 +234,9 @@ class WorkVerbs(BoardBase):
         recover: bool = False,
         request_id: str | None = None,
     ) -> Ended:
-        asked: dict[str, Any] = {"token": token, "reason": reason, "links": links, "cost": cost}
+        parameters: dict[str, Any] = {"token": token, "reason": reason, "links": links, "cost": cost}
         return self._call_as_holder(
-            self.store.fail, item, session=session, recover=recover, request_id=request_id, **asked
+            self.store.fail, item, session=session, recover=recover, request_id=request_id, **parameters
         )
 
     def submit(
@@ -249,7 +253,7 @@ class WorkVerbs(BoardBase):
         request_id: str | None = None,
     ) -> Ended:
         """End the run with a draft for a person to approve."""
-        asked: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             "token": token,
             "draft": check.text(draft, "draft"),
             "note": note,
@@ -257,7 +261,7 @@ class WorkVerbs(BoardBase):
             "cost": cost,
         }
         return self._call_as_holder(
-            self.store.submit, item, session=session, recover=recover, request_id=request_id, **asked
+            self.store.submit, item, session=session, recover=recover, request_id=request_id, **parameters
         )
 
     def sweep(self, *, limit: int | None = None) -> Sweep:
@@ -276,7 +280,7 @@ class WorkVerbs(BoardBase):
         def ticket() -> Waiting:
             return self._past_dead_owners(
                 lambda: self.store.wait(item, session=session, ttl_seconds=ttl_seconds),
-                lambda standing: standing.claim is not None,
+                lambda answer: answer.claim is not None,
             )
 
         if not wait_seconds:
@@ -285,7 +289,7 @@ class WorkVerbs(BoardBase):
             try:
                 return self.store.wait_in_time(wait_seconds, item, session=session, ttl_seconds=ttl_seconds)
             except StoreUnavailable:
-                pass  # watch from here instead; a lasting error then reaches the caller
+                pass  # this process watches instead; an error that persists then reaches the caller
         from dibs.sdk import waiting
 
         return waiting.wait_for_change(self.store, self.watch(), ticket, wait_seconds, self.reap_dead_owners)

@@ -136,7 +136,7 @@ def _store(cli: Cli) -> dict[str, Any]:
 
 def _environment() -> list[dict[str, Any]]:
     return [
-        _setting(name, location.HIDDEN if name == configuration.ENV_KEY else os.environ[name], ENVIRONMENT)
+        _setting(name, location.MASK if name == configuration.ENV_KEY else os.environ[name], ENVIRONMENT)
         for name in VARIABLES
         if os.environ.get(name)
     ]

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 #: How many records pass between two updates of the progress line.
 PROGRESS_RECORDS = 1000
-#: The exit code after a question was answered with no.
-NOT_CONFIRMED = 1
 #: The kinds of records that `copy` counts.
 COUNTED = ("item", "run", "event", "agent", "session", "claim", "ticket")
 
@@ -44,7 +42,7 @@ def prune(cli: Cli) -> int:
     if not _confirmed(
         cli, lambda: f"delete {_count_ended(cli, args.older_than)} that ended over {age} ago, with their history"
     ):
-        return NOT_CONFIRMED
+        return identity.NOT_CONFIRMED
     pruned = cli.board.prune(older_than_seconds=args.older_than)
     deleted = f"{number_of(pruned.items, 'item')} that ended over {age} ago, {number_of(pruned.events, 'event')}"
     cli.reply(pruned, f"{cli.paint('deleted', 'green')} {deleted}")
@@ -79,7 +77,7 @@ def restore_options(parser: Parser) -> None:
 def restore(cli: Cli) -> int:
     path = _backup_file(cli)
     if not _confirmed(cli, lambda: f"replace this board with {path}, losing every later change"):
-        return NOT_CONFIRMED
+        return identity.NOT_CONFIRMED
     count = cli.board.restore(path)
     cli.reply(
         {"restored": path, "items": count},

@@ -261,7 +261,7 @@ def print_end(cli: Cli, ended: Ended) -> None:
 
 def with_recovery(cli: Cli, verb: Callable[[str, bool], Reply], token_of: Callable[[Reply], int]) -> Reply:
     """Call a verb of the holder with its session; if the claim has expired and no one else has claimed the item since,
-    call it again with `recover`, and say so."""
+    call it again with `recover`, and print a notice."""
 
     def call(session: str) -> Reply:
         try:
@@ -270,7 +270,7 @@ def with_recovery(cli: Cli, verb: Callable[[str, bool], Reply], token_of: Callab
             from dibs.rules.claiming import recoverable
 
             if not recoverable(error):
-                # Agents read this message; it has to be plain what to do, whatever they were about to do.
+                # Agents read this message, so it must say what to do.
                 error.message += "; stop working on it"
                 raise
         # The same request id as before: if the first call did succeed, this returns its answer.

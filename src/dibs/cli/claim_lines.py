@@ -81,10 +81,10 @@ def _previous_run(previous: Previous, paint: Paint) -> list[str]:
     return lines + [f"{INDENT * 2}{clean(name)}: {clean(str(target))}" for name, target in run.links.items()]
 
 
-def notes(left: tuple[Note, ...], paint: Paint, indent: str) -> list[str]:
+def notes(of_run: tuple[Note, ...], paint: Paint, indent: str) -> list[str]:
     """Progress notes with their times; the lines of one note are aligned."""
     lines = []
-    for note in left:
+    for note in of_run:
         first, *more = paragraphs(note.note, "") or [""]
         at = clock(note.at)
         lines.append(f"{indent}{paint(at, 'dim')}  {first}")
@@ -125,7 +125,8 @@ def new_status(item: Item, paint: Paint) -> str:
 
 
 def stuck(item: Item, blockers: tuple[Blocker, ...], paint: Paint) -> list[str]:
-    """Why the item can never become claimable as things stand, and the commands that help; nothing if it can."""
+    """Why the item cannot become claimable (a dependency ended without being done), and the commands that unblock it;
+    empty if it can."""
     ended = unsatisfiable(item, blockers)
     if not ended:
         return []

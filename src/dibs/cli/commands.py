@@ -89,7 +89,7 @@ COMMANDS = {
     "completion": _command("admin", "help", "print completions for a shell"),
 }
 
-#: Lines that help shows for each command; each can be typed as it stands.
+#: Lines that help shows for each command; each can be typed as it is.
 EXAMPLES = {
     "next": ("dibs next", "dibs next --type bug --wait 10m"),
     "claim": ("dibs claim fix-login --ttl 45m", "dibs claim fix-login --wait 10m"),

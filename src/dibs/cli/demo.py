@@ -41,7 +41,7 @@ ITEMS = (
 )
 #: The item that needs approval.
 LETTER = ("tell-them", "The login works again", "letter", "send")
-#: Of each worker: the seconds that it takes for an item and for its first one, and whether it works over HTTP.
+#: For each worker: the seconds for an item, the seconds for its first item, and whether it works over HTTP.
 WORKERS = {
     "ada": (0.6, 0.0, False),
     "ben": (0.7, 0.0, False),

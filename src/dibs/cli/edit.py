@@ -36,12 +36,12 @@ def edit(cli: Cli) -> None:
         changes["title"] = args.title
     if changes.get("phase") == "":
         changes["phase"] = None
-    for option, field, given, cleared in (
-        ("--needs", "depends_on", args.needs, args.no_needs),
-        ("--resource", "resources", args.resource, args.no_resources),
+    for options, field, given, cleared in (
+        ("--needs and --no-needs", "depends_on", args.needs, args.no_needs),
+        ("--resource and --no-resources", "resources", args.resource, args.no_resources),
     ):
         if cleared and given:
-            raise UsageError(f"{option} adds to a list that another option clears; leave one out", field=field)
+            raise UsageError(f"{options} contradict each other; give only one of them", field=field)
         if cleared:
             changes[field] = []
     edited = cli.board.edit(args.item, revision=args.revision, request_id=args.request_id, **changes)

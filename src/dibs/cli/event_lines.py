@@ -45,7 +45,7 @@ KINDS = {
 }
 #: The least widths of the columns of a feed that is followed, whose later lines are not known yet.
 FEED_WIDTHS = {"number": 5, "time": 8, "item": 16, "kind": 12, "who": 10, "words": 0}
-#: Kinds about a session without a claim: the token in the event belongs to someone else.
+#: Kinds about a session without a claim: the token in the event is that of the item's latest claim.
 WITHOUT_TOKEN = frozenset({"offered", "offer_lapsed"})
 #: The usual status of an item after an event of this kind; only another status is shown.
 EXPECTED = dict.fromkeys(("released", "forgotten", "expired", "owner_died", "force_released", "sent_back"), READY)

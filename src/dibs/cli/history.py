@@ -76,7 +76,7 @@ def events(cli: Cli) -> None:
 
 
 def _parse_kinds(texts: list[str]) -> frozenset[str]:
-    """The kinds to show; none stands for all. An unknown kind is refused, because it would never match."""
+    """The kinds to show; an empty set means all. An unknown kind is refused, because it would never match."""
     kinds = frozenset(kind.replace("-", "_").replace(" ", "_") for kind in texts)
     for kind in sorted(kinds - KINDS.keys()):
         raise UsageError(f"unknown kind of event {kind!r}; choose one of {', '.join(sorted(KINDS))}", field="kind")

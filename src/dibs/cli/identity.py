@@ -63,6 +63,8 @@ MARKERS = {
 #: The shell line that starts a session.
 START_LINE = "export DIBS_SESSION=$(dibs session start --agent %s)"
 NO_SESSION = f"no session is known here; start one with: {START_LINE % 'NAME'}"
+#: The exit code after a question was answered with no.
+NOT_CONFIRMED = 1
 
 
 class Caller(Value):
@@ -167,7 +169,7 @@ def agent_or_user(cli: Cli) -> str | None:
 
 
 def claim_token(cli: Cli) -> int | None:
-    """The token from the arguments or the environment; None stands for the session's own live claim."""
+    """The token from the arguments or the environment; None means the session's own live claim."""
     token: int | None = cli.args.token
     named = os.environ.get(config.ENV_TOKEN)
     if token is not None or not named:
@@ -187,7 +189,7 @@ def record_token(cli: Cli, token: int) -> None:
 
 def actor(cli: Cli) -> str | None:
     """The name that the history records for an act without a session: `--actor`, else the named agent, else the
-    session's agent, else the coding agent. None stands for the user of this process."""
+    session's agent, else the coding agent. None means the user of this process."""
     who = caller(cli)
     named: str | None = cli.args.actor or who.agent
     if named is None and who.session is not None and not who.by_terminal:

@@ -114,7 +114,10 @@ def add(cli: Cli) -> None:
     args = cli.args
     if args.file is not None:
         if args.title is not None or args.id is not None or args.needs_approval or item_fields(cli):
-            raise UsageError("with --file, every field comes from the file; leave out the others", field="file")
+            raise UsageError(
+                "with --file, every field comes from the file; leave out the title and the options that set fields",
+                field="file",
+            )
         return _add_file(cli, args.file)
     if args.title is None:
         raise UsageError("give a title, or --file FILE", field="title")
@@ -248,12 +251,13 @@ def _add_file(cli: Cli, path: str) -> None:
     cli.print(f"{cli.paint('added', 'green')} {tally}")
     if tally.stuck:
         shown = ", ".join(tally.stuck[:STUCK_SHOWN]) + (", ..." if len(tally.stuck) > STUCK_SHOWN else "")
-        cli.print(cli.paint(f"  blocked for good as things stand: {shown}; see dibs show {tally.stuck[0]}", "red"))
+        cli.print(cli.paint(f"  will stay blocked: {shown}; see dibs show {tally.stuck[0]}", "red"))
     return None
 
 
 class _Tally:
-    """The items of a file: all ids, those that existed already, and those blocked by what will never be done."""
+    """The items of a file: all ids, those that existed already, and those that a dependency blocks which ended without
+    being done."""
 
     def __init__(self) -> None:
         self.ids: builtins.list[str] = []

@@ -1,7 +1,7 @@
 """The parser of one command's arguments, and the command's help.
 
 A command declares positional arguments and options on a `Parser`; `parse` turns a list of words into `Args`. Options
-stand anywhere, as `--ttl 30m` or `--ttl=30m`; `--` ends them. A line that cannot be parsed is a `UsageError`. This
+may appear anywhere, as `--ttl 30m` or `--ttl=30m`; `--` ends them. A line that cannot be parsed is a `UsageError`. This
 replaces argparse, because importing argparse takes as long as a whole claim.
 """
 

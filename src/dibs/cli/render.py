@@ -213,7 +213,7 @@ def until(at: int) -> str:
 
 
 def held_until(at: int, condition: str = times.WHILE_ALIVE) -> str:
-    """`until 14:30:00`; for an instant so far ahead that no clock reaches it, the condition."""
+    """`until 14:30:00`; for a claim that does not expire by the clock, the condition under which it lasts."""
     return condition if at / 1000 - time.time() > times.ENDLESS_SECONDS else f"until {clock(at)}"
 
 

@@ -26,9 +26,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dibs.model import Ended
 
-#: The exit code after a question was answered with no.
-NOT_CONFIRMED = 1
-
 
 def submit_options(parser: Parser) -> None:
     parser.item()
@@ -62,7 +59,7 @@ def approve(cli: Cli) -> int:
     if revision is None and args.token is None and not args.yes and asks:
         revision = _show_item(cli)
         if not identity.confirm(f"approve revision {revision} of {args.item}"):
-            return NOT_CONFIRMED
+            return identity.NOT_CONFIRMED
     item = cli.board.approve(
         args.item, comment=args.comment, done=args.done, token=args.token, revision=revision, request_id=args.request_id
     )

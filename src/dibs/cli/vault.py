@@ -58,7 +58,7 @@ def vault_sync_options(parser: Parser) -> None:
 
 
 def vault_sync(cli: Cli) -> None:
-    """Sync once, or in a loop until interrupted. The loop also expires claims of other clones that show no liveness."""
+    """Sync once, or in a loop until interrupted. The loop also expires claims of clones that send no heartbeats."""
     every: float | None = cli.args.loop
     if every is None:
         _print_sync(cli, cli.board.sync(), quiet=False)

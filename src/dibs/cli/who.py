@@ -27,7 +27,7 @@ HEALTH_COLOURS = {
     "unclaimed": "red",
     "soft": "blue",
 }
-#: Shown instead of a time for a claim that no clock ends.
+#: Shown instead of a time for a claim that does not expire by the clock.
 ENDLESS = "while alive"
 REDRAW_SECONDS = 1.0
 #: Terminal control sequences; the alternate screen preserves what the terminal showed before.

@@ -1,8 +1,8 @@
 """The checks of `dibs doctor`, with advice for each finding.
 
-They only read, and from one snapshot, so that a board in use looks like one at rest. Damage of the store comes first;
-if there is any, the other checks wait until it is repaired. The invariants are checked on the records of `export` as
-they come: a history is replayed as soon as its last event has come, and then dropped.
+They only read, and from one snapshot, so that a board in use looks like one at rest. The store checks itself first; if
+it is damaged, the invariants are not checked. They are checked on the records of `export` as they come: a history is
+replayed as soon as its last event has come, and then dropped.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def examine(board: Board) -> Iterator[Finding]:
     for what, advice in board.store.notes():
         yield Finding(item=None, what=what, advice=advice, late=True)
     if not damaged:
-        # Read before the snapshot, in which everything that is overdue by this clock is overdue as well.
+        # The clock is read before the snapshot: what is overdue at this instant is overdue in the snapshot as well.
         now = int(time.time() * 1000)
         yield from Examination(now).of(board.export())
 

@@ -177,7 +177,7 @@ class Mirror:
         os.close(self._folder)
 
     def write(self, states: Mapping[str, Task]) -> bool:
-        """Bring the file up to date; whether anything changed."""
+        """Bring the file up to date; return whether anything changed."""
         for _ in range(TRIES_MAX):
             text = read(self._path)
             new = updated(text, self._path, states)
@@ -186,7 +186,7 @@ class Mirror:
         raise Busy(f"other programs write to {self._path} all the time; try again later", file=self._path)
 
     def _replace(self, text: bytes, new: bytes) -> bool:
-        """Replace the text of the file if it still is `text`; whether it was."""
+        """Replace the text of the file if it is still `text`; return whether it was."""
         name = f".{self._name}.{os.urandom(6).hex()}.dibs"
         ours, theirs, spare = (self._folder, name), (self._folder, self._name), (self._folder, f"{name}2")
         mode = stat.S_IMODE(os.stat(self._name, dir_fd=self._folder).st_mode)
@@ -212,8 +212,8 @@ class Mirror:
 
 
 def _has_no_writer(descriptor: int) -> bool:
-    """Whether no program opens the replaced file for writing. One that had looked up its name before breaks the lease
-    within this time."""
+    """Whether no program opens the replaced file for writing. A program that looked up its name before the exchange
+    opens it, and so breaks the lease, within OPENING_SECONDS."""
     import fcntl
     import time
 

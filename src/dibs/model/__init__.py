@@ -6,6 +6,7 @@ Durations are seconds, in fields that end in `_seconds`. Values are frozen; a ch
 
 from __future__ import annotations
 
-# Every name of both modules belongs to the model; a value stands after those that it is made of.
+# Every name of both modules belongs to the model. Each value is defined after the values that it contains: the server's
+# schemas are made in this order.
 from dibs.model.records import *  # noqa: F403  see above
 from dibs.model.results import *  # noqa: F403  see above

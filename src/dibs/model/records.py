@@ -105,7 +105,7 @@ class Agent(Value):
 
     `max_claims_total` limits the claims of all its sessions, and `claims_per_minute` their rate, with bursts of
     `claims_burst`. An agent with `allowed_actions` or `sensitive_actions` is given no other actions. It carries out
-    allowed actions and drafts sensitive ones; an action that is both it carries out once it is approved.
+    allowed actions and drafts sensitive ones; an action on both lists is carried out once its draft is approved.
     """
 
     name: str
@@ -122,7 +122,7 @@ class Agent(Value):
 
 
 class Owner(Value):
-    """The unique name of a process."""
+    """The process that owns a session, identified across reboots, pid namespaces and reused pids."""
 
     boot_id: str
     pid_namespace: int
@@ -202,7 +202,8 @@ class Ticket(Value):
 
 
 class SoftClaim(Value):
-    """A note that a session works on an item, under a lock elsewhere: it expires, is shown, and excludes no claim."""
+    """Shows that a session works on an item, for callers that lock it in another system. It expires, and excludes no
+    claim."""
 
     item: str
     session: str

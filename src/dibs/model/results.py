@@ -41,8 +41,8 @@ class Grant(Value):
 
 
 class Renewal(Value):
-    """A renewed claim. `warning` is None, `warning` or `expiring`, by the time that is left. A claim that was
-    renewed so recently that it was left as it is has `renewed` false."""
+    """A claim after a heartbeat. `warning` is None, `warning` or `expiring`, by the time left. `renewed` is false if
+    the claim is unchanged, because its last renewal is recent."""
 
     item: str
     token: int
@@ -88,7 +88,7 @@ class Waiting(Value):
 
 
 class Blocker(Value):
-    """A dependency that is not done, and whether it still can be."""
+    """A dependency that is not done. `will_move` is false if it has ended and can no longer become done."""
 
     item: str
     status: str
@@ -187,8 +187,8 @@ class SessionView(Value):
 
 
 class Sweep(Value):
-    """What a sweep recorded, as ids of items: expired claims, claims of dead owners, items that failed by that, items
-    whose schedule was due, offers that lapsed. `more`: something is left for another sweep."""
+    """What a sweep recorded, as ids of items: expired claims, claims of dead owners, items that failed after too many
+    of these, items whose schedule was due, offers that lapsed. `more`: something is left for another sweep."""
 
     expired: tuple[str, ...]
     owner_died: tuple[str, ...]

@@ -29,7 +29,7 @@ EVENT_FIELDS = (
 
 
 class State(Value):
-    """An item as stored: its row, its claim (live or lapsed), its latest run, the dependencies that are not done, and
+    """An item as stored: its row, its claim (live or expired), its latest run, the dependencies that are not done, and
     its open tickets in order."""
 
     item: Item

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Keeps the backoff a finite number.
-MAX_DOUBLINGS = 62
+DOUBLINGS_MAX = 62
 
 
 def release(now: int, state: State, claim: Claim, *, reason: str | None, park: bool = False) -> Step:
@@ -90,7 +90,7 @@ def submit(
 
 
 def reject(now: int, state: State, claim: Claim, *, reason: str) -> Step:
-    """The holder decides that the item is not to be done."""
+    """End the item as rejected, by its holder."""
     return _end("reject", "rejected", REJECTED, now, state, claim, reason=reason)
 
 
@@ -121,7 +121,7 @@ def force_release(now: int, state: State, *, actor: str, reason: str, token: int
 
 
 def cancel(now: int, state: State, *, actor: str, reason: str | None) -> Step:
-    """The item is not to be done; a claim of it ends."""
+    """Cancel the item, and end its claim if there is one."""
     table.require("cancel", state.item)
     if state.item.status == IN_PROGRESS and state.claim is not None:
         return _end("cancel", "cancelled", CANCELLED, now, state, state.claim, reason=reason, actor=actor)
@@ -148,13 +148,13 @@ def restored(now: int, state: State, *, actor: str, token: int) -> Step:
 
 
 def delay_seconds(attempt: int, uniform: float, *, base_seconds: float, cap_seconds: float) -> float:
-    """The backoff before try number `attempt` (from 0): full jitter, which `uniform` (0 to 1) draws."""
+    """The backoff with full jitter before this attempt, counted from 0. `uniform` is a random number from 0 to 1."""
     return uniform * ceiling_seconds(attempt, base_seconds=base_seconds, cap_seconds=cap_seconds)
 
 
 def ceiling_seconds(attempt: int, *, base_seconds: float, cap_seconds: float) -> float:
     """The longest backoff: doubled with each attempt up to the cap."""
-    return min(cap_seconds, base_seconds * 2.0 ** min(attempt, MAX_DOUBLINGS))
+    return min(cap_seconds, base_seconds * 2.0 ** min(attempt, DOUBLINGS_MAX))
 
 
 def _strike(verb: str, outcome: str, now: int, state: State, settings: Settings) -> Step:

@@ -115,7 +115,7 @@ def lost(item: str, token: int | None, error: DibsError) -> Lost:
 
 
 def renew(claim: Claim, now: int, ttl_seconds: float | None = None, *, counted: bool = True) -> Claim:
-    """The claim, extended by a TTL but not past its deadline."""
+    """The claim, extended by a TTL but not past its deadline. `counted`: as a heartbeat."""
     ttl_seconds = claim.ttl_seconds if ttl_seconds is None else ttl_seconds
     return claim.replace(
         renewed_at=now,

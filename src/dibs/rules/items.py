@@ -1,4 +1,4 @@
-"""What people do to items: add, edit, park, retry; and changes made past all verbs (`found`)."""
+"""What people do to items: add, edit, park, retry; and changes that were made without a verb (`found`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONTENT = tuple(name for name in NewItem._fields if name != "id")
 #: Fields that an approval covers: editing one withdraws the approval.
 APPROVED_CONTENT = frozenset({"title", "body", "payload", "type", "action", "resources"})
 #: Fields that the agents' policies look at.
-LABELS = ("type", "action")
+POLICY_FIELDS = ("type", "action")
 #: Fields that cannot change while the item is claimed, because the claim was decided on them.
 HELD_CONTENT = frozenset({"project", "type", "action", "resources"})
 
@@ -117,7 +117,7 @@ def edit(
         return None
     if not relabel:
         _refuse_relabelling(old, real)
-    _refuse_under_holder(state, real)
+    _refuse_while_claimed(state, real)
     changed = dict(real)
     if old.approved and APPROVED_CONTENT & real.keys():
         changed.update(needs_approval=True, approved=False)
@@ -168,11 +168,11 @@ def found(
     void_from: int | None = None,
     **changes: Any,
 ) -> Step | None:
-    """Record that an unclaimed item was changed past all verbs: its file was moved or edited in a vault, for example.
+    """Record that an unclaimed item was changed without a verb: for example, its file was moved or edited in a vault.
     None if nothing changed. The token never falls, so that a token seen in a file is not given again.
 
-    `runs` are the tokens of the runs that it had before. With `void_from`, a clone gave the tokens from there on and
-    its hub never confirmed them: they are void, and the item continues from the token before.
+    `runs` are the tokens of earlier runs that only the file shows. With `void_from`, a clone gave the tokens from there
+    on and its hub never confirmed them: they are void, and the item continues from the token before.
     """
     assert state.claim is None, "a verb ends the claim first"
     item = state.item
@@ -193,7 +193,7 @@ def found(
 
 
 def _refuse_relabelling(item: Item, real: dict[str, Any]) -> None:
-    for name in LABELS:
+    for name in POLICY_FIELDS:
         if name in real:
             raise Forbidden(
                 f"the {name} of {item.id} decides which agents may take it; only an admin can change it",
@@ -203,7 +203,7 @@ def _refuse_relabelling(item: Item, real: dict[str, Any]) -> None:
             )
 
 
-def _refuse_under_holder(state: State, real: dict[str, Any]) -> None:
+def _refuse_while_claimed(state: State, real: dict[str, Any]) -> None:
     item, claim = state.item, state.claim
     if claim is None:
         return

@@ -72,7 +72,7 @@ def _next_due(now: int, state: State, settings: Settings) -> Step | None:
 
 
 def settle(now: int, state: State) -> Step | None:
-    """The step of a blocked or scheduled item to the status it has by now; None if that is its status."""
+    """The step that gives a blocked or scheduled item the status that its fields imply now; None if it has that."""
     item = state.item
     status = table.rest(item, now, blocked=bool(state.blockers))
     if not table.allowed("settle", item.status) or status == item.status:

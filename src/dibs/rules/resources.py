@@ -36,7 +36,7 @@ def normalize(given: str) -> str:
         return given
     segments: list[str] = []
     for segment in given.split("/"):
-        if any(sign in segment for sign in WILDCARDS):
+        if any(wildcard in segment for wildcard in WILDCARDS):
             break
         if segment == "..":
             raise Invalid(f"the resource {given!r} leads out of the project", field="resources")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ANNOTATED = ("links", "checks", "cost")
 #: The most bytes of each, as when the run ends.
 BYTES_MAX = 1_000_000
-#: Nobody claims an item again from these states, so its approval is shown to no holder. A failed item can be retried.
+#: An item in these statuses is never claimed again, so no holder is shown its approval. A failed item can be retried.
 FINAL = frozenset({DONE, REJECTED, CANCELLED})
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from dibs.model import Approval, Ended, Grant, Item, Previous, Renewal
     from dibs.sdk.session import LiveSession
 
-#: A holder that cannot renew its claim stops before the claim can have expired by the store's clock: earlier by this
-#: share of the time that was left when it was last renewed, and by no more than this.
+#: A holder that cannot renew its claim stops before the claim can have expired by the store's clock: earlier by
+#: MARGIN_SHARE of the time that was left at the last renewal, but by at most MARGIN_SECONDS_MAX.
 MARGIN_SHARE = 0.1
 MARGIN_SECONDS_MAX = 10.0
 REASON_CHARACTERS_MAX = 2000
@@ -244,13 +244,13 @@ class ClaimHandle:
     def after_fork(self) -> None:
         self._lock = threading.Lock()
 
-    def _end_run(self, verb: str, **asked: Any) -> Ended:
-        ended: Ended = self._end(verb, **asked)
+    def _end_run(self, verb: str, **parameters: Any) -> Ended:
+        ended: Ended = self._end(verb, **parameters)
         self.outcome, self.item = ended.run.outcome, ended.item
         self.end_reason = "" if self.outcome == "done" else ended.run.reason or ""
         return ended
 
-    def _end(self, verb: str, **asked: Any) -> Any:
+    def _end(self, verb: str, **parameters: Any) -> Any:
         with self._lock:
             if self.outcome is not None:
                 raise ClaimExpired(
@@ -262,7 +262,7 @@ class ClaimHandle:
                 )
             self._ending = True
         try:
-            answer = self.session.call_as_holder(self, verb, **asked)
+            answer = self.session.call_as_holder(self, verb, **parameters)
         except BaseException as error:
             self._ending = False
             if isinstance(error, LOSSES):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dibs.model import Grant
     from dibs.sdk.claim_handle import ClaimHandle
 
-#: A claim is renewed at least so many times before it would expire.
+#: A claim is renewed at least this many times before it would expire.
 HEARTBEATS_A_CLAIM = 3
 
 
@@ -89,8 +89,8 @@ class ClaimKeeper:
             self.keep(handle, grant)
 
     def successor(self, handle: ClaimHandle, refusal: DibsError) -> int | None:
-        """The token to recover by, if the claim was lost to a recovery of this session itself: by a command that works
-        on its behalf, or by the heartbeat, whose answer is on its way."""
+        """The token to recover from, if this session itself has recovered the claim already: a command that works on
+        its behalf did, or the heartbeat thread, whose answer has not arrived yet. None if another session has it."""
         by = refusal.facts.get("taken_over_by") or {}
         if by.get("session") != self._session:
             return None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 FIRST_DELAY_SECONDS = 0.1
-#: A command retries this often: after 100, 200 and 400 ms.
+#: A command retries this many times: after 100, 200 and 400 ms.
 RETRIES_MAX = 3
 #: No retry of a command begins later than this: a store that waited for its own lock has taken that long already.
 COMMAND_SECONDS = 2.0

@@ -1,4 +1,5 @@
-"""A session as a program holds it: registered with its process, kept alive in the background, ended when it leaves.
+"""A session as a program holds it: registered with its process, kept alive in the background, ended with its `with`
+block.
 
 with board.session(agent="coder") as me:
     while claim := me.next(types=["bug"], wait_seconds=60):
@@ -47,11 +48,12 @@ if TYPE_CHECKING:
 
 #: The longest delay between attempts to reach a store.
 BACKOFF_SECONDS_MAX = 5.0
-#: How long a request for claims is retried while the store is unavailable; also the end of a claim that expires sooner.
+#: How long a request for claims is retried while the store is unavailable. A verb of a holder is retried at least as
+#: long, even if its claim expires sooner.
 PATIENCE_SECONDS = 10.0
-#: One call to the store waits no longer: heartbeats report the held claims only between calls.
+#: The longest wait of one call to the store: heartbeats report the held claims only between calls.
 WAIT_SECONDS = 20.0
-#: After a call that took longer, the beginning of the claim is not known.
+#: After a call that took longer, this process cannot tell when the claim was granted, and renews it.
 WAITED_SECONDS = 1.0
 #: The verbs that end a claim.
 ENDS = frozenset({"done", "fail", "submit", "release", "reject"})
@@ -119,8 +121,8 @@ class LiveSession(ForkAware):
         patience_seconds: float | None = None,
         on_wait: Callable[[Waiting], None] | None = None,
     ) -> ClaimHandle:
-        """Claim this item. With `wait_seconds`, queue for it, and `on_wait` is called with the ticket's position. For
-        `patience_seconds`, an unavailable store and a rate limit are waited for as well."""
+        """Claim this item. With `wait_seconds`, queue for it, and `on_wait` is called with the ticket's position. While
+        the store is unavailable or a rate limit applies, retry for `patience_seconds`."""
 
         def ask(left: float, request_id: str) -> tuple[Grant, ...]:
             # One call for the whole wait: a ticket that is given up and taken again loses its place.
@@ -232,10 +234,10 @@ class LiveSession(ForkAware):
     # For the handles
 
     def call_as_holder(
-        self, handle: ClaimHandle, verb: str, patience_seconds: float | None = None, **asked: Any
+        self, handle: ClaimHandle, verb: str, patience_seconds: float | None = None, **parameters: Any
     ) -> Any:
         """Call a verb of the holder, and retry until there is an answer or, without `patience_seconds`, the claim would
-        expire. A claim that expired is recovered first, if nothing stands against that."""
+        expire. A claim that expired is recovered first, unless another session claimed the item since."""
         if verb in ENDS and self.is_inherited:
             raise Invalid(f"only the process that claimed {handle.item.id} can end the claim: this is a fork of it")
         request_id, until = randomness.request_id(), max(handle.safe_until, clock() + PATIENCE_SECONDS)
@@ -247,7 +249,7 @@ class LiveSession(ForkAware):
             token = handle.token
             # A recovery between two attempts changes the token, which makes it another request.
             id = f"{request_id}-{token}"
-            return getattr(self.board, verb)(handle.item.id, session=self.id, token=token, request_id=id, **asked)
+            return getattr(self.board, verb)(handle.item.id, session=self.id, token=token, request_id=id, **parameters)
 
         if recovers and verb == "progress" and handle.lost.is_set():
             self.recover(handle)  # the handler goes on in spite of the loss
@@ -294,7 +296,8 @@ class LiveSession(ForkAware):
             return [self._hold(grant, sent_at) for grant in grants]
 
     def _renewed_at(self, grants: Sequence[Grant]) -> float | None:
-        """Renew claims that were waited for, since their beginning is not known; when the renewal was sent."""
+        """Renew claims that were granted at an unknown moment of a wait. Return when the renewal was sent; None if it
+        failed."""
         sent_at = clock()
         try:
             answer = self.board.heartbeat(session=self.id)

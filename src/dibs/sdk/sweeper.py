@@ -1,8 +1,8 @@
 """Sweeping on behalf of a client that follows a board, so that changes by time are recorded when they happen.
 
 An expiry, a due schedule or a lapsed offer changes the board only when some call records it, and the death of an owner
-process wakes nobody. A client that only follows the board would see none of them while no other client calls. So it
-checks a few times a second, and sweeps only if something is due. Many followers check at different moments, and the
+process notifies no client. A client that only follows the board would see none of them while no other client calls. So
+it checks about twice a second, and sweeps only if something is due. Many followers check at different moments, and the
 first of them to sweep does it for all.
 """
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 #: The shortest and the longest time between two checks: a change by time is seen within a second.
 LOOK_SECONDS = 0.5
 LOOK_SECONDS_MAX = 0.75
-#: Followers check at most so long after a known instant, and not all of them at once.
+#: Each follower checks at a random moment within this time after a known due instant, so that not all sweep at once.
 SPREAD_SECONDS = 0.2
 #: The largest share of a processor that checks may use: a check of a thousand owner processes takes long.
 LOOK_SHARE = 1 / 20
-#: The delay before another attempt at what a sweep could not record; doubled each time.
+#: The delay before another sweep if one could not record what is due; doubled each time.
 AGAIN_SECONDS = 0.05
 AGAIN_SECONDS_MAX = 5.0
 #: The delay for a client that may not write: it will not be allowed to soon, and a database logs each attempt.

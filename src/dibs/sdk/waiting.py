@@ -40,7 +40,7 @@ def claim_in_turn(
 ) -> Grant:
     """Queue for the item and claim it. `watch` is closed at the end."""
     end = time.monotonic() + wait_seconds
-    waits = True
+    has_ticket = True
     try:
         standing = store.wait(item, session=session, ttl_seconds=TICKET_SECONDS)
         renewed = reaped = time.monotonic()
@@ -49,7 +49,7 @@ def claim_in_turn(
             if standing.offered:
                 grant = _accept(claim, left)
                 if grant is not None:
-                    waits = False
+                    has_ticket = False
                     return grant
                 standing = store.wait(item, session=session, ttl_seconds=TICKET_SECONDS)
                 continue
@@ -65,7 +65,7 @@ def claim_in_turn(
                 reaped = time.monotonic()
             standing = store.ticket(item, session=session)
             if standing.status in ENDED:
-                waits = False
+                has_ticket = False
                 raise _queue_closed(item, standing)
             if standing.offered:
                 continue
@@ -79,7 +79,7 @@ def claim_in_turn(
                 renewed = time.monotonic()
     finally:
         watch.close()
-        if waits:
+        if has_ticket:
             _leave(store, item, session)
 
 
@@ -92,8 +92,9 @@ def claim_from_server(
     wait_seconds: float,
     on_wait: Callable[[Waiting], None] | None,
 ) -> Grant:
-    """The same on a server, which waits itself: `wait` renews the ticket and answers when its position has changed, or
-    after so many seconds. The client makes the claim, so that an offer to a client that is gone lapses."""
+    """The same through a server, which does the waiting: `wait` renews the ticket and answers when its position has
+    changed, or after the given seconds. The client makes the claim, so that an offer to a client that is gone
+    lapses."""
     end = time.monotonic() + wait_seconds
     try:
         standing = wait(0)

@@ -123,11 +123,11 @@ class Service:
         return await asyncio.get_running_loop().run_in_executor(self._verbs, work)
 
     async def read(self, work: Callable[[], T]) -> T:
-        """Run what only reads, and may take long, in a thread."""
+        """Run a read, which may take long, in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._reads, work)
 
     async def wait(self, request: Request, work: Callable[[Board], T]) -> T:
-        """Run what waits in a thread, on a board whose waits end when the client disconnects."""
+        """Run a verb that waits, in a thread and on a board whose waits end when the client disconnects."""
         waiter = Waiter(lambda: self.callers.reauthenticate(request))
         open_request = self.open_request(WAITS, request, lambda refusal: self.feed.cancel(waiter, refusal))
         board = Board(self.board.store, self.settings, actor="dibs", watch=self.feed.watch_for(waiter))

@@ -67,7 +67,7 @@ class TemporaryFolder:
                 _unlink_all(folder)
                 os.rmdir(self.path)
         except OSError:
-            pass  # it contains more than these files
+            pass  # the folder contains more than these files
         finally:
             os.close(folder)
 
@@ -90,7 +90,7 @@ def _unlink_all(folder: int) -> None:
 
 
 def _give_name(half: str, path: str) -> None:
-    """By a link, which does not overwrite a file that was made meanwhile, as a rename would."""
+    """Link the file to its name: unlike a rename, a link does not overwrite a file that was made meanwhile."""
     try:
         os.link(half, path)
     except FileExistsError:

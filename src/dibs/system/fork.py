@@ -7,7 +7,7 @@ files and inotify queues are still the parent's.
 from __future__ import annotations
 
 import os
-from _weakref import ref  # what the interpreter has imported already; `weakref` costs a millisecond
+from _weakref import ref  # the interpreter has imported this already; `weakref` costs a millisecond
 
 _tracked: list[ref[ForkAware]] = []
 

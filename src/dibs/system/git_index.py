@@ -21,7 +21,7 @@ STATS = 40
 #: The size of a hash: SHA-1, SHA-256. The index does not say which.
 HASHES = (20, 32)
 EXTENDED, LENGTH_MAX = 0x4000, 0xFFF
-#: File systems that fold case treat it as an s.
+#: Case-insensitive file systems treat this character as an s.
 LONG_S = "\u017f".encode()
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -34,7 +34,7 @@ def problem(path: str, top: str, git_dir: str) -> str | None:
     """Why `path` is not trusted: git tracks it, or may track it, in the work tree `top` with this git directory."""
     inner = os.path.relpath(trust.canonical(path), os.path.realpath(top))
     try:
-        tracked = any(_names(data, inner) for data in _indexes(git_dir))
+        tracked = any(_tracks(data, inner) for data in _indexes(git_dir))
     except OSError as error:
         return f"may come from a commit of this repository, whose index cannot be read ({error.strerror})"
     except UnknownFormat as reason:
@@ -72,7 +72,7 @@ def _read(path: str) -> bytes:
     return data
 
 
-def _names(data: bytes, inner: str) -> bool:
+def _tracks(data: bytes, inner: str) -> bool:
     """Whether an index has an entry for this path, for a path below it, or for a folder above it, which a sparse index
     has in place of the files in that folder."""
     name = os.fsencode(os.path.basename(inner)).lower()

@@ -2,7 +2,7 @@
 
 A server on loopback writes a key beside its board, readable by its user only, and a pointer to it, by the address of
 the server, into the user's state folder. So `DIBS_STORE=http://127.0.0.1:8377 dibs who` works without any set-up. The
-key is sent to that address only, also for the host names of this machine.
+key is sent to that address only, also if the URL has a host name of this machine.
 
 The file also has the host name of the server's pages. Browsers send cookies to every port of a host, so pages under
 127.0.0.1 would share theirs with all other programs on the machine. No other program knows this name.
@@ -31,33 +31,33 @@ def address(host: str) -> str:
 
 def find(url: str) -> str | None:
     """The key for the server at `url`, if this process has one."""
-    return os.environ.get(ENV_KEY) or _left(url).get("key")
+    return os.environ.get(ENV_KEY) or _stored(url).get("key")
 
 
 def pages(url: str) -> str | None:
     """The URL of the pages of the server at `url`, if it runs on this machine."""
-    return _left(url).get("pages")
+    return _stored(url).get("pages")
 
 
 def keep(url: str, secret: str, board_folder: str | None) -> str:
     """Write a key for the user of this process; returns the path of the file."""
-    note = _note_path(url)
+    pointer = _pointer_path(url)
     kept = {"url": _address(url), "key": secret}
     if url.startswith("http:"):
         # Not over TLS: the certificate is for another name, and no other program can pass for the server.
         kept["pages"] = f"http://{_own_name(url, board_folder)}:{url.rpartition(':')[2]}"
     if board_folder is None:
-        _write(note, kept)
-        return note
+        _write(pointer, kept)
+        return pointer
     path = os.path.join(board_folder, FILE_NAME)
     _write(path, kept)
-    _write(note, {"file": path})
+    _write(pointer, {"file": path})
     return path
 
 
 def kept(url: str, board_folder: str | None) -> str | None:
     """The key of an earlier server of this board, or at this address."""
-    return _left_before(url, board_folder).get("key")
+    return _stored_before(url, board_folder).get("key")
 
 
 def served_at(board_folder: str) -> str | None:
@@ -66,21 +66,21 @@ def served_at(board_folder: str) -> str | None:
     return None if found is None else found.get("url")
 
 
-def _left(url: str) -> dict[str, str]:
+def _stored(url: str) -> dict[str, str]:
     """The data of the server at exactly this address."""
-    note = _read(_note_path(url)) or {}
-    found = note if "key" in note else _read(note.get("file", "")) or {}
+    pointer = _read(_pointer_path(url)) or {}
+    found = pointer if "key" in pointer else _read(pointer.get("file", "")) or {}
     return found if found.get("url") == _address(url) else {}
 
 
-def _left_before(url: str, board_folder: str | None) -> dict[str, str]:
-    path = _note_path(url) if board_folder is None else os.path.join(board_folder, FILE_NAME)
+def _stored_before(url: str, board_folder: str | None) -> dict[str, str]:
+    path = _pointer_path(url) if board_folder is None else os.path.join(board_folder, FILE_NAME)
     return _read(path) or {}
 
 
 def _own_name(url: str, board_folder: str | None) -> str:
-    """A host name that cannot be guessed; the one from before, so that a browser stays signed in."""
-    before = str(_left_before(url, board_folder).get("pages")).removeprefix("http://").partition(":")[0]
+    """A host name that cannot be guessed. An earlier one is kept, so that a browser stays signed in."""
+    before = str(_stored_before(url, board_folder).get("pages")).removeprefix("http://").partition(":")[0]
     own = before.removesuffix(PAGES_DOMAIN)
     # Only a name of this form: the file may have come with a clone, and a browser follows it.
     is_ours = before != own and len(own) == 2 * NAME_BYTES and set(own) <= set("0123456789abcdef")
@@ -93,9 +93,9 @@ def _address(url: str) -> str:
     return f"{scheme}://{address(host)}{colon}{port}"
 
 
-def _note_path(url: str) -> str:
+def _pointer_path(url: str) -> str:
     state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    name = "".join(sign if sign.isalnum() or sign in ".-" else "_" for sign in _address(url))
+    name = "".join(char if char.isalnum() or char in ".-" else "_" for char in _address(url))
     return os.path.join(state, "dibs", "servers", f"{name}.json")
 
 

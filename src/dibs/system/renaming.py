@@ -100,7 +100,7 @@ def _swapped_in_steps(one: Place, other: Place, spare: Place) -> None:
         _unlink(spare)
         raise
     if os.stat(spare[1], dir_fd=spare[0], follow_symlinks=False).st_nlink > 1:
-        # The file was moved, not overwritten: ours would be a second one.
+        # The file was moved, not overwritten: ours would be a second copy.
         _unlink(other)
         _unlink(spare)
         raise Moved

@@ -14,7 +14,7 @@ FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def read(path: str) -> list[int]:
-    """The tokens in order; none if the file is gone because the worker is."""
+    """The tokens in order; an empty list if the worker has exited and removed the file."""
     try:
         with open(os.open(path, os.O_RDONLY | FLAGS), "rb") as file:
             words = file.read(BYTES_MAX).split()
@@ -24,7 +24,7 @@ def read(path: str) -> list[int]:
 
 
 def append(path: str, token: int) -> None:
-    """Best effort: without it, a call under the old token is refused."""
+    """Best effort: if this fails, a call under the old token is refused."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | FLAGS)
     except OSError:

@@ -17,7 +17,7 @@ NAMES = {
     "documentation": 3,
     "low": 1,
     "refactoring": 1,
-    # The scale of beads: P0 is the highest, P4 the backlog.
+    # The scale of the issue tracker beads: P0 is the highest, P4 the backlog.
     "p0": 10,
     "p1": 8,
     "p2": 5,

@@ -7,7 +7,8 @@ import time
 from dibs.errors import Invalid
 
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-#: A longer claim is ended by no clock: that of another clone of a vault lasts while the clone shows signs of life.
+#: A claim with a longer TTL does not expire by the clock: the claim of another clone of a vault lasts as long as that
+#: clone's heartbeats arrive.
 ENDLESS_SECONDS = 100 * 365 * 86400
 WHILE_ALIVE = "while its clone shows signs of life"
 

@@ -65,6 +65,7 @@ def _decoded(name: str, value: Any, kind: type[Value] | None, lenient: bool) -> 
         return value
     if isinstance(value, dict):
         return plain(value)
+    # `ready` of Stats and Pulse is a list in the model; every other sequence is a tuple.
     return tuple(value) if isinstance(value, list) and name != "ready" else _inner(name, value)
 
 

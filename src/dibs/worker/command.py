@@ -44,7 +44,7 @@ ENV_LINKS_FILE = "DIBS_LINKS_FILE"
 #: How often a running command is checked for its timeout and for the loss of its claim.
 LOOK_SECONDS = 0.25
 #: The command is ended before the claim reaches the item's timeout, so that the run can still be failed with a reason:
-#: earlier by this share of the timeout, and by no more than this.
+#: earlier by MARGIN_SHARE of the timeout, but by at most MARGIN_SECONDS_MAX.
 MARGIN_SHARE = 0.2
 MARGIN_SECONDS_MAX = 15.0
 #: How the claim of a command that timed out may end.
@@ -86,7 +86,7 @@ class Command:
 
     @property
     def is_installed(self) -> bool:
-        """Whether the program exists, as far as its name does not depend on the item."""
+        """Whether the program exists. True if its name depends on the item, and so cannot be checked yet."""
         return _PLACEHOLDERS.search(self.arguments[0]) is not None or self._is_program(self.arguments[0])
 
     def run(self, claim: ClaimHandle) -> Verdict:
@@ -207,7 +207,7 @@ class Command:
         return CannotBegin(f"{self.arguments[0]!r} could not be started: {why}")
 
     def _environment_for(self, claim: ClaimHandle, files: Exchange) -> dict[str, str]:
-        # These variables may be about the item of a command that runs this worker.
+        # If this worker is itself the command of another worker, its variables are about that worker's item.
         own = {name: value for name, value in os.environ.items() if name not in (ENV_APPROVED_FILE, ENV_PREVIOUS_FILE)}
         return {**own, **self._environment, **_variables(claim, files)}
 

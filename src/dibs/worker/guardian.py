@@ -56,7 +56,7 @@ def end(groups: set[int]) -> None:
 
 
 def send(group: int, number: int) -> bool:
-    """Send a signal; whether the group still has processes."""
+    """Send a signal; return whether the group still has processes."""
     try:
         os.killpg(group, number)
     except OSError:

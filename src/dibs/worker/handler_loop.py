@@ -58,8 +58,8 @@ class Draft(str):
 
 
 class CannotBegin(DibsError):
-    """Raised by a handler that could not start for a reason that is not the item's, such as a full disk: the item is
-    released, and the next one is taken after a delay that grows each time."""
+    """Raised by a handler that could not start, for a reason that has nothing to do with the item, such as a full disk.
+    The item is released, and the next one is taken after a delay that grows each time."""
 
     code = "CANNOT_BEGIN"
     http_status = 503
@@ -268,7 +268,7 @@ class HandlerCall:
         self.loop.free_slot()
 
     def _work(self) -> tuple[str, str]:
-        """Run the handler and end the claim; how it ended, in a word and a text."""
+        """Run the handler and end the claim; return how the run ended, as a word and a text."""
         try:
             self.claim.check()
             if clock() > self._began + FRESH_SECONDS:
@@ -286,7 +286,7 @@ class HandlerCall:
         try:
             self._end(result)
         except (*LOSSES, StoreUnavailable, RateLimited) as error:
-            # The work may be done, though the board did not learn of it in time: this is no failure of the item.
+            # The work may be done, but the result did not reach the board in time: the item has not failed.
             return self._lost(error)
         except Exception as error:
             return self._failed(error)

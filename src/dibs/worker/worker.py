@@ -44,15 +44,15 @@ if TYPE_CHECKING:
     from dibs.worker.handler_loop import Handler, HandlerCall
 
     H = TypeVar("H", bound=Handler)
-    Tell = Callable[[str, ClaimHandle | None, str], None]
+    Listener = Callable[[str, ClaimHandle | None, str], None]
 
 __all__ = ["CannotBegin", "Draft", "Worker", "appending"]
 
 #: How long one call to the board waits for an item.
 WAIT_SECONDS = 20.0
-#: How long all claims together have, when the worker ends, to have their processes ended and to be released.
-LET_GO_SECONDS = 2 * GRACE_SECONDS
-#: How long a handler loop that waits for an item has, when the worker ends, to see that the session has ended.
+#: How long a stopping worker takes at most to end the processes of its claims and to release the claims.
+RELEASE_ALL_SECONDS = 2 * GRACE_SECONDS
+#: How long a stopping worker waits for handler loops that wait for an item: the end of the session ends their wait.
 LAST_ASKING_SECONDS = 1.0
 
 
@@ -66,11 +66,11 @@ class Worker:
         ttl_seconds: float | None = None,
         drain_seconds: float = 30.0,
         meta: Mapping[str, Any] | None = None,
-        tell: Tell | None = None,
+        tell: Listener | None = None,
         log: str | os.PathLike[str] | None = None,
     ) -> None:
         """`drain_seconds`: how long handlers may go on after `stop`; the claims of those that have not finished by then
-        are released. `tell` is called for everything that happens, with a word, the claim and a text. `log` is a file
+        are released. `tell` is called for every event, with its kind in one word, the claim and a text. `log` is a file
         to which the same is appended, one line each."""
         self.board, self.agent = board, agent
         self.drain_seconds = drain_seconds
@@ -242,7 +242,7 @@ class Worker:
         left = list(self._calls)
         for call in left:
             self._end_early(call, "release", reason, "released")
-        end = clock() + LET_GO_SECONDS
+        end = clock() + RELEASE_ALL_SECONDS
         for thread in self._ending:
             thread.join(max(0.0, end - clock()))
         end = min(end, clock() + GRACE_SECONDS)
@@ -276,7 +276,7 @@ class Worker:
             self.stop()
 
         numbers = [signal.SIGTERM, signal.SIGINT]
-        if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # else the worker is to survive its terminal
+        if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # otherwise nohup lets the worker outlive its terminal
             numbers.append(signal.SIGHUP)
         return {number: signal.signal(number, stop) for number in numbers}
 
@@ -291,18 +291,18 @@ def log_file(path: str | os.PathLike[str], agent: str) -> str:
     return os.path.join(path, name) if os.path.isdir(path) else path
 
 
-def appending(path: str | os.PathLike[str], agent: str) -> Tell:
+def appending(path: str | os.PathLike[str], agent: str) -> Listener:
     """A listener that appends to a file: time, agent, word, item and text. The file may be rotated."""
     path = log_file(path, agent)
 
-    def tell(word: str, claim: ClaimHandle | None, text: str) -> None:
+    def append(word: str, claim: ClaimHandle | None, text: str) -> None:
         at = times.iso(time.time_ns() // 1_000_000)
         words = " ".join([at, agent, word, *([] if claim is None else [claim.item.id]), text])
-        line = "".join(sign if sign.isprintable() else " " for sign in words)
+        line = "".join(char if char.isprintable() else " " for char in words)
         with open(path, "a", encoding="utf-8") as file:
             file.write(" ".join(line.split()) + "\n")
 
-    return tell
+    return append
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:

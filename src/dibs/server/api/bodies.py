@@ -78,7 +78,7 @@ def _decode(body: bytearray) -> Any:
 
 
 def _separators(text: bytearray, start: int, end: int) -> int:
-    return sum(text.count(sign, start, end) for sign in SEPARATORS)
+    return sum(text.count(separator, start, end) for separator in SEPARATORS)
 
 
 def _count_values(body: bytearray) -> int:

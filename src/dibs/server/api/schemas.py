@@ -20,7 +20,7 @@ from dibs.value import Value
 
 NOON = "2026-11-15T12:00:00.000Z"
 Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, examples=[NOON])]
-#: Parameters of verbs that the server fills in: the caller's identity, and `wait`, which stands in the query.
+#: Parameters that no body has: the server fills in the caller's identity, and `wait` is a parameter of the query.
 NOT_IN_REQUEST = frozenset({"self", "request_id", "on_wait", "wait_seconds", "key", "owner_pid"})
 #: The types of the wire for names in annotations.
 NAMES: dict[str, Any] = {"Any": Any, "Iterable": list, "Mapping": dict, "Page": list, "Callable": Callable}

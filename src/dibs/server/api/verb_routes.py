@@ -120,7 +120,7 @@ def call(
     elif verb.method != "GET" and arguments.get("session") is not None:
         service.callers.require_session(caller, arguments["session"])
     elif verb.name in ("reject", "annotate"):
-        # Without a session, it is a person who does so.
+        # Without a session, the caller acts as a person.
         service.callers.require_role(caller, ADMIN)
     if verb.name == "annotate" and caller.role != ADMIN and caller.agent is None:
         # Such a key may start sessions of any agent, so the agent does not show that the run is the caller's.
@@ -154,7 +154,7 @@ def _session_arguments(service: Service, caller: Caller, arguments: dict[str, An
     if arguments.get("id") is not None and caller.agent is not None:
         known = service.board.store.find_session(check.session_id(arguments["id"]))
         if known is not None:
-            service.callers.takes_up(caller, known)
+            service.callers.bind_sql_session(caller, known)
     return {
         # Not this machine's name: only the caller knows where the session runs.
         "host": "",

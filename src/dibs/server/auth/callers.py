@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from fastapi import Request
 
-from dibs import api_keys, check
+from dibs import api_keys
 from dibs.board import Board
-from dibs.errors import Forbidden, Invalid, SessionNotFound, Unauthenticated
+from dibs.errors import Forbidden, Invalid, Unauthenticated
 from dibs.model import ADMIN, AGENT, LOGIN, PERSON, SQL, Key, Session
 from dibs.rules.decision import BOARD
 from dibs.value import Value
@@ -30,8 +30,8 @@ NEEDS_KEY = "a valid key is needed, as DIBS_KEY or Authorization: Bearer KEY; di
 
 
 def secret_of(request: Request) -> str:
-    """The secret of a request; empty for a kind of secret that does not belong where it stands. A cookie counts only
-    without an Authorization header, because only then the guard has checked the Origin of a change."""
+    """The secret of a request; empty if a browser's secret is in the header, or another secret in the cookie. A cookie
+    counts only without an Authorization header, because only then the guard has checked the Origin of a change."""
     header = request.headers.get("authorization")
     if header is None:
         cookie = request.cookies.get(SECURE_COOKIE) or request.cookies.get(COOKIE, "")
@@ -54,7 +54,7 @@ class Caller(Value):
 
     @property
     def session_key(self) -> str | None:
-        """The key that a new session of this caller belongs to; None: any admin's."""
+        """The key that a new session of this caller belongs to; None if any admin may act for it."""
         return None if self.role == ADMIN else self.key
 
 
@@ -68,7 +68,7 @@ class Callers:
         self.on_revoked: Callable[[], None] = lambda: None
 
     def authenticate(self, request: Request) -> Caller:
-        """May read from the store: not for the event loop."""
+        """Do not call this in the event loop: it may read from the store."""
         key = self._valid_key(secret_of(request))
         if key is None or key.role == LOGIN:
             raise Unauthenticated(NEEDS_KEY)
@@ -86,7 +86,7 @@ class Callers:
         return None if key is None else Caller(key=key.id, role=key.role, agent=key.agent)
 
     def is_login_code(self, code: str) -> bool:
-        """Whether a login code is valid. It stays so."""
+        """Whether a login code is valid. Does not use the code up."""
         return self._login_key(code) is not None
 
     def exchange_login_code(self, code: str, seconds: float) -> str | None:
@@ -143,22 +143,20 @@ class Callers:
             raise Forbidden(f"this needs a key of role {role}; your key has role {caller.role}", role=role)
 
     def require_session(self, caller: Caller, session: str) -> None:
-        """A key acts only for sessions that it started itself, or that its agent made in SQL, except an admin's."""
+        """An admin's key acts for any session; another only for sessions that it started, or that its agent made in
+        SQL."""
         if caller.role == ADMIN:
             return
-        found = self._board.store.find_session(check.session_id(session))
-        if found is None:
-            raise SessionNotFound(f"the session {session} is not known", session=session, ended=False)
-        self.require_own(caller, found)
+        self.require_own(caller, self._board.find_session(session))
 
     def require_own(self, caller: Caller, session: Session) -> None:
-        if caller.role != ADMIN and session.key != caller.key and not self.takes_up(caller, session):
+        if caller.role != ADMIN and session.key != caller.key and not self.bind_sql_session(caller, session):
             raise Forbidden(f"session {session.id} was started with another key", session=session.id)
 
-    def takes_up(self, caller: Caller, session: Session) -> bool:
-        """Bind a session that the caller's agent made in SQL, where there are no keys, to the caller's key; whether it
-        is bound to that key now. The first key of the agent that uses the session keeps it while that key is valid; a
-        key without an agent never gets it."""
+    def bind_sql_session(self, caller: Caller, session: Session) -> bool:
+        """Bind a session that the caller's agent made in SQL, where there are no keys, to the caller's key; return
+        whether it is bound to that key now. The first key of the agent that uses the session keeps it while that key is
+        valid; a key without an agent never gets it."""
         made_in_sql = session.kind == SQL and session.ended_at is None
         if not made_in_sql or session.agent != caller.agent or not api_keys.may(caller.role, AGENT):
             return False

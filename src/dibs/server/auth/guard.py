@@ -21,7 +21,7 @@ from dibs.server.ops.logs import AccessLog
 BODY_BYTES_MAX = 8_000_000
 BODY_SECONDS = 60.0
 JSON_TYPES = (b"application/json",)
-#: Like JSON, types that a browser sends to another origin only after asking that origin.
+#: Like JSON, types that a browser sends to another origin only after a CORS preflight.
 ARCHIVE_TYPES = (b"application/octet-stream", b"application/x-ndjson")
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 HEADERS = [

@@ -27,7 +27,7 @@ from dibs.server.ops.tracing import traced
 from dibs.server.service import Service
 from dibs.text import times
 
-#: Reasons of a release that end the run otherwise.
+#: Reasons of a release that end the run as done, or as failed.
 COMPLETED, FAILURES = "completed", frozenset({"failed", "error"})
 
 REFUSALS = wire_format.describe_refusals(

@@ -1,6 +1,7 @@
-"""Shared by the wire formats of other systems: their refusals have the format's own form, also in the document.
+"""What the wire formats of other systems share: a refusal has the form that the format defines, and the OpenAPI
+document describes that form.
 
-A request that reaches no route of theirs (refused by the guard, or an unknown path) gets the usual problem.
+A request that reaches no route of a format (refused by the guard, or an unknown path) gets the usual problem.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dibs.server.api.responses import ANSWER_BYTES_MAX, JSON, invalid_parameter,
 from dibs.server.service import Service
 from dibs.text import json_text
 
-#: Statuses of requests that reach no route: from the guard, or for a name that no path can have.
+#: Statuses of requests that reach no route: refused by the guard, or with a name that cannot be part of a path.
 BEFORE_ROUTING = (403, 404, 413, 415, 421)
 
 

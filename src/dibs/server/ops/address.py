@@ -147,7 +147,8 @@ def _own_hosts(settings: ServerSettings, port: int) -> list[str]:
 
 def _named_hosts(settings: ServerSettings, port: int) -> list[tuple[str, str]]:
     """The given names, as (scheme or "", host). A name is `board.example.org`, `board.example.org:8443`, or
-    `https://board.example.org` if a proxy in front encrypts. The first form stands also for the server's own port."""
+    `https://board.example.org` if a proxy in front encrypts. A name without scheme and port also counts with the
+    server's own port."""
     found = []
     for name in settings.names:
         scheme, _, host = name.rstrip("/").lower().rpartition("://")
@@ -169,8 +170,8 @@ def _is_name(name: str) -> bool:
         hostname, port = parts.hostname or "", parts.port
     except ValueError:
         return False
-    signs = "-._:" if host.startswith("[") else "-._"
-    valid = hostname.isascii() and all(sign.isalnum() or sign in signs for sign in hostname) and "@" not in host
+    marks = "-._:" if host.startswith("[") else "-._"
+    valid = hostname.isascii() and all(char.isalnum() or char in marks for char in hostname) and "@" not in host
     return bool(hostname) and valid and port != 0 and parts.netloc == host and scheme in ("", "http", "https")
 
 

@@ -100,7 +100,7 @@ class Connection(HttpToolsProtocol):
             self._start_timer()
 
     def send_400_response(self, msg: str) -> None:
-        """What is not HTTP gets a problem, as every other refusal does."""
+        """Answer input that is not HTTP with a problem document, like every other refusal."""
         body = json_text.line(responses.problem_body(400, "NOT_HTTP", msg)).encode()
         head = (
             f"HTTP/1.1 400 Bad Request\r\ncontent-type: {responses.PROBLEM_JSON}\r\ncontent-length: {len(body)}\r\n"

@@ -1,6 +1,6 @@
 """Metrics for Prometheus: counters and histograms from the feed since this server started, gauges from the store.
 
-The number of values of each label is bounded, whatever types and requests there are: the rest is `other`.
+Each label has a bounded number of values: further types, methods and paths count as `other`.
 """
 
 from __future__ import annotations

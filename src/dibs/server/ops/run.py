@@ -1,4 +1,4 @@
-"""Runs a server until it is told to stop.
+"""Runs a server until a signal stops it.
 
 The stop is graceful: the server accepts no new connections, answers the verbs that run, ends waiting requests with the
 advice to repeat them, and ends streams with the cursor to resume at.
@@ -27,7 +27,7 @@ ACCEPTED_AT_ONCE = 8
 
 
 class Server(uvicorn.Server):
-    """Ends streams and waiting requests when it is told to stop, and exits with 0."""
+    """When a signal stops it, ends streams and waiting requests, and exits with 0."""
 
     def __init__(self, config: uvicorn.Config, service: Service, on_started: Callable[[], None]) -> None:
         super().__init__(config)

@@ -1,7 +1,8 @@
 """Several server processes on one socket, for a board on PostgreSQL: started, restarted when they exit, and stopped.
 
 A worker is `python -m dibs.server.ops.workers SOCKET`. It inherits the listening socket and reads its configuration
-from stdin, a line of JSON, which no other user can read. It stops when its stdin is closed: then its parent is gone.
+from stdin, a line of JSON, which no other user can read. It stops when its stdin is closed, because its parent has
+exited then.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ STABLE_SECONDS = 60.0
 GRACE_SECONDS = 5.0
 
 
-class Worker:
+class WorkerProcess:
     """One worker process at a time, restarted with backoff."""
 
     def __init__(self, listener: socket.socket, configuration: bytes) -> None:
@@ -98,10 +99,10 @@ class Worker:
 
 
 def run(url: str, settings: ServerSettings, listener: socket.socket, *, quiet: bool) -> None:
-    """Keep `settings.workers` processes running until this process is told to stop."""
+    """Keep `settings.workers` processes running until a signal stops this process."""
     logs.install(settings.log_json)
     configuration = json.dumps({"url": url, "settings": settings.as_dict(), "quiet": quiet}).encode() + b"\n"
-    workers = [Worker(listener, configuration) for _ in range(settings.workers)]
+    workers = [WorkerProcess(listener, configuration) for _ in range(settings.workers)]
     with _stop_signals() as stopping:
         try:
             while not stopping.is_set():

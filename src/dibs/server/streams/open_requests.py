@@ -18,7 +18,7 @@ CHECK_SECONDS = 1.0
 
 
 class Quota(Value):
-    """How many requests may be open at once that do the same (`activity`: "waiting")."""
+    """How many requests of one kind (`activity`, such as "waiting") may be open at once."""
 
     activity: str
     limit: int

@@ -1,7 +1,7 @@
 """The feed as pages of encoded events: the latest from a ring buffer, older ones from the store.
 
 A stream has only a cursor and takes page after page. Streams at the same cursor share a page, so the cost of an event
-does not depend on the number of streams, and memory is bounded by the ring whatever clients read.
+does not depend on the number of streams, and the ring bounds memory however slowly clients read.
 """
 
 from __future__ import annotations
@@ -135,16 +135,16 @@ class EventPages:
 def sse_frames(event: Event) -> bytes:
     """An event under its own name and id, after the session-task contract's form of it, if that has one."""
     native = f"id: {event.id}\nevent: {event.kind}\ndata: {json.dumps(wire.encode(event))}\n\n"
-    foreign = session_task_views.event(event)
-    if foreign is None:
+    compat = session_task_views.event(event)
+    if compat is None:
         return native.encode()
-    return f"event: {foreign['type']}\ndata: {json.dumps(foreign)}\n\n{native}".encode()
+    return f"event: {compat['type']}\ndata: {json.dumps(compat)}\n\n{native}".encode()
 
 
 def sse_message(event: Event) -> bytes:
     """An event for clients that handle unnamed messages only: the session-task contract's form, or nothing."""
-    foreign = session_task_views.event(event)
-    return b"" if foreign is None else f"id: {event.id}\ndata: {json.dumps(foreign)}\n\n".encode()
+    compat = session_task_views.event(event)
+    return b"" if compat is None else f"id: {event.id}\ndata: {json.dumps(compat)}\n\n".encode()
 
 
 def _fitting(events: Iterable[EncodedEvent]) -> list[EncodedEvent]:

@@ -39,7 +39,7 @@ CURSOR_DIGITS_MAX = 16
 COALESCE_SECONDS = 0.05
 #: Reading for streams that are behind has its own threads, so that many of them delay no verb.
 READ_THREADS = 2
-#: How often within the shortest of its timeouts the timer looks at all streams.
+#: The timer checks all streams this many times within the shortest of their timeouts.
 TICKS = 4
 
 Refuse = Callable[[DibsError], None]
