@@ -293,7 +293,7 @@ def new_item(given: Mapping[str, object], tail: str | None = None) -> NewItem:
 
 
 def edits(given: Mapping[str, object]) -> dict[str, Any]:
-    """The changes of an edit, each field by itself."""
+    """The changes of an edit, with each field checked."""
     if not given:
         raise Invalid("nothing to change; give at least one field", field="changes")
     for field in given:

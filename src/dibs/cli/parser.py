@@ -121,7 +121,7 @@ class Parser:
         self.number("--token", help="claim token (default: DIBS_CLAIM_TOKEN, or live claim)")
 
     def holder(self) -> None:
-        """What the holder of a claim gives with each of its verbs."""
+        """The options of the commands of a claim's holder."""
         self.token()
         self.request_id()
         self.identity()

@@ -205,7 +205,7 @@ class Examination:
     def _check_dependencies(self, item: Item) -> Iterator[Finding]:
         """The recorded dependencies are those that the item lists, except for pruned ones, which were done."""
         recorded = self.needs.get(item.id, set())
-        # An item that exists and is older than this one cannot have been pruned meanwhile.
+        # A pruned dependency is not recorded, and a newer item may have its id.
         there = {one for one in item.depends_on if one in self.items and self.items[one].created_at <= item.created_at}
         wrong = (recorded - set(item.depends_on)) | (there - recorded)
         if wrong:

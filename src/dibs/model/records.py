@@ -230,7 +230,7 @@ class Event(Value):
 
 
 class Activity(Value):
-    """A refused claim, which changed nothing and is no event."""
+    """A refused claim. It changed nothing, so it is not an event."""
 
     at: int
     item: str

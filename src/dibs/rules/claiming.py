@@ -137,7 +137,7 @@ def reasons(now: int, state: State, claimant: Claimant, unless_after: int | None
 
 
 def _not_claimable(now: int, state: State) -> ItemNotClaimable:
-    """The status does not allow a claim: say what the item waits for."""
+    """The refusal for a status that does not allow a claim. It names what the item waits for."""
     item = state.item
     status = item.status
     if table.allowed("claim", status):

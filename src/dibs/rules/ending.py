@@ -28,7 +28,7 @@ def release(now: int, state: State, claim: Claim, *, reason: str | None, park: b
 
 def forget(now: int, state: State, claim: Claim) -> Step:
     """Release a claim that the session left out of its heartbeat."""
-    reason = "not among what the session says it holds"
+    reason = "the session's heartbeat did not list it"
     return _end("release", "forgotten", _resting(now, state), now, state, claim, reason=reason)
 
 

@@ -83,7 +83,7 @@ def annotate(
     actor: str,
     agent: str | None = None,
 ) -> Step | None:
-    """Add what is `given` to the run; None if the run has all of it.
+    """Add the `given` entries to the run; None if the run has all of them.
 
     `run` is the run under the token, or without a token the latest. With `agent`, it has to be a run of that agent.
     `approved` is the token of the run whose draft the current approval is about.

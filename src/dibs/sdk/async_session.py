@@ -52,7 +52,7 @@ def _awaited(verb: Callable[Concatenate[ClaimHandle, P], T]) -> ClaimVerb[P, T]:
 
 def _attribute(get: Callable[[ClaimHandle], T]) -> T:
     """A read-only attribute of a claim handle, with its type."""
-    return property(lambda claim: get(claim.handle))  # type: ignore[return-value]  # what the property gives
+    return property(lambda claim: get(claim.handle))  # type: ignore[return-value]  # typed as the property's value
 
 
 class AsyncSession:

@@ -97,14 +97,14 @@ class ClaimHandle:
         return max(0.0, self.safe_until - clock())
 
     def check(self) -> None:
-        """Raise if the claim is lost, by what this process knows."""
+        """Raise if the claim is lost, as far as this process knows."""
         if self.is_held and clock() >= self.safe_until:
             self.session.renew_or_lose()
         if self.lost_by is not None:
             raise self.lost_by
 
     def verify(self) -> None:
-        """Raise if the claim is lost, by what the board knows: renews the claim at once."""
+        """Raise if the claim is lost according to the board, which renews it otherwise."""
         self.check()
         sent_at = clock()
         renewal = self.session.board.renew(self.item.id, session=self.session.id, token=self.token)
@@ -281,7 +281,8 @@ class ClaimHandle:
         self._set_expiry(sent_at, (claim.expires_at - claim.renewed_at) / 1000, claim.expires_at)
 
     def _set_expiry(self, sent_at: float, seconds: float, expires_at: int) -> None:
-        """The claim lasts for so many seconds of the store's clock, counted here from before the request was sent."""
+        """The claim lasts for `seconds` from its renewal. Counted from before the request was sent, they end too early
+        rather than too late."""
         self._sent_at, self._expires_at = sent_at, expires_at
         self.safe_until = sent_at + seconds - min(MARGIN_SECONDS_MAX, MARGIN_SHARE * seconds)
 

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-#: Nothing reports a death, so a waiting client checks this often.
+#: The interval at which a waiting client checks for dead owners: nothing reports a death.
 LOOK_SECONDS = 5.0
 
 

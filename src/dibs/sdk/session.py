@@ -109,7 +109,7 @@ class LiveSession(ForkAware):
 
     @property
     def claims(self) -> tuple[ClaimHandle, ...]:
-        """The claims that this session holds, by what this process knows."""
+        """The claims that this session holds, as far as this process knows."""
         return self._keeper.claims
 
     def claim(
@@ -252,7 +252,7 @@ class LiveSession(ForkAware):
             return getattr(self.board, verb)(handle.item.id, session=self.id, token=token, request_id=id, **parameters)
 
         if recovers and verb == "progress" and handle.lost.is_set():
-            self.recover(handle)  # the handler goes on in spite of the loss
+            self.recover(handle)  # the handler continues although the claim was lost
         try:
             return _retry(ask, until)
         except ClaimExpired as error:

@@ -37,7 +37,7 @@ FORBIDDEN_SECONDS = 60.0
 
 class Sweeper:
     """Call `sweep_if_due` after `seconds_left`, or more often. A store that is unavailable, or that this client may not
-    write to, is no error: other clients sweep as well."""
+    write to, is not an error: other clients sweep as well."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Sweeper:
         *,
         every_seconds: float | None = None,
     ) -> None:
-        """`every_seconds`: also sweep this often when nothing is due, to prune what only a sweep prunes."""
+        """`every_seconds`: also sweep at this interval when nothing is due, because a sweep deletes old records too."""
         self._store, self._sweep, self._reap_dead_owners = store, sweep, reap_dead_owners
         self._every_seconds = every_seconds
         self._check_at = self._swept_at = monotonic()

@@ -78,7 +78,7 @@ class Output:
         self._thread.start()
 
     def finish(self) -> None:
-        """The command has ended: read what it has written, and wait no longer than that takes."""
+        """Called after the command has ended: read the rest of its output, within bounded waits."""
         self._thread.join(LINGER_SECONDS)
         self._over.set()
         self._thread.join(SHOWN_SECONDS)

@@ -64,7 +64,7 @@ class Exchange:
         self.item, self.claim, self.approved, self.previous, self.draft, self.cost, self.links = self._paths
 
     def remove(self) -> None:
-        """Remove these files and nothing else: a folder in which the command left more stays."""
+        """Remove these files and nothing else. A folder in which the command left other files is not removed."""
         for remove, path in (*((os.unlink, path) for path in self._paths), (os.rmdir, self.folder)):
             try:
                 remove(path)

@@ -121,7 +121,7 @@ def invalid_parameter(error: RequestValidationError) -> Invalid:
 
 
 async def on_crash(request: Request, error: Exception) -> Response:
-    """Only the log describes the error: it may contain what the caller must not see."""
+    """Only the log describes the error, which may contain private data."""
     return problem(500, "ERROR", "internal error; the server's log has the details")
 
 

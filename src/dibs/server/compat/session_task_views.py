@@ -83,7 +83,7 @@ def _expired(board: Board, session: str | None) -> list[dict[str, Any]]:
 
 
 def _kind_of(board: Board, session: str) -> str | None:
-    """None if there is no such session, as can be after an import."""
+    """None if the board has no such session, which can happen after an import."""
     try:
         return board.find_session(session).kind
     except SessionNotFound:

@@ -59,7 +59,7 @@ async def run(service: Service, work: Callable[[], Mapping[str, Any]]) -> Respon
 
 
 async def read(service: Service, work: Callable[[], Mapping[str, Any]]) -> Response:
-    """For what only reads: an answer that is too long is refused."""
+    """`run` for reads: an answer that is too long is refused."""
 
     def answer() -> Response:
         found = _json(work())

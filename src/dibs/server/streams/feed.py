@@ -40,7 +40,7 @@ class Waiter:
     def __init__(self, authorize: Callable[[], object] = lambda: None) -> None:
         """`authorize` is called each time the waiter wakes, and raises if its key has become invalid."""
         self.authorize = authorize
-        #: Why the wait is over, once it is.
+        #: Why the wait was cancelled, if it was.
         self.cancelled: DibsError | None = None
 
 
@@ -131,7 +131,7 @@ class Feed:
                     self._local_commit = False
                     self.wait_for_stop(COALESCE_SECONDS)
             except Exception as error:
-                # An unavailable store refuses the callers by itself; anything else is a bug, for the log.
+                # An unavailable store also refuses the calls of clients; any other error is a bug, and is logged.
                 if not isinstance(error, DibsError):
                     logging.exception("following the feed failed; retrying")
                 _close(watch)

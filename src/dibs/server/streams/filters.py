@@ -70,7 +70,7 @@ class ProjectCache:
             return found
 
     def load(self, items: Iterable[str]) -> ProjectsOf:
-        """The project of each item, from the store if need be: not for the event loop."""
+        """The project of each item. Do not call this in the event loop: it may read from the store."""
         found: ProjectsOf = {}
         for item in items:
             with self._lock:

@@ -75,7 +75,7 @@ class OpenRequests:
                 del self._counts_per_key[activity, request.key]
 
     def check_now(self) -> None:
-        """For any thread."""
+        """Can be called in any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._check_keys)
 

@@ -97,7 +97,7 @@ class EventPages:
             return page
 
     def from_store(self, cursor: int) -> EventPage | None:
-        """The page after a cursor; None if there are no events. Not for the event loop."""
+        """The page after a cursor; None if there are no events. Do not call this in the event loop."""
         with self._lock:
             page = self._cache.get(cursor)
         if page is not None:

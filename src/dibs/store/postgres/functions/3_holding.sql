@@ -259,7 +259,7 @@ BEGIN
             CONTINUE WHEN c.session IS DISTINCT FROM p_session OR c.expires_at <= at
                 OR (SELECT e.id FROM dibs.events e WHERE e.item = each AND e.token = c.token ORDER BY e.number LIMIT 1)
                    > p_known_event;
-            i := dibs.end_run(i, c, 'forgotten', dibs.rest(i, at), at, NULL, 'not among what the session says it holds');
+            i := dibs.end_run(i, c, 'forgotten', dibs.rest(i, at), at, NULL, 'the session''s heartbeat did not list it');
             i := dibs.follow(i, at, s);
             PERFORM dibs.save(i);
             forgotten := forgotten || each;
