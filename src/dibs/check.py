@@ -153,7 +153,7 @@ def checks(given: object, bytes_max: int = NOTE_BYTES_MAX) -> dict[str, Any]:
 def _check(check: str, given: object) -> dict[str, str]:
     found = {"state": given} if isinstance(given, str) else given
     if not isinstance(found, dict) or not {"state"} <= found.keys() <= {"state", "url"}:
-        raise Invalid(f"the check {check[:60]!r} must be a state, or an object with state and url", field="checks")
+        raise Invalid(f"the check {check[:60]!r} must be a state, or have a state and optionally a url", field="checks")
     return {name: _line(value, TITLE_LENGTH_MAX if name == "url" else NAME_LENGTH_MAX) for name, value in found.items()}
 
 

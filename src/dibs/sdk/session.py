@@ -237,7 +237,8 @@ class LiveSession(ForkAware):
         self, handle: ClaimHandle, verb: str, patience_seconds: float | None = None, **parameters: Any
     ) -> Any:
         """Call a verb of the holder, and retry until there is an answer or, without `patience_seconds`, the claim would
-        expire. A claim that expired is recovered first, unless another session claimed the item since."""
+        expire. Except by `release` and `reject`, a claim that expired is recovered first, unless another session
+        claimed the item since."""
         if verb in ENDS and self.is_inherited:
             raise Invalid(f"only the process that claimed {handle.item.id} can end the claim: this is a fork of it")
         request_id, until = randomness.request_id(), max(handle.safe_until, clock() + PATIENCE_SECONDS)

@@ -1,7 +1,7 @@
 """Which files are trusted on a machine that several users share.
 
 A board or a `dibs.toml` that a search found is used only if it belongs to the caller, to root, or to the user for whom
-root acts, or if the user's trust file lists it. One that the caller names is always used. Git has the same rule
+root acts, or if the user's trust file lists it. A board that the caller names is not checked. Git has the same rule
 (`safe.directory`): a folder above, such as `/tmp`, may contain files of other users.
 """
 
