@@ -54,7 +54,7 @@ class Client(ForkAware):
             self.headers["Authorization"] = f"Bearer {key}"
         self._answer_seconds = answer_seconds
         self.track_forks()
-        #: How often a request was retried.
+        #: The number of retries.
         self.repeated = 0
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, **options: Any) -> Any:

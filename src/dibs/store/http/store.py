@@ -69,7 +69,7 @@ class HttpStore(Store):
 
     @property
     def reconnects(self) -> int:
-        """How often a request was repeated because its answer, or the server, was lost."""
+        """The number of requests that were repeated because the server was unreachable or its answer was lost."""
         return self._client.repeated
 
     # Verbs that follow from the table

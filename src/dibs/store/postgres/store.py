@@ -76,7 +76,7 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
         self.url = url
         self.settings = settings
         self._lean = lean
-        #: How often a transaction was retried after a conflict (a deadlock, for example), and after a disconnect.
+        #: The number of retries of transactions after a conflict (a deadlock, for example), and after a disconnect.
         self.conflicts = self.reconnects = 0
         self._pool = Pool(url, settings.lock_wait_seconds)
         self._notifier = Notifier(self._pool)

@@ -21,7 +21,7 @@ SUFFIXES = (LOCK, BELL, "-wal", "-shm", "-journal")
 BOARD_MODE = 0o600
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _ROOT = 0
-#: How often to open or create a file that another program keeps removing.
+#: The number of attempts to open or create a file that another program keeps removing.
 TRIES_MAX = 10
 
 
