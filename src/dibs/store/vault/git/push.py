@@ -104,8 +104,8 @@ class Pusher:
         return repository.refs()
 
     def _require_tokens(self, base: Tree, view: View) -> None:
-        """Before a push, write the remote's token into each task file that has a lower one: a program overwrote the
-        text of dibs, or moved the file before an accepted push was written into it. Then raise Raced."""
+        """If a task file has a lower token than the remote's, write the remote's token into it and raise Raced. A
+        program overwrote the text of dibs, or moved the file before an accepted push was written into it."""
         repository, worktree = self._clone.repository, self._clone.worktree
         before = {task_name(path): blob for path, blob in base.items()}
         here = {task_name(path): (path, blob) for path, blob in view.tree.items() if path not in view.absent}
