@@ -221,7 +221,7 @@ class HttpStore(Store):
 
     def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
         body = {"older_than_seconds": older_than_seconds, "limit": limit}
-        # A repeated request would report only what the first one had left.
+        # A repeated request would report only the items that the first one left.
         return _decoded(Prune, self._client.ask("POST", "/v1/prune", body, repeatable=False))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -181,7 +181,7 @@ class CommitQueue:
                 return
 
     def _run_all(self) -> bool:
-        """Run what is queued; return whether the thread is to stay."""
+        """Run all queued calls; return False if the thread has to end."""
         run = None if self._forking else self._find()
         if run is None:
             return False

@@ -1,4 +1,4 @@
-"""The sweep on SQLite: it records what is overdue and deletes what is outdated."""
+"""The sweep on SQLite: it records overdue steps and deletes outdated rows."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class FolderVerbs:
         return self._claim is None or self._claim.token <= held.token
 
     def _apply_found(self) -> None:
-        """Apply what the verbs did not: the status of the folder, and every token in the file as spent."""
+        """Apply the rest of the file's state after the verbs: the status of its folder, and its tokens as spent."""
         state, facts = self._state(), self.task.facts
         if state.claim is not None:
             return  # the board decided otherwise: a failed item is retried, for instance

@@ -3,8 +3,8 @@
 
 -- Names without a schema resolve in pg_catalog alone. Otherwise a role that may create functions or operators in a schema of the
 -- search path could make other roles run them, because PostgreSQL prefers an exact match of types to pg_catalog. So the functions
--- that clients, triggers and views call set their own search path, and those that they call inherit it. The few that are called
--- too often for that name the schema of what they use, or use only exact matches.
+-- that clients, triggers and views call set their own search path, and those that they call inherit it. A few functions are
+-- called too often for that: these qualify every name with its schema, or use only exact matches.
 
 -- The board's clock. A lease is never compared with the start time of a transaction or with a client's clock.
 CREATE OR REPLACE FUNCTION dibs.clock() RETURNS bigint LANGUAGE sql VOLATILE AS
@@ -20,7 +20,7 @@ $$ SELECT round(p_seconds * 1000)::bigint $$;
 CREATE OR REPLACE FUNCTION dibs.feed_enter() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE EXCEPTION 'dibs needs the isolation level read committed, so that a statement after a lock sees what was committed before the lock'
+        RAISE EXCEPTION 'dibs needs the isolation level read committed, so that a statement after a lock sees all earlier commits'
             USING ERRCODE = 'invalid_transaction_state';
     END IF;
     PERFORM pg_advisory_xact_lock_shared((25698::bigint << 48) | (CASE WHEN is_called THEN last_value ELSE 0 END))
@@ -118,8 +118,8 @@ LANGUAGE sql AS $$
     SET fingerprint = excluded.fingerprint, answer = excluded.answer, at = excluded.at, shape = excluded.shape
 $$;
 
--- The status of an item while no session holds it. In a statement of its own, after the item is locked: of two dependencies that
--- end at once, the second transaction sees both.
+-- The status of an item while no session holds it. The caller has locked the item in an earlier statement, so that of two
+-- transactions that each end a dependency at once, the second sees both ends.
 CREATE OR REPLACE FUNCTION dibs.rest(i dibs.items, p_now bigint) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     IF i.needs_approval THEN

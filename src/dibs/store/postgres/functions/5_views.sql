@@ -27,8 +27,8 @@ FROM dibs.claims c JOIN dibs.sessions s ON s.id = c.session
 WHERE c.expires_at > dibs.clock();
 
 -- Items with the columns that clients of a table of this name expect. The status is the one that a claim would find at this
--- instant, recorded or not. Each part of the union has one constant status, or statuses with an index, so that a query for one status
--- reads little else.
+-- instant, recorded or not. Each part of the union has one constant status, or statuses with an index, so that a query for one
+-- status reads little else.
 CREATE OR REPLACE VIEW dibs.work_items AS
 SELECT i.id, i.type, n.status, i.priority, i.title, dibs.instant(i.created_at) AS created_at,
        dibs.instant(i.updated_at) AS updated_at, r.agent AS assigned_agent, dibs.instant(r.started_at) AS started_at,

@@ -179,7 +179,7 @@ CREATE TABLE dibs.agents (
     sensitive_actions text[] NOT NULL,
     created_at        bigint NOT NULL,
     updated_at        bigint NOT NULL,
-    bucket            double precision NOT NULL DEFAULT 0,  -- what is left of the rate, as of bucket_at
+    bucket            double precision NOT NULL DEFAULT 0,  -- how many claims the rate allowed at bucket_at
     bucket_at         bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
@@ -199,7 +199,8 @@ CREATE TABLE dibs.sessions (
     end_reason    text
 ) WITH (fillfactor = 50);
 
--- The claims of an agent are counted through its sessions, and only if the agent has a limit, so `claims` needs no index on agent.
+-- The claims of an agent are counted through its sessions, and only if the agent has a limit, so `claims` needs no index on
+-- agent.
 CREATE INDEX sessions_agent ON dibs.sessions (agent, ended_at);
 
 CREATE TABLE dibs.activity (

@@ -153,7 +153,7 @@ CREATE TABLE agents (
     sensitive_actions TEXT NOT NULL,
     created_at        INTEGER NOT NULL,
     updated_at        INTEGER NOT NULL,
-    bucket            REAL NOT NULL DEFAULT 0,  -- what is left of the rate, as of bucket_at
+    bucket            REAL NOT NULL DEFAULT 0,  -- how many claims the rate allowed at bucket_at
     bucket_at         INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 

@@ -1,4 +1,4 @@
-"""A clone of the vault: its files, its repository, and the user's branch, brought together with the remote's changes.
+"""A clone of the vault: its files, its repository, and the user's branch, into which the remote's changes are merged.
 
 Files are changed one by one with the care of `disk`; never by a merge, checkout or reset of git. The caller holds the
 board's lock.

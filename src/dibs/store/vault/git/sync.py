@@ -226,7 +226,7 @@ class Sync:
         raise StoreUnavailable(f"the remote does not accept pushes: {reason}", retry_after_seconds=1)
 
     def restore_reverted(self) -> None:
-        """Before the files are read: bring back those that the user's git has reverted."""
+        """Bring back files that the user's git has reverted; called before the files are read."""
         if self.repository.state.branch_is_behind():
             self.restore_after_reset()
 
