@@ -12,7 +12,7 @@ import pytest
 from dibs.errors import Invalid
 from dibs.store.http.plain_socket import PlainSender
 from dibs.store.http.tls_socket import TlsSender
-from dibs.store.http.transport import Lost, Reply, sender
+from dibs.store.http.transport import NoAnswer, Reply, sender
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json; charset=utf-8\r\n"
 SECONDS = 10.0
@@ -80,7 +80,7 @@ def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
     ids=lambda broken: broken[-30:].decode(),
 )
 def test_what_broke_off_is_no_answer_and_may_have_been_heard(broken: bytes) -> None:
-    with answering(broken) as (client, _), pytest.raises(Lost) as caught:
+    with answering(broken) as (client, _), pytest.raises(NoAnswer) as caught:
         asked(client, b"{}")
     assert caught.value.sent
 
@@ -88,7 +88,7 @@ def test_what_broke_off_is_no_answer_and_may_have_been_heard(broken: bytes) -> N
 def test_where_nobody_listens_nothing_was_heard() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         url = f"http://127.0.0.1:{gone.getsockname()[1]}"
-    with pytest.raises(Lost) as caught:
+    with pytest.raises(NoAnswer) as caught:
         asked(PlainSender(url))
     assert not caught.value.sent
 
@@ -117,7 +117,7 @@ def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again() -> No
         assert connection.socket.recv(1, socket.MSG_PEEK) == b""  # hung up
         with socket.create_server(("127.0.0.1", 0)) as gone:
             client._port = gone.getsockname()[1]
-        with pytest.raises(Lost) as caught:
+        with pytest.raises(NoAnswer) as caught:
             asked(client, b"{}")
         assert (caught.value.sent, len(heard)) == (False, 1)
 

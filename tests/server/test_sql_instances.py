@@ -81,10 +81,10 @@ def test_a_session_is_taken_up_only_by_a_key_of_its_agent_whatever_it_was_when_i
 def test_an_instance_that_was_taken_up_is_told_so_in_sql(server: Served, database: str) -> None:
     assert server.caller(AGENT, "coder").post("/v1/heartbeat", {"session": "instance-1"}).status == 200
     with psycopg.connect(database, autocommit=True) as connection:
-        with pytest.raises(psycopg.errors.InvalidParameterValue, match="instance-1 is another agent's"):
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="instance-1 belongs to another agent"):
             connection.execute("SELECT dibs.claim_work_item('x', 'planner', 'instance-1')")
         server.board.end_session("instance-1")
-        with pytest.raises(psycopg.errors.InvalidParameterValue, match="instance-1 belongs to a key"):
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="instance-1 is bound to a key"):
             connection.execute(CLAIM, ["instance-1"])
 
 

@@ -69,7 +69,7 @@ EXPECTED = {
     "insert_run": [],
     "end_run": ["runs USING INDEX sqlite_autoindex_runs_1 (item=? AND token=?)"],
     "insert_event": [],
-    "see_session": ["sessions USING PRIMARY KEY"],
+    "touch_session": ["sessions USING PRIMARY KEY"],
     "insert_activity": [],
     "count_conflict": ["meta USING PRIMARY KEY"],
     "request": ["requests USING PRIMARY KEY (actor=? AND id=?)"],

@@ -416,7 +416,7 @@ def test_a_claim_outlives_a_look_at_an_older_commit(
     for board in (pair.a, pair.open(pair.here)):
         assert board.get("z").item.status == "in_progress"
         board.renew("z", session=pair.alice)
-        assert any("left alone: the files" in finding.what for finding in examine(board))
+        assert any("dibs does not touch the files" in finding.what for finding in examine(board))
     git(pair.here, "checkout", "--quiet", "main")
     pair.a.done("z", session=pair.alice, token=token)
     assert "Done/z.md" in on_hub(pair.folder)

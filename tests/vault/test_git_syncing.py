@@ -578,14 +578,14 @@ def test_the_index_stays_where_it_is_if_the_branch_does(two: Two) -> None:
 
 def at_one_moment(monkeypatch: pytest.MonkeyPatch, sync: Sync, what: Callable[[], object]) -> None:
     """The person does this just when their branch is about to follow, which it then cannot."""
-    follow = sync.copy.index.follow
+    follow = sync.clone.index.follow
 
     def once(commit: str, was: str | None, refs: str) -> bool:
-        monkeypatch.setattr(sync.copy.index, "follow", follow)
+        monkeypatch.setattr(sync.clone.index, "follow", follow)
         what()
         return follow(commit, was, refs)
 
-    monkeypatch.setattr(sync.copy.index, "follow", once)
+    monkeypatch.setattr(sync.clone.index, "follow", once)
 
 
 def test_a_commit_in_between_is_joined_and_files_that_git_put_back_are_not(

@@ -9,7 +9,7 @@ from dibs.board.manage import ManageVerbs
 from dibs.board.read import ReadVerbs
 from dibs.board.work import WorkVerbs
 from dibs.errors import Invalid
-from dibs.store.open import is_remote, is_there, migrate_store, open_store
+from dibs.store.open import exists, is_remote, migrate_store, open_store
 from dibs.store.open import make_hub as make_store_hub
 
 TYPE_CHECKING = False
@@ -68,7 +68,7 @@ def connect(
 
 def make(url: str, *, folder: str = ".") -> bool:
     """Create the board at `url` unless it exists; return whether it is new."""
-    made = not is_there(url, config.load(folder)[0])
+    made = not exists(url, config.load(folder)[0])
     connect(url, folder=folder, create=True).close()
     return made
 

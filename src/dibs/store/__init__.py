@@ -1,1 +1,1 @@
-"""Where a board keeps its things: one contract, one folder for each store that fulfils it."""
+"""Stores: the contract, and one package for each store that implements it."""

@@ -17,9 +17,8 @@ NEEDS_PSYCOPG = "a board on PostgreSQL needs psycopg; get it with: pip install '
 
 def open_store(url: str, settings: Settings, *, create: bool = False, lean: bool = False) -> Store:
     """The store at `url`: a path, `sqlite:PATH`, `vault:PATH`, `postgresql://...` or a server's `http://...`. Without
-    `create`, it has to exist. `lean`: for a process that runs one verb, and retries by itself
-    while no server listens."""
-    kind, place = _parse(url)
+    `create`, it has to exist. `lean`: the process runs one verb, and the caller retries while no server listens."""
+    kind, path = _parse(url)
     if kind in HTTP:
         if create:
             raise Invalid(f"{url} is a server; create the board on its machine", field="store")
@@ -35,15 +34,15 @@ def open_store(url: str, settings: Settings, *, create: bool = False, lean: bool
     if kind == VAULT:
         from dibs.store.vault.store import VaultStore
 
-        return VaultStore(place, settings, create=create, lean=lean)
+        return VaultStore(path, settings, create=create, lean=lean)
     from dibs.store.sqlite.store import SqliteStore
 
     try:
-        return SqliteStore(place, settings, create=create)
+        return SqliteStore(path, settings, create=create)
     except StoreUnusable as error:
-        if not _is_vault(place):
+        if not _is_vault(path):
             raise
-        raise StoreUnusable(f"{place} is a vault; its URL is {VAULT}:{place}", path=place) from error
+        raise StoreUnusable(f"{path} is a vault; its URL is {VAULT}:{path}", path=path) from error
 
 
 def is_remote(url: str) -> bool:
@@ -51,17 +50,17 @@ def is_remote(url: str) -> bool:
     return _parse(url)[0] in HTTP
 
 
-def is_there(url: str, settings: Settings) -> bool:
+def exists(url: str, settings: Settings) -> bool:
     """Whether a board exists at `url`, in any state."""
     import os
 
-    kind, place = _parse(url)
+    kind, path = _parse(url)
     if kind in HTTP:
         return True
     if kind == VAULT:
-        return _is_vault(place)
+        return _is_vault(path)
     if kind not in POSTGRES:
-        return os.path.exists(place)
+        return os.path.exists(path)
     try:
         open_store(url, settings).close()
     except StoreUnusable as error:
@@ -74,7 +73,7 @@ def is_there(url: str, settings: Settings) -> bool:
 
 def migrate_store(url: str, settings: Settings) -> tuple[int, int]:
     """Migrate the board at `url` to this version's schema; return the versions before and after."""
-    kind, place = _parse(url)
+    kind, path = _parse(url)
     if kind in HTTP:
         raise Invalid(f"{url} is a server; migrate the board on its machine", field="store")
     if kind in POSTGRES:
@@ -83,11 +82,11 @@ def migrate_store(url: str, settings: Settings) -> tuple[int, int]:
 
         return migrate(url)
     if kind == VAULT:
-        place = index_of(place)
-    before = _sqlite_schema(place)
+        path = index_of(path)
+    before = _sqlite_schema(path)
     # Opening the file migrates it.
     open_store(url, settings).close()
-    return before, _sqlite_schema(place)
+    return before, _sqlite_schema(path)
 
 
 def make_hub(path: str) -> bool:
@@ -98,7 +97,7 @@ def make_hub(path: str) -> bool:
 
 
 def index_of(vault: str) -> str:
-    """The file of a vault's index."""
+    """The path of a vault's index."""
     import os
 
     from dibs.store.vault.layout import HIDDEN, INDEX
@@ -113,7 +112,7 @@ def _is_vault(folder: str) -> bool:
 
 
 def _parse(url: str) -> tuple[str, str]:
-    """The kind of store that a URL names, and its place."""
+    """The scheme of a URL, or `sqlite` for a path; and the rest of the URL."""
     scheme, colon, rest = url.partition(":")
     if not colon or "/" in scheme:
         return "sqlite", url
@@ -126,7 +125,7 @@ def _parse(url: str) -> tuple[str, str]:
 
 
 def _require_postgres(url: str) -> None:
-    """Refuse without psycopg, and a URL that it cannot parse."""
+    """Raise unless psycopg is installed and can parse the URL."""
     try:
         from psycopg import OperationalError, pq
     except ImportError as error:
@@ -137,7 +136,7 @@ def _require_postgres(url: str) -> None:
     except (OperationalError, UnicodeError):
         readable = False
     if not readable:
-        # Without libpq's message, which repeats parts of the URL, and so perhaps the password.
+        # libpq's message is left out: it repeats parts of the URL, perhaps the password.
         raise Invalid(
             "this is not the URL of a PostgreSQL database; an example is postgresql://USER@HOST:5432/DATABASE, with"
             " special characters of a name or password as %XX",
@@ -146,7 +145,7 @@ def _require_postgres(url: str) -> None:
 
 
 def _is_encoded(url: str) -> bool:
-    """Whether no @ is left unencoded: one in a password would make libpq take a part of it for the host."""
+    """Whether every @ of a name or password is written as %40: libpq would take what follows another @ for the host."""
     server, _, database = url.partition("://")[2].partition("?")[0].partition("/")
     return server.count("@") < 2 and "@" not in database
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dibs.store.contract import judge_nobody
+from dibs.store.contract import find_none
 from tests.kit.broken.mistake import Mistake, caught_by
 
 TYPE_CHECKING = False
@@ -82,7 +82,7 @@ class ReadsForgetWhoWaits(ForgetfulReads):
 class ReadsForgetTheDead(Mistake):
     @property
     def find_dead(self) -> FindDead:
-        return judge_nobody
+        return find_none
 
     @find_dead.setter
     def find_dead(self, find_dead: FindDead) -> None:

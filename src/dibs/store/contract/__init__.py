@@ -1,7 +1,7 @@
 """The contract of a store: the atomic core of every verb.
 
-A store gets valid input, which the board has checked, runs each verb in one atomic and durable transaction that the
-rules decide, and answers with values. It compares times only with its own clock, read after its locks are held. The
+The board checks the input before it calls a store. A store runs each verb in one atomic and durable transaction, lets
+the rules decide, and answers with values. It compares times only with its own clock, read after its locks are held. The
 docstrings here hold for every store; the conformance suite (`dibs.testing.conformance`) tests them.
 
 **Eligible** for `next` is an item that is `ready`, after expired claims, schedules and lapsed offers were recorded;
@@ -9,12 +9,12 @@ that is not offered to a session; whose type the caller asked for and the agent 
 allows; whose project the caller asked for; and none of whose resources another session holds. **Order**: priority
 descending, then oldest first; an item that returns keeps its place. A claim is **live** until its `expires_at`. A
 **fenced** verb takes effect iff (item, token, session) is the live claim at the time of the decision; without a token,
-the session's own live claim. Otherwise nothing changes, and the refusal has how the claim ended and which session holds
-the item now.
+the session's own live claim. Otherwise nothing changes, and the facts of the refusal are how the claim ended and which
+session holds the item now.
 
 **Requests.** A verb with a `Request` whose answer is kept gives that answer and changes nothing; with another
 fingerprint it is `INVALID`. Refusals and an empty `next` are not kept. A sweep deletes answers older than
-`request_kept_seconds`, except the latest 1,000 of them, because the clock may have leapt.
+`request_kept_seconds`, except the latest 1,000 of them, because the clock may have jumped.
 
 **Revisions.** The `revision` of an item is the number of its latest event. A verb with a `revision` takes effect only
 if the item is still at that revision, which the caller has read: otherwise nothing changes, and the refusal is
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     #: returns those sessions whose owner this process can prove dead.
     FindDead = Callable[[Callable[[str, int], Iterable[tuple[str, Owner]]]], Sequence[tuple[str, Owner]]]
 
-__all__ = ["FindDead", "Page", "Store", "Watch", "judge_nobody", "page"]
+__all__ = ["FindDead", "Page", "Store", "Watch", "find_none", "page"]
 
 
-def judge_nobody(_: Callable[[str, int], Iterable[tuple[str, Owner]]]) -> Sequence[tuple[str, Owner]]:
-    """The default: a store by itself does not look at processes."""
+def find_none(_: Callable[[str, int], Iterable[tuple[str, Owner]]]) -> Sequence[tuple[str, Owner]]:
+    """The default of `Store.find_dead`: a store by itself does not look at processes."""
     return ()
 
 
@@ -70,7 +70,7 @@ class Store(ManageVerbs, WorkVerbs, ReadVerbs):
     #: without a notification.
     on_freed: Callable[[], None] | None = None
     #: How reads find dead owner processes. The board sets it, so that a read answers what a claim would find.
-    find_dead: FindDead = staticmethod(judge_nobody)
+    find_dead: FindDead = staticmethod(find_none)
     #: Whether the store itself can wait (`next_in_time`, `wait_in_time`), as a server does for its clients.
     waits = False
 
@@ -88,8 +88,8 @@ class Store(ManageVerbs, WorkVerbs, ReadVerbs):
         """The time until the next expiry, schedule or end of an offer, on the board or of one item; None: never."""
 
     def next_in_time(self, wait_seconds: float, **asked: Any) -> tuple[Grant, ...]:
-        """`next` by a store that `waits`: it answers when an item is granted or the time is up. A store that has no
-        room for another waiting caller is unavailable; the caller then watches by itself."""
+        """`next` by a store that `waits`: it answers when an item is granted or the time is up. A store that cannot
+        serve another waiting caller is `STORE_UNAVAILABLE`; the caller then uses `watch`."""
         raise NotImplementedError
 
     def wait_in_time(self, wait_seconds: float, item: str, **asked: Any) -> Waiting:

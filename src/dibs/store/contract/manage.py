@@ -150,8 +150,8 @@ class ManageVerbs(ABC):
 
     @abstractmethod
     def start_session(self, session: Session) -> Session:
-        """Start a session, or start it again after its end. A live one is answered as it is, except that a new owner
-        takes it over and that a non-empty meta replaces the old one. An unknown agent is created, without limits. The
+        """Start a session, or start it again after its end. A live one is answered unchanged, except that a new owner
+        and a non-empty meta replace the old ones. An unknown agent is created, without limits. The
         id of a session of another agent, even an ended one, is `INVALID`. A session that was registered by another key,
         or without one, is `FORBIDDEN` to a caller with a key; an ended one is free once the key that registered it is
         revoked or expired."""
@@ -162,7 +162,8 @@ class ManageVerbs(ABC):
 
     @abstractmethod
     def sessions(self, *, ended: bool = False, limit: int) -> tuple[SessionView, ...]:
-        """Live sessions, or with `ended` all that are kept, most recently seen (to five seconds) first."""
+        """Live sessions, or with `ended` also ended ones that are not pruned, most recently seen first. `seen_at` may
+        lag by five seconds."""
 
     @abstractmethod
     def find_session(self, id: str) -> Session | None:
@@ -170,9 +171,9 @@ class ManageVerbs(ABC):
 
     def take_up(self, session: str, *, key: str, agent: str) -> Session:
         """Bind a live session of this agent that was started in SQL, and so without a key, to this key of the agent.
-        Any other session, and one that is bound to another valid key, is answered as it is. Only servers call this: a
+        Any other session, and one that is bound to another valid key, is answered unchanged. Only servers call this: a
         server knows the agent of a key."""
-        raise Invalid("only a server takes up sessions", field="store")
+        raise Invalid("only a server can bind a session to a key", field="store")
 
     @abstractmethod
     def put_key(self, key: Key, *, seconds: float | None = None) -> Key:

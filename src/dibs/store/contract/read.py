@@ -86,24 +86,25 @@ class ReadVerbs(ABC):
 
     @abstractmethod
     def restore(self, path: str, *, actor: str) -> int:
-        """Replace the board with a backup; return how many items were concerned. Live claims end, and tokens and event
+        """Replace the board with a backup; return how many items got a new token. Live claims end, and tokens and event
         ids rise above all that were ever given, so that a former holder is refused. The backup is untrusted input:
         nothing in it is executed, and its records are checked as by `load`."""
 
     @abstractmethod
     def check(self) -> tuple[str, ...]:
-        """What is wrong with the store itself, each a sentence; empty if it is sound. A finding about a setting has the
-        remedy after "; ". A finding without a remedy is damage, which only a backup repairs."""
+        """Faults of the store itself, one sentence each; empty if it is sound. A fault with a remedy has the remedy
+        after "; ". A fault without one is damage, which only a restore repairs."""
 
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """Things that look like items of a sound board and are not on it: each with what to do."""
+        """Findings of `doctor` that are not damage, such as files of a vault that are not on the board: (finding,
+        advice)."""
         return ()
 
     def notes(self) -> tuple[tuple[str, str], ...]:
-        """Remarks about the place of a sound board, which are not faults: each with what to do."""
+        """Findings of `doctor` that are not faults, such as a file that every user can read: (finding, advice)."""
         return ()
 
     def sync(self, *, expire: bool = False) -> Synced:
-        """Synchronize a vault with its git remote. With `expire`, for a process that does so in a loop, end the claims
-        of sessions in other clones that were silent for too long."""
+        """Synchronize a vault with its git remote. With `expire`, which only a process that synchronizes in a loop may
+        set, end the claims of sessions in other clones that were silent for too long."""
         raise Invalid("only a vault can be synchronized; this board is not one", field="store")

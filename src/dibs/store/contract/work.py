@@ -212,7 +212,7 @@ class WorkVerbs(ABC):
 
     @abstractmethod
     def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
-        """Record what is overdue, at most `limit` claims: end expired claims, and those of sessions whose owner the
+        """Record overdue steps, of at most `limit` claims: end expired claims, and those of sessions whose owner the
         caller found dead (if it is still the session's owner; the session ends, too). Each counts a strike; the last
         strike fails the item. Schedules that have come and lapsed offers are recorded, too."""
 

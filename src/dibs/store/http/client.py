@@ -1,4 +1,4 @@
-"""Requests with retries, and refusals of the server as errors.
+"""Sends requests with retries, and raises the server's refusals as errors.
 
 Every verb that writes has an idempotency key, the caller's or a random one, so that a retry after a lost answer does
 not repeat the write. For a request that cannot be retried, the outcome is reported as unknown.
@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from dibs import errors
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
 from dibs.randomness import sleep_before_retry
-from dibs.store.http.transport import Lost
+from dibs.store.http.transport import NoAnswer
 from dibs.system.fork import ForkAware
 from dibs.text import json_text, wire
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from dibs.store.http.transport import Reply, Sender
 
-#: How many answer timeouts all attempts may take together, once the server may have received the request.
-PATIENCE = 3
+#: Once the server may have received the request, all attempts together may take this many answer timeouts.
+TIMEOUTS_MAX = 3
 RETRY_SECONDS = 1.0
 #: Statuses that a retry does not change: no such route, too large, another host.
 PERMANENT = frozenset({404, 405, 413, 415, 421})
@@ -54,7 +54,7 @@ class Client(ForkAware):
             self.headers["Authorization"] = f"Bearer {key}"
         self._answer_seconds = answer_seconds
         self.track_forks()
-        #: How often a request was retried.
+        #: The number of retries.
         self.repeated = 0
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, **options: Any) -> Any:
@@ -102,9 +102,9 @@ class Client(ForkAware):
                 if reply.status >= 300:
                     raise refusal(reply, writes=writes)
                 return reply
-            except Lost as lost:
+            except NoAnswer as lost:
                 received = received or lost.sent
-                end = began + self._answer_seconds * (PATIENCE if received else 1)
+                end = began + self._answer_seconds * (TIMEOUTS_MAX if received else 1)
                 gives_up = not repeatable if received else self._lean
                 if gives_up or time.monotonic() >= end:
                     raise unavailable(lost, unknown=received and writes) from lost

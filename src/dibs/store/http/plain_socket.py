@@ -1,7 +1,7 @@
-"""HTTP/1.1 over a bare socket, as much of it as the server of dibs needs.
+"""The parts of HTTP/1.1 that a server of dibs needs, over a bare socket.
 
-`http.client` and its imports (`ssl`, `email`) take longer to load than a claim takes on a file, and per request a
-library takes longer than the server takes for a verb.
+To load `http.client` with its imports (`ssl`, `email`) takes longer than a whole claim on SQLite, and a request through
+a library takes longer than the server needs for a verb.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import socket
 from urllib.parse import urlsplit
 
 from dibs.errors import Invalid
-from dibs.store.http.transport import CONNECT_SECONDS, Lost, Reply, Sender
+from dibs.store.http.transport import CONNECT_SECONDS, NoAnswer, Reply, Sender
 from dibs.system.keyring import address
 
 TYPE_CHECKING = False
@@ -41,32 +41,32 @@ class PlainSender(Sender):
         connection = self._take(timeout_seconds)
         try:
             connection.send(head, body)
-            status, answered = connection.read_head()
-            content = b"".join(connection.body(status, answered))
+            status, reply_headers = connection.read_head()
+            content = b"".join(connection.body(status, reply_headers))
         except OSError as error:
             connection.close()
-            raise Lost(error, sent=True) from error
+            raise NoAnswer(error, sent=True) from error
         except BaseException:
             connection.close()
             raise
-        self._keep(connection, reusable=answered.get("connection", "").lower() != "close")
-        return Reply(status, answered.get("content-type", "").partition(";")[0].strip(), content)
+        self._keep(connection, reusable=reply_headers.get("connection", "").lower() != "close")
+        return Reply(status, reply_headers.get("content-type", "").partition(";")[0].strip(), content)
 
     def stream(self, path: str, headers: dict[str, str], timeout_seconds: float) -> Iterator[bytes]:
         connection = self._take(timeout_seconds)
         try:
             connection.send(self._head("GET", path, headers, None), None)
-            status, answered = connection.read_head()
+            status, reply_headers = connection.read_head()
             yield str(status).encode()
             rest = b""
-            for piece in connection.body(status, answered):
+            for piece in connection.body(status, reply_headers):
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in lines:
                     yield line + b"\n"
             if rest:
                 yield rest
         except OSError as error:
-            raise Lost(error, sent=True) from error
+            raise NoAnswer(error, sent=True) from error
         finally:
             connection.close()
 
@@ -76,13 +76,13 @@ class PlainSender(Sender):
             try:
                 made = socket.create_connection((self._host, self._port), CONNECT_SECONDS)
             except OSError as error:
-                raise Lost(error, sent=False) from error
+                raise NoAnswer(error, sent=False) from error
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection = Connection(made)
         connection.socket.settimeout(timeout_seconds)
         return connection
 
-    def _is_quiet(self, connection: Connection) -> bool:
+    def _is_open(self, connection: Connection) -> bool:
         connection.socket.settimeout(0)
         try:
             connection.socket.recv(1, socket.MSG_PEEK)

@@ -14,7 +14,7 @@ from dibs.errors import Invalid, SessionNotFound, StoreUnavailable
 from dibs.model import Added, Agent, Edited, Event, Grant, Item, Key, Prune, Pulse, Run, Session, Sweep, Waiting
 from dibs.store.contract import Store, Watch, page
 from dibs.store.http.client import Client, refusal, unavailable
-from dibs.store.http.transport import Lost, Reply, require_private, sender
+from dibs.store.http.transport import NoAnswer, Reply, require_private, sender
 from dibs.text import json_text, wire
 from dibs.verbs import BY_NAME
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 #: How long one request for a change may wait: a proxy may cut longer ones.
 WATCH_SECONDS = 25.0
-#: How long `next` waits on the server. An item that comes meanwhile is given to this client even if it has been stopped
-#: or disconnected by then, so this is short.
+#: How long `next` waits on the server. Short, because the server gives an item to this client even if the client was
+#: stopped or disconnected meanwhile.
 NEXT_SECONDS = 10.0
 ARCHIVE_SECONDS = 600.0
 #: How much of a long answer is asked for at a time.
@@ -69,7 +69,7 @@ class HttpStore(Store):
 
     @property
     def reconnects(self) -> int:
-        """How often a request was repeated because its answer, or the server, was lost."""
+        """The number of requests that were repeated because the server was unreachable or its answer was lost."""
         return self._client.repeated
 
     # Verbs that follow from the table
@@ -172,7 +172,7 @@ class HttpStore(Store):
         return tuple(map(_key, self._read("/v1/keys")))
 
     def revoke_key(self, id: str, *, request: Request | None = None) -> Key:
-        # A client that revoked its own key could not ask again what became of the request.
+        # A client that revokes its own key cannot authenticate a retry.
         is_own = self._secret is not None and f"_{id}_" in self._secret
         path = f"/v1/keys/{_quoted(id)}/revoke"
         return _key(self._client.ask("POST", path, request_id=_id_of(request), repeatable=not is_own))
@@ -221,7 +221,7 @@ class HttpStore(Store):
 
     def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
         body = {"older_than_seconds": older_than_seconds, "limit": limit}
-        # A repeated request would report only what the first one had left.
+        # A repeated request would report only the items that the first one left.
         return _decoded(Prune, self._client.ask("POST", "/v1/prune", body, repeatable=False))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -233,7 +233,7 @@ class HttpStore(Store):
             for line in lines:
                 kind, data = json_text.loads(line.decode())
                 yield kind, data
-        except Lost as lost:
+        except NoAnswer as lost:
             raise unavailable(lost, unknown=False) from lost
 
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
@@ -245,7 +245,7 @@ class HttpStore(Store):
         from dibs.system import durable
 
         try:
-            with durable.NewFile(path) as half, open(half, "wb") as file:
+            with durable.NewFile(path) as partial, open(partial, "wb") as file:
                 file.write(self._transfer("GET", "/v1/backup", None).body)
         except FileExistsError:
             raise Invalid(f"{path} exists already; a backup does not overwrite it", field="path") from None
@@ -296,7 +296,7 @@ class HttpStore(Store):
         bytes_max: int | None,
         name: Callable[[V], object],
     ) -> Page[V]:
-        """One page of `bytes_max`; without that all of them, one after the other."""
+        """One page of `bytes_max`; without `bytes_max`, all pages together."""
         found: list[V] = []
         more = True
         while more and len(found) < limit and (bytes_max is None or not found):
@@ -309,11 +309,11 @@ class HttpStore(Store):
         return page(found, more=more and len(found) < limit)
 
     def _transfer(self, method: str, path: str, body: Iterator[bytes] | None) -> Reply:
-        """A request about a whole board, which takes its time and is made once."""
+        """A request about a whole board: with a long timeout, and without retries."""
         headers = {**self._client.headers, "Content-Type": "application/octet-stream"}
         try:
             reply = self._client.sender.send(method, path, headers, body, ARCHIVE_SECONDS)
-        except Lost as lost:
+        except NoAnswer as lost:
             raise unavailable(lost, unknown=lost.sent and body is not None) from lost
         if reply.status != 200:
             raise refusal(reply, writes=body is not None)
@@ -334,9 +334,9 @@ class HttpWatch(Watch):
             found = self._client.ask("GET", "/v1/watch", query=query, wait_seconds=wait)
         except StoreUnavailable as error:
             if "limit" in error.facts:
-                # The server has no room for another waiting client, so this one polls.
+                # The server serves no more waiting clients, so this client polls.
                 time.sleep(min(wait, error.facts.get("retry_after_seconds", 0)))
-            return True  # a change may have been missed; the caller looks and learns what is wrong
+            return True  # a change may have been missed; if the server is down, the caller's next read raises
         before, self._at = self._at, found["event"]
         return bool(self._at != before)
 
@@ -345,7 +345,7 @@ class HttpWatch(Watch):
 
 
 def _decoded(kind: type[V], answer: dict[str, Any]) -> V:
-    """The value that a server sent, which may be newer than this client."""
+    """The value that a server sent. Unknown fields are ignored, because the server may be newer than this client."""
     return wire.decode(kind, answer, lenient=True)
 
 
@@ -363,7 +363,7 @@ def _id_of(request: Request | None) -> str:
 
 
 def _quoted(name: str) -> str:
-    """A name may hold characters that mean something in a path."""
+    """Percent-encode a name, which may contain characters with a meaning in a path."""
     from urllib.parse import quote
 
     return quote(name, safe="")

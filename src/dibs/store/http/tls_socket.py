@@ -8,7 +8,7 @@ import ssl
 from urllib.parse import urlsplit
 
 from dibs.errors import StoreUnusable
-from dibs.store.http.transport import CONNECT_SECONDS, Lost, Reply, Sender
+from dibs.store.http.transport import CONNECT_SECONDS, NoAnswer, Reply, Sender
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class TlsSender(Sender):
             reply = Reply(answer.status, answer.headers.get_content_type(), answer.read())
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise Lost(error, sent=True) from error
+            raise NoAnswer(error, sent=True) from error
         except BaseException:
             connection.close()
             raise
@@ -46,7 +46,7 @@ class TlsSender(Sender):
             yield str(answer.status).encode()
             yield from answer
         except (OSError, http.client.HTTPException) as error:
-            raise Lost(error, sent=True) from error
+            raise NoAnswer(error, sent=True) from error
         finally:
             connection.close()
 
@@ -63,7 +63,7 @@ class TlsSender(Sender):
         connection.sock.settimeout(timeout_seconds)
         return connection
 
-    def _is_quiet(self, connection: http.client.HTTPSConnection) -> bool:
+    def _is_open(self, connection: http.client.HTTPSConnection) -> bool:
         if connection.sock is None:
             return False
         poll = select.poll()
@@ -82,7 +82,7 @@ def _request(
 
 def _not_connected(error: Exception) -> Exception:
     if "CERTIFICATE_VERIFY_FAILED" not in str(error):
-        return Lost(error, sent=False)
+        return NoAnswer(error, sent=False)
     # A retry would fail in the same way.
     why = str(error).partition("verify failed: ")[2].partition(" (_ssl")[0]
     return StoreUnusable(

@@ -1,6 +1,7 @@
 """Transports: `http://` over a bare socket, which is the fastest, and `https://` over `http.client`.
 
-A transport returns the whole answer, or raises `Lost`, which has whether the server may have received the request.
+A transport returns the whole answer, or raises `NoAnswer`. `NoAnswer.sent` is whether the server may have received the
+request.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 5.0
 IDLE_MAX = 16
-#: The most characters of a label in a host name.
+#: The longest label of a host name, in characters.
 LABEL_MAX = 63
 #: A server closes connections that were idle for five seconds; a request on one might be lost.
 IDLE_SECONDS = 4.0
 
 
-class Lost(Exception):
+class NoAnswer(Exception):
     """No answer arrived. `sent`: the server may have received the request."""
 
     def __init__(self, why: object, *, sent: bool) -> None:
@@ -37,7 +38,8 @@ class Lost(Exception):
 
 
 def check(url: str) -> None:
-    """Refuse a URL that does not name just a server. The message does not repeat it: it may contain a password."""
+    """Refuse a URL with more than scheme, host and port. The message does not repeat the URL, which may contain a
+    password."""
     from urllib.parse import urlsplit
 
     try:
@@ -88,8 +90,8 @@ class Sender(ABC):
         """The lines of a long answer; the first is its status."""
 
     @abstractmethod
-    def _is_quiet(self, connection: Any) -> bool:
-        """Whether the server has sent nothing: on an idle connection it sends only its end."""
+    def _is_open(self, connection: Any) -> bool:
+        """Whether an idle connection is still open: the server sends nothing on it, so readable means closed."""
 
     def close(self) -> None:
         idle, self._idle = self._idle, []
@@ -97,7 +99,7 @@ class Sender(ABC):
             connection.close()
 
     def forget(self) -> None:
-        """In a forked child: leave the parent's connections alone."""
+        """Drop the connections without closing them, because in a forked child they are the parent's."""
         self._idle = []
 
     def _pop_idle(self) -> Any:
@@ -107,7 +109,7 @@ class Sender(ABC):
                 since, connection = self._idle.pop()
             except IndexError:
                 break  # another thread took it
-            if time.monotonic() - since < IDLE_SECONDS and self._is_quiet(connection):
+            if time.monotonic() - since < IDLE_SECONDS and self._is_open(connection):
                 return connection
             connection.close()
         return None

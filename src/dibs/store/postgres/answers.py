@@ -177,7 +177,7 @@ SHAPES: dict[str, Callable[[Answer, Settings], object]] = {
 
 
 def kept(answer: Answer, kind: type[V]) -> V | None:
-    """The answer, if it was kept in wire format: by another store, from which this board was copied."""
+    """The answer, if it was kept in wire format, as on a board that was copied from another store."""
     return wire.decode(kind, answer["wire"]) if "wire" in answer else None
 
 
@@ -257,11 +257,11 @@ def _claim_refused(answer: Answer, facts: Answer) -> DibsError:
 
 
 def _outdated(code: str, facts: Answer) -> DibsError:
-    """The reason of the refusal was gone when the function read the facts, a moment after its decision."""
+    """The refusal whose reason was gone when the function read the facts, a moment after its decision."""
     kind = next(kind for kind in (ResourceBusy, Forbidden, AgentAtCapacity, RateLimited) if kind.code == code)
     what = "an item" if facts["item"] is None else facts["item"]["id"]
     return kind(
-        f"{what} could not be claimed a moment ago, but perhaps now: try again",
+        f"{what} could not be claimed a moment ago; the reason may be gone: try again",
         item=None if facts["item"] is None else what,
         agent=facts["agent"]["name"],
         retry_after_seconds=0,

@@ -19,7 +19,7 @@ SELECT @item FROM dibs.items ORDER BY seq
 SELECT @claim FROM dibs.claims ORDER BY item
 
 -- name: soft_claims
-SELECT @soft FROM dibs.soft_claims ORDER BY item, session
+SELECT @soft_claim FROM dibs.soft_claims ORDER BY item, session
 
 -- name: tickets
 SELECT @ticket FROM dibs.tickets ORDER BY id
@@ -60,32 +60,32 @@ INSERT INTO dibs.activity (@columns_of_activity) VALUES (:@activity)
 -- name: put_ticket
 INSERT INTO dibs.tickets (@columns_of_ticket) VALUES (:@ticket)
 
--- One reference to a row that does not exist, in words.
+-- A description of one reference to a row that does not exist.
 -- name: dangling
-SELECT 'the session ' || s.id || ' is of an agent that is not there, ' || s.agent AS what FROM dibs.sessions s
+SELECT 'the session ' || s.id || ' is of agent ' || s.agent || ', which does not exist' AS what FROM dibs.sessions s
 WHERE NOT EXISTS (SELECT 1 FROM dibs.agents a WHERE a.name = s.agent)
 UNION ALL
-SELECT 'a claim of ' || c.item || ' fits no item in progress under token ' || c.token FROM dibs.claims c
+SELECT 'a claim of ' || c.item || ' has token ' || c.token || ', but no item in progress has that token' FROM dibs.claims c
 WHERE NOT EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = c.item AND i.status = 'in_progress' AND i.token = c.token)
 UNION ALL
-SELECT 'the item ' || i.id || ' is in progress and nobody has claimed it' FROM dibs.items i
+SELECT 'the item ' || i.id || ' is in progress without a claim' FROM dibs.items i
 WHERE i.status = 'in_progress' AND NOT EXISTS (SELECT 1 FROM dibs.claims c WHERE c.item = i.id)
 UNION ALL
-SELECT 'a claim of ' || c.item || ' is of a session that is not there, ' || c.session FROM dibs.claims c
+SELECT 'a claim of ' || c.item || ' is of session ' || c.session || ', which does not exist' FROM dibs.claims c
 WHERE NOT EXISTS (SELECT 1 FROM dibs.sessions s WHERE s.id = c.session)
 UNION ALL
-SELECT 'a ticket is of a session or for an item that is not there: ' || t.session || ', ' || t.item FROM dibs.tickets t
+SELECT 'a ticket of session ' || t.session || ' for item ' || t.item || ' refers to one that does not exist' FROM dibs.tickets t
 WHERE t.closed_at IS NULL AND NOT (EXISTS (SELECT 1 FROM dibs.sessions s WHERE s.id = t.session)
                                    AND EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = t.item))
 UNION ALL
-SELECT 'a run is of an item that is not there, ' || r.item FROM dibs.runs r
+SELECT 'a run is of item ' || r.item || ', which does not exist' FROM dibs.runs r
 WHERE NOT EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = r.item)
 UNION ALL
-SELECT 'the item ' || d.item || ' depends on itself, or is not there' FROM dibs.dependencies d
+SELECT 'the item ' || d.item || ' depends on itself or does not exist' FROM dibs.dependencies d
 WHERE d.item = d.needs OR NOT EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = d.item)
 LIMIT 1
 
--- name: anything
+-- name: has_content
 SELECT EXISTS (SELECT 1 FROM dibs.items) OR EXISTS (SELECT 1 FROM dibs.sessions)
     OR EXISTS (SELECT 1 FROM dibs.meta WHERE name IN ('token_floor', 'event_floor') AND value > 0)
 
@@ -94,7 +94,7 @@ SELECT greatest((SELECT max(token) FROM dibs.items), (SELECT value FROM dibs.met
        greatest((SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM dibs.events_id_seq),
                 (SELECT value FROM dibs.meta WHERE name = 'event_floor'))
 
--- name: claimable_again
+-- name: items_to_restore
 SELECT id FROM dibs.items WHERE status NOT IN ('done', 'rejected', 'cancelled') ORDER BY seq
 
 -- name: close_all_tickets
@@ -109,15 +109,16 @@ DELETE FROM dibs.soft_claims
 -- name: number_events_past
 SELECT setval('dibs.events_id_seq', greatest(:number, last_value)) FROM dibs.events_id_seq
 
--- Move the sequences past the numbers of an imported board. A sequence does not roll back, so none is ever set back.
--- name: number_on
+-- Advance the sequences past the numbers of an imported board. They are never lowered, because setval() is not rolled back with
+-- the transaction.
+-- name: advance_sequences
 SELECT setval('dibs.events_id_seq', greatest((SELECT max(id) FROM dibs.events), s.last_value, 1)),
        setval('dibs.tickets_id_seq', greatest((SELECT max(id) FROM dibs.tickets), t.last_value, 1)),
        setval('dibs.activity_id_seq', greatest((SELECT max(id) FROM dibs.activity), a.last_value, 1))
 FROM dibs.events_id_seq s, dibs.tickets_id_seq t, dibs.activity_id_seq a
 
 -- DELETE, not TRUNCATE, so that a reader of an older snapshot still finds all rows.
--- name: empty
+-- name: delete_all
 WITH items AS (DELETE FROM dibs.items), claims AS (DELETE FROM dibs.claims), runs AS (DELETE FROM dibs.runs),
      events AS (DELETE FROM dibs.events), tickets AS (DELETE FROM dibs.tickets),
      soft_claims AS (DELETE FROM dibs.soft_claims), dependencies AS (DELETE FROM dibs.dependencies),

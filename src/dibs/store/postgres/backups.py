@@ -1,7 +1,8 @@
 """Backups of a PostgreSQL board: all records of one snapshot, one JSON object per line.
 
-The first line is a header, the last has the number of records and their digest, so that damage is found before a
-restore changes anything. For large databases the server's own tools are better; this one also retires old tokens.
+The first line is a header. The last line has the number of records and their digest, so that damage is found before a
+restore changes anything. For large databases the tools of PostgreSQL are better, but only this restore retires old
+tokens.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ HEADER = {"dibs": "backup", "format": 1}
 
 def write(path: str, records: Iterator[tuple[str, dict[str, Any]]]) -> None:
     try:
-        with durable.NewFile(path) as half, open(half, "wb") as file:
+        with durable.NewFile(path) as partial, open(partial, "wb") as file:
             _write_records(file, records)
     except FileExistsError:
         raise Invalid(f"{path} exists already; a backup does not overwrite it", field="path") from None
@@ -30,7 +31,7 @@ def write(path: str, records: Iterator[tuple[str, dict[str, Any]]]) -> None:
         raise StoreUnusable(f"the backup {path} cannot be written: {error}", path=path) from error
 
 
-def refuse_foreign(path: str) -> None:
+def require_complete(path: str) -> None:
     """Refuse a file that is not a complete backup."""
     try:
         with open(path, "rb") as file:
@@ -53,7 +54,7 @@ def read(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _read_line(line: bytes) -> dict[str, Any]:
-    """Validate a line: a digest shows that a file is complete, not who wrote it."""
+    """Parse a line and check its form: the digest shows that the file is complete, but not that dibs wrote it."""
     try:
         data = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,4 +1,5 @@
-"""The claim path on PostgreSQL: each verb is one call of an SQL function, whose answer has the facts of a refusal."""
+"""The claim path on PostgreSQL: each verb is one call of an SQL function. Its answer is the result, or the facts of a
+refusal."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The connection pool of a process, and the meaning of connection errors.
+"""The connection pool of a process, and database errors as errors of dibs.
 
-A connection serves one thread at a time and is returned without a transaction; one whose user was interrupted is
-closed. A connection that the server closed is found before its use: its socket is readable, which costs a system call
-and no round trip. After a fork the child starts with an empty pool and leaves its parent's connections alone.
+A connection serves one thread at a time and is returned without an open transaction. If its user was interrupted, it is
+closed instead. A connection that the server closed is detected before its use, because its socket is readable: a system
+call, but no round trip. After a fork the child starts with an empty pool and does not touch the parent's connections.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Connection = psycopg.Connection[tuple[Any, ...]]
 
-#: Errors that roll the transaction back and that a retry may not meet again.
+#: Errors that rolled the transaction back, and that may not recur on a retry.
 CONFLICTS = (pg.DeadlockDetected, pg.SerializationFailure)
-#: Errors of a server that does not accept writes now; another server may.
-NOT_PRIMARY = (
+#: Errors of a server that ended the connection or accepts no writes now; a retry may reach another server.
+NOT_SERVING = (
     pg.ReadOnlySqlTransaction,
     pg.AdminShutdown,
     pg.CrashShutdown,
@@ -64,7 +64,7 @@ def connect(url: str, *, prepares: bool = True) -> Connection:
     """A new connection, to the primary if the URL names several servers."""
     given = conninfo_to_dict(url)
     defaults: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "application_name": "dibs"}
-    # A peer that vanished silently is noticed within seconds, not hours.
+    # A peer that disappeared without closing the connection is detected within seconds, not hours.
     defaults |= {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000}
     if "," in str(given.get("host", "")):
         defaults["target_session_attrs"] = "read-write"
@@ -102,7 +102,7 @@ class Pool(ForkAware):
             with self._lent(loan) as connection:
                 return work(connection)
         except BaseException:
-            # Again, because an interrupt may have cut off the end of the loan.
+            # Repeated, because an interrupt may have cut off the first call.
             self._take_back(loan)
             raise
 
@@ -121,7 +121,7 @@ class Pool(ForkAware):
             yield connection
             loan.is_clean = True
         except (psycopg.Error, DibsError) as error:
-            loan.is_clean = not isinstance(error, NOT_PRIMARY)
+            loan.is_clean = not isinstance(error, NOT_SERVING)
             raise
         finally:
             self._take_back(loan)
@@ -163,7 +163,7 @@ class Pool(ForkAware):
             connection.close()
 
     def after_fork_in_child(self) -> None:
-        """Keep the parent's connections open, and use none of them."""
+        """Set the parent's connections aside: to close them would end the parent's sessions on the server."""
         _inherited.extend(self._drain())
         self._slots = _slots()
         self._borrowing = threading.Lock()
@@ -231,7 +231,8 @@ class Pool(ForkAware):
 
 
 class _Loan:
-    """What a borrower has of the pool: a slot and a connection, which is clean when the work has ended normally."""
+    """A slot and a connection that a caller has borrowed. `is_clean`: the work ended in order, so the connection can be
+    used again."""
 
     def __init__(self) -> None:
         self.slot: list[object] = []
@@ -252,7 +253,7 @@ def _uninterrupted(*steps: Callable[[], object]) -> None:
 
 
 def _is_alive(connection: Connection) -> bool:
-    """Whether the server has sent nothing: to an idle connection it sends only its end."""
+    """Whether an idle connection is still open: the server sends nothing on it, so readable means closed."""
     if connection.closed:
         return False
     poll = select.poll()
@@ -280,8 +281,8 @@ def explain(error: psycopg.Error) -> DibsError:
 
 
 def is_disconnected(error: psycopg.Error) -> bool:
-    """Whether the connection or the server is gone, so that a retry may help."""
-    if isinstance(error, NOT_PRIMARY):
+    """Whether the connection was lost or the server is not available, so that a retry may help."""
+    if isinstance(error, NOT_SERVING):
         return True
     # Connection errors of libpq have no SQLSTATE; those of a pooler are of class 08.
     if error.sqlstate is not None:

@@ -1,8 +1,8 @@
 """Hints for `next`: for each lane, the `seq` below which this process lately found no claimable item.
 
 `next` starts its search there instead of at the start of the lane, where dead index entries of claimed items may not
-have been vacuumed yet. An item that returns lowers a hint, and at least every second `next` searches all lanes in
-full, so that no item is missed for longer.
+have been vacuumed yet. An item that returns to its lane lowers the hint. `next` also searches all lanes in full, as a
+rule every second, so that no item is missed for longer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: A full search is repeated after this many times its own duration, and after this long at the latest.
+#: The next full search follows after this many times the duration of the last one, and at the latest after so many
+#: seconds.
 LOOK_COST_MAX = 20
 LOOK_SECONDS_MAX = 5.0
 
@@ -21,14 +22,14 @@ LOOK_SECONDS_MAX = 5.0
 class LaneHints:
     def __init__(self, look_seconds: float) -> None:
         self._look_seconds = look_seconds
-        self._look_at = 0.0
+        self._full_search_at = 0.0
         self._lows: dict[int, int] = {}
         self._returns = 0
 
     def hints(self) -> tuple[int, bool, list[int], list[int]]:
-        """How many items have returned; whether to search in full; else the lanes and where to start in each."""
+        """How many items have returned; whether to search in full; and if not, the lanes and the start in each."""
         returns = self._returns
-        if time.monotonic() >= self._look_at:
+        if time.monotonic() >= self._full_search_at:
             return returns, True, [], []
         known = list(self._lows.items())
         return returns, False, [lane for lane, _ in known], [low for _, low in known]
@@ -37,7 +38,7 @@ class LaneHints:
         """Learn from the answer of a search that began when `returns` items had returned."""
         if answer.get("thorough"):
             cost = min(LOOK_SECONDS_MAX, LOOK_COST_MAX * answer["look_seconds"])
-            self._look_at = time.monotonic() + max(self._look_seconds, cost) if self._look_seconds else 0.0
+            self._full_search_at = time.monotonic() + max(self._look_seconds, cost) if self._look_seconds else 0.0
             self._lows.clear()
         if returns != self._returns:
             return  # the search may have passed the place of an item that returned meanwhile
@@ -45,7 +46,7 @@ class LaneHints:
             self._lows[lane] = max(low, self._lows.get(lane, 0))
 
     def forget(self) -> None:
-        """Some item returned, to an unknown lane."""
+        """Drop all hints: an item returned to an unknown lane."""
         self._returns += 1
         self._lows.clear()
 

@@ -1,7 +1,7 @@
 """The schema: numbered migrations, each run once, and the functions, replaced each time.
 
-Only `dibs migrate`, and `dibs init` on a database without a board, change it, under a lock. Schema N serves clients N
-and N-1: a migration only adds.
+Only `dibs migrate`, and `dibs init` on a database without a board, change the schema, under a lock. Schema N serves
+clients N and N-1: a migration only adds.
 """
 
 from __future__ import annotations

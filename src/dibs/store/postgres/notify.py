@@ -1,10 +1,11 @@
 """Notifications: NOTIFY after a commit, LISTEN while a client waits.
 
-A NOTIFY inside a claim's transaction would serialize all commits, so it is sent afterwards, and only while a client
-listens, because each one is a commit: the first change at once, later ones coalesced to ten a second. An item that
-became claimable is not held back. If no client listened, none is notified for a moment; a new listener polls until that
-moment is over. A change of a ticket is notified by the transaction itself, on a channel of that ticket's session.
-Behind a pooler LISTEN does not work; a waiting client polls, less and less often.
+A NOTIFY inside a claim's transaction would serialize all commits, so it is sent afterwards. Each NOTIFY is a commit of
+its own, so it is sent only while a client listens: for the first change at once, for later ones coalesced to ten a
+second, for items that became claimable to a hundred a second. A sender that found no listener sends nothing for
+`NO_LISTENER_SECONDS`; a new listener polls for that long. A change of a ticket is notified by the transaction itself,
+on a channel of the ticket's session. Behind a pooler LISTEN does not work, and a waiting client polls at growing
+intervals.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ URGENT_SECONDS = 0.01
 #: For how long a process assumes that no client listens, and a new listener polls.
 NO_LISTENER_SECONDS = 0.25
 FIRST_LOOKS_SECONDS = (0.02, 0.06, 0.15, NO_LISTENER_SECONDS + 0.05)
-#: How often a listener polls, for a notification that was lost because its sender died.
+#: The interval at which a listener polls, in case that a sender died before its notification.
 LOST_NOTIFY_SECONDS = 1.0
 POLL_SECONDS_MIN = 0.02
 POLL_SECONDS_MAX = 0.1
 
 
 class Notifier(ForkAware):
-    """Notifies of changes. A hint: a verb whose notification fails has not failed."""
+    """Sends notifications of changes. They are hints: a failed notification does not fail the verb."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -150,7 +151,7 @@ class ListeningWatch(Watch):
                 self._connection = self._listen()
                 self._since = time.monotonic()
                 return True  # a change may have been missed meanwhile
-            # One look at the board covers all notifications that have arrived.
+            # One is enough: the waiter reads the board once, whatever the number of notifications.
             return bool(list(self._connection.notifies(timeout=timeout_seconds, stop_after=1)))
         except psycopg.Error:
             self.close()

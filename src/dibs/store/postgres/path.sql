@@ -20,7 +20,7 @@ SELECT id FROM dibs.items WHERE id = ANY (:ids) ORDER BY id FOR NO KEY UPDATE
 -- name: lock_item
 SELECT dibs.lock_item(:id)
 
--- name: tell_session
+-- name: notify_session
 SELECT pg_notify('dibs_' || md5(:session), '')
 
 -- name: item_by_id
@@ -149,7 +149,7 @@ WHERE item = :item AND token = :token AND outcome IS NULL
 INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
 VALUES (:item, :number, :kind, :at, :status, :token, :actor, :session, :agent, :data::json)
 
--- name: see_session
+-- name: touch_session
 UPDATE dibs.sessions SET seen_at = :now WHERE id = :id AND NOT seen_at BETWEEN :now - 4999 AND :now
 
 -- name: insert_activity

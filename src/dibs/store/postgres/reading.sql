@@ -83,7 +83,7 @@ FROM dibs.claims c JOIN dibs.items i ON i.id = c.item LEFT JOIN dibs.sessions s 
 ORDER BY c.agent, c.claimed_at, i.seq
 
 -- name: live_soft_claims
-SELECT @soft FROM dibs.soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session
+SELECT @soft_claim FROM dibs.soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session
 
 -- name: count_waiters
 SELECT count(*) FROM dibs.tickets WHERE closed_at IS NULL AND expires_at > :now AND (:agent::text IS NULL OR agent = :agent)
@@ -111,16 +111,16 @@ SELECT status, count(*) FROM dibs.items GROUP BY status
 SELECT project, type, priority, count(*) FROM dibs.items WHERE status = 'ready'
 GROUP BY project, type, priority ORDER BY priority DESC, project, type
 
--- name: ready_by_type
 -- In two parts, because the index of ready items leaves out offered ones.
-SELECT type, step, count(*), sum(count(*)) OVER ()::bigint
+-- name: ready_by_type
+SELECT type, level, count(*), sum(count(*)) OVER ()::bigint
 FROM (
-    SELECT type, greatest(0, least(10, priority)) AS step FROM dibs.items WHERE status = 'ready' AND offered_to IS NULL
+    SELECT type, greatest(0, least(10, priority)) AS level FROM dibs.items WHERE status = 'ready' AND offered_to IS NULL
     UNION ALL
     SELECT type, greatest(0, least(10, priority)) FROM dibs.items
     WHERE status = 'ready' AND offered_to IS NOT NULL AND offer_expires_at IS NOT NULL
 ) AS ready
-GROUP BY type, step ORDER BY 3 DESC, 1, 2 LIMIT :limit
+GROUP BY type, level ORDER BY 3 DESC, 1, 2 LIMIT :limit
 
 -- name: live_claims
 SELECT @claim FROM dibs.claims WHERE expires_at > :now LIMIT :limit

@@ -76,7 +76,7 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
         self.url = url
         self.settings = settings
         self._lean = lean
-        #: How often a transaction was retried after a conflict (a deadlock, for example), and after a disconnect.
+        #: The number of retries of transactions after a conflict (a deadlock, for example), and after a disconnect.
         self.conflicts = self.reconnects = 0
         self._pool = Pool(url, settings.lock_wait_seconds)
         self._notifier = Notifier(self._pool)
@@ -126,7 +126,7 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
                     t.one("lock_request", actor=request.actor, id=request.id)
                 known: T | None = None if request is None else requests.answered(t, request, kind)
                 if known is not None:
-                    # COMMIT, not ROLLBACK: it waits until the first commit is on the standbys that commits wait for.
+                    # COMMIT, not ROLLBACK: COMMIT waits until the synchronous standbys have the first commit.
                     connection.execute("COMMIT")
                     return known
                 answer: Any = None
@@ -224,7 +224,7 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
         def load(t: Transaction) -> int:
             t.run("lock_tables", {})
             count = archive.load(t, records)
-            t.one("number_on")
+            t.one("advance_sequences")
             return count
 
         # One try: the records can be read only once.
@@ -240,16 +240,16 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
 
         if not os.path.isfile(path):
             raise Invalid(f"there is no backup at {path}", field="path")
-        backups.refuse_foreign(path)
+        backups.require_complete(path)
 
         def restore(t: Transaction) -> int:
             # Under a lock of every table: the restored board has to continue from the last token that was given.
             t.run("lock_tables", {})
             given = archive.highest(t)
-            t.run("empty", {})
+            t.run("delete_all", {})
             archive.load(t, backups.read(path))
-            t.one("number_on")
-            return archive.move_on(t, given, actor)
+            t.one("advance_sequences")
+            return archive.retire_tokens(t, given, actor)
 
         return self.write(restore, idle_seconds=LOAD_IDLE_SECONDS)
 
@@ -257,7 +257,7 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
         def check(t: Transaction) -> tuple[str, ...]:
             found = [f"{item} is in progress and has no claim" for (item,) in t.all("without_claim")]
             found += [f"{item} is {status} and has a claim" for item, status in t.all("with_stray_claim")]
-            found += [f"the claim of {item} would end unnoticed" for (item,) in t.all("overlooked_claim")]
+            found += [f"no sweep would find the expiry of the claim of {item}" for (item,) in t.all("overlooked_claim")]
             for setting, advice in DURABLE.items():
                 if t.one("setting", name=setting) == ("off",):
                     found.append(f"{setting} is off, so a crash can lose acknowledged writes; {advice}")

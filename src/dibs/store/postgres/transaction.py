@@ -50,7 +50,8 @@ class PostgresTransaction(Transaction):
     ) -> None:
         """Begin, and read the clock, in one round trip.
 
-        The server ends the transaction after `idle_seconds` without a statement: a stopped client blocks nobody.
+        The server ends the transaction after `idle_seconds` without a statement, so that a stopped client cannot block
+        others.
         """
         #: Whether an item that existed before became claimable again.
         self.item_returned = False
@@ -93,11 +94,11 @@ class PostgresTransaction(Transaction):
         if step.item.status == READY and kind in ("claimable", "edited") and number > FIRST_CLAIMABLE:
             self.item_returned = True
         # A session whose ticket was closed or got an offer is notified by the commit itself.
-        concerned = {ticket.session for ticket in step.closed}
+        sessions = {ticket.session for ticket in step.closed}
         if kind == "offered" and step.event.session is not None:
-            concerned.add(step.event.session)
-        for session in sorted(concerned):
-            self.run("tell_session", {"session": session})
+            sessions.add(step.event.session)
+        for session in sorted(sessions):
+            self.run("notify_session", {"session": session})
 
     def lock_items(self, items: Iterable[str]) -> None:
         ids = list(items)
@@ -137,7 +138,8 @@ class PostgresTransaction(Transaction):
             self.run("number_events_past", {"number": number})
 
     def _in_wire_format(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """A kept answer in wire format, which every store reads; the functions keep theirs in another shape."""
+        """A row of `requests` with its answer in wire format, which every store can read. The SQL functions keep their
+        answers in another format, named by `shape`."""
         *columns, answer, at, shape = row
         if shape is not None:
             value = answers.SHAPES[shape](json_text.loads(answer), self.settings)

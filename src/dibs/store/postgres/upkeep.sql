@@ -1,4 +1,4 @@
--- Statements about agents, sessions, dependencies and pruning.
+-- Statements about agents, sessions, keys, soft claims, dependencies and pruning.
 
 -- name: put_agent
 INSERT INTO dibs.agents (@columns_of_agent) VALUES (:@agent)
@@ -34,12 +34,12 @@ UNION SELECT item FROM dibs.tickets WHERE session = :session AND closed_at IS NU
 SELECT item FROM dibs.tickets WHERE session = :session AND closed_at IS NULL ORDER BY item
 
 -- name: put_soft_claim
-INSERT INTO dibs.soft_claims (@columns_of_soft) VALUES (:@soft)
+INSERT INTO dibs.soft_claims (@columns_of_soft_claim) VALUES (:@soft_claim)
 ON CONFLICT (item, session) DO UPDATE SET agent = excluded.agent, claimed_at = excluded.claimed_at,
     expires_at = excluded.expires_at, ttl_seconds = excluded.ttl_seconds
 
 -- name: soft_claim
-SELECT @soft FROM dibs.soft_claims WHERE item = :item AND session = :session AND expires_at > :now
+SELECT @soft_claim FROM dibs.soft_claims WHERE item = :item AND session = :session AND expires_at > :now
 
 -- name: drop_soft_claim
 DELETE FROM dibs.soft_claims WHERE item = :item AND session = :session
@@ -109,14 +109,14 @@ DELETE FROM dibs.sessions WHERE id IN (
     AND NOT EXISTS (SELECT 1 FROM dibs.runs r WHERE r.session = s.id) LIMIT :limit FOR UPDATE SKIP LOCKED)
 
 -- name: put_key
-INSERT INTO dibs.keys (@columns_of_access) VALUES (:@access)
+INSERT INTO dibs.keys (@columns_of_key) VALUES (:@key)
 
 -- name: key_by_id
-SELECT @access FROM dibs.keys WHERE id = :id
+SELECT @key FROM dibs.keys WHERE id = :id
 
 -- name: keys
-SELECT @access FROM dibs.keys ORDER BY created_at, id
+SELECT @key FROM dibs.keys ORDER BY created_at, id
 
--- The WHERE compares, so that of two concurrent uses of a login one is refused.
+-- The WHERE repeats the check, so that of two concurrent revocations (each use of a login revokes its key) one fails.
 -- name: revoke_key
-UPDATE dibs.keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING @access
+UPDATE dibs.keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING @key

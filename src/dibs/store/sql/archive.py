@@ -1,8 +1,8 @@
 """Export, import, restore and pruning of a whole board, as records.
 
-Keys are not exported: they belong to the place where the board is served, and a revoked key stays revoked there. A
-token is never given twice. So a prune raises the floor of tokens to the highest that it removes, and a restore raises
-it by a million above all known tokens, because the backup does not have the claims given after it.
+Keys are not exported: they belong to the servers of this board, and a revoked key stays revoked. A token is never given
+twice. So a prune raises the floor of tokens to the highest that it removes, and a restore raises it to a million above
+all known tokens, because the backup lacks the claims that were given after it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def export(transaction: Transaction) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def load(t: Transaction, given: Iterable[tuple[str, dict[str, Any]]]) -> int:
-    row = t.one("anything")
+    row = t.one("has_content")
     if row is None or row[0]:
         # A board whose items were all pruned is not empty either: its floors must not be lowered.
         raise Invalid("an import needs an empty board; this one has items, or had some", field="store")
@@ -85,8 +85,8 @@ def highest(t: Transaction) -> tuple[int, int]:
     return row[0], row[1]
 
 
-def move_on(t: Transaction, given: tuple[int, int], actor: str) -> int:
-    """Retire every token of a restored board that a worker could still have; return how many items were concerned.
+def retire_tokens(t: Transaction, given: tuple[int, int], actor: str) -> int:
+    """Retire every token of a restored board that a worker could still have; return how many items got a new token.
 
     `given` are the highest token and event of the board that the backup replaces.
     """
@@ -99,17 +99,17 @@ def move_on(t: Transaction, given: tuple[int, int], actor: str) -> int:
     for statement in ("forget_requests", "forget_soft_claims"):
         t.run(statement, {})
     t.run("close_all_tickets", {"now": t.now})
-    concerned = [item for (item,) in t.all("claimable_again")]
-    for item in concerned:
+    items = [item for (item,) in t.all("items_to_restore")]
+    for item in items:
         state = t.state(item)
         t.apply_with_effects(state, ending.restored(t.now, state, actor=actor, token=token))
-    return len(concerned)
+    return len(items)
 
 
 def prune(t: Transaction, older_than_seconds: float, limit: int) -> Prune:
     before = t.now - round(older_than_seconds * 1000)
     locked = {item for (item,) in t.all("prunable", before=before, limit=limit)}
-    # Again, now that the items are locked: a dependent may have been added just before.
+    # Repeated now that the items are locked: a dependent may have been added before the lock.
     still = t.all("prunable", before=before, limit=limit)
     ids = json_text.dumps([item for (item,) in still if item in locked])
     row = t.one("highest_pruned", items=ids)

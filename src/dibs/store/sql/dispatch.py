@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dibs.value import Value
 
 _HERE = "dibs.store.sql."
-#: Above the id of every event.
+#: Higher than the id of any event.
 EVERY_EVENT = 2**63 - 1
 
 
@@ -53,7 +53,7 @@ def _read(module: str, name: str) -> Any:
 
 
 def _view(module: str, name: str) -> Any:
-    """A verb that reads, and applies what time and dead owners have done since the rows were written."""
+    """A verb that reads items as a claim at this instant would find them: see `projection`."""
 
     def method(store: Any, *given: Any, **asked: Any) -> Any:
         work = function_of(_HERE + module, name)
@@ -111,7 +111,8 @@ class SqlVerbs:
     pulse = _view("stats", "pulse")
 
     def feed_end(self) -> int:
-        """The last event of the feed to which no event can be added before it; read before the snapshot is taken."""
+        """The id up to which the feed is complete: no event with a lower id can still be committed. Read before the
+        snapshot is taken."""
         return EVERY_EVENT
 
     def events(self, *, item: str | None = None, **asked: Any) -> Page[Any]:

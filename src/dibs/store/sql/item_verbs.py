@@ -176,8 +176,8 @@ def _apply(t: Transaction, state: State, rule: Callable[..., Step], **asked: Any
 
 
 def _as_read(t: Transaction, item: str, revision: int | None) -> State:
-    """The item, at the revision that the caller read. Overdue steps are not recorded before the comparison, because
-    reads apply them without a new revision."""
+    """The item, if it is still at the revision that the caller read. Overdue steps are not recorded before the
+    comparison, because reads apply them without a new revision."""
     state = t.state(item)
     row = None if revision is None else t.one("event_of_item", item=item, number=state.item.revision)
     item_rules.require_revision(state.item, revision, None if row is None else rows.event(row))
@@ -216,8 +216,8 @@ def _make_available(t: Transaction, item: Item) -> Item:
 
 
 def open_dependencies(t: Transaction, needs: Iterable[str], done_before: Sequence[str] = ()) -> list[Blocker]:
-    """The dependencies that are not done. One that does not exist is added later by the same call, or was pruned after
-    it was done if it is in `done_before`."""
+    """The dependencies that are not done. A dependency without a row was pruned after it was done, if it is in
+    `done_before`; otherwise the same call adds it later."""
     found = []
     for one in needs:
         row = t.one("item_by_id", id=one)

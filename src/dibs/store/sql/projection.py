@@ -1,7 +1,8 @@
 """Items as a claim at this instant would find them, for reads.
 
-Since the rows were written, a claim may have expired, a schedule come, an offer lapsed, or an owner process died. A
-claim records that first; a read writes nothing, so it applies the same rules to the outdated rows in memory.
+Since the rows were written, a claim may have expired, a schedule come, an offer lapsed, or an owner process died. The
+verb `claim` records such changes first; a read writes nothing, so it applies the same rules to the outdated rows in
+memory.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Projection:
         self.dead = dead
         self.stored = stored
         self.states: dict[str, State] = {}
-        #: By id, tickets that are open in their rows, as closed by the projection.
+        #: Tickets that are open in their rows and closed in the projection, by id.
         self.closed: dict[int, Ticket] = {}
         for id, state in stored.items():
             self.states[id], closed = effective_state(t.now, state, dead, t.settings)
@@ -88,8 +89,8 @@ def of_item(t: Transaction, item: str, find_dead: FindDead) -> Projection:
     concerned |= {ticket.session for state in stored.values() for ticket in state.tickets}
     projected = Projection(t, stored, dead_sessions(t, find_dead, among=concerned) if concerned else ())
     state = projected.states[item]
-    there = {id: one.item.status for id, one in projected.states.items()}
-    blockers = tuple(blocker(one.item, there.get(one.item, one.status)) for one in state.blockers)
+    statuses = {id: one.item.status for id, one in projected.states.items()}
+    blockers = tuple(blocker(one.item, statuses.get(one.item, one.status)) for one in state.blockers)
     projected.states[item] = state.replace(blockers=blockers)
     return projected
 

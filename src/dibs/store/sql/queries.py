@@ -25,15 +25,15 @@ COLUMNS = {
     "agent": Agent._fields,
     "session": SESSION,
     "ticket": Ticket._fields,
-    "soft": SoftClaim._fields,
-    "access": Key._fields,
+    "soft_claim": SoftClaim._fields,
+    "key": Key._fields,
 }
-#: In the order of the search, so that a claim does not read the statements of `stats`.
+#: Searched in this order, so that a claim reads only the first file.
 FILES = ("path.sql", "upkeep.sql", "reading.sql", "archive.sql")
 
 
-def expand_plainly(text: str) -> str:
-    """Expand the macros for a database that takes every column as it is."""
+def expand_macros(text: str) -> str:
+    """Expand the macros for a database that needs no casts."""
     for name, columns in COLUMNS.items():
         text = text.replace(f":@{name}", ":" + ", :".join(columns)).replace(f"@{name}", ", ".join(columns))
     return text
@@ -42,7 +42,7 @@ def expand_plainly(text: str) -> str:
 class Statements:
     """Each file is read when the first of its statements is used."""
 
-    def __init__(self, folder: str, expand: Callable[[str], str] = expand_plainly) -> None:
+    def __init__(self, folder: str, expand: Callable[[str], str] = expand_macros) -> None:
         self._folder = folder
         self._expand = expand
         self._read: set[str] = set()

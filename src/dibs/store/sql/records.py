@@ -29,7 +29,7 @@ DATA_DEPTH_MAX = check.JSON_DEPTH_MAX + 10
 
 
 def value_of(kind: type[Value], data: dict[str, Any]) -> Value:
-    """The value of a record, with all its fields checked."""
+    """Decode a record and check all its fields."""
     value = wire.decode(kind, data)
     fields = FIELDS[kind]
     for name, given in value.as_dict().items():
@@ -104,7 +104,7 @@ def _answer(given: object, field: str) -> None:
 
 def _checks(given: object, field: str) -> None:
     if check.checks(given, check.JSON_BYTES_MAX) != given:
-        raise Invalid("each check has its state, and perhaps its url, by name", field=field)
+        raise Invalid(f"{field} maps the name of each check to its state and, optionally, its url", field=field)
 
 
 def _owner(given: object, field: str) -> object:
@@ -112,7 +112,7 @@ def _owner(given: object, field: str) -> object:
 
 
 def _any(given: object, field: str) -> None:
-    """Nothing: `_check_content` checks the content as a whole."""
+    """Accept anything: `_check_content` checks the content as a whole."""
 
 
 _INSTANT = _whole(0, INSTANT_MAX)

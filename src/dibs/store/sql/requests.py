@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from dibs.store.sql.transaction import Transaction
     from dibs.value import Value
 
-#: How many outdated answers are kept even so: after a leap of the clock, a retry must still find its answer.
+#: How many outdated answers are kept nevertheless: after a jump of the clock, a retry must still find its answer.
 OUTDATED_KEPT = 1000
 
 
 def answered(t: Transaction, request: Request, kind: type[Value] | None) -> Any:
-    """The answer kept under this request id, as values of `kind`; None if there is none."""
+    """The answer that is kept under this request id, as values of `kind`; None if none is kept."""
     row = t.one("request", actor=request.actor, id=request.id)
     if row is None:
         return None

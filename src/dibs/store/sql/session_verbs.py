@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dibs.rules.decision import State, Step
     from dibs.store.sql.transaction import Transaction
 
+#: As the limit of `items_of_session`: no limit.
 EVERY_CLAIM = -1
 #: The end reason of a session whose owner process is dead.
 OWNER_DIED = "its owner process died"
@@ -85,7 +86,7 @@ def _refuse_another_caller(t: Transaction, known: Session, again: Session) -> No
 
 
 def _update_session(t: Transaction, known: Session, again: Session) -> Session:
-    """A live session that is started again takes over a new owner process and new meta."""
+    """Give a live session that is started again its new owner process and meta."""
     updated = known
     if again.owner is not None and again.owner != known.owner:
         updated = updated.replace(owner=again.owner, host=again.host)

@@ -53,7 +53,7 @@ class Transaction(ABC):
     changed: bool = False
     #: Whether this transaction made an item claimable.
     freed: bool = False
-    #: Items that `next` skips for now, whatever their rows say.
+    #: Items that `next` skips although their rows are ready: see the vault.
     passed_over: frozenset[str] = frozenset()
     #: What the database raises for a row that violates a constraint.
     row_errors: ClassVar[tuple[type[Exception], ...]] = ()
@@ -75,7 +75,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def run_one(self, statement: str, parameters: dict[str, Any]) -> None:
-        """Run a statement that has to change exactly one row; otherwise the row changed since the decision."""
+        """Run a statement, and raise unless it changed exactly one row: the row may have changed since the decision."""
 
     # Locks, for a store with concurrent writers
 
@@ -85,11 +85,11 @@ class Transaction(ABC):
 
     @abstractmethod
     def lock_dependencies(self) -> None:
-        """Lock changes of `depends_on` of existing items."""
+        """Exclude other transactions that change `depends_on` of existing items."""
 
     @abstractmethod
     def lock_new_session(self, session: str) -> None:
-        """Lock the start of a session with this id."""
+        """Exclude other transactions that start a session with this id."""
 
     @abstractmethod
     def lock_session(self, session: str) -> None:
@@ -215,17 +215,17 @@ class Transaction(ABC):
         expiry = self.one("next_expiry_of_agent", agent=name, now=self.now) if limited else None
         assert row is not None
         if row[1] > self.now:
-            row = self._date_bucket(name, row[0])
+            row = self._reset_bucket_time(name, row[0])
         return Load(
-            held=self._number("live_claim_count", session=session.id) if limited else 0,
+            held=self.held(session.id) if limited else 0,
             held_total=total,
             bucket=row[0],
             bucket_at=row[1],
             next_expiry_at=None if expiry is None else expiry[0],
         )
 
-    def _date_bucket(self, agent: str, bucket: float) -> tuple[float, int]:
-        """The clock was set back: the bucket fills from now on, instead of after the clock has caught up."""
+    def _reset_bucket_time(self, agent: str, bucket: float) -> tuple[float, int]:
+        """After the clock was set back, let the bucket fill from now on, not only once the clock has caught up."""
         if self.writable:
             self.run("set_bucket", {"name": agent, "bucket": bucket, "bucket_at": self.now})
         return bucket, self.now
@@ -267,7 +267,7 @@ class Transaction(ABC):
         else:
             asked = self.run_of(item, token)
         if asked is None or asked.session != session:
-            self.session(session)
+            self.session(session)  # an unknown session is a refusal of its own
         return state, fencing.fence(self.now, state, session=session, token=token, asked=asked)
 
     def previous(self, run: Run | None) -> Previous | None:
@@ -340,7 +340,7 @@ class Transaction(ABC):
                 self.apply_with_effects(state, step)
 
     def spend(self, claimant: Claimant, claims: int) -> None:
-        """Take claims from the agent's bucket, if its rate is limited."""
+        """Subtract this many claims from the agent's bucket, if its rate is limited."""
         agent, load = claimant.agent, claimant.load
         if agent.claims_per_minute is not None and claims:
             left = bucket_level(self.now, agent, load) - claims
@@ -389,4 +389,4 @@ class Transaction(ABC):
 
     def touch_session(self, session: str) -> None:
         """Set `seen_at`, at most every five seconds: on PostgreSQL each update leaves a dead row version."""
-        self.run("see_session", {"id": session, "now": self.now})
+        self.run("touch_session", {"id": session, "now": self.now})

@@ -1,5 +1,5 @@
-"""The verbs that read. Each is one snapshot, without locks; most apply a `projection`: what time and dead owners have
-done to the items since their rows were written."""
+"""The verbs that read. Each reads one snapshot, without locks; most show items as a claim at this instant would find
+them (`projection`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dibs.store.sql.transaction import Transaction
 
 RUNS_IN_DETAIL = 20
-#: Positions before and after all items in their order.
+#: Positions before the first and after the last item, in the order of `next`.
 BEGINNING, THE_END = (-(2.0**53), -1.0), (2.0**53, 2.0**53)
 RECENT_RUNS = 10
 #: How far `why` counts the items that `next` would choose first.
@@ -57,34 +57,34 @@ def list_(
     limit: int,
     bytes_max: int | None = None,
 ) -> Page[Item]:
-    wanted, moved = statuses or STATUSES, projection.of_board(t, find_dead).states
+    wanted, outdated = statuses or STATUSES, projection.of_board(t, find_dead).states
     begin = BEGINNING if after is None else _position_of(t, after)
     rows_found, more = rows.until_size(
         bytes_max,
         t,
         "list_items",
-        passed_over=moved,
+        passed_over=outdated,
         statuses=json_text.dumps(list(wanted)),
         projects=json_text.dumps(list(projects)),
         types=json_text.dumps(list(types)),
         labels=json_text.dumps(list(labels)),
         priority=-begin[0],
         seq=begin[1],
-        limit=limit + len(moved),
+        limit=limit + len(outdated),
     )
     end = _position(t, rows.item(rows_found[-1])) if more else THE_END
     found = {item.id: item for item in map(rows.item, rows_found)}
-    joined = {
+    matching = {
         id: state.item
-        for id, state in moved.items()
+        for id, state in outdated.items()
         if state.item.status in wanted
         and (not projects or state.item.project in projects)
         and (not types or state.item.type in types)
         and set(labels) <= set(state.item.labels)
         and begin < _position(t, state.item) <= end
     }
-    if joined:
-        found |= joined
+    if matching:
+        found |= matching
         order = t.all("items_in_order", items=json_text.dumps(list(found)), limit=limit)
         found = {id: found[id] for (id,) in order}
     fitting = _fitting([*found.values()][:limit], bytes_max)
@@ -224,8 +224,8 @@ def _claimant(t: Transaction, session: str | None, agent: str | None, project: s
 
 
 def _freed_ahead_of(t: Transaction, claimant: Claimant, item: Item, projected: projection.Projection) -> int:
-    """How many items that only the projection shows as free would be given to this claimant before this one. Items of
-    dead owners do not count: `next` ends their claims only when there is nothing else."""
+    """How many items that are ready only in the projection `next` would give to this claimant before this one. Items of
+    dead owners do not count: `next` ends their claims only when it finds no other item."""
     free = [
         after.item
         for before, after in projected.changes()

@@ -19,7 +19,7 @@ SELECT @item FROM items ORDER BY seq
 SELECT @claim FROM claims ORDER BY item
 
 -- name: soft_claims
-SELECT @soft FROM soft_claims ORDER BY item, session
+SELECT @soft_claim FROM soft_claims ORDER BY item, session
 
 -- name: tickets
 SELECT @ticket FROM tickets ORDER BY id
@@ -54,32 +54,32 @@ INSERT INTO activity (@activity) VALUES (:@activity)
 -- name: put_ticket
 INSERT INTO tickets (@ticket) VALUES (:@ticket)
 
--- One reference to a row that does not exist, in words.
+-- A description of one reference to a row that does not exist.
 -- name: dangling
-SELECT 'the session ' || s.id || ' is of an agent that is not there, ' || s.agent AS what FROM sessions s
+SELECT 'the session ' || s.id || ' is of agent ' || s.agent || ', which does not exist' AS what FROM sessions s
 WHERE NOT EXISTS (SELECT 1 FROM agents a WHERE a.name = s.agent)
 UNION ALL
-SELECT 'a claim of ' || c.item || ' fits no item in progress under token ' || c.token FROM claims c
+SELECT 'a claim of ' || c.item || ' has token ' || c.token || ', but no item in progress has that token' FROM claims c
 WHERE NOT EXISTS (SELECT 1 FROM items i WHERE i.id = c.item AND i.status = 'in_progress' AND i.token = c.token)
 UNION ALL
-SELECT 'the item ' || i.id || ' is in progress and nobody has claimed it' FROM items i
+SELECT 'the item ' || i.id || ' is in progress without a claim' FROM items i
 WHERE i.status = 'in_progress' AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.item = i.id)
 UNION ALL
-SELECT 'a claim of ' || c.item || ' is of a session that is not there, ' || c.session FROM claims c
+SELECT 'a claim of ' || c.item || ' is of session ' || c.session || ', which does not exist' FROM claims c
 WHERE NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = c.session)
 UNION ALL
-SELECT 'a ticket is of a session or for an item that is not there: ' || t.session || ', ' || t.item FROM tickets t
+SELECT 'a ticket of session ' || t.session || ' for item ' || t.item || ' refers to one that does not exist' FROM tickets t
 WHERE t.closed_at IS NULL AND NOT (EXISTS (SELECT 1 FROM sessions s WHERE s.id = t.session)
                                    AND EXISTS (SELECT 1 FROM items i WHERE i.id = t.item))
 UNION ALL
-SELECT 'a run is of an item that is not there, ' || r.item FROM runs r
+SELECT 'a run is of item ' || r.item || ', which does not exist' FROM runs r
 WHERE NOT EXISTS (SELECT 1 FROM items i WHERE i.id = r.item)
 UNION ALL
-SELECT 'the item ' || d.item || ' depends on itself, or is not there' FROM dependencies d
+SELECT 'the item ' || d.item || ' depends on itself or does not exist' FROM dependencies d
 WHERE d.item = d.needs OR NOT EXISTS (SELECT 1 FROM items i WHERE i.id = d.item)
 LIMIT 1
 
--- name: anything
+-- name: has_content
 SELECT EXISTS (SELECT 1 FROM items) OR EXISTS (SELECT 1 FROM sessions)
     OR EXISTS (SELECT 1 FROM meta WHERE name IN ('token_floor', 'event_floor') AND value > 0)
 
@@ -88,7 +88,7 @@ SELECT max(coalesce((SELECT max(token) FROM items), 0), (SELECT value FROM meta 
        max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0),
            (SELECT value FROM meta WHERE name = 'event_floor'))
 
--- name: claimable_again
+-- name: items_to_restore
 SELECT id FROM items WHERE status NOT IN ('done', 'rejected', 'cancelled') ORDER BY seq
 
 -- name: close_all_tickets
@@ -100,9 +100,9 @@ DELETE FROM requests
 -- name: forget_soft_claims
 DELETE FROM soft_claims
 
--- name: number_events_from
+-- name: insert_placeholder_event
 INSERT INTO events (id, item, number, kind, at, status, token, actor, data)
 VALUES (:id, '', 0, '', 0, '', 0, '', '{}')
 
--- name: forget_that_event
+-- name: delete_placeholder_event
 DELETE FROM events WHERE id = :id

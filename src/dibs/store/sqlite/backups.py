@@ -1,4 +1,4 @@
-"""Backup and restore of a SQLite board. A file that was not written completely does not appear under its name."""
+"""Backup and restore of a SQLite board. A backup appears under its name only once it is complete."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from dibs.store.sqlite.engine import Engine
 
 SQLITE_HEADER = b"SQLite format 3\0"
-#: How many foreign objects of a schema a message names.
+#: How many foreign objects of a schema an error message lists.
 FOREIGN_SHOWN_MAX = 3
 
 
 def backup(source: apsw.Connection, path: str) -> None:
     try:
-        with durable.NewFile(path) as half:
-            copy = apsw.Connection(half, flags=apsw.SQLITE_OPEN_READWRITE)
+        with durable.NewFile(path) as partial:
+            copy = apsw.Connection(partial, flags=apsw.SQLITE_OPEN_READWRITE)
             try:
                 _copy_pages(source, copy)
                 copy.execute("PRAGMA journal_mode = DELETE").fetchall()
@@ -55,11 +55,11 @@ def restore(
     more_tables: Sequence[str],
     before_ring: Callable[[apsw.Connection], None] | None = None,
 ) -> int:
-    """Replace the board's content with the backup's; return how many items the restore concerns. `before_ring` is
-    called under the fair lock after the content was replaced."""
+    """Replace the board's content with the backup's; return how many items got a new token. `before_ring` is called
+    under the fair lock after the content was replaced."""
     if not os.path.isfile(path):
         raise Invalid(f"there is no backup at {path}", field="path")
-    half = f"{engine.path}-restore-{os.urandom(4).hex()}"
+    partial = f"{engine.path}-restore-{os.urandom(4).hex()}"
 
     def overwrite(live: apsw.Connection) -> int:
         # All of it under the fair lock: the restored board has to continue from the last token that was given.
@@ -67,33 +67,33 @@ def restore(
         given = archive.highest(t)
         keys = [rows.key(row) for row in t.all("keys")]
         t.close()
-        concerned = _move_on(copy, engine.settings, actor, given, keys, t.now)
+        restored = _retire_tokens(copy, engine.settings, actor, given, keys, t.now)
         _copy_pages(copy, live)
         if before_ring is not None:
             before_ring(live)
-        return concerned
+        return restored
 
     try:
-        copy = _prepare(path, half, engine.settings, more_tables)
+        copy = _prepare(path, partial, engine.settings, more_tables)
         try:
             return engine.exclusively(overwrite)
         finally:
             copy.close()
     finally:
-        for left in (half, *(half + suffix for suffix in side_files.SUFFIXES)):
-            if os.path.lexists(left):
-                os.unlink(left)
+        for file in (partial, *(partial + suffix for suffix in side_files.SUFFIXES)):
+            if os.path.lexists(file):
+                os.unlink(file)
 
 
-def _prepare(path: str, half: str, settings: Settings, more_tables: Sequence[str]) -> apsw.Connection:
-    """Copy the backup to `half`, check everything in it, and migrate it. The backup may have been written by an
+def _prepare(path: str, partial: str, settings: Settings, more_tables: Sequence[str]) -> apsw.Connection:
+    """Copy the backup to `partial`, check everything in it, and migrate it. The backup may have been written by an
     attacker: nothing in its schema is executed."""
     try:
         with open(path, "rb") as file:
             if file.read(len(SQLITE_HEADER)) != SQLITE_HEADER:
                 raise StoreUnusable("it is not a backup of a board")
-        _copy_checked(path, half, more_tables)
-        copy = open_database(half, settings, FairLock(half, 1), create=False)
+        _copy_checked(path, partial, more_tables)
+        copy = open_database(partial, settings, FairLock(partial, 1), create=False)
         try:
             copy.execute("BEGIN")
             t = SqliteTransaction(copy.cursor(), 0, settings)
@@ -104,31 +104,31 @@ def _prepare(path: str, half: str, settings: Settings, more_tables: Sequence[str
             copy.close(True)
             raise
     except (apsw.Error, DibsError, LookupError, OSError, TypeError, ValueError) as error:
-        reason = error.message.replace(half, path) if isinstance(error, DibsError) else error
+        reason = error.message.replace(partial, path) if isinstance(error, DibsError) else error
         raise StoreUnusable(f"{path} cannot be restored: {reason}", path=path) from error
     return copy
 
 
-def _move_on(
+def _retire_tokens(
     copy: apsw.Connection, settings: Settings, actor: str, given: tuple[int, int], keys: Sequence[Key], now: int
 ) -> int:
     """Retire every token of the copy that a worker could still have, and replace its keys with the current ones, so
-    that a revoked key stays revoked; return how many items were concerned."""
+    that a revoked key stays revoked; return how many items got a new token."""
     copy.execute("BEGIN IMMEDIATE")
     t = SqliteTransaction(copy.cursor(), now, settings, writable=True)
-    concerned = archive.move_on(t, given, actor)
+    restored = archive.retire_tokens(t, given, actor)
     t.run("forget_keys", {})
     for key in keys:
         t.run("put_key", rows.encode(key))
     t.close()
     copy.execute("COMMIT")
     copy.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    return concerned
+    return restored
 
 
-def _copy_checked(path: str, half: str, more_tables: Sequence[str]) -> None:
-    side_files.make_board(half)
-    source, copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY), apsw.Connection(half)
+def _copy_checked(path: str, partial: str, more_tables: Sequence[str]) -> None:
+    side_files.make_board(partial)
+    source, copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY), apsw.Connection(partial)
     try:
         harden(source)
         harden(copy)

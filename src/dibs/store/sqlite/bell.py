@@ -1,9 +1,9 @@
-"""Waking those who wait, across processes, without polling.
+"""Wakes waiters in all processes without polling.
 
 Every writer rings after its commit: it writes a byte into the bell file beside the board. Waiters watch that file with
-inotify. The WAL itself would be the wrong thing to watch, since its pages are written before the commit they belong to.
-A ring can be lost (a writer killed between commit and ring), so a waiter also looks now and then at SQLite's
-`data_version`, and where there is no inotify it does only that.
+inotify. They do not watch the WAL, because its pages are written before the commit to which they belong. A ring can be
+lost if a writer is killed between commit and ring, so a waiter also reads SQLite's `data_version` at intervals; without
+inotify it does only that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from dibs.system.inotify import Inotify
 
-#: How often a waiter that relies on the bell makes sure that no ring was lost.
+#: The interval at which a waiter that relies on the bell checks for a lost ring.
 LOST_RING_SECONDS = 1.0
 POLL_SECONDS_MIN = 0.02
 POLL_SECONDS_MAX = 0.25
@@ -37,7 +37,7 @@ class Bell:
         self._descriptor: int | None = None
 
     def ring(self) -> None:
-        """Best effort: what was committed is committed, and a lost ring is found out by looking."""
+        """Best effort: the commit does not depend on it, and waiters detect a lost ring by `data_version`."""
         try:
             if self._descriptor is None:
                 self._descriptor = open_beside(self.board, BELL, os.O_WRONLY)
@@ -81,14 +81,14 @@ class BellWatch(Watch):
 
     def close(self) -> None:
         if self._inotify is not None:
-            # The kernel is slow to remove a watch (measured: up to 16 ms), and a woken waiter wants its item at once.
+            # The kernel is slow to remove a watch (measured: up to 16 ms), and a woken waiter must not wait for it.
             _thread.start_new_thread(self._inotify.close, ())
             self._inotify = None
         self._close()
 
     def _heard(self, timeout_seconds: float) -> bool:
         assert self._inotify is not None
-        # One buffer is enough: however many rings there were, one look at the board answers them all.
+        # One read of the buffer is enough: the waiter reads the board once, whatever the number of rings.
         return self._inotify.wait(timeout_seconds) and bool(self._inotify.read())
 
 

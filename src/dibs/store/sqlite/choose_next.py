@@ -1,7 +1,7 @@
 """How `next` chooses: the best items of all lanes that the agent may take.
 
-A lane is the ready items of one (project, type, action, approved), which an index has in order. Lanes are merged
-lazily, so items behind the chosen ones are never read.
+A lane is the ready items of one (project, type, action, approved), in the order of an index. Lanes are merged lazily,
+so items behind the chosen ones are never read.
 """
 
 from __future__ import annotations

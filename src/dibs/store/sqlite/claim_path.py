@@ -96,7 +96,8 @@ def next_(
 
 
 def record_overdue(t: Transaction, limit: int) -> dict[str, list[Item]]:
-    """Record expired claims, schedules and offers, oldest first and at most `limit` of each; the items by statement."""
+    """Record expired claims, schedules that have come and lapsed offers, oldest first and at most `limit` of each.
+    Returns the items by statement."""
     moved: dict[str, list[Item]] = {}
     for statement in ("expired_items", "due_items", "lapsed_offers"):
         moved[statement] = []
@@ -150,14 +151,14 @@ def _release_forgotten(
     forgotten = []
     for row in t.all("live_claims_of_session", session=session, now=t.now):
         live = rows.claim(row)
-        if live.item not in holding and fencing.is_known(_given_event(t, live), known_event):
+        if live.item not in holding and fencing.is_known(_claim_event(t, live), known_event):
             state = t.state(live.item)
             t.apply_with_effects(state, ending.forget(t.now, state, live))
             forgotten.append(live.item)
     return forgotten
 
 
-def _given_event(t: Transaction, claim: Claim) -> int:
+def _claim_event(t: Transaction, claim: Claim) -> int:
     return int(t.scalar("first_event_of_claim", item=claim.item, token=claim.token) or 0)
 
 

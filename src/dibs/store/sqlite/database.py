@@ -1,4 +1,4 @@
-"""Opening the database file: settings, schema, and the meaning of SQLite's errors."""
+"""Opens the database file: connection settings, migrations, and SQLite's errors as errors of dibs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 #: "dibs" in ASCII, so that `file` and other programs recognize the database.
 APPLICATION_ID = 0x64696273
 SCHEMA_VERSION = 4
-#: Small, because a short process that finds a WAL without its index reads all of it.
+#: Small, because a process that finds a WAL without its index (the -shm file) has to read the whole WAL.
 CHECKPOINT_PAGES = 250
-#: The size of a WAL of so many pages, each with its frame header.
+#: The size of a WAL of that many pages, each with its frame header.
 WAL_BYTES_MAX = CHECKPOINT_PAGES * (4096 + 24)
 NETWORK_FILESYSTEMS = (
     "nfs",
@@ -51,7 +51,7 @@ def open_database(path: str, settings: Settings, lock: FairLock, *, create: bool
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
         side_files.make_board(path)
     else:
-        side_files.require_safe(path, found)
+        side_files.require_safe_side_files(path, found)
     try:
         connection = _connect(path, settings)
         # `dibs init` also repairs the journal mode of an existing board.
@@ -65,7 +65,8 @@ def open_database(path: str, settings: Settings, lock: FairLock, *, create: bool
 
 
 def _stat_board(path: str) -> os.stat_result | None:
-    """The status of the board's file; None if it does not exist. Anything but a file with one name is refused."""
+    """The stat of the board's file; None if it does not exist. Anything but a regular file with one hard link is
+    refused."""
     try:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -73,18 +74,18 @@ def _stat_board(path: str) -> os.stat_result | None:
     if S_ISDIR(found.st_mode):
         raise StoreUnusable(f"{path} is a directory; a board is a file", path=path)
     if not S_ISREG(found.st_mode):
-        raise StoreUnusable(f"{path} is not a regular file; a board is one", path=path)
+        raise StoreUnusable(f"{path} is not a regular file; a board is a regular file", path=path)
     if found.st_nlink > 1:
         raise StoreUnusable(
-            f"{path} has a second name (a hard link), under which other processes would not see its locks: keep one"
-            " name",
+            f"{path} has another hard link; processes that open the board there would not see its locks: remove one of"
+            " the two links",
             path=path,
         )
     return found
 
 
 def _connect(path: str, settings: Settings) -> apsw.Connection:
-    # The path was resolved before: a link there now was planted since.
+    # The path is already resolved, so a link at it was planted since.
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW)
     harden(connection)
     # For writers that do not take the fair lock, such as the sqlite3 shell or a backup tool.
@@ -179,8 +180,8 @@ def explain(error: BaseException, path: str) -> DibsError:
 
 
 def explain_commit(error: apsw.Error, path: str) -> DibsError:
-    """An error of COMMIT. Unless the disk is full, the WAL may be complete, so that the next process finds the commit:
-    after a failed sync, the content of the disk is unknown."""
+    """An error of COMMIT. Unless the board was busy or the disk full, the outcome is unknown: after a failed sync, the
+    WAL may be complete on the disk, and the next process would find the commit."""
     if isinstance(error, (apsw.BusyError, apsw.FullError)):
         return explain(error, path)
     return StoreUnavailable(

@@ -3,10 +3,10 @@
 A write takes the mutex among the threads of this process, the fair lock among processes, then `BEGIN IMMEDIATE`; after
 COMMIT it rings the bell. Writes that wait for the mutex are committed together (`group_commit`).
 
-A store that keeps more than the database is composed of an engine and hooks, the keyword arguments of `Engine`:
-`connect` opens a connection, `before_use` checks that the open connection still leads to the board, `new_transaction`
-makes the transaction that the verbs get, `transact` wraps a whole transaction (preparation, retries) and `commit`
-wraps its COMMIT. A hook calls the engine's method of the same purpose for the default.
+A store with more state than the database, such as a vault, passes hooks to `Engine` as keyword arguments: `connect`
+opens a connection, `before_use` checks that the open connection still leads to the board, `new_transaction` makes the
+transaction that the verbs get, `transact` wraps a whole transaction (preparation, retries) and `commit` wraps its
+COMMIT. For the default, a hook calls the method of the engine that it replaces.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Engine(ForkAware):
         if self._connection is None:
             raise StoreUnavailable(f"the board {self.path} was closed")
         if self.is_inherited:
-            # Closed first: SQLite would take the parent's locks for this process's own, and rely on them.
+            # Closed first: SQLite would take the parent's locks for its own.
             self._connection.close(True)
             self._connection, self.is_inherited = self.connect(), False
         elif self._before_use is not None:
@@ -199,7 +199,7 @@ class Engine(ForkAware):
         return self._current
 
     def rollback(self, connection: apsw.Connection) -> None:
-        """End any open transaction, even if the traceback of a refusal keeps its cursors alive."""
+        """Roll back an open transaction. Its cursors are closed first, because a traceback may keep them alive."""
         if self._current is not None:
             self._current.close()
             self._current = None
@@ -302,7 +302,7 @@ class Engine(ForkAware):
             finally:
                 self._release(hold)
         except BaseException as error:
-            # Again, since an interrupt may have cut off the first time.
+            # Repeated, because an interrupt may have cut off the first call.
             self._release(hold)
             if isinstance(error, apsw.Error) or (isinstance(error, OSError) and error.errno is not None):
                 raise explain(error, self.path) from error
@@ -322,7 +322,7 @@ class Engine(ForkAware):
         """Have the engine's thread run a call. If this thread is interrupted, a call that has not begun is dropped."""
         try:
             self.queue.put(call)
-            if call.wait(2 * self.settings.lock_wait_seconds):  # for earlier calls, and for the fair lock
+            if call.wait(2 * self.settings.lock_wait_seconds):  # one for earlier calls, one for the fair lock
                 return
             if call.take():
                 raise self._busy()
@@ -358,7 +358,7 @@ class Engine(ForkAware):
     # Forks
 
     def before_fork(self) -> None:
-        """Wait until no thread is inside a transaction: the child's half of it would never end."""
+        """Wait until no thread is inside a transaction, because in the child no thread would end it."""
         if self.queue.pause(self.settings.lock_wait_seconds):
             self._paused_for_fork.append(self.queue)
         hold = Hold()

@@ -68,7 +68,7 @@ class PendingCall:
         self._finished.acquire()
 
     def take(self) -> bool:
-        """Take the call, to run it or to drop it: True for the first who asks, False afterwards."""
+        """Take the call, to run it or to drop it: True for the first caller, False for every other."""
         return self._taken.acquire(False)
 
     def run(self) -> None:
@@ -109,7 +109,7 @@ class PendingWrite(PendingCall):
 class CommitQueue:
     """Waiting calls, and the thread that runs them: started by the first call, ended when it is idle.
 
-    `find` returns the function that runs everything in the queue, or None once the engine is gone.
+    `find` returns the engine's function that runs everything in the queue, or None once the engine was deleted.
     """
 
     def __init__(self, find: Callable[[], Callable[[], None] | None]) -> None:
@@ -118,7 +118,7 @@ class CommitQueue:
         self._find = find
         #: Held by the thread that runs calls, and across a fork, so that no thread runs then.
         self._running = _thread.allocate_lock()
-        #: Held while there is nothing new.
+        #: Held while no new call is queued; released to wake the thread.
         self._news = _thread.allocate_lock()
         self._news.acquire()
         self._forking = False
@@ -181,7 +181,7 @@ class CommitQueue:
                 return
 
     def _run_all(self) -> bool:
-        """Run what is queued; return whether the thread is to stay."""
+        """Run all queued calls; return False if the thread has to end."""
         run = None if self._forking else self._find()
         if run is None:
             return False

@@ -1,6 +1,6 @@
 """Read-only connections for a process in which many threads share a store, so that a long read delays no write.
 
-A connection is opened when all others are in use, serves one thread at a time, and is kept.
+A connection serves one thread at a time and is kept. Another is opened if all are in use.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ WHERE items.status = 'in_progress'
 ORDER BY claims.item IS NULL, claims.agent, claims.claimed_at, items.seq
 
 -- name: live_soft_claims
-SELECT @soft FROM soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session
+SELECT @soft_claim FROM soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session
 
 -- name: count_waiters
 SELECT count(*) FROM tickets WHERE closed_at IS NULL AND expires_at > :now AND (:agent IS NULL OR agent = :agent)
@@ -124,8 +124,8 @@ SELECT project, type, priority, count(*) FROM items WHERE status = 'ready'
 GROUP BY project, type, priority ORDER BY priority DESC, project, type
 
 -- name: ready_by_type
-SELECT type, max(0, min(10, priority)) AS step, count(*), sum(count(*)) OVER ()
-FROM items WHERE status = 'ready' GROUP BY type, step ORDER BY 3 DESC, 1, 2 LIMIT :limit
+SELECT type, max(0, min(10, priority)) AS level, count(*), sum(count(*)) OVER ()
+FROM items WHERE status = 'ready' GROUP BY type, level ORDER BY 3 DESC, 1, 2 LIMIT :limit
 
 -- name: live_claims
 SELECT @claim FROM claims WHERE expires_at > :now LIMIT :limit

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     #: Type (table, trigger, ...), name, and the statement that creates it.
     Object = tuple[str, str, str]
 
-#: Creates the tables that `ANALYZE` and `PRAGMA optimize` leave.
+#: Creates the statistics tables, which `PRAGMA optimize` may have added.
 STATISTICS = "ANALYZE"
 _ALL = "SELECT type, name, coalesce(sql, '') FROM sqlite_schema"
 _BETWEEN_WORDS = re.compile(r"--[^\n]*\n|\s+")
@@ -28,7 +28,7 @@ _AROUND_SIGNS = re.compile(r" ?([(),]) ?")
 
 
 def differences(connection: apsw.Connection, version: int, more: Iterable[str] = ()) -> list[str]:
-    """Foreign and missing objects, in words. `more` are statements that create further allowed objects."""
+    """Descriptions of foreign and missing objects. `more` are statements that create further allowed objects."""
     migrations = [migration(number) for number in range(1, version + 1)]
     required = _objects_of(migrations)
     allowed = required | _objects_of([*migrations, *more, STATISTICS])

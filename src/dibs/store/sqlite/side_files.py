@@ -1,8 +1,8 @@
 """The files beside a board: its lock, its bell, and those of SQLite.
 
-Their names are known, and other users may be able to write the folder, or a clone may have brought it: a link planted
-there would make dibs write to another file. So no link is followed, and a side file has to be a regular file without
-other hard links, owned by a user that may write the board anyway.
+Their names are predictable. Other users may be able to write to the folder, or the folder may come from a git clone: a
+symbolic link in place of a side file would make dibs write to another file. So no link is followed, and a side file has
+to be a regular file without other hard links, owned by a user that may write the board anyway.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from stat import S_IMODE, S_ISREG, S_IWGRP
 from dibs.errors import StoreUnusable
 
 LOCK, BELL = "-lock", "-bell"
-#: The side files of dibs and SQLite. SQLite does not follow links either, but would write to a file with a second name.
+#: The side files of dibs and SQLite. SQLite does not follow symbolic links either, but would write to a file with other
+#: hard links.
 SUFFIXES = (LOCK, BELL, "-wal", "-shm", "-journal")
 #: SQLite gives its side files the same permissions.
 BOARD_MODE = 0o600
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _ROOT = 0
-#: How often to open or create a file that another program keeps removing.
+#: The number of attempts to open or create a file that another program keeps removing.
 TRIES_MAX = 10
 
 
@@ -46,7 +47,7 @@ def open_beside(board: str, suffix: str, flags: int) -> int:
             raise
         else:
             try:
-                _require_safe(path, os.fstat(descriptor), os.stat(board))
+                _require_safe_file(path, os.fstat(descriptor), os.stat(board))
             except BaseException:
                 os.close(descriptor)
                 raise
@@ -58,14 +59,14 @@ def open_beside(board: str, suffix: str, flags: int) -> int:
     raise StoreUnusable(f"another program keeps removing {path}", path=path)
 
 
-def require_safe(board: str, found: os.stat_result) -> None:
-    """Refuse a board, whose status is `found`, with an unsafe side file."""
+def require_safe_side_files(board: str, found: os.stat_result) -> None:
+    """Refuse a board that has an unsafe side file; `found` is the stat of the board."""
     for suffix in SUFFIXES:
         try:
             beside = os.lstat(board + suffix)
         except FileNotFoundError:
             continue
-        _require_safe(board + suffix, beside, found)
+        _require_safe_file(board + suffix, beside, found)
 
 
 def _create(path: str, flags: int, board: os.stat_result) -> int:
@@ -84,12 +85,12 @@ def _create(path: str, flags: int, board: os.stat_result) -> int:
     return descriptor
 
 
-def _require_safe(path: str, found: os.stat_result, board: os.stat_result) -> None:
+def _require_safe_file(path: str, found: os.stat_result, board: os.stat_result) -> None:
     if not S_ISREG(found.st_mode) or found.st_nlink != 1:
         raise _not_a_side_file(path)
     if found.st_uid in (board.st_uid, os.geteuid(), _ROOT):
         return
-    # A board that a group may write: any member of the group may have created the side file.
+    # If a group may write the board, any member of the group may have created the side file.
     if board.st_mode & S_IWGRP and found.st_gid == board.st_gid:
         return
     raise StoreUnusable(

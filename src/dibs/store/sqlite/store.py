@@ -35,7 +35,7 @@ _CLAIM_PATH = "dibs.store.sqlite.claim_path"
 
 
 class SqliteVerbs(SqlVerbs):
-    """The verbs of a board whose transactions are SQLite's: of a SQLite store, and of a vault."""
+    """The verbs that run in a transaction of SQLite: of a SQLite store and of a vault."""
 
     claim = write_verb(_CLAIM_PATH, "claim", Grant)
     recover = write_verb(_CLAIM_PATH, "recover", Grant)
@@ -62,7 +62,8 @@ class SqliteStore(SqliteVerbs, Store):
         engine: Engine | None = None,
         more_tables: tuple[str, ...] = (),
     ) -> None:
-        """A store that is composed of this one brings its `engine`, and the statements that create its own tables."""
+        """A store that contains this one, such as a vault, passes its own `engine`, and in `more_tables` the statements
+        that create its own tables."""
         self.settings = settings
         self.more_tables = more_tables
         self.engine = engine or Engine(path, settings, clock)
@@ -90,7 +91,7 @@ class SqliteStore(SqliteVerbs, Store):
         self.engine.separate_readers()
 
     def watch(self, *, session: str | None = None) -> Watch:
-        # One bell for all sessions: waking a watch that is not concerned is cheap here.
+        # One bell for all sessions: a needless wake-up is cheap here.
         from dibs.store.sqlite.bell import BellWatch
 
         def watch() -> Watch:
@@ -162,7 +163,7 @@ class SqliteStore(SqliteVerbs, Store):
                 found.append(f"the journal mode is {mode}, not wal; dibs init sets it again and loses nothing")
             for what in schema.differences(connection, SCHEMA_VERSION, self.more_tables):
                 what = f"the schema is not the one that dibs creates: it has {what}".replace(";", ",")
-                found.append(f"{what}; dibs runs none of it: dibs copy into a new board leaves it behind")
+                found.append(f"{what}; dibs does not execute it: dibs copy into a new board leaves it behind")
             return tuple(found)
 
         return self.engine.call(check)

@@ -1,4 +1,4 @@
-"""The sweep on SQLite: it records what is overdue and deletes what is outdated."""
+"""The sweep on SQLite: it records overdue steps and deletes outdated rows."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ TRIM_BATCH = 1000
 
 def sweep(t: Transaction, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
     moved = record_overdue(t, limit)
-    expired, lost = moved["expired_items"], list[Item]()
+    expired, reaped = moved["expired_items"], list[Item]()
     for session, owner in dead:
-        lost += _reap(t, session, owner, limit - len(lost))
+        reaped += _reap(t, session, owner, limit - len(reaped))
     since = t.now - round(t.settings.request_kept_seconds * 1000)
     t.run("trim_requests", {"before": since, "kept": requests.OUTDATED_KEPT, "limit": TRIM_BATCH})
     t.run("trim_activity", {"kept": t.settings.activity_kept})
@@ -33,17 +33,17 @@ def sweep(t: Transaction, *, dead: Sequence[tuple[str, Owner]] = (), limit: int)
     t.run("trim_soft_claims", {"now": t.now})
     return Sweep(
         expired=tuple(item.id for item in expired),
-        owner_died=tuple(item.id for item in lost),
-        failed=tuple(item.id for item in [*expired, *lost] if item.status == FAILED),
+        owner_died=tuple(item.id for item in reaped),
+        failed=tuple(item.id for item in [*expired, *reaped] if item.status == FAILED),
         due=tuple(item.id for item in moved["due_items"]),
         offers=tuple(item.id for item in moved["lapsed_offers"]),
-        more=len(lost) >= limit or any(len(found) >= limit for found in moved.values()),
+        more=len(reaped) >= limit or any(len(found) >= limit for found in moved.values()),
     )
 
 
 def _reap(t: Transaction, session: str, owner: Owner, limit: int) -> list[Item]:
-    """End the claims of a session whose owner process is dead, unless it has ended or has another owner by now. Without
-    claims left, the session itself ends."""
+    """End the claims of a session whose owner process is dead, unless the session has ended or has another owner by
+    now. The session itself ends once it has no claims."""
     found = find_session(t, session)
     if found is None or found.ended_at is not None or found.owner != owner:
         return []

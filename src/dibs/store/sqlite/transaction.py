@@ -1,4 +1,4 @@
-"""A transaction on SQLite. The board's one lock is held, so no row needs a lock of its own."""
+"""A transaction on SQLite. A write holds the lock of the whole board, so the methods that lock rows do nothing."""
 
 from __future__ import annotations
 
@@ -83,5 +83,5 @@ class SqliteTransaction(Transaction):
     def number_events_past(self, number: int) -> None:
         # AUTOINCREMENT continues after the highest id that ever existed.
         if number:
-            self.run("number_events_from", {"id": number})
-            self.run("forget_that_event", {"id": number})
+            self.run("insert_placeholder_event", {"id": number})
+            self.run("delete_placeholder_event", {"id": number})

@@ -1,4 +1,4 @@
--- Statements about agents, sessions and the sweep.
+-- Statements about agents, sessions, keys, soft claims, dependencies, the sweep and pruning.
 
 -- name: put_agent
 INSERT INTO agents (@agent) VALUES (:@agent)
@@ -47,10 +47,10 @@ WHERE id IN (
 DELETE FROM tickets WHERE closed_at <= :before
 
 -- name: put_soft_claim
-INSERT OR REPLACE INTO soft_claims (@soft) VALUES (:@soft)
+INSERT OR REPLACE INTO soft_claims (@soft_claim) VALUES (:@soft_claim)
 
 -- name: soft_claim
-SELECT @soft FROM soft_claims WHERE item = :item AND session = :session AND expires_at > :now
+SELECT @soft_claim FROM soft_claims WHERE item = :item AND session = :session AND expires_at > :now
 
 -- name: drop_soft_claim
 DELETE FROM soft_claims WHERE item = :item AND session = :session
@@ -128,17 +128,17 @@ DELETE FROM sessions WHERE id IN (
     AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.session = sessions.id) LIMIT :limit)
 
 -- name: put_key
-INSERT INTO keys (@access) VALUES (:@access)
+INSERT INTO keys (@key) VALUES (:@key)
 
 -- name: key_by_id
-SELECT @access FROM keys WHERE id = :id
+SELECT @key FROM keys WHERE id = :id
 
 -- name: keys
-SELECT @access FROM keys ORDER BY created_at, id
+SELECT @key FROM keys ORDER BY created_at, id
 
--- The WHERE compares, so that of two concurrent uses of a login one is refused.
+-- The WHERE repeats the check, so that of two concurrent revocations (each use of a login revokes its key) one fails.
 -- name: revoke_key
-UPDATE keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING @access
+UPDATE keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING @key
 
 -- name: forget_keys
 DELETE FROM keys

@@ -1,9 +1,9 @@
 """The files of a vault: found, read, created, exchanged and moved, while people and programs do the same.
 
-No lock holds those others back, so dibs overwrites nothing that it has not read. A new text is exchanged with the old
-one; if the old one is not what was read, it is somebody's save and is put back. A move is a rename that never
-overwrites: of all processes that rename a file, one succeeds. Displaced files are kept for late saves. This module does
-not know what the files mean.
+Other programs take no lock, so dibs overwrites nothing that it has not read. A new text is exchanged with the old one;
+if the old one is not the text that was read, it is another program's save and is put back. A move is a rename that
+never overwrites: of all processes that rename a file, one succeeds. Displaced files are kept for late saves. This
+module does not know what the files mean.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Disk", "Raced", "Stamp", "Unfit"]
 
-#: How often to try to put a displaced save back, and how many names to try for a file.
+#: The number of attempts to put a displaced save back, and of names to try for a file.
 SWAPS_MAX = 50
 NAMES_MAX = 1000
 STEM_BYTES_MAX = 150
-#: How often to read a just saved file again until its stamp is reliable.
+#: The number of times that a file which was just saved is read again, until its stamp is reliable.
 TICKS_MAX = 3
 #: An older temporary file was left by a crash.
 TEMPORARY_SECONDS_MAX = 60.0
@@ -49,7 +49,7 @@ TEMPORARY_SECONDS_MAX = 60.0
 
 class Disk:
     def __init__(self, root: str, *, folders: Sequence[str] = SCANNED, native: bool = True) -> None:
-        """`native=False` does not use the renames that some systems and file systems lack."""
+        """`native=False`: rename without the flags that some systems and file systems lack."""
         self._root = SafeRoot(root)
         self._displaced = DisplacedFiles(self._root)
         self._renaming = Renaming(native)
@@ -63,7 +63,8 @@ class Disk:
     def close(self) -> None:
         self._root.close()
 
-    # Finding files. The unlocked forms are for callers without the board's lock: they finish nothing after a crash.
+    # Finding files. Callers of the unlocked forms do not hold the board's lock; these forms finish no interrupted
+    # rename.
 
     def scan(self) -> tuple[dict[str, Stamp], dict[str, str]]:
         """The stamps of all task files by path, and the files that cannot be task files, with the reason.
@@ -258,7 +259,7 @@ class Disk:
         return [(record.path, record.was, data) for _, record, data in self._late]
 
     def settle_late_save(self, path: str, saved: bytes) -> None:
-        """This late save was merged or kept. The displaced file may be saved to once more."""
+        """Note that this late save was merged or kept. An editor may save to the displaced file once more."""
         with self._displaced.folder() as displaced:
             for late in [one for one in self._late if (one[1].path, one[2]) == (path, saved)]:
                 self._late.remove(late)
@@ -325,7 +326,8 @@ class Disk:
                     pass
 
     def _finish_swap(self, temporary: Folder, name: str, one: os.stat_result) -> None:
-        """Remove the second name of a file that was to be displaced; if it is the last name, the file was."""
+        """Remove the second hard link of a file that was to be displaced. If it is the only link, the file was
+        displaced, and the link becomes its name among the displaced files."""
         if one.st_nlink > 1:
             temporary.unlink(name)
             return

@@ -1,8 +1,9 @@
-"""Which item a file belongs to: the one it names, the one it was known as, or the one it was under another name.
+"""Finds the item of each file: the item that the file names, that its path had before, or that it had under another
+name.
 
-People rename and duplicate files, and the lines that dibs wrote go along. If an item's file is missing, a file with its
-lines is that item's file, under whatever name. A second file with these lines is another item, whatever it says about
-claims and tokens.
+Renamed and duplicated files keep the lines that dibs wrote. If an item's file is missing, a file with the item's lines
+is that file, under whatever name. A second file with these lines is another item, whatever claims and tokens its text
+has.
 """
 
 from __future__ import annotations
@@ -81,22 +82,22 @@ class TaskFiles:
             return False
         if task.facts is not None and task.facts.id == task.id:
             return task.facts.token <= max(self._token(task.id), self._progress(main)[0])
-        return task.facts is None and not task.says_id
+        return task.facts is None and not task.has_id_line
 
     def give_own_id(self, path: str, paths: Mapping[str, list[str]]) -> None:
-        """Make another item of a file: under the id of its file name, or one made of it if that is taken."""
+        """Make another item of a file: under the id of its file name, or under a new id if that is taken."""
         name, task = name_of(path), self.tasks[path]
         id = task_text.id_of(name)
         if id in paths or self.t.one("item_by_id", id=id) is not None:
             id = check.made_id(name.removesuffix(layout.SUFFIX))
         if task.facts is not None:
             self.copies.add(path)
-        self.tasks[path] = _as_copy(task, id).replace(says_id=False)
+        self.tasks[path] = _as_copy(task, id).replace(has_id_line=False)
 
     def names_its_item(self, path: str) -> bool:
         """Whether a rebuilt index would find the same item in this file."""
         task = self.tasks[path]
-        return path not in self.copies and (task.says_id or task_text.id_of(task.name) == task.id)
+        return path not in self.copies and (task.has_id_line or task_text.id_of(task.name) == task.id)
 
     def dependencies_first(self, paths: list[str]) -> list[str]:
         """The oldest first, but each after its dependencies. The first of a cycle is refused for it."""
@@ -125,7 +126,7 @@ class TaskFiles:
         try:
             data, stamp = self.disk.read(path)
             if item is None and not data.strip():
-                # An empty file: somebody is about to write it.
+                # A program has created the file and is about to write it.
                 self.t.put_entry(Entry(path=path, item=None, stamp=stamp))
                 return None
             if len(data) > FILE_BYTES_MAX - ROOM_BYTES:
@@ -140,18 +141,19 @@ class TaskFiles:
         except OSError as error:
             self._reject(path, f"it cannot be read: {error.strerror}")
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
-            # Whatever goes wrong with a hostile text concerns this file alone.
-            self._reject(path, f"it cannot be understood: {error}")
+            # An error in a hostile text must not affect other files.
+            self._reject(path, f"it cannot be parsed: {error}")
         else:
             self.tasks[path], self.stamps[path] = task, stamp
             return task
         return None
 
     def _find_renamed(self, paths: dict[str, list[str]]) -> None:
-        """Files with the lines of another item than their name says: that item's file, if it has none, or a copy."""
+        """Assign files whose lines are of another item than their names: to that item, if it has no file; otherwise
+        they are copies."""
         for path in sorted(self.tasks, key=self._progress, reverse=True):
             task, entry = self.tasks[path], self.known.get(path)
-            if task.facts is None or task.facts.id in (None, task.id) or task.says_id:
+            if task.facts is None or task.facts.id in (None, task.id) or task.has_id_line:
                 continue
             if entry is not None and entry.item is not None:
                 continue
@@ -179,15 +181,15 @@ class TaskFiles:
 
 
 def _moved_files(seen: Mapping[str, Stamp], known: Mapping[str, Entry]) -> dict[str, str]:
-    """The items whose very files were moved: new path to item."""
-    lost = {
+    """Files that were moved, recognized by their stamps: new path to item."""
+    missing = {
         entry.stamp.content: entry.item
         for entry in known.values()
         if entry.item is not None and entry.path not in seen and entry.stamp != UNSEEN
     }
-    if not lost:
+    if not missing:
         return {}
-    found = ((path, lost.get(stamp.content)) for path, stamp in seen.items() if path not in known)
+    found = ((path, missing.get(stamp.content)) for path, stamp in seen.items() if path not in known)
     return {path: item for path, item in found if item is not None}
 
 

@@ -1,4 +1,4 @@
-"""What `dibs doctor` reports about a vault. A finding is a problem, and what to do about it."""
+"""The findings of `dibs doctor` about a vault, each a problem and advice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def of_repository(remote: Sync) -> Iterator[Finding]:
     for what in remote.damage():
         yield f"this clone's git repository is damaged: {what}", "dibs vault sync repairs it from the remote"
     for what in remote.blocked():
-        yield f"left alone: {what}", "until then git shows changes that others made"
+        yield f"dibs does not touch {what}", "until that is done, git shows changes that others made"
 
 
 def of_lost_claims(rows: Iterable[tuple[Any, ...]]) -> Iterator[Finding]:
@@ -42,7 +42,7 @@ def of_files(disk: Disk, entries: Collection[Entry]) -> Iterator[Finding]:
         if entry.problem is not None:
             yield f"{entry.path}: {entry.problem}", "mend the file; dibs reads it again when it changes"
         elif entry.remark is not None:
-            yield f"{entry.path}: {entry.remark}", "the item is as if that were not there; mend the file"
+            yield f"{entry.path}: {entry.remark}", "dibs ignores that; mend the file"
     kept = disk.names_in(CONFLICTS)
     if kept:
         listed = ", ".join(sorted(kept)[:NAMED_MAX]) + (", ..." if len(kept) > NAMED_MAX else "")

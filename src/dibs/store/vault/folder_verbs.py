@@ -1,7 +1,7 @@
 """The verbs that bring an item to the folder in which its file was found.
 
-The folder alone says what was done by the person or the program that moved the file. Facts and runs in the text were
-written by a dibs process, of this clone or another.
+The folder alone shows what the person or program that moved the file did. Facts and runs in the text were written by a
+dibs process, of this clone or another.
 
 In a clone, a claim by a move is tentative until the remote has it. Moving a file claims its item at once, even while
 the remote is unreachable. The claim gets the next token that this clone knows, and a session named after this clone. If
@@ -103,7 +103,7 @@ class FolderVerbs:
         return self._claim is None or self._claim.token <= held.token
 
     def _apply_found(self) -> None:
-        """Apply what the verbs did not: the status of the folder, and every token in the file as spent."""
+        """Apply the rest of the file's state after the verbs: the status of its folder, and its tokens as spent."""
         state, facts = self._state(), self.task.facts
         if state.claim is not None:
             return  # the board decided otherwise: a failed item is retried, for instance
@@ -137,9 +137,9 @@ class FolderVerbs:
         goes_on = self.folder == layout.HELD or layout.STATUSES.get(self.folder, READY) not in ENDED
         if state.item.status not in ENDED or not goes_on:
             return {}
-        return {"token": max(self.t.token_floor(), self._spent(state))}
+        return {"token": max(self.t.token_floor(), self._highest_token(state))}
 
-    def _spent(self, state: State) -> int:
+    def _highest_token(self, state: State) -> int:
         facts = self.task.facts
         return state.item.token if facts is None else max(state.item.token, facts.token)
 
@@ -167,11 +167,11 @@ class FolderVerbs:
         facts_now = self._newer_facts(state) | self._from_floor(state)
         if named is not None:
             facts_now["token"] = named.token - 1
-        elif t.clone is not None:
+        elif t.clone_name is not None:
             facts_now["token"] = max(facts_now.get("token", 0), self._tokens_sent().get(self.task.name, 0))
         if facts_now.get("attempts"):
             facts_now["attempts"] -= 1  # the claim itself counts for one
-        # Parked for a moment, so that the claim succeeds whatever the item waits for: it has been taken already.
+        # Parked first, because a parked item can be claimed whatever it waits for: its file was taken already.
         here = state.item.status if state.item.status in (READY, PARKED) else PARKED
         step = items.found(t.now, state, status=here, actor=ACTOR, **facts_now)
         if step is not None:
@@ -191,7 +191,7 @@ class FolderVerbs:
         """The session of a claim. One session stands for all claims by moves into an agent's folder."""
         t, agent = self.t, self.agent
         assert agent is not None, "a held file is in an agent's folder"
-        by_move = layout.session_by_move(agent, t.clone)
+        by_move = layout.session_by_move(agent, t.clone_name)
         id = by_move if claim is None else claim.session
         row = t.one("session_by_id", id=id)
         known = None if row is None else rows.session(row)
@@ -201,7 +201,7 @@ class FolderVerbs:
             return self._session(None)
         t.run("create_agent", rows.encode(Agent(name=agent, created_at=t.now, updated_at=t.now)))
         kind = PERSON if is_by_move(id) else "cli"
-        meta = {ELSEWHERE: True} if t.clone is not None and id != by_move else {}
+        meta = {ELSEWHERE: True} if t.clone_name is not None and id != by_move else {}
         session = Session(id=id, agent=agent, kind=kind, meta=meta, started_at=t.now, seen_at=t.now)
         t.run("put_session", rows.encode_session(session))
         return session
@@ -294,7 +294,7 @@ def is_contradicted(t: VaultTransaction, task: Task, state: State) -> bool:
     return _first_contradicted(t, task, state) is not None
 
 
-def give_way(t: VaultTransaction, task: Task, actor: str) -> None:
+def void_local_runs(t: VaultTransaction, task: Task, actor: str) -> None:
     """Void the runs of this clone, from the first token on that the remote's record gives to another session."""
     state = t.state(task.id)
     first = _first_contradicted(t, task, state)
@@ -340,12 +340,13 @@ def _holder(task: Task, token: int) -> str:
 
 
 def _is_at_work(run: Run) -> bool:
-    """Whether the agent works on a void claim unknowingly: not if its file was moved back."""
+    """Whether the agent may still work under the void claim: not if the file was moved back."""
     return is_by_move(run.session) and run.outcome in (None, "done", "submitted", "rejected", "failed")
 
 
 def _remember_as_lost(t: VaultTransaction, state: State, run: Run, holder: str) -> None:
-    """Count a refused claim, which no caller could be told, and show it for as long as the claim would have lasted."""
+    """Record the void claim as a refused one, because no caller got a refusal, and show it as lost for as long as it
+    would have lasted."""
     session = rows.session(t.one("session_by_id", id=run.session) or ())
     seconds = claiming.ttl(PERSON, None, t.settings)
     lost = SoftClaim(

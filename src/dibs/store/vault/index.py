@@ -1,7 +1,7 @@
 """The index of a vault: a SQLite board in `.dibs` with tables about the files, and the transactions on it.
 
-The index can be removed at any time and is then rebuilt from the files. One that came with a copy of the folder is not
-trusted: it was made for another folder.
+The index can be removed at any time and is then rebuilt from the files. An index that was copied together with the
+folder is not trusted, because it was made for another folder.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: About the files; the statements about the board are those of SQLite.
+#: The statements about files; those about the board are in `store/sqlite/`.
 STATEMENTS = Statements(os.path.dirname(__file__))
-#: In the order of creation: an index with the last two has all of them. `vault_told` is missing in older indexes.
+#: In the order of creation. `vault_told` and `vault_place` were added last, so an index that has both has all tables.
 TABLES = tuple(STATEMENTS[f"create_{name}"] for name in ("files", "vacated", "foreign_claims", "place"))
 #: How long after a move an editor may still save to the old path. A later file there is a new one.
 LATE_SECONDS = 60.0
@@ -58,7 +58,7 @@ class Entry(Value):
 
     @property
     def must_be_read(self) -> bool:
-        """Whether to read the file again even if nobody touched it."""
+        """Whether to read the file again even if its stamp has not changed."""
         return self.problem is not None or self.remark is not None
 
 
@@ -66,7 +66,7 @@ class VaultTransaction(SqliteTransaction):
     def __init__(self, cursor: apsw.Cursor, now: int, settings: Settings, *, writable: bool = False) -> None:
         super().__init__(cursor, now, settings, writable=writable)
         #: The name of this clone, if the vault has a git remote.
-        self.clone: str | None = None
+        self.clone_name: str | None = None
         #: The steps of this transaction, in order: each is to be written into a file.
         self.steps: list[Step] = []
         #: Items whose files are to be written whatever their steps are.
@@ -77,13 +77,14 @@ class VaultTransaction(SqliteTransaction):
         self.steps.append(step)
 
     def touch_session(self, session: str) -> None:
-        """A session that calls here lives here. A rebuilt index took every session for one of another clone."""
+        """Mark the session as one of this clone, because it calls a verb here. A rebuilt index takes every session for
+        one of another clone."""
         super().touch_session(session)
         self.query("session_is_here", session=session, now=self.now)
         self.query("claims_are_here", session=session, now=self.now, never=NEVER)
 
     def token_floor(self) -> int:
-        """Every token up to here may have been given, whatever the items say."""
+        """Every token up to this one may have been given, even if no item has it."""
         row = self.one("token_floor")
         assert row is not None
         return int(row[0])
@@ -101,7 +102,7 @@ class VaultTransaction(SqliteTransaction):
         return found
 
     def attempt(self, work: Callable[[], T]) -> T:
-        """Run `work` in a savepoint: if it raises, nothing of it is done."""
+        """Run `work` in a savepoint, which is rolled back if it raises."""
         connection, before = self._cursor.connection, len(self.steps)
         connection.execute("SAVEPOINT attempt")
         try:
@@ -132,7 +133,8 @@ class VaultTransaction(SqliteTransaction):
         return bool(self.query("file_at", path=path))
 
     def put_entry(self, entry: Entry) -> None:
-        """An item has one file. Remember the path of its previous file for as long as a late save may come there."""
+        """Record the file of an item. The path of its previous file is kept for as long as a late save may come
+        there."""
         if entry.item is not None:
             self.query("vacate", item=entry.item, path=entry.path, now=self.now)
             self.forget_vacated(entry.path)
@@ -183,7 +185,7 @@ class VaultTransaction(SqliteTransaction):
         return {row[0]: row[1:] for row in self.query("stamps")} != seen or self.any_missing()
 
     def checksum(self) -> int:
-        """What `Disk.checksum` is if all files are as the index has them."""
+        """The value of `Disk.checksum` if all files are as the index has them."""
         return int(self.query("checksum")[0][0])
 
     def any_missing(self) -> bool:
@@ -252,7 +254,7 @@ class IndexFile:
                 os.unlink(self.path + suffix)
 
     def _refuse_links(self) -> None:
-        """dibs writes to the files in `.dibs`: a link there, which a clone may bring, would lead it to other files."""
+        """Refuse links in `.dibs`: a git clone may contain one, and dibs would write to the file that it leads to."""
         folder = self.folder
         names = ["", *os.listdir(folder)] if os.path.isdir(folder) else [""] if os.path.lexists(folder) else []
         for name in names:

@@ -1,10 +1,10 @@
-"""Late saves: an editor writes into a file that dibs replaced, or to the place from which dibs moved the file.
+"""Late saves: an editor writes into a file that dibs replaced, or to the path from which dibs moved the file.
 
 A replaced file is kept for a minute, because an editor may still have it open. Each is two files in `.dibs/displaced`:
-`ID.text`, the very file that lay in the vault, and `ID.was`, its content at that time and what replaced it. The ID
-holds size and mtime, so that a stat shows whether somebody wrote since. A late save is merged with what dibs wrote
-meanwhile; if both changed the same text, or the file it belongs to is unknown, it is kept in `Conflicts`. It is never
-dropped.
+`ID.text` is the file itself (the same inode), and `ID.was` has its content at that time and the content that replaced
+it. The ID contains size and mtime, so that a stat shows whether the file was written since. A late save is merged with
+the text that dibs wrote meanwhile. If both changed the same lines, or the file of the late save is unknown, it is kept
+in `Conflicts`. It is never dropped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FOLDER = f"{HIDDEN}/displaced"
 KEEP_SECONDS = 60.0
-#: A file that is open for writing is read only after no write for so long: the save may be incomplete.
+#: A file that is open for writing is read only after this long without a write: the save may be incomplete.
 QUIET_SECONDS = 2.0
 #: Two texts and a path.
 RECORD_BYTES_MAX = 2 * FILE_BYTES_MAX + 5000
@@ -64,7 +64,7 @@ def merge_saves_to_old_paths(disk: Disk, seen: Mapping[str, Stamp], vacated: Map
 
 
 def _merge(disk: Disk, path: str, was: bytes | None, saved: bytes) -> bool:
-    """Merge a late save into the file at `path`; False if somebody else changed what it changes."""
+    """Merge a late save into the file at `path`; False if the changes overlap with others."""
     try:
         current, _ = disk.read(path)
         text = task_text.rebase(saved.decode(), current.decode(), None if was is None else was.decode())
@@ -78,7 +78,7 @@ def _merge(disk: Disk, path: str, was: bytes | None, saved: bytes) -> bool:
 
 
 class Record(Value):
-    """About one displaced file: its path, its content then, and the content that replaced it."""
+    """A displaced file: its path, its content when it was displaced, and the content that replaced it."""
 
     path: str
     was: bytes
@@ -186,7 +186,7 @@ def _is_young_and_untouched(folder: Folder, name: str, now: float) -> bool:
 
 
 def _is_untouched(name: str, found: os.stat_result) -> bool:
-    """Whether size and mtime alone prove that nobody wrote since."""
+    """Whether size and mtime alone prove that the file was not written since."""
     mtime = found.st_mtime_ns
     if found.st_nlink != 1 or not name.endswith(f"-{found.st_size}-{mtime}.text"):
         return False
@@ -226,7 +226,7 @@ def _read_record(folder: Folder, id: str) -> Record | None:
 
 
 def _is_open_for_writing(folder: Folder, name: str) -> bool | None:
-    """Whether some process has the file open for writing; None where the system does not say."""
+    """Whether some process has the file open for writing; None if the system cannot tell."""
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder.descriptor)
     try:
         leased = lease(descriptor)

@@ -23,7 +23,7 @@ from dibs.model import (
 SUFFIX = ".md"
 #: Prefix of the session id of an agent that claims by moving files.
 BY_MOVE = "files-"
-#: The reason recorded for a transition that somebody made by moving a file.
+#: The reason recorded for a transition by moving a file.
 MOVED = "its file was moved"
 #: This machine's own folder in the vault, and the index in it.
 HIDDEN = ".dibs"

@@ -1,9 +1,10 @@
-"""What a transaction does to the files: rendered once into a plan, which is pushed, applied to the disk, or undone.
+"""The changes of a transaction to the files: rendered once into a plan, which is pushed, applied to the disk, or
+undone.
 
-`render` computes the changes from the transaction's rows and the texts it reads, and changes no file. A claim is
-written into the text first, and then the file is moved; an end moves the file first. So a crash between the two leaves
-the file with the unclaimed ones or in its holder's folder, and the claim in its text, if it disagrees with the folder,
-is void.
+`render` computes the changes from the transaction's rows and the texts that it reads, and changes no file. A claim is
+written into the text first, and then the file is moved; an end moves the file first. So after a crash between the two,
+the file is in the folder of unclaimed items, or in that of its holder. A claim in its text that does not match the
+folder is void.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ UNASKED = SILENT | {"expired", "owner_died", "unblocked", "due"}
 
 
 class Unwritable(Exception):
-    """The file of one item cannot be written, as `error` says. The other items are not affected."""
+    """The file of one item cannot be written, because of `error`. The other items are not affected."""
 
     def __init__(self, item: str, error: DibsError) -> None:
         super().__init__(item)
@@ -80,10 +81,10 @@ def render(
     whole: bool = False,
     to_push: bool = False,
 ) -> list[Change]:
-    """The changes that bring the files of all changed items to where and what the items are now.
+    """The changes that give the files of all changed items their new paths and contents.
 
-    `t` has all the steps behind it and is about to commit. With `whole`, every field in a file is written. With
-    `to_push`, a path that is taken on disk is found now, not only when the plan is applied.
+    `t` has applied all steps and is about to commit. With `whole`, every field in a file is written. With `to_push`, a
+    path that is taken on disk is found now, not only when the plan is applied.
     """
     changed: dict[str, list[Step]] = {item: [] for item in stale}
     for step in steps:
@@ -209,7 +210,8 @@ class _Rendering:
         return text
 
     def _keep(self, name: str, data: bytes) -> str | None:
-        """Where to keep a person's text that ours replaces; only once, since two clones may disagree for long."""
+        """The path at which to keep a person's text that dibs replaces; None if the text is kept already, as when two
+        clones disagree repeatedly."""
         if self.disk.holds(CONFLICTS, name, data):
             return None
         return next(path for similar in similar_names(name) if self._is_free(path := f"{CONFLICTS}/{similar}"))
@@ -219,11 +221,11 @@ class _Rendering:
 
 
 class UndoLog:
-    """Changes to files, each with the way back, in case that a later one fails."""
+    """Changes to files, each with its inverse, in case that a later one fails."""
 
     def __init__(self, disk: Disk) -> None:
         self.disk = disk
-        #: Where files were for a moment, with their paths: a late save may come there.
+        #: Paths at which files were for a moment, with their own paths: an editor may still save there.
         self.visited: dict[str, str] = {}
         #: Files of `visited` that could not be moved back, because their paths were taken.
         self._stranded: dict[str, str] = {}
@@ -299,7 +301,7 @@ class Application:
             stamp = self.disk.stamp(entry.path)
             if stamp is None and entry.path.startswith(HELD):
                 raise Raced(entry.path)
-            # Read the file again if somebody saved it just now, or if a field was ignored that may count by now.
+            # Have the file read again if it was saved just now, or if an ignored field may be valid by now.
             if stamp is None or stamp.content != entry.stamp.content or entry.remark is not None:
                 stamp = UNSEEN
             self.t.put_entry(entry.replace(stamp=stamp))
@@ -333,10 +335,10 @@ class Application:
         except FileExistsError as error:
             raise _collision(self.t, self.disk, path, to) from error
         except Raced:
-            is_there = path == to or len(self.log) > before
-            if to.startswith(HELD) or not is_there or self.disk.stamp(to) is not None:
+            is_at_target = path == to or len(self.log) > before
+            if to.startswith(HELD) or not is_at_target or self.disk.stamp(to) is not None:
                 raise
-            # Another program claimed the file by a rename as soon as the move had released it: the next scan sees that.
+            # Another program claimed the file by a rename right after this move: the next scan finds it.
             self.t.put_entry(entry.replace(path=to, stamp=UNSEEN))
             return
         self._written.append(entry.replace(path=to, stamp=stamp))
@@ -345,7 +347,7 @@ class Application:
 def _collision(
     t: VaultTransaction, disk: Disk, path: str | None, to: str, *, is_planned: bool = False
 ) -> Raced | StoreUnavailable:
-    """Why a file cannot go to a taken path."""
+    """The error for a file whose target path is taken."""
     if not is_planned and (path is None or (disk.stamp(to) is not None and not t.has_file_at(to))):
         return Raced(to)  # a file that appeared since the scan, most likely a late save
     return StoreUnavailable(f"{to} is in the way of {path}; rename one of them", path=to)

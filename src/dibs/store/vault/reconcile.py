@@ -1,8 +1,8 @@
 """Changes to the files become changes on the board.
 
 A file that differs from the index was saved, moved, created or removed by a person, by a program that knows only the
-folders, by another clone, or by a dibs process that was killed before its COMMIT. It does not matter which: the item is
-compared with its file, and the difference becomes verbs.
+folders, by another clone, or by a dibs process that was killed before its COMMIT. The cause does not matter: the item
+is compared with its file, and the difference becomes verbs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dibs.rules.decision import State
 from dibs.store.sql import item_verbs, rows
 from dibs.store.vault import layout
 from dibs.store.vault.file_identity import TaskFiles
-from dibs.store.vault.folder_verbs import ACTOR, FolderVerbs, give_way, is_contradicted, send_back, sessions_of
+from dibs.store.vault.folder_verbs import ACTOR, FolderVerbs, is_contradicted, send_back, sessions_of, void_local_runs
 from dibs.store.vault.index import UNSEEN, Entry
 from dibs.store.vault.layout import name_of
 from dibs.store.vault.taskfile import run_annotations, task_text
@@ -57,7 +57,7 @@ class Reconciler:
         self._untouched: set[str] = set()
         #: Files in a folder for approved items whose approval is void.
         self._unapproved: set[str] = set()
-        # Each is needed by few passes, and then for all files at once.
+        # Computed once for all files, and only in the few passes that need them.
         self._tokens_sent = cache(self._find_tokens_sent)
         self._archived = cache(lambda: {task_text.id_of(name) for name in disk.names_in(layout.ARCHIVE)})
 
@@ -162,7 +162,7 @@ class Reconciler:
     def _insert(self, task: Task) -> None:
         t, facts = self.t, task.facts
         at, actor = (t.now, ACTOR) if facts is None else (min(facts.created_at, t.now), facts.created_by)
-        # An archived dependency was done: whatever depended on it was free to go.
+        # An item with open dependents is archived only if it was done, so an archived dependency blocks nothing.
         found = item_verbs.open_dependencies(t, task.content["depends_on"])
         blockers = [one for one in found if one.item not in self._archived()]
         new = NewItem(id=task.id, **task.content)
@@ -177,7 +177,8 @@ class Reconciler:
             self._restore_history(task, facts)
 
     def _restore_history(self, task: Task, facts: Facts) -> None:
-        """Restore what the file says of an item that this index did not have. A live claim is counted later."""
+        """Restore the history of an item that this index did not have, from its file. `_follow_folder` restores a live
+        claim."""
         t = self.t
         runs = [run for run in task.runs if run.outcome is not None and run.token <= facts.token]
         for run in runs:
@@ -223,13 +224,13 @@ class Reconciler:
             self._reject(path, f"it cannot be read as an item: {error}")
 
     def _update(self, path: str) -> None:
-        """Bring a known item to what its file says. An edit that is not allowed stays in the file as a remark."""
+        """Update a known item from its file. An edit that is not allowed stays in the file, and becomes a remark."""
         task = self._tasks[path]
         before = self.t.entry_of(task.id)
         approved = self.t.approved_draft(self.t.state(task.id).item)
         refused = []
         if self._is_overruled(task):
-            give_way(self.t, task, ACTOR)
+            void_local_runs(self.t, task, ACTOR)
         try:
             self.t.attempt(lambda: self._edit(task))
         except DibsError as error:
@@ -240,7 +241,7 @@ class Reconciler:
         self._import_annotations(task, approved)
         self._record(path, (*task.findings, *refused))
         if before is not None and task.facts is None and name_of(before.path) != task.name:
-            # After a rename by a person, a new file of the old name is no late save.
+            # After a rename by a person, a new file under the old name is not a late save.
             self.t.forget_vacated(before.path)
 
     def _is_overruled(self, task: Task) -> bool:
@@ -261,8 +262,8 @@ class Reconciler:
             item_verbs.edit(self.t, task.id, changes, actor=ACTOR, allow_missing=True)
 
     def _check_draft(self, path: str, task: Task) -> None:
-        """A draft is what was submitted. If the file shows another one, the submitted one is written back, and moving
-        the file on does not approve it; unless the file is of a later state of the item."""
+        """If the file shows another draft than the submitted one, have the submitted draft written back. A move of the
+        file then approves nothing, unless the file shows a later state of the item."""
         draft, state, facts = self.t.draft(task.id), self.t.state(task.id), task.facts
         if draft is None or not shows_another_draft(task.runs, draft):
             return
@@ -301,8 +302,8 @@ class Reconciler:
             self._send_back(task.id, review)
 
     def _import_annotations(self, task: Task, approved: int | None) -> None:
-        """Import annotations that were made in another clone. A known one may be from an older text that was saved
-        late; what the file lacks is written again. `approved` is the run whose draft was approved before."""
+        """Import annotations that were made in another clone. If the file lacks known annotations, because an older
+        text was saved late, they are written again. `approved` is the run whose draft was approved before."""
         t = self.t
         sessions = {run.token: run.session for run in task.runs}
         known = t.annotations(task.id)
@@ -311,7 +312,7 @@ class Reconciler:
             run = None if one.key in keys else t.run_of(task.id, one.token)
             if run is None or run.outcome is None or sessions.get(run.token, run.session) != run.session:
                 continue
-            # More than a run can have stays in the file alone, and so does an annotation of an approved run.
+            # An annotation beyond the limits of a run, or of an approved run, stays in the file only.
             with contextlib.suppress(Invalid, ItemNotClaimable):
                 step = reviewing.import_annotation(
                     t.now, t.state(task.id), run, one.values, at=one.at, approved=approved, actor=one.actor
@@ -323,8 +324,8 @@ class Reconciler:
             t.stale.add(task.id)
 
     def _follow_folder(self, path: str, task: Task) -> None:
-        """Run the verbs that bring the item to where its file is. If the file does not match the item then, it is
-        stale."""
+        """Run the verbs that bring the item to the folder of its file. If the file does not match the item afterwards,
+        the item is stale."""
         folder, agent, _ = layout.split(path)
         if path in self._unapproved:
             folder, agent = layout.FOLDERS[PENDING_APPROVAL], None
@@ -364,14 +365,15 @@ class Reconciler:
     # Items without a file
 
     def _handle_missing(self, entry: Entry) -> None:
-        """An ended item may lose its file. The file of a claimed one is waited for; any other item is cancelled."""
+        """Handle an item without a file. An ended item stays as it is, a claimed item is cancelled after
+        `GONE_SECONDS`, any other item at once."""
         t = self.t
         assert entry.item is not None
         folders = (entry.path, entry.path.rpartition("/")[0], entry.path.partition("/")[0])
         why = next((self.unfit[path] for path in folders if path in self.unfit), None)
         if why is not None:
-            # The file is there but unusable: its folder is a link now, for instance.
-            why = f"it {why}, or its folder"
+            # The file exists but cannot be used: its folder is a link now, for instance.
+            why = f"it or its folder {why}"
             t.put_entry(entry.replace(stamp=UNSEEN, problem=why))
             self._hold_back(entry.item, f"{entry.path}: {why}")
             return
@@ -383,7 +385,7 @@ class Reconciler:
         t.forget_entry(entry.path)
         self._untouched.add(entry.item)
         if state.item.status not in ENDED:
-            t.apply_with_effects(state, ending.cancel(t.now, state, actor=ACTOR, reason="its file was taken away"))
+            t.apply_with_effects(state, ending.cancel(t.now, state, actor=ACTOR, reason="its file was removed"))
 
 
 def _matches(task: Task, state: State) -> bool:

@@ -1,7 +1,7 @@
 """Files and folders below one root, opened by descriptor: no link is followed, and nothing outside is touched.
 
-People, their programs and everybody who pushes to the vault's git remote write into a vault, so anything in it may be
-hostile: links to elsewhere, FIFOs that block, devices, files without end.
+People, their programs and all who push to the vault's git remote write into a vault, so anything in it may be hostile:
+links to elsewhere, FIFOs that block, devices, endless files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOM_BYTES = 2_000_000
 NAME_BYTES_MAX = 200
 #: Two writes within this time may leave the same mtime: the clock of a file system advances in ticks.
 TICK_NS = 10_000_000
-#: How often a file that keeps changing is read again.
+#: The number of attempts to read a file that keeps changing.
 READS_MAX = 20
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -88,7 +88,7 @@ class Folder:
                 os.close(descriptor)
             if after.st_nlink == 1 and stamp_of(before) == stamp_of(after):
                 return data, after
-        raise Raced(f"{self.path}/{name} is being written to all the time")
+        raise Raced(f"{self.path}/{name} keeps changing")
 
     def write(
         self, name: str, data: bytes, mode: int = 0o666, *, like: os.stat_result | None = None, durable: bool = True
@@ -102,7 +102,7 @@ class Folder:
                 rest = memoryview(data)
                 while rest:
                     rest = rest[os.write(descriptor, rest) :]
-                # Dated back, so that the next write leaves another mtime, however soon it comes.
+                # The mtime is set back, so that the next write, however soon, leaves another mtime.
                 moment = time.time_ns() - 2 * TICK_NS
                 os.utime(descriptor, ns=(moment, moment))
                 if durable:
@@ -194,7 +194,7 @@ def why_unfit(found: os.stat_result, bytes_max: int = FILE_BYTES_MAX) -> str | N
     """Why dibs does not touch this file; None if it does."""
     mode = found.st_mode
     if not stat.S_ISREG(mode):
-        return next((why for is_kind, why in _KINDS if is_kind(mode)), "no regular file")
+        return next((why for is_kind, why in _KINDS if is_kind(mode)), "is not a regular file")
     if found.st_nlink > 1:
         return f"has {found.st_nlink} hard links"
     if found.st_size > bytes_max:
@@ -215,7 +215,7 @@ _KINDS = (
 def why_name_unfit(name: str) -> str | None:
     """Why dibs does not touch a file or folder of this name; None if it does."""
     if name.startswith("."):
-        return "has a hidden name"  # among them `.` and `..`, and the names that dibs and git use
+        return "has a hidden name"  # this includes `.` and `..`, and the names that dibs and git use
     try:
         size = len(name.encode())
     except UnicodeEncodeError:

@@ -1,8 +1,8 @@
-"""Finding files that changed: a scan of all folders by stamps, and the decision whether a scan is needed.
+"""Finds files that changed: a scan of all folders by stamps, and the decision whether a scan is needed.
 
-A long-lived process learns from inotify which files were touched. A command does not, but it is over soon, so one scan
-counts for all of it: a change after that scan is treated as if it came after the command, and a change to the very file
-that the command writes is detected while writing it.
+A long-lived process learns from inotify which files were touched. A command does not, but it ends soon, so it relies on
+one scan: a later change counts as made after the command, unless it is to the file that the command writes, where it is
+detected during the write.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: For how long a command relies on its scan.
 SCAN_VALID_SECONDS = 0.25
-#: How often a long-lived process scans all files all the same, to find the changes that inotify does not report.
+#: The interval at which a long-lived process scans all files, to find changes that inotify does not report.
 RESCAN_SECONDS = 60.0
 #: Small enough that a sum of thousands of checksums fits into an integer of SQLite.
 CHECKSUM_MAX = (1 << 48) - 1
@@ -35,8 +35,8 @@ _SHORT = 100
 
 
 class Scan:
-    """All files by their stamps, without opening one. `refused`: what is named like a task file and cannot be one,
-    with the reason; `strays`: files that a crash left in the middle of a rename in steps."""
+    """The stamps of all files, found without opening them. `refused`: entries that are named like task files and cannot
+    be read as such, with the reason; `strays`: files that a crash left in the middle of a rename in steps."""
 
     def __init__(self, root: SafeRoot, folders: Sequence[str] = SCANNED) -> None:
         self.found: dict[str, Stamp] = {}
@@ -151,7 +151,7 @@ def subfolders(root: SafeRoot, folders: Sequence[str]) -> list[str]:
 
 
 class ScanPolicy:
-    """Whether the files must be scanned before a decision. `brief`: for a process that runs a single command."""
+    """Decides whether the files must be scanned before a decision. `brief`: the process runs a single command."""
 
     def __init__(self, disk: Disk, *, brief: bool) -> None:
         self._disk = disk
@@ -161,7 +161,7 @@ class ScanPolicy:
         self._suspects: set[str] | None = None
         self._watch: InotifyWatch | None = None
         self._rescanned_at = 0.0
-        #: When the files last were as the index has them.
+        #: When the files were last found to be as the index has them.
         self._clean_at: float | None = None
 
     def close(self) -> None:
@@ -175,15 +175,15 @@ class ScanPolicy:
         return time.monotonic() - self._clean_at < SCAN_VALID_SECONDS
 
     def expire(self) -> None:
-        """A file was not as it had been scanned."""
+        """Forget the last scan, because a file differed from it."""
         self._clean_at = None
 
     def reset(self) -> None:
-        """The index is another one, so files that nobody touched may differ from it, too."""
+        """Forget all that is known of the files, because another index was opened."""
         self._clean_at = self._suspects = None
 
-    def live_long(self) -> None:
-        """The process waits for changes by others, so it is not a brief command after all."""
+    def set_long_lived(self) -> None:
+        """Do not rely on one scan: this process waits for changes by others, so it is not a brief command."""
         self._brief = False
 
     def may_differ(self, t: VaultTransaction) -> bool:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: Sessions that were not seen for so long are not published to other clones.
+#: Sessions that were not seen for this long are not published to other clones.
 PUBLISH_SECONDS = 7 * 86400
 
 
@@ -52,11 +52,11 @@ class VaultStore(SqliteVerbs, Store):
         lean: bool = False,
         clock: Callable[[], int] = system_clock,
     ) -> None:
-        """`lean`: for a process that runs a single command."""
+        """`lean`: the process runs a single command."""
         self.settings = settings
         self.root = os.path.realpath(root)
         if create:
-            vault_root.require_fit(self.root)
+            vault_root.require_suitable(self.root)
             for folder in INITIAL:
                 os.makedirs(os.path.join(self.root, folder), exist_ok=True)
         elif not vault_root.is_vault(self.root):
@@ -85,7 +85,8 @@ class VaultStore(SqliteVerbs, Store):
         return self._index.read(work)
 
     def look(self) -> None:
-        """Reconcile the index with the files, if they changed. A read goes on even where that cannot be written."""
+        """Reconcile the index with the files, if they changed. If that fails, a read answers from the index as it
+        is."""
         try:
             if self.cycle.needs_look():
                 self.write(lambda t: None)
@@ -98,13 +99,13 @@ class VaultStore(SqliteVerbs, Store):
     def watch(self, *, session: str | None = None) -> Watch:
         from dibs.store.vault.watch import VaultWatch
 
-        self.cycle.policy.live_long()
+        self.cycle.policy.set_long_lived()
         return VaultWatch(self._index.watch(session=session), self.look, self.cycle.disk.watch(self.engine.bell.path))
 
     def close(self) -> None:
         self.cycle.close()
 
-    # Verbs that ask the remote, too
+    # Verbs that also use the remote
 
     def next(self, *, done: Mapping[str, int] | None = None, **asked: Any) -> tuple[Grant, ...]:
         """Answer "nothing" only if the remote has nothing either."""
@@ -120,7 +121,8 @@ class VaultStore(SqliteVerbs, Store):
         return super().next(**asked) if has_news else ()
 
     def who(self) -> tuple[Holding, ...]:
-        """A claim by a move is marked tentative until the remote has it, and lost if another clone's was accepted."""
+        """A claim by a move has the health `tentative` until the remote has it, and `lost` if the remote accepted
+        another clone's claim."""
         found: tuple[Holding, ...] = super().who()
         if self.remote is None or not any(map(_is_by_move, found)):
             return found
@@ -132,8 +134,8 @@ class VaultStore(SqliteVerbs, Store):
     def sync(self, *, expire: bool = False) -> Synced:
         """Merge the changes of other clones, and push the changes that were made here.
 
-        With `expire`, for a process that syncs again and again: expire the claims of sessions in other clones that have
-        shown no sign of life for too long.
+        With `expire`, which only a process that syncs in a loop may set: expire the claims of sessions in other clones
+        whose counters have not changed for too long.
         """
         self.cycle.find_remote_again()
         if self.remote is None:
@@ -236,7 +238,7 @@ class VaultStore(SqliteVerbs, Store):
         return backups.restore(self.engine, path, actor, TABLES, self._write_restored)
 
     def _write_restored(self, connection: apsw.Connection) -> None:
-        """Write the restored board into the files. Text that people wrote in them since is kept in Conflicts."""
+        """Write the restored board into the files. Text that people wrote since the backup is kept in Conflicts."""
         seen, _ = self.cycle.disk.scan()
         connection.execute("BEGIN IMMEDIATE")
         create_tables(connection)  # the backup may be older than one of them
@@ -248,7 +250,8 @@ class VaultStore(SqliteVerbs, Store):
         self.cycle.write_all_files(connection)
 
     def _assign_to_item(self, t: VaultTransaction, path: str, stamp: Stamp) -> None:
-        """Find the item of a file. A file without one, or a second file of one, is left to the next look."""
+        """Record a file as that of its item. An unreadable file, and a second file of an item, are left to the next
+        look."""
         from dibs.store.vault.disk import Unfit
         from dibs.store.vault.taskfile import task_text
 
@@ -258,7 +261,7 @@ class VaultStore(SqliteVerbs, Store):
         except (FileNotFoundError, UnicodeDecodeError, Unfit, task_text.Unreadable):
             return
         if not text.strip() and t.one("item_by_id", id=item) is None:
-            return  # an empty file: somebody is about to write it
+            return  # a program has created the file and is about to write it
         if t.entry_of(item) is None:
             t.put_entry(Entry(path=path, item=item, stamp=stamp))
 
@@ -271,7 +274,7 @@ class VaultStore(SqliteVerbs, Store):
         return self._index.notes()
 
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """Problems with files, with the git repository, and with claims by a move; each with what to do about it."""
+        """Problems with files, with the git repository, and with claims by a move: (problem, advice)."""
         from dibs.store.vault import findings
 
         found = []
@@ -279,7 +282,7 @@ class VaultStore(SqliteVerbs, Store):
             self.write(lambda t: None)
         except StoreUnavailable as error:
             found.append(
-                (f"the files cannot be reconciled: {error.message}", "until then the board is as it was before")
+                (f"the files cannot be reconciled: {error.message}", "the board stays as it was until that succeeds")
             )
         if self.remote is not None:
             found += findings.of_repository(self.remote)

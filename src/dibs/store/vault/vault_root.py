@@ -1,8 +1,8 @@
-"""The folder of a vault: where a vault may be made, whether it is whole, and whether it has a git remote.
+"""The folder of a vault: where a vault may be made, whether it is complete, and whether it has a git remote.
 
-Git removes a folder with its last file, so after somebody's claim and a pull `Needs_Action` may be gone, and nothing is
-wrong. But an unmounted drive, or a branch without the vault, looks the same, and must not be taken for the removal of
-all tasks. The files that were in the folder tell the cases apart.
+Git removes a folder with its last file, so after another clone's claim and a pull `Needs_Action` may be missing from a
+sound vault. An unmounted drive, or a branch without the vault, looks the same, but must not be taken for the removal of
+all tasks. The files that were in the folder show which case it is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def is_vault(root: str) -> bool:
     return has_ready(root) or os.path.isfile(os.path.join(root, HIDDEN, INDEX))
 
 
-def require_fit(root: str) -> None:
+def require_suitable(root: str) -> None:
     """Raise unless a vault may be made here, or is one already."""
     if is_vault(root):
         return
@@ -50,7 +50,7 @@ def require_fit(root: str) -> None:
         above = os.path.dirname(above)
 
 
-def make_again(
+def restore_ready_folder(
     root: str,
     known: Mapping[str, Entry],
     seen: Iterable[str],

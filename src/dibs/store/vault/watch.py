@@ -1,10 +1,10 @@
-"""Learning of changes: which files were touched, from inotify, and waiting for the board and the files at once.
+"""Detects changed files with inotify, and waits for changes of the board and of the files.
 
-With inotify, a long-lived process leaves out the scan before a write if no change was reported. `changes` answers
-"any file" wherever a report may be missing: at the start, after an overflow, when a folder appears or disappears, in a
-forked child, on file systems that other machines write to, and without inotify. inotify does not report writes through
-mapped memory, nor writes through a hard link outside the vault, so all files are scanned every
-`scan.RESCAN_SECONDS` all the same, and every write reads the file that it changes.
+With inotify, a long-lived process leaves out the scan before a write if no change was reported. `changes` answers None,
+for any file, wherever a report may be missing: at the start, after an overflow, when a folder appears or disappears, in
+a forked child, on file systems that other machines write to, and without inotify. inotify does not report writes
+through mapped memory, nor writes through a hard link outside the vault. So all files are also scanned every
+`scan.RESCAN_SECONDS`, and every write reads the file that it changes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-#: Reported when somebody wrote into a displaced file: there may be late saves.
+#: Reported after a write into a displaced file, which may be a late save.
 LATE_SAVE = late_saves.FOLDER
 #: Reported when the bell was rung.
 BELL = "bell"
@@ -37,7 +37,7 @@ LOCAL = frozenset(
 )
 #: More buffers than this at once are treated as an overflow.
 READS_MAX = 100
-#: How often to look where nothing is reported.
+#: The interval of polling without inotify.
 POLL_SECONDS = 0.25
 WAIT_SECONDS_MAX = 0.5
 #: The system limits the number of watches; after a refusal, try again after this time.
@@ -79,7 +79,7 @@ class InotifyWatch(ForkAware):
         return changed
 
     def wait(self, timeout_seconds: float) -> bool:
-        """Wait until there may be changes; False if there were none in time. Without inotify, this polls."""
+        """Wait until there may be changes; False if the time is up. Without inotify, this polls."""
         if self._inotify is None:
             time.sleep(max(0.0, min(timeout_seconds, POLL_SECONDS)))
             return True

@@ -1,7 +1,7 @@
 """One write to a vault: look, reconcile, decide, plan, push, apply, commit.
 
 The cycle is a set of hooks of the index's engine. Before the transaction, it looks for changes that were made to the
-files and reconciles the index with them, in a transaction of their own. The verbs then decide on the index as on any
+files and reconciles the index with them, in a separate transaction. The verbs then decide on the index as on any
 SQLite board. Before the COMMIT, the decision is rendered into a plan of file changes. With a git remote, the plan is
 pushed, and only an accepted push is applied. A crash between the files and the COMMIT leaves changes to the files,
 which the next look reconciles.
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from dibs.store.vault.git.sync import Sync
     from dibs.store.vault.plan import Change
 
-#: How often to look for late saves.
+#: The least time between two looks for late saves.
 LATE_SAVES_SECONDS = 1.0
-#: How often to decide again after another program changed a file first.
+#: The most times that one write is decided again because another program changed a file first.
 RACES_MAX = 50
-#: Steps that are pushed with later ones: no caller relies on having been the first to take them.
+#: Steps that are pushed together with later ones: callers of different clones do not compete for them.
 UNCONFIRMED = frozenset({"added", "edited", "progress", *SILENT})
 
 
@@ -52,7 +52,7 @@ class WriteCycle:
         self.disk = Disk(root)
         self.policy = ScanPolicy(self.disk, brief=brief)
         self._remote = vault_root.RemoteLookup(root)
-        #: The steps that are to be written into files, and the items whose files are to be written in any case.
+        #: Steps to write into files, and items whose files are written in any case.
         self._steps: list[Step] = []
         self._stale: set[str] = set()
         #: Items that cannot be claimed in this write, because their files cannot be written.
@@ -68,7 +68,7 @@ class WriteCycle:
             new_transaction=self._new_transaction,
             transact=self._transact,
             commit=self._commit,
-            # A write changes several files; an interrupt between them would be a crash that the next look repairs.
+            # A write changes several files, and an interrupt between them would have the effect of a crash.
             in_caller_thread=False,
         )
 
@@ -87,7 +87,7 @@ class WriteCycle:
         self._remote.recheck()
 
     def needs_look(self) -> bool:
-        """Whether the files may differ from the index, by a look without the lock."""
+        """Whether the files may differ from the index; found without the lock."""
         return not self._has_just_looked() and self.engine.read_in_turn(
             lambda t: self.policy.may_differ(vault_transaction(t))
         )
@@ -121,7 +121,7 @@ class WriteCycle:
             for write in writes:
                 write.reset()
         if path.endswith(SUFFIX) and self.disk.stamp(path) is None:
-            why = "is missing; put it back, or wait until its item is taken for removed"
+            why = "is missing; put it back, or wait until its item counts as removed"
         else:
             why = "keeps changing"
         raise StoreUnavailable(f"{path} {why}; try again", path=path, retry_after_seconds=1)
@@ -150,7 +150,7 @@ class WriteCycle:
         try:
             self._apply(connection, plan)
         except Raced:
-            # The push counts all the same: what it says is brought to the files like any other change of the remote.
+            # The push was accepted: its changes are merged into the files like any other change of the remote.
             connection.execute("ROLLBACK TO accepted")
             self.engine.commit(connection)
             remote.merge_accepted()
@@ -162,7 +162,7 @@ class WriteCycle:
     ) -> VaultTransaction:
         t = VaultTransaction(cursor, now, settings, writable=writable)
         t.passed_over = frozenset(self._unwritable)
-        t.clone = self.remote.clone if writable and self.remote is not None else None
+        t.clone_name = self.remote.clone_name if writable and self.remote is not None else None
         return t
 
     def _connect(self, create: bool) -> apsw.Connection:
@@ -172,14 +172,14 @@ class WriteCycle:
     def _reopen_replaced_index(self) -> None:
         if self._index.is_replaced():
             if not vault_root.has_ready(self.root):
-                raise vault_root.missing(self.root, [])  # an unmounted drive, say: no place for a new index
+                raise vault_root.missing(self.root, [])  # perhaps an unmounted drive: create no index there
             self._index.make_folder()
             self.engine.reopen()
 
     # Look and reconcile
 
     def reconcile(self, connection: apsw.Connection) -> bool:
-        """Reconcile the index with the files now; return whether files were written by that."""
+        """Reconcile the index with the files now; return whether that wrote files."""
         self._steps, self._stale = [], set()
         for _ in range(RACES_MAX):
             try:
@@ -193,7 +193,7 @@ class WriteCycle:
         return False
 
     def _look(self, connection: apsw.Connection) -> None:
-        """Reconcile the index with changes to the files since the last look, in a transaction of its own."""
+        """Reconcile the index with changes to the files since the last look, in a separate transaction."""
         self._merge_late_saves()
         if self._visited:
             self._note_visited(connection)
@@ -207,7 +207,7 @@ class WriteCycle:
             return
         seen, unfit = self.disk.scan()
         if not is_complete and FOLDERS["ready"] not in unfit:
-            vault_root.make_again(self.root, t.entries(), seen, self._were_removed)
+            vault_root.restore_ready_folder(self.root, t.entries(), seen, self._were_removed)
         if self.remote is not None and t.differs_from(seen):
             if self.remote.is_on_other_branch() and t.query("any_file")[0][0]:
                 self.engine.rollback(connection)
@@ -234,7 +234,7 @@ class WriteCycle:
         self.engine.rollback(connection)
 
     def _has_just_looked(self) -> bool:
-        """Whether a command need not look once more. Other clones bring files at any time."""
+        """Whether a command can rely on its last look. Not in a clone, where a merge may change files at any time."""
         return not self._remote.is_clone and self.policy.is_recent()
 
     def _were_removed(self, paths: list[str]) -> bool:
@@ -254,7 +254,7 @@ class WriteCycle:
         return highest
 
     def _note_visited(self, connection: apsw.Connection) -> None:
-        """Note the paths at which files lay until a write was undone, because late saves may come there."""
+        """Record the paths at which files were until a write was undone, because an editor may still save there."""
         connection.execute("BEGIN IMMEDIATE")
         t = self.transaction(connection)
         for to, path in self._visited.items():
@@ -264,7 +264,7 @@ class WriteCycle:
         self._visited.clear()
 
     def _merge_late_saves(self) -> None:
-        """At most once a second among all processes, since there may be thousands of files to stat."""
+        """Merge late saves, at most once a second among all processes: there may be thousands of files to stat."""
         mark = os.path.join(self.root, HIDDEN, "late-saves-looked-for")
         now = time.time()
         try:
@@ -285,7 +285,7 @@ class WriteCycle:
         self._apply(connection, self._render(connection, whole=whole))
 
     def write_all_files(self, connection: apsw.Connection) -> None:
-        """Write every item into its file, and commit the open transaction: the files follow the index for once."""
+        """Write every item into its file, and commit the open transaction. Here the files follow the index."""
         t = self.transaction(connection)
         self._steps, self._stale = [], {item for (item,) in t.query("item_ids")}
         t.close()

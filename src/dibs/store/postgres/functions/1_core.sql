@@ -1,10 +1,10 @@
--- What the functions of the verbs share. They restate `dibs.rules` for the verbs that have to be one round trip; tests run the
--- same inputs through both. The row of an item is changed in a variable `i` and saved once; events are written at once.
+-- Functions that the functions of the verbs share. They restate `dibs.rules` for the verbs that have to be one round trip; tests
+-- run the same inputs through both. The row of an item is changed in a variable `i` and saved once; events are written at once.
 
 -- Names without a schema resolve in pg_catalog alone. Otherwise a role that may create functions or operators in a schema of the
 -- search path could make other roles run them, because PostgreSQL prefers an exact match of types to pg_catalog. So the functions
--- that clients, triggers and views call set their own search path, and those that they call inherit it. The few that are called
--- too often for that name the schema of what they use, or use only exact matches.
+-- that clients, triggers and views call set their own search path, and those that they call inherit it. A few functions are
+-- called too often for that: these qualify every name with its schema, or use only exact matches.
 
 -- The board's clock. A lease is never compared with the start time of a transaction or with a client's clock.
 CREATE OR REPLACE FUNCTION dibs.clock() RETURNS bigint LANGUAGE sql VOLATILE AS
@@ -14,13 +14,13 @@ CREATE OR REPLACE FUNCTION dibs.milliseconds(p_seconds double precision) RETURNS
 $$ SELECT round(p_seconds * 1000)::bigint $$;
 
 -- The feed. An event gets its id before its transaction commits, so a reader could skip it. A transaction that is about to write
--- events therefore holds a shared lock that names the highest id given by then; below the lowest of these ids, no event can
--- appear any more. (An order by transaction ids needs no locks, but any long transaction in the cluster would delay the whole
+-- events therefore holds a shared lock that names the highest id given by then; up to the lowest of these ids, no event can
+-- still appear. (An order by transaction ids needs no locks, but any long transaction in the cluster would delay the whole
 -- feed.)
 CREATE OR REPLACE FUNCTION dibs.feed_enter() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE EXCEPTION 'dibs needs transactions that are read committed: each of its statements looks anew, once a lock is held'
+        RAISE EXCEPTION 'dibs needs the isolation level read committed, so that a statement after a lock sees all earlier commits'
             USING ERRCODE = 'invalid_transaction_state';
     END IF;
     PERFORM pg_advisory_xact_lock_shared((25698::bigint << 48) | (CASE WHEN is_called THEN last_value ELSE 0 END))
@@ -118,8 +118,8 @@ LANGUAGE sql AS $$
     SET fingerprint = excluded.fingerprint, answer = excluded.answer, at = excluded.at, shape = excluded.shape
 $$;
 
--- The status of an item while no session holds it. In a statement of its own, after the item is locked: of two dependencies that
--- end at once, the second transaction sees both.
+-- The status of an item while no session holds it. The caller has locked the item in an earlier statement, so that of two
+-- transactions that each end a dependency at once, the second sees both ends.
 CREATE OR REPLACE FUNCTION dibs.rest(i dibs.items, p_now bigint) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     IF i.needs_approval THEN
@@ -159,20 +159,21 @@ END $$;
 -- After a step: an ended item closes its tickets, an item that became ready is offered.
 CREATE OR REPLACE FUNCTION dibs.follow(INOUT i dibs.items, p_now bigint, s dibs.settings) LANGUAGE plpgsql AS $$
 DECLARE
-    told bigint;
+    notified bigint;
 BEGIN
     IF i.status IN ('done', 'failed', 'rejected', 'cancelled') THEN
         WITH closed AS (
             UPDATE dibs.tickets SET closed_at = p_now, reason = 'the item is ' || i.status
             WHERE item = i.id AND closed_at IS NULL RETURNING session
         )
-        SELECT count(dibs.tell_session(session)) INTO told FROM closed;
+        SELECT count(dibs.tell_session(session)) INTO notified FROM closed;
     ELSIF i.status = 'ready' THEN
         i := dibs.available(i, p_now, s);
     END IF;
 END $$;
 
--- In plpgsql, because an SQL function would be planned for each call; and without the columns of the lane, which have a trigger.
+-- Write a changed item. In plpgsql, because an SQL function would be planned for each call. The columns of the lane are left out,
+-- because their update would run a trigger.
 CREATE OR REPLACE FUNCTION dibs.save(i dibs.items) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE dibs.items
@@ -182,8 +183,8 @@ BEGIN
     WHERE id = i.id;
 END $$;
 
--- The end of a run: delete the claim, close the run, and write the event, which names the former holder. `p_told` has the other
--- changed fields of the item, as the text of JSON members; `p_call_id` marks the run.
+-- The end of a run: delete the claim, close the run, and write the event, which names the former holder. `p_told` is the other
+-- changed fields of the item, as text between the braces of a JSON object; `p_call_id` marks the run.
 CREATE OR REPLACE FUNCTION dibs.end_run(
     INOUT i dibs.items, c dibs.claims, p_outcome text, p_status text, p_now bigint, p_actor text, p_reason text,
     p_draft text DEFAULT NULL, p_links text DEFAULT NULL, p_cost text DEFAULT NULL, p_told text DEFAULT NULL,
@@ -308,20 +309,20 @@ BEGIN
 END $$;
 
 -- End the finishable items as done, in one statement for all of them, and unblock their dependents. `told` is the answer of
--- `done` for each, if it is wanted.
+-- `done` for each item, if `p_told`.
 CREATE OR REPLACE FUNCTION dibs.end_as_done(
     p_items text[], p_session text, p_agent text, p_reason text, p_links text, p_cost text, p_told boolean, p_now bigint,
     s dibs.settings, p_call_id text DEFAULT NULL, OUT moved bigint, OUT told json[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
-    told_as json := '{"reason": ' || coalesce(to_json(p_reason)::text, 'null') || coalesce(', "links": ' || p_links, '')
+    event_data json := '{"reason": ' || coalesce(to_json(p_reason)::text, 'null') || coalesce(', "links": ' || p_links, '')
                     || coalesce(', "cost": ' || p_cost, '') || '}';
     its_links json := coalesce(p_links, '{}');
     its_cost json := coalesce(p_cost, '{}');
     ends bigint;
     one record;
 BEGIN
-    WITH gone AS (
+    WITH deleted AS (
         DELETE FROM dibs.claims WHERE item = ANY (p_items)
     ), runs AS (
         -- An item has at most one open run, that of its claim; a join with the claims would compare each with each.
@@ -333,7 +334,7 @@ BEGIN
         WHERE i.id = ANY (p_items) RETURNING i.*
     ), events AS (
         INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
-        SELECT i.id, i.revision, 'done', p_now, 'done', i.token, p_agent, p_session, p_agent, told_as
+        SELECT i.id, i.revision, 'done', p_now, 'done', i.token, p_agent, p_session, p_agent, event_data
         FROM items i ORDER BY i.id
     ), closed AS (
         UPDATE dibs.tickets t SET closed_at = p_now, reason = 'the item is done'
@@ -356,7 +357,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Record overdue steps, oldest first, at most so many of each kind, and skip items that are locked.
+-- Record overdue steps, oldest first and at most `p_limit` of each kind. Items that are locked are skipped.
 CREATE OR REPLACE FUNCTION dibs.freshen_overdue(
     p_now bigint, p_limit bigint, s dibs.settings,
     OUT expired text[], OUT due text[], OUT offers text[], OUT failed text[]
@@ -509,7 +510,7 @@ CREATE OR REPLACE FUNCTION dibs.previous(p_item text, p_before bigint) RETURNS j
 DECLARE
     r dibs.runs;
     notes json;
-    said text;
+    comment text;
 BEGIN
     SELECT * INTO r FROM dibs.runs WHERE item = p_item AND token < p_before ORDER BY token DESC LIMIT 1;
     IF NOT FOUND THEN
@@ -519,10 +520,10 @@ BEGIN
     FROM (SELECT number, at, data FROM dibs.events
           WHERE item = p_item AND token = r.token AND kind = 'progress' ORDER BY number DESC LIMIT 20) n;
     IF r.draft IS NOT NULL THEN
-        SELECT data ->> 'comment' INTO said FROM dibs.events
+        SELECT data ->> 'comment' INTO comment FROM dibs.events
         WHERE item = p_item AND token = r.token AND kind IN ('approved', 'sent_back') ORDER BY number DESC LIMIT 1;
     END IF;
-    RETURN json_build_object('run', row_to_json(r), 'notes', coalesce(notes, '[]'), 'comment', said);
+    RETURN json_build_object('run', row_to_json(r), 'notes', coalesce(notes, '[]'), 'comment', comment);
 END $$;
 
 -- The approval in force, with the run whose draft was approved.

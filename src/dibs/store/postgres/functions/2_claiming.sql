@@ -73,7 +73,7 @@ DECLARE
     at bigint;
     before bigint;
     no text;
-    told text;
+    offer_fields text;
     deadline bigint;
     mine text;
 BEGIN
@@ -189,7 +189,7 @@ BEGIN
     UPDATE dibs.tickets SET closed_at = at, reason = 'it was served'
     WHERE item = p_item AND session = p_session AND closed_at IS NULL;
     deadline := at + dibs.milliseconds(i.timeout_seconds);
-    told := CASE WHEN i.offered_to IS NOT NULL THEN ', "offered_to": null, "offer_expires_at": null' ELSE '' END;
+    offer_fields := CASE WHEN i.offered_to IS NOT NULL THEN ', "offered_to": null, "offer_expires_at": null' ELSE '' END;
     i.status := 'in_progress';
     i.updated_at := at;
     i.token := i.token + 1;
@@ -209,7 +209,7 @@ BEGIN
     VALUES (i.id, i.token, p_session, me.agent, at, '{}', '{}', mine);
     INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
     VALUES (i.id, i.revision, 'claimed', at, 'in_progress', i.token, me.agent, p_session, me.agent,
-            ('{"ttl_seconds": ' || seconds || ', "deadline_at": ' || deadline || told || '}')::json);
+            ('{"ttl_seconds": ' || seconds || ', "deadline_at": ' || deadline || offer_fields || '}')::json);
     UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at;
     PERFORM dibs.spend(a, at, 1);
     IF p_request IS NOT NULL THEN
@@ -289,8 +289,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- `p_done` are the items that the session has finished: all of them end first, or none. Items that this unblocks may be older
--- than the hints allow for.
+-- `p_done` are the items that the session has finished: all of them end first, or none. If this unblocks items, the hints are
+-- dropped, because such an item may be below them.
 CREATE OR REPLACE FUNCTION dibs.next(
     p_session text, p_agent text, p_types text[], p_projects text[], p_n bigint, p_ttl double precision,
     p_lanes integer[], p_lows bigint[], p_thorough boolean, s dibs.settings, p_request text[] DEFAULT NULL,
@@ -400,7 +400,7 @@ BEGIN
     ), begun AS (
         INSERT INTO dibs.runs (item, token, session, agent, started_at, links, cost)
         SELECT t.id, t.token, p_session, me.agent, at, '{}', '{}' FROM taken t ORDER BY t.priority DESC, t.seq
-    ), told AS (
+    ), logged AS (
         INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
         SELECT t.id, t.revision, 'claimed', at, 'in_progress', t.token, me.agent, p_session, me.agent,
                ('{"ttl_seconds": ' || seconds || ', "deadline_at": ' || t.deadline_at || '}')::json

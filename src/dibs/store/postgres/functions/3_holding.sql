@@ -166,8 +166,8 @@ BEGIN
     RETURN answer;
 END $$;
 
--- `done` for one or many items, each fenced by itself: the held ones end in one statement; for the others the answer has the
--- reason.
+-- `done` for one or many items, each fenced by itself. The held ones end in one statement; for each of the others the answer has
+-- the facts of a refusal.
 CREATE OR REPLACE FUNCTION dibs.done(
     p_items text[], p_tokens bigint[], p_session text, p_reason text, p_links text, p_cost text, p_many boolean,
     s dibs.settings, p_request text[] DEFAULT NULL
@@ -221,8 +221,8 @@ BEGIN
     RETURN answer;
 END $$;
 
--- Renew every live claim of the session. `p_items` (NULL: not given) are the items that it believes to hold: live claims of
--- others are released as forgotten, and those of them that it does not hold are answered as lost.
+-- Renew every live claim of the session. `p_items` (NULL: not given) are the items that it believes to hold: its live claims of
+-- other items are released as forgotten, and items of `p_items` that it does not hold are answered as lost.
 CREATE OR REPLACE FUNCTION dibs.heartbeat(
     p_session text, p_items text[], p_tokens bigint[], s dibs.settings, p_known_event bigint DEFAULT NULL,
     p_every double precision DEFAULT NULL

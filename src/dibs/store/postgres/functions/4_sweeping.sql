@@ -1,7 +1,7 @@
 -- The sweep: expired claims, claims of dead owners, schedules that have come, lapsed offers, outdated rows.
 
--- End the claims of a session whose owner was found dead, unless it has ended or has another owner by now. Without claims left,
--- the session ends. Locked items are left for the next sweep.
+-- End the claims of a session whose owner was found dead, unless the session has ended or has another owner by now. The session
+-- ends once it has no claims. Locked items are left for the next sweep.
 CREATE OR REPLACE FUNCTION dibs.bury(p_session text, p_owner json, p_limit bigint, s dibs.settings, OUT lost text[], OUT failed text[])
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -10,7 +10,7 @@ DECLARE
     i dibs.items;
     c dibs.claims;
     at bigint;
-    passed_by boolean := false;
+    skipped boolean := false;
     seen bigint := 0;
 BEGIN
     lost := '{}';
@@ -26,10 +26,10 @@ BEGIN
     LOOP
         seen := seen + 1;
         SELECT * INTO i FROM dibs.items WHERE id = each FOR NO KEY UPDATE SKIP LOCKED;
-        passed_by := passed_by OR NOT FOUND;
+        skipped := skipped OR NOT FOUND;
         CONTINUE WHEN NOT FOUND;
         SELECT * INTO c FROM dibs.claims WHERE item = each FOR UPDATE SKIP LOCKED;
-        passed_by := passed_by OR NOT FOUND;
+        skipped := skipped OR NOT FOUND;
         CONTINUE WHEN NOT FOUND OR c.session <> p_session;
         at := dibs.clock();
         i := dibs.strike(i, c, CASE WHEN c.expires_at > at THEN 'owner_died' ELSE 'expired' END, at, s);
@@ -41,7 +41,7 @@ BEGIN
             END IF;
         END IF;
     END LOOP;
-    IF passed_by OR seen >= p_limit THEN
+    IF skipped OR seen >= p_limit THEN
         RETURN;
     END IF;
     FOR each IN
@@ -72,18 +72,18 @@ DECLARE
     since bigint := at - dibs.milliseconds(s.request_kept_seconds);
     moved record;
     dead json;
-    buried record;
-    bereaved text[] := '{}';
+    reaped record;
+    owner_died text[] := '{}';
     failed text[];
 BEGIN
     PERFORM dibs.feed_enter();
     moved := dibs.freshen_overdue(at, p_limit, s);
     failed := moved.failed;
     FOR dead IN SELECT json_array_elements(p_dead) LOOP
-        EXIT WHEN cardinality(bereaved) >= p_limit;
-        buried := dibs.bury(dead ->> 0, dead -> 1, p_limit - cardinality(bereaved), s);
-        bereaved := bereaved || buried.lost;
-        failed := failed || buried.failed;
+        EXIT WHEN cardinality(owner_died) >= p_limit;
+        reaped := dibs.bury(dead ->> 0, dead -> 1, p_limit - cardinality(owner_died), s);
+        owner_died := owner_died || reaped.lost;
+        failed := failed || reaped.failed;
     END LOOP;
     UPDATE dibs.claims SET look_at = expires_at WHERE ctid = ANY (ARRAY(
         SELECT x.ctid FROM dibs.claims x WHERE x.look_at <= at AND x.expires_at > at
@@ -101,8 +101,8 @@ BEGIN
     DELETE FROM dibs.soft_claims WHERE ctid = ANY (ARRAY(
         SELECT x.ctid FROM dibs.soft_claims x WHERE x.expires_at <= at FOR UPDATE SKIP LOCKED));
     RETURN json_build_object(
-        'expired', to_json(moved.expired), 'owner_died', to_json(bereaved), 'failed', to_json(failed),
+        'expired', to_json(moved.expired), 'owner_died', to_json(owner_died), 'failed', to_json(failed),
         'due', to_json(moved.due), 'offers', to_json(moved.offers),
         'more', greatest(cardinality(moved.expired), cardinality(moved.due), cardinality(moved.offers),
-                         cardinality(bereaved)) >= p_limit);
+                         cardinality(owner_died)) >= p_limit);
 END $$;

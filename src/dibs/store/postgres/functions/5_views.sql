@@ -18,7 +18,7 @@ SELECT i.id AS work_item_id, i.title, i.type, i.project, i.priority, i.status,
 FROM dibs.claims c JOIN dibs.items i ON i.id = c.item
 WHERE c.expires_at > dibs.clock();
 
--- Live claims under the names of the session-task design's table, in its units.
+-- Live claims with the columns and units of the session-task design's table.
 CREATE OR REPLACE VIEW dibs.task_claims AS
 SELECT c.item AS task_id, c.session AS session_id, c.claimed_at, c.expires_at, c.renewed_at AS last_heartbeat,
        s.kind AS agent_type,
@@ -26,9 +26,9 @@ SELECT c.item AS task_id, c.session AS session_id, c.claimed_at, c.expires_at, c
 FROM dibs.claims c JOIN dibs.sessions s ON s.id = c.session
 WHERE c.expires_at > dibs.clock();
 
--- Items in the terms of clients that know a table of this name. The status is the one that a claim would find at this instant,
--- recorded or not. Each part of the union has one constant status, or statuses with an index, so that a query for one status
--- reads little else.
+-- Items with the columns that clients of a table of this name expect. The status is the one that a claim would find at this
+-- instant, recorded or not. Each part of the union has one constant status, or statuses with an index, so that a query for one
+-- status reads little else.
 CREATE OR REPLACE VIEW dibs.work_items AS
 SELECT i.id, i.type, n.status, i.priority, i.title, dibs.instant(i.created_at) AS created_at,
        dibs.instant(i.updated_at) AS updated_at, r.agent AS assigned_agent, dibs.instant(r.started_at) AS started_at,
@@ -70,7 +70,7 @@ LEFT JOIN LATERAL (
     ORDER BY token DESC LIMIT 1
 ) r ON true;
 
--- Events and refused claims of agents. An event names the holder before the claim ended.
+-- Events and refused claims of agents. The event that ends a claim names its former holder.
 CREATE OR REPLACE VIEW dibs.agent_activity AS
 SELECT 'event-' || e.id AS id, e.item AS work_item_id, e.agent AS agent_type, e.session AS agent_instance_id,
        CASE e.kind WHEN 'claimed' THEN 'claimed' WHEN 'done' THEN 'completed'

@@ -30,12 +30,12 @@ END $$;
 CREATE OR REPLACE FUNCTION dibs.check_answer(answer json, p_session text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF answer ->> 'no' = 'SESSION_NOT_FOUND' AND EXISTS (SELECT FROM dibs.sessions WHERE id = p_session AND key IS NOT NULL) THEN
-        RAISE EXCEPTION 'the instance % belongs to a key: use it over HTTP, or take another name', p_session
+        RAISE EXCEPTION 'the instance % is bound to a key: use it over HTTP, or choose another name', p_session
             USING ERRCODE = 'invalid_parameter_value';
     ELSIF answer ->> 'no' IN ('WRONG_AGENT', 'SESSION_NOT_FOUND') THEN
-        RAISE EXCEPTION 'the instance % is another agent''s', p_session USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION 'the instance % belongs to another agent', p_session USING ERRCODE = 'invalid_parameter_value';
     ELSIF answer ->> 'no' = 'TTL' THEN
-        RAISE EXCEPTION 'p_ttl_seconds is out of bounds; between % and % is right', (dibs.default_settings()).ttl_seconds_min,
+        RAISE EXCEPTION 'p_ttl_seconds is out of bounds; choose between % and %', (dibs.default_settings()).ttl_seconds_min,
             (dibs.default_settings()).ttl_seconds_max USING ERRCODE = 'invalid_parameter_value';
     END IF;
 END $$;
@@ -178,7 +178,7 @@ DECLARE
 BEGIN
     p_admin := coalesce(p_admin, session_user);
     IF p_admin !~ '^[A-Za-z0-9][A-Za-z0-9._:/@#+-]{0,127}$' THEN
-        RAISE EXCEPTION 'who force-releases is a name: letters, digits, ".", "_" and "-", 128 at most'
+        RAISE EXCEPTION 'p_admin is a name: letters, digits, ".", "_" and "-", 128 at most'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     answer := dibs.force_release(p_work_item_id, p_admin, coalesce(p_reason, 'force released'), NULL, dibs.default_settings());

@@ -1,16 +1,16 @@
--- The board as tables. An item is one row; its live claim, if any, another in `claims`; each claim it ever had is a row of
--- `runs`; each transition a row of `events`. Instants are integer milliseconds by `dibs.clock()`.
+-- The tables of a board. An item is a row of `items`, its live claim a row of `claims`, each claim that it ever had a row of
+-- `runs`, and each transition a row of `events`. Instants are integer milliseconds by `dibs.clock()`.
 
 CREATE TABLE dibs.meta (
     name  text COLLATE "C" PRIMARY KEY,
     value bigint NOT NULL
 );
 
--- New items start their tokens at the floor, above every token that was ever given and forgotten; a reader of the feed whose
--- cursor lies below the event floor has missed something that is no longer there.
+-- The tokens of new items start at the token floor, above every token of a pruned item. A reader of the feed whose cursor is
+-- below the event floor has missed pruned events.
 INSERT INTO dibs.meta (name, value) VALUES ('token_floor', 0), ('event_floor', 0);
 
--- Refused claims are counted in several rows, since one row that everybody updates would make everybody wait.
+-- Refused claims are counted in several rows, because updates of a single row would wait for each other.
 CREATE TABLE dibs.conflicts (
     slot  integer PRIMARY KEY,
     count bigint NOT NULL
@@ -18,8 +18,8 @@ CREATE TABLE dibs.conflicts (
 
 INSERT INTO dibs.conflicts (slot, count) SELECT slot, 0 FROM generate_series(0, 15) AS slot;
 
--- A lane is what `next` may look through as one: nothing in it differs in what decides who may have it. Lanes are only ever
--- added, so that whoever knows some of them finds the new ones.
+-- A lane is the ready items that are equal in all these columns: an agent may take all of them or none. Lanes are never deleted,
+-- so the hints of a client stay valid.
 CREATE TABLE dibs.lanes (
     id       integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     project  text COLLATE "C" NOT NULL,
@@ -64,15 +64,15 @@ CREATE TABLE dibs.items (
     lane             integer NOT NULL
 ) WITH (fillfactor = 80);
 
--- What is kept for a waiter stands in no lane. The other statuses that people ask for and that hold few items have an index;
--- what is in progress is found through `claims`, so that a claim and its end change no index but the key's.
+-- An item that is offered to a session is in no lane. Statuses that people query and that have few items have an index. Items in
+-- progress are found through `claims`, so that a claim and its end as done insert into no index but the primary key's.
 CREATE INDEX items_ready ON dibs.items (lane, seq) WHERE status = 'ready' AND offered_to IS NULL;
 CREATE INDEX items_due ON dibs.items (not_before) WHERE status = 'scheduled';
 CREATE INDEX items_offered ON dibs.items (offer_expires_at) WHERE offer_expires_at IS NOT NULL;
 CREATE INDEX items_waiting ON dibs.items (status) WHERE status IN ('pending_approval', 'blocked', 'parked');
 CREATE INDEX items_holding ON dibs.items (project) WHERE status = 'in_progress' AND resources <> '{}';
 
--- What each item waits for; the column `depends_on` of its row is the same list in the order it was given.
+-- The dependencies of each item; the column `depends_on` of its row is the same list, in the order given by the caller.
 CREATE TABLE dibs.dependencies (
     item  text COLLATE "C" NOT NULL,
     needs text COLLATE "C" NOT NULL,
@@ -81,9 +81,9 @@ CREATE TABLE dibs.dependencies (
 
 CREATE INDEX dependencies_needs ON dibs.dependencies (needs);
 
--- Narrow, and no index on what a heartbeat changes: a renewal stays on its page. `look_at` is when somebody has to look whether the
--- claim is over: never later than it is, and moved on by who looks. So what is over is found without going through all there is,
--- which may be littered with what is gone and cannot be cleaned away yet.
+-- Narrow, and without an index on columns that a heartbeat changes, so that a renewal is a HOT update. `look_at` is the time at
+-- which a sweep has to check whether the claim has expired: never after its expiry, and postponed by the sweep. So expired claims
+-- are found by an index, without reading the whole table, whose dead row versions may not be vacuumed yet.
 CREATE TABLE dibs.claims (
     item            text COLLATE "C" PRIMARY KEY,
     token           bigint NOT NULL,
@@ -99,7 +99,7 @@ CREATE TABLE dibs.claims (
 ) WITH (fillfactor = 50);
 
 CREATE INDEX claims_look ON dibs.claims (look_at);
--- Not by item as well: on a table that is known to be empty, a look by item would go through all of it.
+-- Not on (session, item): while the statistics count the table as empty, a query by item would use that index and read all of it.
 CREATE INDEX claims_session ON dibs.claims (session);
 
 CREATE TABLE dibs.soft_claims (
@@ -150,8 +150,8 @@ CREATE TABLE dibs.runs (
 CREATE INDEX runs_seq ON dibs.runs (seq);
 CREATE INDEX runs_session ON dibs.runs (session, seq);
 
--- Numbers of the feed are drawn with the item locked, so an item's events are in order; that none is passed over which commits
--- late is the business of `dibs.feed_enter` and `dibs.feed_end`.
+-- Ids are drawn while the item is locked, so the events of an item are in order. `dibs.feed_enter` and `dibs.feed_end` keep a
+-- reader from skipping an event that commits late.
 CREATE TABLE dibs.events (
     id      bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
     item    text COLLATE "C" NOT NULL,
@@ -179,7 +179,7 @@ CREATE TABLE dibs.agents (
     sensitive_actions text[] NOT NULL,
     created_at        bigint NOT NULL,
     updated_at        bigint NOT NULL,
-    bucket            double precision NOT NULL DEFAULT 0,  -- what is left of the rate, as of bucket_at
+    bucket            double precision NOT NULL DEFAULT 0,  -- how many claims the rate allowed at bucket_at
     bucket_at         bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
@@ -199,7 +199,8 @@ CREATE TABLE dibs.sessions (
     end_reason    text
 ) WITH (fillfactor = 50);
 
--- What an agent holds is what its sessions hold: it is counted where there is a limit to it, and a claim has one index less.
+-- The claims of an agent are counted through its sessions, and only if the agent has a limit, so `claims` needs no index on
+-- agent.
 CREATE INDEX sessions_agent ON dibs.sessions (agent, ended_at);
 
 CREATE TABLE dibs.activity (
@@ -213,7 +214,7 @@ CREATE TABLE dibs.activity (
     details json NOT NULL
 );
 
--- `shape` names the function whose answer was kept as it was; without one, the answer is as the wire has it.
+-- `shape` names the function that gave the answer, which is kept in the function's own format; NULL means wire format.
 CREATE TABLE dibs.requests (
     actor       text COLLATE "C" NOT NULL,
     id          text COLLATE "C" NOT NULL,
@@ -226,7 +227,7 @@ CREATE TABLE dibs.requests (
 
 CREATE INDEX requests_at ON dibs.requests (at);
 
--- What a board can be told, as far as the functions ask: see `Settings` in the client.
+-- The settings that the functions need: see `Settings` in the client.
 CREATE TYPE dibs.settings AS (
     ttl_seconds            double precision,
     ttl_seconds_min        double precision,

@@ -1,4 +1,4 @@
--- A heartbeat may say up to which event its session knows of claims, so that one that comes late forgets nothing newer.
+-- A heartbeat may name the last event that its session knows, so that a late heartbeat does not release a newer claim. The
+-- function is created again with one more parameter. It has a default, so older callers still work.
 
--- Made anew with one parameter more, which those who call it without that parameter do not notice.
 DROP FUNCTION IF EXISTS dibs.heartbeat(text, text[], bigint[], dibs.settings);

@@ -1,7 +1,8 @@
--- Checks that were made of a run's work, each with its state, as they are learned of once the run has ended.
+-- Checks of a run's work by name, each with its state, which callers add after the run has ended.
 
 ALTER TABLE dibs.runs ADD COLUMN checks json NOT NULL DEFAULT '{}';
 
--- Made anew with one parameter more, which those who call them without it do not notice: at most how often to renew.
+-- The functions are created again with one more parameter, the least time between two renewals. It has a default, so older
+-- callers still work.
 DROP FUNCTION IF EXISTS dibs.heartbeat(text, text[], bigint[], dibs.settings, bigint);
 DROP FUNCTION IF EXISTS dibs.renew(text, text, bigint, double precision, dibs.settings);

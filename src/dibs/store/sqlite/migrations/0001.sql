@@ -1,13 +1,13 @@
--- The board as tables. An item is one row; its live claim, if any, another in `claims`; each claim it ever had is a row of
--- `runs`; each transition a row of `events`. Instants are integer milliseconds by the clock of the machine, JSON is text.
+-- The tables of a board. An item is a row of `items`, its live claim a row of `claims`, each claim that it ever had a row of
+-- `runs`, and each transition a row of `events`. Instants are integer milliseconds by the machine's clock; JSON is text.
 
 CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
     value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- New items start their tokens at the floor, above every token that was ever given and forgotten; a reader of the feed whose
--- cursor lies below the event floor has missed something that is no longer there.
+-- The tokens of new items start at the token floor, above every token of a pruned item. A reader of the feed whose cursor is
+-- below the event floor has missed pruned events.
 INSERT INTO meta (name, value) VALUES ('token_floor', 0), ('event_floor', 0), ('conflicts', 0);
 
 CREATE TABLE items (
@@ -42,8 +42,8 @@ CREATE TABLE items (
     offer_expires_at INTEGER
 ) STRICT;
 
--- A lane is a (project, type, action, approved): what an agent may or may not be handed. `next` compares the heads of the lanes
--- it wants, whatever stands in the others. What is kept for a waiter stands in none.
+-- A lane is the ready items of one (project, type, action, approved): an agent may take all of them or none. `next` compares
+-- the first items of the lanes that it may take. An item that is offered to a session is in no lane.
 CREATE INDEX items_ready ON items (project, type, action, approved, priority DESC, seq)
     WHERE status = 'ready' AND offered_to IS NULL;
 CREATE INDEX items_due ON items (not_before) WHERE status = 'scheduled';
@@ -51,7 +51,7 @@ CREATE INDEX items_offered ON items (offer_expires_at) WHERE offer_expires_at IS
 CREATE INDEX items_holding ON items (project) WHERE status = 'in_progress' AND resources <> '[]';
 CREATE INDEX items_status ON items (status, priority DESC, seq);
 
--- What each item waits for; the column `depends_on` of its row is the same list in the order it was given.
+-- The dependencies of each item; the column `depends_on` of its row is the same list, in the order given by the caller.
 CREATE TABLE dependencies (
     item  TEXT NOT NULL,
     needs TEXT NOT NULL,
@@ -153,7 +153,7 @@ CREATE TABLE agents (
     sensitive_actions TEXT NOT NULL,
     created_at        INTEGER NOT NULL,
     updated_at        INTEGER NOT NULL,
-    bucket            REAL NOT NULL DEFAULT 0,  -- what is left of the rate, as of bucket_at
+    bucket            REAL NOT NULL DEFAULT 0,  -- how many claims the rate allowed at bucket_at
     bucket_at         INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 

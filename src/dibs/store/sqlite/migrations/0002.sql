@@ -1,4 +1,4 @@
--- Callers of a server: their keys, and whose key registered a session.
+-- The keys of a server's callers, and the key that registered each session.
 
 ALTER TABLE sessions ADD COLUMN key TEXT;
 

@@ -1,5 +1,5 @@
--- Live claims under the names of the session-task design's table, for programs that read the file themselves. dibs runs no view
--- of a file. The clock is written so that SQLite before 3.42 knows it.
+-- Live claims under the column names of the session-task design, for programs that read the file themselves; dibs itself runs
+-- no view. The clock is julianday(), because unixepoch('subsec') needs SQLite 3.42.
 
 CREATE VIEW task_claims AS
 SELECT c.item AS task_id, c.session AS session_id, c.claimed_at, c.expires_at, c.renewed_at AS last_heartbeat,

@@ -73,7 +73,7 @@ class TreeApplication:
         except FileExistsError:
             if to is None or (self._files.stamp(to) is not None and not self._worktree.is_ignored(to)):
                 raise
-            self._skip(change, "not to be written: something else is in its place")
+            self._skip(change, "not written: something else has its path")
 
     def _write(self, change: BlobChange) -> None:
         to = change.to
@@ -113,7 +113,7 @@ class TreeApplication:
             if change.to in twins and change.to != change.path:
                 assert change.to is not None
                 if fold_case(change.to) in present:
-                    self._skip(change, "another file's name but for case")
+                    self._skip(change, "the name of another file, in other case")
                     continue
                 present.add(fold_case(change.to))
             yield change
@@ -139,7 +139,7 @@ class TreeApplication:
             if theirs is not None:
                 self._put(tree, clash.there, theirs)
             elif ours is not None:
-                # Nobody claimed or released it on the remote: the claim here stays.
+                # The remote's change is neither a claim nor a release, so the local claim stays.
                 del tree[clash.there]
                 self._put(tree, clash.here, ours)
             elif _has_human_changes(base, local, remote, name):
@@ -214,7 +214,7 @@ def _with_edit(base: bytes, edited: bytes, owner: bytes, merged: bytes | None, n
 
 
 def _combine(base: bytes, edited: bytes, owner: bytes) -> bytes | None:
-    """The person's part from `edited` and dibs' part from `owner`, if no text is lost by that."""
+    """The person's part of `edited` with the part of dibs of `owner`, if that loses no text."""
     try:
         if _dibs_part(base, ANY_NAME) != _dibs_part(edited, ANY_NAME):
             return None

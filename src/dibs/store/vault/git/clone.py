@@ -1,4 +1,4 @@
-"""A clone of the vault: its files, its repository, and the user's branch, brought together with the remote's changes.
+"""A clone of the vault: its files, its repository, and the user's branch, into which the remote's changes are merged.
 
 Files are changed one by one with the care of `disk`; never by a merge, checkout or reset of git. The caller holds the
 board's lock.
@@ -41,7 +41,7 @@ class Clone:
         self.branch_moved = False
 
     def look(self, refs: Refs, base: Listing) -> View:
-        """The work tree. A path that cannot be on disk is taken to be as it was."""
+        """The work tree. A path that cannot be on disk counts as unchanged."""
         repository = self.repository
         mine = repository.listing(refs.head)
         is_ahead = refs.head is not None and (refs.base is None or repository.is_ancestor(refs.base, refs.head))
@@ -125,7 +125,7 @@ class Clone:
             common += repository.merge_bases(refs.head, hub)
         return repository.newest(common)
 
-    # A merge of the user's that fails resets the files to the user's last commit. What dibs brought since is gone then.
+    # If a merge by the user fails, git resets the files to the user's last commit and so reverts later changes by dibs.
 
     def restore_reverted(self) -> bool:
         """Bring back the files that the user's git has reverted; return whether there were any."""
@@ -139,7 +139,7 @@ class Clone:
         application = TreeApplication(self.files, repository, self.worktree, view.absent)
         application.apply(view.tree, Merged(tree=restored, clashes=(), news=frozenset()))
         if not repository.state.branch_is_behind():
-            # The branch was reset as well. Until it is back, git would revert the files again.
+            # The branch was reset as well. Until it follows again, git would revert the files again.
             self.follow(refs, refs.base, view.absent | application.skipped, "")
         return True
 
@@ -171,8 +171,8 @@ def has_news(refs: Refs) -> bool:
 
 def _covered(paths: Iterable[str], unfit: Iterable[str], tree: Iterable[str]) -> set[str]:
     """The paths at which, or above which, there is something that dibs does not touch."""
-    walls = {*unfit, *tree}
-    return {path for path in paths if path in walls or any(above in walls for above in folders_above(path))}
+    blocking = {*unfit, *tree}
+    return {path for path in paths if path in blocking or any(above in blocking for above in folders_above(path))}
 
 
 def _unfit_news(bases: list[Listing], theirs: Listing) -> list[str]:

@@ -1,4 +1,4 @@
-"""What dibs remembers of a clone, in small files in its git directory."""
+"""The state that dibs keeps about a clone, in small files in the git directory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class CloneState:
 
     def __init__(self, git_dir: str, upstream: str) -> None:
         self._git_dir, self._upstream = git_dir, upstream
-        self._clone: str | None = None
+        self._clone_name: str | None = None
 
-    def clone(self) -> str:
+    def clone_name(self) -> str:
         """A name that no other clone has, not even one that was copied from this one."""
-        if self._clone is None:
+        if self._clone_name is None:
             path = self._path("clone")
             try:
                 with durable.NewFile(path) as new, open(new, "w", encoding="utf-8") as file:
@@ -30,16 +30,15 @@ class CloneState:
             except FileExistsError:
                 pass
             inode = os.stat(self._git_dir).st_ino
-            self._clone = hashlib.sha256(f"{self._read('clone')} {inode}".encode()).hexdigest()[:6]
-        return self._clone
+            self._clone_name = hashlib.sha256(f"{self._read('clone')} {inode}".encode()).hexdigest()[:6]
+        return self._clone_name
 
     def skipped(self) -> set[str]:
-        """Paths of `base` that could not be written here: that they are not on disk does not mean that they were
-        removed."""
+        """Paths of `base` that could not be written here. Their absence from the disk is not a removal."""
         return set(json.loads(self._read(f"skipped-{self._upstream}.json") or "[]"))
 
     def skip(self, paths: Iterable[str]) -> None:
-        """Remember skipped paths, before `base` moves to the commit that has them."""
+        """Record skipped paths; called before `base` moves to the commit that has them."""
         skipped = set(paths)
         if skipped != self.skipped():
             path = self._path(f"skipped-{self._upstream}.json")
@@ -54,12 +53,12 @@ class CloneState:
         return os.path.exists(self._path(f"trailing-{self._upstream}"))
 
     def set_branch_behind(self, behind: bool) -> None:
-        """Remember it, before `base` moves."""
+        """Record whether the branch may be behind; called before `base` moves."""
         if behind != self.branch_is_behind():
             self._write(f"trailing-{self._upstream}", "" if behind else None)
 
     def pushes_in_a_row(self) -> tuple[int, int] | None:
-        """How often this clone has pushed in a row, and after how many it pauses; None if nothing is remembered."""
+        """The number of pushes of this clone in a row, and the number after which it pauses; None if not recorded."""
         try:
             count, most = map(int, (self._read(f"turns-{self._upstream}") or "").split())
         except ValueError:

@@ -1,4 +1,4 @@
-"""Running git so that a hostile repository cannot make it do more than it was asked.
+"""Runs git so that a hostile repository cannot make it do more than the command.
 
 A pulled repository may bring attributes, hooks, links, submodules and any path. So dibs never has git write into the
 work tree; git runs no hook, filter or monitor, follows no submodule and prompts for nothing. The clone's own
@@ -140,7 +140,7 @@ class Git:
         return self.run(*words, seconds=seconds).decode(errors="replace").strip()
 
     def succeeds(self, *words: str) -> bool:
-        """Whether a command exits with 0, not with 1."""
+        """True if the command exits with 0, False if with 1; any other end raises."""
         try:
             self.run(*words)
         except GitFailed as failed:
@@ -162,7 +162,7 @@ class _Dialog:
         self._output_closed = False
 
     def run(self) -> bool:
-        """Return whether the process ended by itself."""
+        """Run to the end; return whether the process ended by itself."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         assert self._process.stderr is not None
@@ -216,7 +216,7 @@ def _terminate(process: subprocess.Popen[bytes]) -> None:
         return
     _signal(process, signal.SIGTERM)
     until = time.monotonic() + TERMINATE_SECONDS
-    # Not reaped yet: afterwards, another process may have its number.
+    # WNOWAIT does not reap the process: once reaped, its pid could belong to another process before the SIGKILL.
     while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None and time.monotonic() < until:
         time.sleep(POLL_SECONDS)
     _signal(process, signal.SIGKILL)

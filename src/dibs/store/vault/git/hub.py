@@ -24,8 +24,8 @@ POST_RECEIVE = """\
 #!/bin/sh
 sync -f . 2>/dev/null || sync
 """
-#: The locks of a killed git would block every push. The hook removes a lock unless a running git works here that is as
-#: old, and only after some seconds, since not every process is visible.
+#: The lock of a killed git would block every push. The hook removes a lock unless a git process that is at least as old
+#: runs here, and only after some seconds, since not every process is visible.
 PRE_RECEIVE = """\
 #!/bin/sh
 for lock in refs/heads/*.lock HEAD.lock packed-refs.lock; do

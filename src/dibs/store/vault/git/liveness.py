@@ -1,9 +1,9 @@
 """Liveness over git: a small file for each session with claims, whose counter changes while the session is seen.
 
 Machines share no clock, and a remote may be unreachable for an hour. So no clone expires another clone's claim by a
-time that is written down. A process that fetches again and again (`dibs vault sync --loop`) observes the counters; a
-claim is expired if its session's counter has not changed for 1.5 TTL, measured by this machine's boot-time clock and
-only while fetches succeed.
+recorded time. A process that fetches in a loop (`dibs vault sync --loop`) observes the counters. A claim expires if the
+counter of its session has not changed for 1.5 TTL, measured by this machine's boot-time clock and only while fetches
+succeed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from dibs.store.vault.git.worktree import WorkTreeFiles
 
-#: After so many TTLs without a sign of life, a claim is expired.
+#: A claim is expired after this many TTLs in which its session's counter did not change.
 SILENT_TTLS = 1.5
 #: Of the time between two fetches, at most this much counts, and at most this part of a TTL: this machine may have
 #: slept, or the remote been unreachable.
@@ -80,7 +80,8 @@ class LivenessMonitor:
         self._silence: dict[tuple[str, int, str], tuple[int | None, float]] = {}
 
     def silent(self, seen: Iterable[tuple[RemoteClaim, int | None]]) -> list[RemoteClaim]:
-        """After a successful fetch: the claims whose sessions have shown no sign of life for too long."""
+        """Called after a successful fetch. Returns the claims of sessions whose counters have not changed for too
+        long."""
         now = time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
         passed = 0.0 if self._looked_at is None else min(now - self._looked_at, GAP_SECONDS_MAX)
         self._looked_at = now

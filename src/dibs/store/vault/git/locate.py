@@ -10,8 +10,8 @@ from dibs.store.vault.git.repository import Refs, Repository, WrongBranch, check
 
 
 class NoBranch(Repository):
-    """A repository that has a remote, but no checked-out branch with an upstream: during a rebase, say. `why` says what
-    is checked out instead, and what to do."""
+    """A repository that has a remote, but no checked-out branch with an upstream, as during a rebase. `why` is what is
+    checked out instead, with advice."""
 
     def __init__(self, git: Git, git_dir: str, algorithm: str, why: str) -> None:
         super().__init__(git, git_dir, "", "", "", algorithm)
@@ -67,7 +67,7 @@ def _with_upstream(git: Git, git_dir: str, algorithm: str) -> Repository | None:
 
 
 def _upstreams(settings: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """The remote and its ref that each branch follows, of those that follow one."""
+    """The remote and the ref that each branch with an upstream follows."""
     branches = [name.removeprefix("branch.").removesuffix(".merge") for name in settings if name.endswith(".merge")]
     remotes = {branch: settings.get(f"branch.{branch}.remote", ".") for branch in branches}
     return {branch: (at, settings[f"branch.{branch}.merge"]) for branch, at in remotes.items() if at != "."}

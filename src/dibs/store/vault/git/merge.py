@@ -43,7 +43,7 @@ class BlobChange(Value):
 
 class Clash(Value):
     """A file that was changed on both sides: blob `local` at path `here`, `remote` at `there`; `base` is the common
-    blob, and `moved` says that the remote moved it."""
+    blob, and `moved` is whether the remote moved the file."""
 
     here: str
     local: str
@@ -107,10 +107,10 @@ def without_reverts(
 ) -> Tree:
     """`local`, but with the files of `base` where the user's git has reverted them.
 
-    A failed merge of the user's resets the files to the user's last commit (`own`), and so reverts what dibs brought
-    since (`base`), which nobody meant. A file counts as reverted only if its path and blob were the remote's before
-    (`history`): anything else is the user's change. A missing file counts as reverted if it is one of `dropped`, the
-    files that the user's branch had and has no longer.
+    If a merge by the user fails, git resets the files to the user's last commit (`own`), and so reverts,
+    unintentionally, what dibs has written since (`base`). A file counts as reverted only if its path and blob were the
+    remote's before (`history`): anything else is the user's change. A missing file counts as reverted if it is one of
+    `dropped`, the files that the user's branch used to have.
     """
     keys = {_key(path) for path in _differing(local, base)}
     groups = [_grouped(tree, keys) for tree in (own, base, local, dropped)]
@@ -172,7 +172,7 @@ def _changed_side(before: Sequence[Tree], here: Tree, there: Tree) -> Tree | Non
 
 
 def _clashes(key: str, here: Tree, there: Tree, before: Sequence[Tree]) -> list[Clash]:
-    """Only a version that is not in the base or on the other side can get lost."""
+    """The clashes of one unit. Only a version that is neither in a base nor on the other side could get lost."""
     if key.startswith(f"{SESSIONS}/"):
         return []
     began = [blob for base in before for blob in base.values()]

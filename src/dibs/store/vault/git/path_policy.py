@@ -1,9 +1,9 @@
 """Which paths of a repository dibs writes to disk, and which are task files.
 
 A pulled tree may hold anything: links, submodules, `..`, `.git` in any spelling, names that collide on another file
-system. Programs obey files with hidden names (plugins, settings, attributes, ignore rules), and dibs obeys its own
-settings file. dibs leaves all these in the tree, neither writes them to disk nor reads them from there: that is up to
-the user's git.
+system. Files with hidden names control programs (plugins, settings, attributes, ignore rules), and a settings file
+controls dibs. dibs keeps all these entries in the trees that it commits, but neither writes them to disk nor reads them
+there: only the user's git does.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def _why_unfit(name: str) -> str | None:
     if folded == SETTINGS:
         return "a file of settings for dibs"
     if folded.startswith("git~"):
-        return "a name that stands for git's own folder elsewhere"
+        return "a name that means git's own folder on some file systems"
     why = why_name_unfit(name)
     return None if why is None else f"a name that {why}"
 
 
 def fold_case(path: str) -> str:
-    """Equal for two names that are one on a case-insensitive file system."""
+    """A key that is equal for two names which a case-insensitive file system does not distinguish."""
     shown = "".join(letter for letter in path if unicodedata.category(letter) != "Cf")
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", shown).casefold())
 

@@ -1,8 +1,8 @@
-"""Pushing a clone's changes, so that the remote's commit is exactly the state on which they were decided.
+"""Pushes a clone's changes on top of exactly the remote commit on which they were decided.
 
 The remote must still have `base`, the commit that the work tree was last brought up to; otherwise nothing is pushed
-(Rejected). The pushed commit is usually one that dibs makes: of a commit of the user's, the remote might report that it
-has it already, together with whatever else came with it.
+(Rejected). The pushed commit is usually one that dibs makes: if the remote already has the commit, which may be so for
+a commit of the user's, git reports success without comparing `base`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dibs.store.vault.git.clone import Clone, View
     from dibs.store.vault.git.merge import Tree
 
-#: With more commits of unknown fate than this, dibs finds out which have arrived before it makes another.
+#: With more pending commits than this, dibs finds out which of them have arrived before it makes another.
 PENDING_MAX = 100
 #: How many tasks a commit message names.
 NAMES_MAX = 10
@@ -38,8 +38,8 @@ class Pushed(Value):
 
 
 class Pusher:
-    def __init__(self, copy: Clone) -> None:
-        self._copy = copy
+    def __init__(self, clone: Clone) -> None:
+        self._clone = clone
         self._contents: Mapping[str, bytes | None] = {}
 
     def push_everything(self) -> Pushed:
@@ -62,18 +62,18 @@ class Pusher:
         return self._push(lambda refs, view: self._joined(refs))
 
     def _push(self, choose: Callable[[Refs, View], Tree], *, everything: bool = False) -> Pushed:
-        copy, repository, refs = self._copy, self._copy.repository, self._copy.repository.refs()
+        clone, repository, refs = self._clone, self._clone.repository, self._clone.repository.refs()
         if refs.hub != refs.base or (refs.hub is None and not self._is_new_branch()):
             raise Rejected("its changes are not merged here yet")
         base, mine = repository.listing(refs.base), repository.listing(refs.head)
-        view = copy.look(refs, base)
-        if copy.without_reverts(refs, view.tree) != view.tree:
+        view = clone.look(refs, base)
+        if clone.without_reverts(refs, view.tree) != view.tree:
             raise Rejected("git has reverted files here")
         self._require_tokens(base.files, view)
         tree, extra = choose(refs, view), self._unfit_changes(refs)
         has_head = refs.head is None or (refs.base is not None and repository.is_ancestor(refs.head, refs.base))
         if everything and has_head and not extra and tree == base.files:
-            copy.follow(refs, refs.base, view.absent, "")
+            clone.follow(refs, refs.base, view.absent, "")
             return Pushed(commit=refs.base, is_new=False, refs=refs, absent=view.absent)
         if len(refs.pending) > PENDING_MAX:
             refs = self._drop_old_pending(refs)
@@ -87,7 +87,7 @@ class Pusher:
         hub = self._send(commit, refs.base)
         updates = repository.ref_updates(base=commit, hub=hub, drop=[*refs.pending_names, name])
         if everything:
-            copy.follow(refs, commit, view.absent, updates)
+            clone.follow(refs, commit, view.absent, updates)
         else:
             # Until the decision is on disk, files that lack it were not reverted.
             repository.state.set_branch_behind(False)
@@ -95,8 +95,8 @@ class Pusher:
         return Pushed(commit=commit, is_new=True, is_newest=hub == commit, refs=refs, absent=view.absent)
 
     def _drop_old_pending(self, refs: Refs) -> Refs:
-        """If the remote still has `base`, none of the pending commits has arrived: forget the older half."""
-        repository = self._copy.repository
+        """Drop the older half of the pending refs, if the remote still has `base`: then none of them has arrived."""
+        repository = self._clone.repository
         repository.fetch()
         if repository.refs().hub != refs.base:
             raise Rejected("an earlier push has arrived, or another clone's")
@@ -104,9 +104,9 @@ class Pusher:
         return repository.refs()
 
     def _require_tokens(self, base: Tree, view: View) -> None:
-        """No task here may show fewer tokens than the remote has given: somebody overwrote what dibs had written, or
-        moved a file before an accepted push was written into it. Write the tokens into such a file first."""
-        repository, worktree = self._copy.repository, self._copy.worktree
+        """If a task file has a lower token than the remote's, write the remote's token into it and raise Raced. A
+        program overwrote the text of dibs, or moved the file before an accepted push was written into it."""
+        repository, worktree = self._clone.repository, self._clone.worktree
         before = {task_name(path): blob for path, blob in base.items()}
         here = {task_name(path): (path, blob) for path, blob in view.tree.items() if path not in view.absent}
         changed = [name for name in before.keys() & here.keys() if name and before[name] != here[name][1]]
@@ -116,17 +116,17 @@ class Pusher:
             local = worktree.data(path, blob)
             complete = with_tokens_of(texts.get(before[name], b""), local, path)
             if complete is not None:
-                self._copy.files.exchange(path, complete, local)
+                self._clone.files.exchange(path, complete, local)
                 raise Raced(path)
 
     def _with_contents(self, tree: Tree) -> Tree:
         tree = {path: blob for path, blob in tree.items() if path not in self._contents}
-        blob_of = self._copy.worktree.blob_of
+        blob_of = self._clone.worktree.blob_of
         return {**tree, **{path: blob_of(data) for path, data in self._contents.items() if data is not None}}
 
     def _data(self, path: str, blob: str) -> bytes:
         data = self._contents.get(path)
-        return self._copy.worktree.data(path, blob) if data is None else data
+        return self._clone.worktree.data(path, blob) if data is None else data
 
     def _with_tasks_only(self, refs: Refs, tree: Tree) -> Tree:
         """The tasks of the tree, and all other files as they were committed."""
@@ -157,7 +157,7 @@ class Pusher:
 
     def _committed(self, refs: Refs) -> tuple[Tree, Tree, Tree]:
         """The user's last commit, the remote's, and their merge base."""
-        repository = self._copy.repository
+        repository = self._clone.repository
         common = repository.merge_bases(refs.head, refs.base)
         commits = (refs.head, refs.base, common[0] if common else None)
         own, theirs, began = (repository.listing(commit).files for commit in commits)
@@ -165,7 +165,7 @@ class Pusher:
 
     def _unfit_changes(self, refs: Refs) -> dict[str, tuple[str, str] | None]:
         """The user's committed changes to entries that dibs neither reads nor writes."""
-        repository = self._copy.repository
+        repository = self._clone.repository
         if refs.head == refs.base or refs.head is None:
             return {}
         common = repository.merge_bases(refs.head, refs.base)
@@ -180,16 +180,16 @@ class Pusher:
 
     def _is_new_branch(self) -> bool:
         """Whether the remote does not have the branch yet."""
-        self._copy.repository.fetch()
-        return self._copy.repository.refs().hub is None
+        self._clone.repository.fetch()
+        return self._clone.repository.refs().hub is None
 
     def _send(self, commit: str, base: str | None) -> str:
         """Push a commit; return the commit that the remote has then."""
-        repository = self._copy.repository
+        repository = self._clone.repository
         try:
             repository.push(commit, base)
         except Unreachable:
-            # The answer was lost, or none was given: the remote itself knows whether it has the commit.
+            # The answer was lost, or none was given: a fetch shows whether the remote has the commit.
             repository.fetch()
             hub = repository.refs().hub
             if hub is None or not repository.is_ancestor(commit, hub):

@@ -1,7 +1,8 @@
-"""Repairing a clone whose repository was damaged, by a power cut say, from its remote.
+"""Repairs a clone whose repository was damaged, for example by a power cut, from its remote.
 
-Unreadable objects are moved away and fetched again, broken refs are dropped, and the branch goes back to the newest
-complete commit. Changes that were never pushed are in the work tree, which is not touched: the next push has them.
+Unreadable objects are moved away and fetched again, broken refs are dropped, and the branch returns to the newest
+complete commit. Changes that were never pushed are in the work tree, which is not touched, so the next push includes
+them.
 Everything that is moved out of the repository is kept in its folder `dibs-damaged`.
 """
 
@@ -137,7 +138,7 @@ class _Repair:
     # Replacements
 
     def _write_blobs(self, files: Iterable[str]) -> None:
-        """The work tree may still have a blob of an unpushed commit."""
+        """Write the files of the work tree as blobs: an unpushed commit may need them."""
         paths = "".join(f"{path}\n" for path in files if "\n" not in path)
         if paths:
             self._git.run("hash-object", "-w", "--no-filters", "--stdin-paths", feed=[os.fsencode(paths)])
@@ -150,7 +151,8 @@ class _Repair:
                 self._git.run("update-ref", "-d", name)
 
     def _repair_branch(self) -> None:
-        """Move the branch to the commit of the work tree; if that is lost, remove it: then the remote's counts."""
+        """Move a damaged branch to the last known commit of the remote; if that is lost, too, remove the branch, which
+        is then taken from the remote."""
         repository = self._repository
         refs = repository.refs()
         if refs.head is not None and self._is_complete(refs.head):

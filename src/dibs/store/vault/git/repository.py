@@ -46,7 +46,7 @@ class Refused(Exception):
 
 
 class Unreachable(Exception):
-    """The remote did not answer. A push may have arrived all the same."""
+    """The remote did not answer. A push may have arrived nevertheless."""
 
 
 class WrongBranch(Exception):
@@ -196,7 +196,7 @@ class Repository:
         return found
 
     def texts_up_to(self, bytes_max: int, blobs: Iterable[str]) -> dict[str, bytes]:
-        """The contents of those of these blobs that are not larger."""
+        """The contents of the blobs among these that are not larger."""
         return self.texts(blob for blob, size in self.sizes(blobs).items() if size <= bytes_max)
 
     # Writing
@@ -308,7 +308,7 @@ class Repository:
             if "couldn't find remote ref" not in failed.stderr:
                 raise Unreachable(failed.stderr) from failed
             if self.git.succeeds("show-ref", "--verify", "--quiet", f"{self._own}/hub"):
-                # The remote had the branch: it is being moved or restored, or somebody has to push it again.
+                # The remote had the branch: it is being moved or restored, or has to be pushed again.
                 raise Unreachable(f"it has no {self._ref} any more; git push brings it back") from failed
 
     def require_remote(self) -> None:
@@ -349,7 +349,7 @@ class Repository:
 
 
 def checked_out_branch(git: Git, git_dir: str) -> str | None:
-    """The branch that is checked out, even if its ref is broken, which git would not tell."""
+    """The branch that is checked out, also if its ref is broken, in which case git does not report the branch."""
     with open(os.path.join(git_dir, "HEAD"), encoding="utf-8", errors="surrogateescape") as file:
         head = file.read().strip()
     if head == "ref: refs/heads/.invalid":

@@ -35,23 +35,23 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: How often to look again at files that another program changes meanwhile, and how often `sync` tries to push.
+#: The number of looks at files that another program keeps changing, and the number of pushes that `sync` tries.
 LOOKS_MAX = 20
 PUSHES_MAX = 20
 #: Backoff after a rejected push, with jitter, so that racing clones do not stay in step.
 PAUSE_SECONDS = 0.02
 PAUSE_SECONDS_MAX = 0.5
-#: After so many confirmed pushes in a row, a clone pauses for a multiple of the time that a push takes, so that other
-#: clones can fetch and push. If no other clone came, the next pause is after twice as many, up to the second figure.
+#: After this many confirmed pushes in a row, a clone pauses for a multiple of the time that a push takes, so that other
+#: clones can fetch and push. If no other clone pushed, the next pause is after twice as many, up to `IN_A_ROW_MAX`.
 IN_A_ROW = 4
 IN_A_ROW_MAX = 64
 PAUSE_PUSHES = 4.0
 #: The time that a push takes, before one was measured.
 PUSH_SECONDS = 0.1
-#: A remote that rejects so many pushes in a row, and has no news, is stuck: it has a stale lock, say.
+#: A remote that rejects this many pushes in a row, and has no news, is stuck, perhaps by a stale lock.
 STUCK_REJECTIONS = 10
 NAMES_MAX = 10
-#: How many stale locks to remove in a row.
+#: The most stale locks that are removed for one operation.
 LOCKS_MAX = 5
 
 
@@ -68,8 +68,8 @@ def find(root: str) -> Sync | None:
 class Sync:
     def __init__(self, root: str, repository: Repository) -> None:
         self.repository = repository
-        self.copy = Clone(root, repository)
-        self._pusher = Pusher(self.copy)
+        self.clone = Clone(root, repository)
+        self._pusher = Pusher(self.clone)
         self._rejections = 0
         self._stuck = 0
         self._push_seconds = PUSH_SECONDS
@@ -80,12 +80,11 @@ class Sync:
 
     @property
     def files(self) -> WorkTreeFiles:
-        return self.copy.files
+        return self.clone.files
 
     @property
-    def clone(self) -> str:
-        """The name of this clone."""
-        return self.repository.state.clone()
+    def clone_name(self) -> str:
+        return self.repository.state.clone_name()
 
     @property
     def has_no_branch(self) -> bool:
@@ -105,7 +104,7 @@ class Sync:
         return None
 
     def confirm(self, contents: Mapping[str, bytes | None] | None = None) -> None:
-        """Have the remote accept the tasks as they are here, changed by `contents` (path to content; None: removed).
+        """Push the tasks as they are here, changed by `contents` (path to content; None: removed).
 
         Raced: the remote has moved on, and nothing is confirmed. StoreUnavailable: it is unreachable. The caller writes
         accepted contents to disk and then calls `finish`.
@@ -129,18 +128,18 @@ class Sync:
         pushed, self._unfinished = self._unfinished, None
         if pushed is None:
             return
-        self.copy.branch_moved = False
+        self.clone.branch_moved = False
         try:
             self._follow(pushed)
-            if self.copy.branch_moved:
+            if self.clone.branch_moved:
                 # The user committed meanwhile. The sooner a commit joins both, the less the user's git has to merge.
                 self._follow(self._push(self._pusher.push_commits))
         except (Rejected, Raced, StoreUnavailable, GitFailed):
-            pass  # it is confirmed all the same, and the branch follows later
+            pass  # the decision is confirmed nevertheless, and the branch follows later
 
     def _follow(self, pushed: Pushed) -> None:
         self.repository.state.set_branch_behind(True)
-        self.copy.follow(pushed.refs, pushed.commit, pushed.absent, "")
+        self.clone.follow(pushed.refs, pushed.commit, pushed.absent, "")
 
     def merge_accepted(self) -> None:
         """The confirmed changes cannot be written, because another program moved or saved a file meanwhile. Merge them
@@ -163,7 +162,8 @@ class Sync:
         return pushed
 
     def _let_others_push(self) -> None:
-        """A clone that pushes without a pause is never overtaken: the others are still fetching its last push."""
+        """Pause after many pushes in a row: other clones would otherwise still be fetching the last push when the next
+        one comes."""
         count, most = self.repository.state.pushes_in_a_row() or (0, IN_A_ROW)
         if count >= most:
             self._pause(min(PAUSE_SECONDS_MAX, PAUSE_PUSHES * self._push_seconds) * randomness.uniform(1, 2))
@@ -196,7 +196,7 @@ class Sync:
     def _merge(self) -> Synced:
         refs = self.repository.refs()
         self._stuck = 0 if has_news(refs) else self._stuck + self._behind
-        return self.copy.merge_remote(refs)
+        return self.clone.merge_remote(refs)
 
     def sync(self) -> Synced:
         """Merge the remote's changes and push those that were made here; repair the repository first if needed."""
@@ -226,23 +226,24 @@ class Sync:
         raise StoreUnavailable(f"the remote does not accept pushes: {reason}", retry_after_seconds=1)
 
     def restore_reverted(self) -> None:
-        """Before the files are read: bring back those that the user's git has reverted."""
+        """Bring back files that the user's git has reverted; called before the files are read."""
         if self.repository.state.branch_is_behind():
             self.restore_after_reset()
 
     def restore_after_reset(self) -> bool:
-        """The same if the user may have reset the branch, too; return whether files were brought back."""
-        if self.copy.index.begun() is not None:
+        """Bring back files that the user's git has reverted, also by a reset of the branch; return whether there were
+        any."""
+        if self.clone.index.begun() is not None:
             return False
         try:
-            return _retry_races(self.copy.restore_reverted)
+            return _retry_races(self.clone.restore_reverted)
         except (WrongBranch, GitFailed):
             return False  # the next verb that needs the remote reports it
 
-    # What the remote knows
+    # State of the remote
 
     def is_on_other_branch(self) -> bool:
-        """Whether the files belong to another branch, so that their places say nothing about items."""
+        """Whether the files belong to another branch, so that their folders do not show the statuses of items."""
         try:
             self.repository.refs()
         except WrongBranch:
@@ -262,7 +263,7 @@ class Sync:
             return False
 
     def known_paths(self, paths: Iterable[str]) -> set[str]:
-        """Those of these paths that the remote has, as of the last merge."""
+        """The paths among these that the remote had at the last merge."""
         try:
             return set(paths) & self.repository.listing(self.repository.refs().base).files.keys()
         except (WrongBranch, GitFailed):
@@ -295,18 +296,18 @@ class Sync:
     # Health
 
     def damage(self) -> list[str]:
-        """What is wrong with the repository itself."""
+        """Faults of the repository itself."""
         found = repair.findings(self.repository)
         if found:
             self.repository.state.set_checked(False)
         return found
 
     def blocked(self) -> list[str]:
-        """What dibs leaves alone until the user acts, and why."""
+        """Things that dibs does not touch until the user acts, each with the reason."""
         if self.is_on_other_branch():
             return [f"the files, since {self._wrong_branch()}"]
         try:
-            unmerged = self.copy.index.unmerged()
+            unmerged = self.clone.index.unmerged()
         except GitFailed as failed:
             return [f"git's index: {failed}"]
         if not unmerged:
@@ -322,16 +323,16 @@ class Sync:
         def work() -> bool:
             for lock in self.repository.locks():
                 raise GitFailed("fsck", None, f"Unable to create '{lock}': File exists")
-            return repair.repair(self.repository, self.copy.worktree.look({}).tree)
+            return repair.repair(self.repository, self.clone.worktree.look({}).tree)
 
         was_damaged = self._run(work)
         self.repository.state.set_checked(True)
         return was_damaged
 
     def _run(self, work: Callable[[], T]) -> T:
-        """Run `work` once the user's git is idle; translate what goes wrong into errors of a store."""
+        """Run `work` once the user's git is idle, and translate its errors into those of a store."""
         try:
-            self.copy.index.remove_own_lock()
+            self.clone.index.remove_own_lock()
             self._remove_stale(self.repository.locks())
             self._require_idle()
             return self._run_past_stale_locks(work)
@@ -362,7 +363,7 @@ class Sync:
         return bool(locks and remove_stale(self.repository.common_dir, self.files.root, locks))
 
     def _require_idle(self) -> None:
-        begun = self.copy.index.begun_for_long()
+        begun = self.clone.index.begun_for_long()
         if begun is not None:
             raise StoreUnavailable(
                 f"a {begun} is in progress in this vault's repository: finish it, or abort it with git {begun} --abort",

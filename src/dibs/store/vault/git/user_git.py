@@ -1,16 +1,17 @@
-"""Living beside the user's git: its index and HEAD, which follow what dibs pushed, and the locks of killed processes.
+"""Coexists with the user's git: moves its index and HEAD to the pushed commit, and removes the locks of killed
+processes.
 
 Git commits the index on top of HEAD. If HEAD moved and the index did not, the user's next commit would revert all
-changes between: so the index is replaced before HEAD moves. If HEAD then did not move, the user's next merge would find
-changes that nobody made, and give up with a reset of all files: so HEAD is locked before the index is replaced. The
-index is replaced under git's own lock, held no longer than a rename takes: a merge that finds the lock taken gives up
-halfway, and the next commit would conclude it without merging anything. A killed process leaves its lock behind with
-the mark of dibs in it, and the next one removes it.
+changes between, so the index is replaced before HEAD moves. If HEAD then did not move, the user's next merge would find
+changes that the user did not make, and give up with a reset of all files, so HEAD is locked before the index is
+replaced. The index is replaced under git's own lock, which is held only for a rename: a merge that finds the lock taken
+gives up halfway, and the next commit would conclude the merge without its changes. A killed dibs process leaves its
+lock behind with the mark of dibs in it, and the next dibs process removes the lock.
 
-Git makes a file `NAME.lock` and removes it when it is done. A killed git does not, and from then on no git can write
-`NAME`. The file does not name its process. It is stale if no running git works in this repository that started before
-the file was made; and, since a git in another container is invisible, only after some seconds. The refs of dibs need no
-such delay: only the holder of the board's lock writes them.
+Git creates a file `NAME.lock` and removes it after the write. A killed git does not remove it, and then no git can
+write `NAME`. The file does not name its process. It is stale if no git process in this repository started before the
+file was created; and, since a git in another container is invisible, only after some seconds. The refs of dibs need no
+such delay, because only the holder of the board's lock writes them.
 """
 
 from __future__ import annotations
@@ -60,14 +61,14 @@ class UserIndex:
         return next((what for name, what in _BEGUN.items() if os.path.lexists(os.path.join(self._git_dir, name))), None)
 
     def begun_for_long(self) -> str | None:
-        """The same, after giving a program a moment to end it."""
+        """The same, if it has not ended after `WAIT_SECONDS`: a program may be running it."""
         until = time.monotonic() + WAIT_SECONDS
         while (found := self.begun()) is not None and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
         return found
 
     def unmerged(self) -> list[str]:
-        """Files with several versions in the index, after a stash that did not apply, say: git cannot commit then, and
+        """Files with several versions in the index, as after a stash that did not apply. Then git cannot commit, and
         HEAD cannot follow."""
         lines = fields(self._git.run("ls-files", "--unmerged", "-z"))
         return sorted({line.partition(b"\t")[2].decode(errors="replace") for line in lines})
@@ -97,7 +98,7 @@ class UserIndex:
             self._git.run("read-tree", "-i", "-m", commit, index=fresh)
             return self._replace_and_move(fresh, before, f"update HEAD {commit} {was or '0' * len(commit)}\n{refs}")
         except GitFailed:
-            return False  # the user's git was faster: they follow later
+            return False  # the user's git was faster: HEAD and the index follow later
         finally:
             _unlink(fresh)
 
@@ -118,7 +119,8 @@ class UserIndex:
         return replaced == [True]
 
     def _replace(self, fresh: str, before: tuple[int, int] | None) -> bool:
-        """Replace the index under git's lock. The lock is linked with its mark, so that it has it at any instant."""
+        """Replace the index under git's lock. The lock is made as a link to a file with the mark, so that it never
+        exists without the mark."""
         mark = os.path.join(self._git_dir, "dibs-lock")
         with open(mark, "wb") as file:
             file.write(_MARK)
@@ -148,7 +150,7 @@ def taken_locks(stderr: str) -> list[str]:
 
 
 def remove_stale(git_dir: str, root: str, paths: Iterable[str]) -> list[str]:
-    """Remove those of these locks that are stale and in this repository; return them."""
+    """Remove the locks among these that are stale and in this repository; return them."""
     removed = []
     for path in paths:
         place = os.path.realpath(path)

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from dibs.store.vault.git.merge import Tree
     from dibs.store.vault.safe_fs import Folder
 
-#: A file that was changed later than this before it was read may be changed again with the same stamp.
+#: The blob of a file that changed less than this before it was read is not cached: the file could change again and keep
+#: its stamp.
 SETTLED_NS = 2_000_000_000
-#: After so many new hashes, the cache is written to disk for the next process.
+#: After this many new hashes, the cache is written to disk for the next process.
 WORTH_KEEPING = 100
 WALKS_MAX = 3
 _CACHE = "git-stamps.json"
@@ -50,7 +51,7 @@ class WorkTreeFiles(Disk):
 
 
 class Found(Value):
-    """The files of a work tree; and the entries that dibs does not touch, with the reason."""
+    """The files of a work tree, and in `unfit` the entries that dibs does not touch, with the reason."""
 
     tree: Tree
     unfit: dict[str, str]
@@ -227,7 +228,7 @@ class _Walk:
         except FileNotFoundError:
             return
         if not stat.S_ISREG(found.st_mode):
-            self.unfit[path] = "no regular file"
+            self.unfit[path] = "not a regular file"
             return
         stamp = stamp_of(found)
         if path in self._tracked or task_name(path) is not None:

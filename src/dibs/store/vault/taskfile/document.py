@@ -33,14 +33,15 @@ class Document:
         self.human, self.marker, self.runs = _split_at_marker(rest)
 
     def ensure_marker(self) -> None:
-        """Have the marker there, on a line of its own."""
+        """Add the marker, if it is missing, and a line end after it."""
         if not self.marker:
             self.marker = f"\n{MARKER}\n"
         if not self.marker.endswith("\n"):
             self.marker += "\n"
 
     def set_human(self, human: str) -> None:
-        """Replace the part for people. A marker within it must not be the last one."""
+        """Replace the part for people. If that contains a marker, the marker of dibs must follow, since the last one
+        counts."""
         self.human = human
         if self.marker.startswith(MARKER):
             self.marker = "\n" + self.marker

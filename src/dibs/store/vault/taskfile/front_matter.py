@@ -1,7 +1,7 @@
 """Front matter: the lines between the first two `---` of a file, read by key and changed line by line.
 
 Lines that dibs does not change stay as they are, byte for byte. An unambiguous line `key: value` is parsed here; if
-there is any other line, a YAML parser says what the lines mean and which belong to which key.
+there is any other line, a YAML parser finds the values and the lines of each key.
 """
 
 from __future__ import annotations

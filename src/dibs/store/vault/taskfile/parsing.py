@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import re
     from typing import Any
 
-#: The caller checks the size first.
+#: Checked by the caller.
 BYTES_MAX = 64 * 1024
 DEPTH_MAX = 20
 ALIASES_MAX = 20
@@ -29,7 +29,7 @@ _CONSTANTS = {"": None, "~": None} | {
     for word, value in (("null", None), ("true", True), ("false", False))
     for spelling in (word, word.capitalize(), word.upper())
 }
-#: Line ends for YAML only: the lines of `front_matter` would not be YAML's.
+#: Line ends only for YAML: with them, `front_matter` and YAML would count different lines.
 _ODD_LINE_ENDS = ("\x85", "\u2028", "\u2029")
 
 
@@ -84,7 +84,7 @@ def json_value(text: str, otherwise: Any) -> Any:
 
 
 class _Reader:
-    """Makes data of the parser's events."""
+    """Builds data from the parser's events."""
 
     def __init__(self, loader: Any) -> None:
         self.next = loader.get_event
@@ -184,7 +184,7 @@ def _refuse_constant(word: str) -> Any:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key is repeated")
     return found
 
 

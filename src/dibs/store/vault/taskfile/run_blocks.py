@@ -116,7 +116,7 @@ def shows_another_draft(shown: Iterable[Run], run: Run) -> bool:
 
 
 def plain(draft: str | None) -> str:
-    """A draft as it is compared: some programs change all line ends when they save."""
+    """A draft for comparison: with plain line ends, because some programs change them when they save."""
     return (draft or "").replace("\r\n", "\n")
 
 
@@ -130,7 +130,7 @@ def is_marker(line: str) -> bool:
 
 def find(lines: list[str], token: int) -> Block | None:
     for block in blocks(lines):
-        run = _begun(lines[block.start : block.stop], "")
+        run = _run_from_head(lines[block.start : block.stop], "")
         if run is not None and run.token == token:
             return block
     return None
@@ -139,7 +139,7 @@ def find(lines: list[str], token: int) -> Block | None:
 def foreign(lines: list[str]) -> Block | None:
     """The last block, if another program wrote it."""
     last = list(blocks(lines))[-1:]
-    return next((block for block in last if _begun(lines[block.start : block.stop], "") is None), None)
+    return next((block for block in last if _run_from_head(lines[block.start : block.stop], "") is None), None)
 
 
 def foreign_claim(lines: list[str]) -> ForeignClaim | None:
@@ -224,7 +224,7 @@ def read_block(lines: list[str], block: Block, item: str) -> Record | None:
     own = lines[block.start : block.stop]
     if own[0].endswith("\r"):
         own = [line.removesuffix("\r") for line in own]
-    run = _begun(own, item)
+    run = _run_from_head(own, item)
     if run is None:
         return None
     if block.completion >= 0:
@@ -234,8 +234,8 @@ def read_block(lines: list[str], block: Block, item: str) -> Record | None:
     return Record(run=run, notes=tuple(_notes(own, block)))
 
 
-def _begun(lines: list[str], item: str) -> Run | None:
-    """The run by the fields below the heading."""
+def _run_from_head(lines: list[str], item: str) -> Run | None:
+    """The run, without its end, from the fields below the heading; None if another program wrote them."""
     head = _fields(lines, 1)
     try:
         return Run(

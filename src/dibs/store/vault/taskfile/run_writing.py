@@ -1,6 +1,6 @@
 """Writing steps into the blocks of their runs.
 
-A block is found by its token. A block that somebody removed is begun again at the end.
+A block is found by its token. A block that was removed is written again at the end.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ DEFAULTS = {name: NewItem._defaults[name] for name in CONTENT if name != "title"
 
 
 class Task(Value):
-    """A parsed file. `content` has every field of NewItem but the id; `says_id`: a line says the id, not only the file
-    name; `notes` are by the token of their run; the runs are without their `annotations`; `foreign_claim` is another
-    program's claim (`run_blocks.foreign_claim`)."""
+    """A parsed file. `content` has every field of NewItem but the id; `has_id_line`: the front matter has the id, not
+    only the file name; `notes` are by the token of their run; the runs are without their `annotations`; `foreign_claim`
+    is another program's claim (`run_blocks.foreign_claim`)."""
 
     name: str
     id: str
@@ -52,7 +52,7 @@ class Task(Value):
     notes: dict[int, tuple[Note, ...]] = {}
     reviews: tuple[Review, ...] = ()
     annotations: tuple[Annotation, ...] = ()
-    says_id: bool = False
+    has_id_line: bool = False
     foreign_claim: ForeignClaim | None = None
 
     def sent_back(self, token: int) -> Review | None:
@@ -220,7 +220,7 @@ def _task(document: Document, name: str, known: str | None) -> Task:
         notes={record.run.token: record.notes for record in records if record.notes},
         reviews=reviews,
         annotations=_annotations(document),
-        says_id=named is not None,
+        has_id_line=named is not None,
         foreign_claim=_foreign_claim(document),
     )
 
