@@ -29,7 +29,26 @@ def test_a_duration_is_seconds(said: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["", " ", "m", "5x", "-5", "-5m", "1..5h", "5m-", "nan", "inf", "1e10", "5 m x", ".", "99999999999w"]
+    "said",
+    [
+        "",
+        " ",
+        "m",
+        "5x",
+        "-5",
+        "-5m",
+        "1..5h",
+        "5m-",
+        "nan",
+        "inf",
+        "1e10",
+        "1e3",
+        "1_0",
+        "٣",
+        "5 m x",
+        ".",
+        "99999999999w",
+    ],
 )
 def test_what_is_no_duration_says_what_would_be(said: str) -> None:
     with pytest.raises(Invalid, match="30m"):

@@ -107,7 +107,10 @@ def write_private(path: str, data: bytes) -> None:
     half = f"{path}-{os.urandom(4).hex()}"
     with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
         file.write(data)
+        file.flush()
+        sync(file.fileno())
     os.replace(half, path)
+    sync_folder(os.path.dirname(path))
 
 
 def sync(descriptor: int) -> None:

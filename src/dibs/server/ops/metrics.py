@@ -42,6 +42,7 @@ ENDS = (
     "owner_died",
     "forgotten",
     "force_released",
+    "restored",
 )
 #: Start times are kept for this many items; durations of others are not observed.
 STARTS_MAX = 50_000
