@@ -42,14 +42,14 @@ class TestWhy:
         board = harness.board()
         added(board, "done", "parent")
         added(board, "blocked", depends_on=["parent"])
-        added(board, "scheduled", not_before=harness.clock.now() + 60_000)
+        added(board, "scheduled", not_before=harness.clock.now() + 90_000)
         added(board, "asked", needs_approval=True)
         added(board, "aside", depends_on=["parent"])
         board.park("aside")
         me = session(board)
         board.claim("done", session=me)
         board.done("done", session=me)
-        told = {"done": "done", "blocked": "parent", "scheduled": "1m", "asked": "approval", "aside": "parent"}
+        told = {"done": "done", "blocked": "parent", "scheduled": "it can be claimed in 1m", "asked": "approval", "aside": "parent"}
         for item, word in told.items():
             assert codes(board, item, me) == ["TASK_NOT_CLAIMABLE"], item
             assert word in board.why(item, session=me)[0].text, item
