@@ -17,10 +17,10 @@ from dibs.board import Board
 from dibs.errors import StoreUnavailable
 from dibs.store.http.store import HttpStore
 from dibs.testing import sizes
-from dibs.testing.chaos import FATES, ChaosProxy
 from dibs.testing.conformance.asking import added
 from dibs.testing.harness import Harness
 from tests.kit import postgres, sqlite
+from tests.kit.chaos import FATES, ChaosProxy
 from tests.kit.http import Host, open_board
 from tests.kit.outage_workers import Troupe, assert_nothing_lost
 from tests.kit.postgres_server import PostgresServer
