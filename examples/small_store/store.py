@@ -30,6 +30,7 @@ from dibs.store.sqlite.transaction import SqliteTransaction
 from dibs.value import Value
 
 T = TypeVar("T")
+Work = Callable[[Transaction], T]
 POLL_SECONDS = 0.02
 
 
@@ -39,9 +40,7 @@ class SmallStore(SqliteVerbs, Store):
 
     # Every verb is one call of `write` or `read`.
 
-    def write(
-        self, work: Callable[[Transaction], T], request: Request | None = None, kind: type[Value] | None = None
-    ) -> T:
+    def write(self, work: Work[T], request: Request | None = None, kind: type[Value] | None = None) -> T:
         """Run `work` in one transaction. With a request, its answer (values of `kind`) is kept and repeated."""
         refusal: DibsError | None = None
         with self._lock():
@@ -56,6 +55,8 @@ class SmallStore(SqliteVerbs, Store):
                 except Refused as refused:
                     # What the verb found overdue is recorded even if the verb itself is refused.
                     refusal = refused.refusal
+            # A statement that is not finished has not counted its changes yet.
+            t.close()
             if connection.total_changes():
                 self._replace(connection)
         if t.freed and self.on_freed:
@@ -64,7 +65,7 @@ class SmallStore(SqliteVerbs, Store):
             raise refusal
         return answer  # type: ignore[no-any-return]
 
-    def read(self, work: Callable[[Transaction], T]) -> T:
+    def read(self, work: Work[T]) -> T:
         return work(self._transaction(self._load()))
 
     def watch(self, *, session: str | None = None) -> Watch:

@@ -79,7 +79,8 @@ class WaitingAgainGoesToTheEnd(Mistake):
 @caught_by("tickets", "test_a_queue_is_full_at_its_limit")
 class QueueWithoutEnd(Mistake):
     def wait(self, item: str, **asked: Any) -> Waiting:
-        self.inner.settings = self.inner.settings.replace(waiters_max=10**6)  # type: ignore[attr-defined]
+        engine = self.inner.engine  # type: ignore[attr-defined]
+        engine.settings = engine.settings.replace(waiters_max=10**6)
         return self.inner.wait(item, **asked)
 
 

@@ -42,7 +42,7 @@ class TestWhy:
         board = harness.board()
         added(board, "done", "parent")
         added(board, "blocked", depends_on=["parent"])
-        added(board, "scheduled", not_before=harness.clock.now() + 60_000)
+        added(board, "scheduled", not_before=harness.clock.now() + 90_000)
         added(board, "asked", needs_approval=True)
         added(board, "aside", depends_on=["parent"])
         board.park("aside")
