@@ -26,6 +26,9 @@ $(STAMP): pyproject.toml Makefile
 run: $(STAMP) ## Show a fleet of real processes sharing a temporary board
 	$(BIN)/dibs demo
 
+# With it set, each of thousands of processes would compile what it imports.
+export PYTHONDONTWRITEBYTECODE =
+
 test: lint ## Lint, then every test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from dibs.testing import sizes
+from tests.kit.soak import deselect
 from tests.servers import (  # noqa: F401  what pytest looks for here
     http_host,
     pgbouncer,
@@ -39,6 +41,11 @@ if _soft == resource.RLIM_INFINITY or _soft > OPEN_FILES_USUAL:
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("dibs", deadline=None)
 hypothesis.settings.load_profile("dibs")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if sizes.FACTOR == 1:
+        deselect(config, items, lambda item: item.get_closest_marker("soak") is not None)
 
 
 @pytest.fixture(scope="session", autouse=True)
