@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml Makefile
 run: $(STAMP) ## Show a fleet of real processes sharing a temporary board
 	$(BIN)/dibs demo
 
-# With it set, each of thousands of processes would compile what it imports.
+# Empty, so that it has no effect: set, it makes each of thousands of processes compile what it imports.
 export PYTHONDONTWRITEBYTECODE =
 
 test: lint ## Lint, then every test
