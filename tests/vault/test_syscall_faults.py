@@ -46,7 +46,7 @@ FAULTS = [
     ("fdatasync", "error=EIO", (), 3),
     ("fdatasync", KILL, (), 4),
 ]
-#: A call that fails for another reason is handled in the same place: these run in a soak.
+#: The same calls as others here, failing with another error number: these run in a soak.
 ALIKE = (
     ("renameat2", "error=ENOSPC"),
     ("write", "error=EIO"),
