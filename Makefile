@@ -26,6 +26,9 @@ $(STAMP): pyproject.toml Makefile
 run: $(STAMP) ## Show a fleet of real processes sharing a temporary board
 	$(BIN)/dibs demo
 
+# Empty, so that it has no effect: set, it makes each of thousands of processes compile what it imports.
+export PYTHONDONTWRITEBYTECODE =
+
 test: lint ## Lint, then every test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 

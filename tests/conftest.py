@@ -6,10 +6,12 @@ import os
 import resource
 import signal
 from pathlib import Path
-from types import FrameType
 
 import hypothesis
+import pytest
 
+from dibs.testing import sizes
+from tests.kit.soak import deselect
 from tests.servers import (  # noqa: F401  what pytest looks for here
     http_host,
     pgbouncer,
@@ -30,15 +32,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
-def _ignored(number: int, frame: FrameType | None) -> None:
-    """A hang-up that this run was told to outlive."""
-
-
-# Under nohup, hang-ups are ignored, and so they would be by all that tests start: those that hang up on a command would
-# wait for ever. A handler, unlike the order to ignore, is not inherited by programs.
-if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
-    signal.signal(signal.SIGHUP, _ignored)
-
 #: What shells allow. Boards that leak descriptors, and tests that hold hundreds of boards open, are found everywhere.
 OPEN_FILES_USUAL = 1024
 _soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -48,3 +41,22 @@ if _soft == resource.RLIM_INFINITY or _soft > OPEN_FILES_USUAL:
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("dibs", deadline=None)
 hypothesis.settings.load_profile("dibs")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if sizes.FACTOR == 1:
+        deselect(config, items, lambda item: item.get_closest_marker("soak") is not None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hang_ups_under_nohup() -> None:
+    """Under nohup this process ignores hang-ups, and so would all that tests start: a test that hangs up on a command
+    would wait for ever. A handler, unlike SIG_IGN, is not inherited by programs. In a session of their own, these are
+    not reached by the hang-up that the run is to survive.
+
+    A fixture, because the process that starts the workers runs none: they have to inherit that hang-ups are ignored.
+    """
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            os.setsid()
+        signal.signal(signal.SIGHUP, lambda *_: None)

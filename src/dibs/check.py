@@ -11,7 +11,7 @@ from _collections_abc import Iterable, Mapping  # `os` has imported it; `collect
 from dibs.errors import Invalid
 from dibs.model import DEFAULT_TYPE, EDITABLE, STATUSES, NewItem, Owner
 from dibs.rules.resources import normalize
-from dibs.text import priorities, times
+from dibs.text import json_text, priorities, times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def json_object(
         raise Invalid(f"{field} must be a JSON object", field=field)
     if not given:
         return {}
-    depth, size_min = _measure(given, depth_max)
+    depth, size_min = json_text.measure(given, depth_max)
     if depth > depth_max:
         raise Invalid(f"{field} is nested more than {depth_max} deep", field=field)
     if size_min > bytes_max:
@@ -135,7 +135,7 @@ def json_object(
         size = len(encoded.encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"{field} is not plain JSON: {error}", field=field) from error
-    if "\\u0000" in encoded and "\0" in _all_text(given):
+    if "\\u0000" in encoded and "\0" in json_text.all_text(given):
         raise Invalid(f"{field} contains a NUL character", field=field)
     if size > bytes_max:
         raise Invalid(f"{field} has {size} bytes; {bytes_max} is the most", field=field, bytes_max=bytes_max)
@@ -326,34 +326,6 @@ def _tokens(given: object, field: str, items_max: int) -> dict[str, object]:
     if len(given) > items_max:
         raise Invalid(f"{field} has {len(given)} items; {items_max} is the most", field=field)
     return {item_id(item, field): held for item, held in given.items()}
-
-
-def _measure(value: object, depth_max: int) -> tuple[int, int]:
-    """The depth of nested data, counted up to one above the limit, and a lower bound of its size as text."""
-    level, depth, size = [value], 0, 0
-    while level and depth <= depth_max:
-        for one in level:
-            if isinstance(one, str):
-                size += len(one)
-            elif isinstance(one, int):
-                size += one.bit_length() * 3 // 10
-        level = [inner for outer in level for inner in _children(outer)]
-        depth += 1
-    return depth, size
-
-
-def _children(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list | tuple) else ()
-
-
-def _all_text(value: object) -> str:
-    if isinstance(value, dict):
-        return "".join(key + _all_text(inner) for key, inner in value.items())
-    if isinstance(value, list | tuple):
-        return "".join(map(_all_text, value))
-    return value if isinstance(value, str) else ""
 
 
 def _resource(given: object) -> str:

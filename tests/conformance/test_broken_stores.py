@@ -12,12 +12,9 @@ import pytest
 from dibs.errors import DibsError
 from dibs.testing.conformance import (
     GROUPS,
-    agent_limits,
-    dependencies,
     following,
     interruptions,
     lost_answers,
-    resources,
 )
 from dibs.testing.conformance.reads_against_time import TestReadsAgainstTime as Reads
 from dibs.testing.harness import Harness
@@ -71,11 +68,9 @@ def made(folder: Path) -> Path:
 def test_a_broken_store_is_found_out(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    # A mistake shows in a short race, too, and in a few calls.
-    for racing in (agent_limits, dependencies, resources):
-        monkeypatch.setattr(racing, "ROUNDS", 60)
     # A caller that is told nothing need not wait for long.
     monkeypatch.setattr(following, "PATIENCE_SECONDS", 8.0)
+    # A mistake shows in a few calls, too.
     few = {"cancel", "progress", "submit of another draft", "release while another holds it"}
     for calls in ("CALLS", "REFUSED"):
         every = getattr(lost_answers, calls)

@@ -27,6 +27,7 @@ from dibs.testing.conformance.asking import kinds
 from dibs.testing.invariants import assert_sound
 from tests.conformance.conftest import folder
 from tests.kit.processes import alive, with_variable
+from tests.kit.soak import in_a_soak
 from tests.sdk.conftest import Stage as Place
 from tests.sdk.conftest import make_stage
 
@@ -208,7 +209,7 @@ def stand_still(scene: Scene) -> None:
     time.sleep(4 * GAP_SECONDS)
 
 
-STORES = ("sqlite", "postgres", "http")
+STORES = ["sqlite", *in_a_soak("postgres"), "http"]
 
 
 @pytest.mark.parametrize("kind", STORES)
@@ -258,8 +259,15 @@ def test_what_the_command_recovered_meanwhile_the_worker_goes_on_with(open_scene
     scene.ended(["done", "expired"])
 
 
-@pytest.mark.parametrize("kind", ["postgres", "http"])
-@pytest.mark.parametrize("how", ["cut", "hold"])
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [
+        ("postgres", "cut"),
+        ("http", "hold"),
+        pytest.param("postgres", "hold", marks=pytest.mark.soak),
+        pytest.param("http", "cut", marks=pytest.mark.soak),
+    ],
+)
 def test_cut_off_it_ends_its_command_before_another_can_have_the_item(open_scene: Opens, kind: str, how: str) -> None:
     scene = open_scene(kind, ttl_seconds=CUT_TTL_SECONDS)
     getattr(scene.place.line, how)()
@@ -271,7 +279,7 @@ def test_cut_off_it_ends_its_command_before_another_can_have_the_item(open_scene
     scene.ended(["done", "expired"])
 
 
-@pytest.mark.parametrize("kind", ["postgres", "http"])
+@pytest.mark.parametrize("kind", ["postgres", *in_a_soak("http")])
 def test_cut_off_for_a_while_it_goes_on(open_scene: Opens, kind: str) -> None:
     """Also if the command is done meanwhile: that is told when the store is back."""
     scene = open_scene(kind, ttl_seconds=CUT_TTL_SECONDS)

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import pytest
+
 from dibs.board import Board, connect, make
 from dibs.testing import sizes
 from dibs.testing.invariants import assert_sound
@@ -160,6 +162,7 @@ def test_on_postgresql(postgres_server: PostgresServer, tmp_path: Path) -> None:
         postgres_server.drop_database(name)
 
 
+@pytest.mark.soak
 def test_over_http(tmp_path: Path) -> None:
     store = str(tmp_path / "board.db")
     make(store)

@@ -11,11 +11,11 @@ import pytest
 
 from dibs.errors import StoreUnavailable
 from dibs.testing.actors import Actor
-from dibs.testing.clock import StoppingClock
 from dibs.testing.conformance.asking import added, refused
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
 from tests.kit import sqlite
+from tests.kit.stopping_clock import StoppingClock
 
 LOCK_WAIT_SECONDS = 0.5
 

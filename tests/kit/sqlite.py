@@ -8,9 +8,10 @@ from typing import Any, cast
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.store.sqlite.store import SqliteStore
-from dibs.testing.clock import FileClock, StoppingClock
+from dibs.testing.clock import FileClock
 from dibs.testing.harness import Harness
 from tests.kit.broken import BROKEN
+from tests.kit.stopping_clock import StoppingClock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

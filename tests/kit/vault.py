@@ -10,8 +10,9 @@ from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.store.vault.git import hub
 from dibs.store.vault.store import VaultStore
-from dibs.testing.clock import FileClock, StoppingClock
+from dibs.testing.clock import FileClock
 from dibs.testing.harness import Harness
+from tests.kit.stopping_clock import StoppingClock
 
 
 def open_board(*, path: str, clock: str, stopping: bool = False, settings: dict[str, Any] | None = None) -> Board:

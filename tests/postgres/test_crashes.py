@@ -20,7 +20,7 @@ from tests.kit.postgres import PostgresHarness
 from tests.kit.postgres_server import POLL_SECONDS, START_SECONDS_MAX, LocalServer
 from tests.kit.processes import await_gone
 
-WORKERS, ITEMS, CRASHES = 4, 24, 20
+WORKERS, ITEMS, CRASHES = 4, 24, sizes.rounds(8, 20)
 CRASHES_MAX = 5 * CRASHES
 #: Answers that workers cannot but meet; without them nobody was disturbed.
 MET = ("unknown", "TASK_ALREADY_CLAIMED")
@@ -52,9 +52,9 @@ def test_crashes_under_load_lose_nothing_that_was_acknowledged(server: LocalServ
     added(board, *(f"item-{number:02}" for number in range(ITEMS)))
     crashes: list[tuple[str, int, int]] = []
     with Troupe(harness.recipe(), harness.folder, WORKERS, seed) as troupe:
-        for number in range(sizes.times(CRASHES_MAX)):
+        for number in range(CRASHES_MAX):
             # On a busy machine there are few calls between two crashes, and it takes more of them.
-            if number >= sizes.times(CRASHES) and troupe.have_met(*MET):
+            if number >= CRASHES and troupe.have_met(*MET):
                 break
             # The moment is what is random here; nothing is waited for.
             time.sleep(draw.random() * CALM_SECONDS_MAX)

@@ -17,6 +17,7 @@ from tests.conformance.conftest import folder
 from tests.kit import postgres, sqlite
 from tests.kit.http import Host
 from tests.kit.postgres_server import PostgresServer
+from tests.kit.soak import in_a_soak
 from tests.sdk.line import Line
 
 __all__ = ["folder"]
@@ -65,7 +66,7 @@ def told(actor: Actor, verb: str, **asked: Any) -> Any:
     return actor.read("did")["did"]
 
 
-@pytest.fixture(params=["sqlite", "postgres", "http"])
+@pytest.fixture(params=["sqlite", *in_a_soak("postgres"), "http"])
 def stage(request: pytest.FixtureRequest, folder: Path) -> Iterator[Stage]:
     with ExitStack() as stack:
         yield make_stage(stack, request, folder, request.param)

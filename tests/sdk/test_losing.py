@@ -14,9 +14,9 @@ from dibs.sdk.claim_handle import MARGIN_SHARE
 from dibs.sdk.heartbeat import clock
 from dibs.system import token_file
 from dibs.testing.actors import Actor
-from dibs.testing.clock import StoppingClock
 from dibs.testing.conformance.asking import added, kinds, refused, session, until
 from dibs.testing.invariants import assert_sound
+from tests.kit.stopping_clock import StoppingClock
 from tests.sdk.conftest import TTL_SECONDS, Stage, told
 
 

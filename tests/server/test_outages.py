@@ -17,13 +17,14 @@ from dibs.board import Board
 from dibs.errors import StoreUnavailable
 from dibs.store.http.store import HttpStore
 from dibs.testing import sizes
-from dibs.testing.chaos import FATES, ChaosProxy
 from dibs.testing.conformance.asking import added
 from dibs.testing.harness import Harness
 from tests.kit import postgres, sqlite
+from tests.kit.chaos import FATES, ChaosProxy
 from tests.kit.http import Host, open_board
 from tests.kit.outage_workers import Troupe, assert_nothing_lost
 from tests.kit.postgres_server import PostgresServer
+from tests.kit.soak import in_a_soak
 
 WORKERS, ITEMS = 4, 24
 #: Enough for each of the fates to befall somebody.
@@ -48,6 +49,7 @@ def recipe(servers: list[tuple[str, str]]) -> dict[str, object]:
     return {"call": "tests.kit.http:open_board", "kwargs": {"servers": servers, "settings": SETTINGS}}
 
 
+@pytest.mark.parametrize("harness", ["sqlite", *in_a_soak("postgres")], indirect=True)
 def test_a_failing_network_doubles_nothing_and_loses_nothing(harness: Harness, http_host: Host) -> None:
     seed = sizes.seed()
     board = harness.board()
@@ -134,6 +136,7 @@ def lost(proxy: ChaosProxy, remote: Board, ask: Callable[[], Any]) -> Any:
     return answer
 
 
+@pytest.mark.parametrize("harness", [*in_a_soak("sqlite"), "postgres"], indirect=True)
 def test_a_server_killed_under_load_loses_nothing_that_was_acknowledged(harness: Harness) -> None:
     seed = sizes.seed()
     draw = random.Random(seed)

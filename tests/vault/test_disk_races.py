@@ -26,7 +26,7 @@ FILES = 3000
 FILES_A_GO = 30
 #: A mistake that is not found in one race is found in one of these.
 GOES_MAX = 10
-SAVES = 1000
+SAVES = 300
 #: So many exchanges come with each save.
 EXCHANGES = 4
 PATIENCE_SECONDS = 60

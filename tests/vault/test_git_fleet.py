@@ -18,6 +18,7 @@ from dibs.config import DEFAULTS
 from dibs.maintenance.doctor import examine
 from dibs.store.vault.store import VaultStore
 from dibs.testing.sizes import rounds
+from tests.kit.soak import in_a_soak
 from tests.vault.clones import git, make_clone, make_hub, on_hub
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Fleet:
             git(clone, "fsck")
 
 
-@pytest.mark.parametrize("batch", ITEMS)
+@pytest.mark.parametrize("batch", [*in_a_soak(1), 10])
 def test_each_item_is_confirmed_by_exactly_one_clone(tmp_path: Path, batch: int) -> None:
     fleet = Fleet(tmp_path, ITEMS[batch])
     fleet.race(batch)
@@ -202,6 +203,7 @@ def test_pushes_that_are_killed(tmp_path: Path, beside: Callable[[Callable[[], N
     assert killed
 
 
+@pytest.mark.soak
 def test_a_hub_that_comes_and_goes(tmp_path: Path, beside: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
     """The way there goes: a repository that is renamed under a push keeps the lock of its branch for ever."""
     here, away = tmp_path / "way", tmp_path / "no-way"

@@ -29,7 +29,7 @@ def test_overlaps_are_found() -> None:
     assert overlaps([("x", "bob", 19, 30, "done"), first])
 
 
-@pytest.mark.parametrize(("plain", "dibs"), [(1, 3), (3, 1)])
+@pytest.mark.parametrize(("plain", "dibs"), [(1, 3), pytest.param(3, 1, marks=pytest.mark.soak)])
 def test_each_item_has_one_owner_at_a_time(folder: Path, plain: int, dibs: int) -> None:
     seed = sizes.seed()
     with vault.harness(folder) as harness:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dibs.testing.sizes import times
+from dibs.testing.sizes import rounds
 from tests.conformance.conftest import folder
 from tests.fault.tracing import missing
 from tests.vault.faults import Run
@@ -22,7 +22,9 @@ FOLDERS = (
     *(".dibs", ".dibs/tmp", ".dibs/displaced"),
 )
 KILL = "signal=KILL"
-#: (system call, what strace does to it, folders it is about or all, how many calls are tried in CI)
+#: At every commit, the first, a middle and the last call.
+FEW = 3
+#: (system call, what strace does to it, folders it is about or all, how many calls are tried in a soak, multiplied)
 FAULTS = [
     ("renameat2", "error=EIO", (), 5),
     ("renameat2", "error=ENOSPC", (), 4),
@@ -44,6 +46,13 @@ FAULTS = [
     ("fdatasync", "error=EIO", (), 3),
     ("fdatasync", KILL, (), 4),
 ]
+#: The same calls as others here, failing with another error number: these run in a soak.
+ALIKE = (
+    ("renameat2", "error=ENOSPC"),
+    ("write", "error=EIO"),
+    ("openat", "error=EMFILE"),
+    ("pwrite64", "error=ENOSPC"),
+)
 
 
 def chosen(total: int, count: int) -> list[int]:
@@ -54,7 +63,11 @@ def chosen(total: int, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("syscall", "what", "only", "count"), FAULTS, ids=[f"{syscall}-{what}" for syscall, what, _, _ in FAULTS]
+    ("syscall", "what", "only", "count"),
+    [
+        pytest.param(*fault, id=f"{fault[0]}-{fault[1]}", marks=[pytest.mark.soak] if fault[:2] in ALIKE else [])
+        for fault in FAULTS
+    ],
 )
 def test_a_fault_leaves_every_file_available_or_owned(
     folder: Path, syscall: str, what: str, only: tuple[str, ...], count: int
@@ -65,7 +78,7 @@ def test_a_fault_leaves_every_file_available_or_owned(
     assert total > 0, f"the script never calls {syscall}"
     met: Counter[str] = Counter()
     wrong = []
-    for when in chosen(total, times(count)):
+    for when in chosen(total, rounds(FEW, count)):
         run = Run(folder / str(when), f"{syscall}:{what}:when={when}", syscall, only=only)
         try:
             run.perform()

@@ -1,18 +1,7 @@
-"""What shows that a store keeps the contract: shipped, so that a store of your own can be held to it too.
+"""The kit that proves a store: shipped, so that a store of your own can be tested as dibs's own stores are.
 
-In a test module of yours:
-
-    from dibs.testing.conformance import *
-
-    @pytest.fixture
-    def harness(tmp_path):
-        clock = FileClock(tmp_path / "clock")
-        with MyHarness("my_package.opening:open_board", {"url": ..., "clock": clock.path}, clock, tmp_path) as harness:
-            yield harness
-
-`MyHarness` is a `Harness` that makes another board `elsewhere`; `sqlite` and `postgres` are the examples. A harness
-opens handles on one set of data, here and in other processes, under a clock that tests can set. `conformance`
-is the suite, one module a group. `invariants` reads a whole board and lists what is wrong with it; `history` judges a
-recorded history of concurrent calls; `reference` is a small model of the verbs, `machine` compares a board with it.
-None of these shares code with `dibs.rules`. `broken` holds stores with one mistake each, which the suite must find.
+`conformance` is the suite, one module for each group of tests. A test takes a `Harness` (in `harness`), which opens
+boards on one set of data, in this process and in others (`actors`), under a clock that tests can set (`clock`).
+`invariants` reads a whole board and lists what is wrong with it; `history` judges a recorded history of concurrent
+calls. Neither shares code with `dibs.rules`. docs/guides/testing-a-store.md shows how a store is written and tested.
 """

@@ -7,7 +7,6 @@ piece: twice the milliseconds, plus one if it stands still.
 from __future__ import annotations
 
 import os
-import signal
 import struct
 import time
 
@@ -70,23 +69,6 @@ class FileClock:
 
     def _set(self, value: int, *, frozen: bool) -> None:
         os.pwrite(self._file, _WORD.pack(value << 1 | frozen), 0)
-
-
-class StoppingClock(FileClock):
-    """A clock that suspends its process when it is next read after `arm`: a store reads it with its locks in hand."""
-
-    def arm(self) -> None:
-        os.close(os.open(self._armed, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC))
-
-    def now(self) -> int:
-        if os.path.exists(self._armed):
-            os.unlink(self._armed)
-            os.kill(os.getpid(), signal.SIGSTOP)
-        return super().now()
-
-    @property
-    def _armed(self) -> str:
-        return self.path + "-armed"
 
 
 def _real() -> int:

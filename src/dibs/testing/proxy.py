@@ -8,12 +8,11 @@ with CuttingProxy.before_postgres(server.url("board")) as proxy:
 
 from __future__ import annotations
 
+import re
 import select
 import socket
 import threading
 from urllib.parse import urlsplit
-
-from dibs.testing.chaos import size_of_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 POINTS = ("before the request", "in the request", "during the work", "before the answer", "in the answer")
 #: The end of every answer of PostgreSQL: ready for the next request, with or without an open transaction.
 READY = tuple(b"Z\x00\x00\x00\x05" + status for status in (b"I", b"T", b"E"))
+LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 PIECE = 1 << 16
 POLL_SECONDS = 0.05
 PATIENCE_SECONDS = 30.0
@@ -155,3 +155,14 @@ class CuttingProxy:
         thread = threading.Thread(target=target, args=args, daemon=True)  # type: ignore[arg-type]
         self._threads.append(thread)
         thread.start()
+
+
+def size_of_request(came: bytes) -> int:
+    """The size of the first HTTP message in these bytes; 0 if it is not complete yet. Clients send head and body apart,
+    and a server carries out only a complete request."""
+    head, end, _ = came.partition(b"\r\n\r\n")
+    if not end:
+        return 0
+    length = LENGTH.search(head)
+    size = len(head) + len(end) + (int(length[1]) if length else 0)
+    return size if size <= len(came) else 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 _ESCAPES = {code: f"\\u{code:04x}" for code in (*range(0x20), 0x7F)}
@@ -52,6 +53,29 @@ def loads(text: str) -> Any:
     return json.loads(text)
 
 
+def measure(value: object, depth_max: int) -> tuple[int, int]:
+    """The depth of nested data, counted up to one above the limit, and a lower bound of its size as text."""
+    level, depth, size = [value], 0, 0
+    while level and depth <= depth_max:
+        for one in level:
+            if isinstance(one, str):
+                size += len(one)
+            elif isinstance(one, int):
+                size += one.bit_length() * 3 // 10
+        level = [inner for outer in level for inner in _children(outer)]
+        depth += 1
+    return depth, size
+
+
+def all_text(value: object) -> str:
+    """All keys and texts of nested data."""
+    if isinstance(value, dict):
+        return "".join(key + all_text(inner) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return "".join(map(all_text, value))
+    return value if isinstance(value, str) else ""
+
+
 def _key(key: object) -> str:
     if not isinstance(key, str):
         raise TypeError(f"a key of a JSON object must be text, not {type(key).__name__}")
@@ -64,3 +88,9 @@ def _escaped(code: int) -> str:
         return f"\\u{code:04x}"
     code -= 0x10000
     return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+
+
+def _children(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()

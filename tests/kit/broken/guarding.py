@@ -276,7 +276,7 @@ class Lenient(Mistake):
                 self.inner.set_agent(agent)
 
 
-@caught_by("approvals", "test_a_sensitive_action_ends_in_a_draft_and_not_in_done")
+@caught_by("policy", "test_a_sensitive_action_ends_in_a_draft_and_not_in_done")
 class FinishesWhatIsSensitive(Lenient):
     def done(self, item: str, **asked: Any) -> Ended:
         try:
@@ -285,7 +285,7 @@ class FinishesWhatIsSensitive(Lenient):
             return self.without(lambda: self.inner.done(item, **asked), allowed_actions=(), sensitive_actions=())
 
 
-@caught_by("approvals", "test_an_action_that_is_both_is_done_once_it_is_approved_and_not_before")
+@caught_by("policy", "test_an_action_that_is_both_is_done_once_it_is_approved_and_not_before")
 class AllowedIsAllowed(Lenient):
     """Does not ask whether what is allowed is sensitive, too."""
 
@@ -293,13 +293,13 @@ class AllowedIsAllowed(Lenient):
         return self.without(lambda: self.inner.next(**asked), sensitive_actions=())
 
 
-@caught_by("approvals", "test_an_agent_is_handed_only_the_actions_of_its_policy")
+@caught_by("policy", "test_an_agent_is_handed_only_the_actions_of_its_policy")
 class NextKnowsNoPolicy(Lenient):
     def next(self, **asked: Any) -> tuple[Grant, ...]:
         return self.without(lambda: self.inner.next(**asked), allowed_actions=(), sensitive_actions=())
 
 
-@caught_by("approvals", "test_what_is_approved_goes_only_to_agents_allowed_the_action")
+@caught_by("policy", "test_what_is_approved_goes_only_to_agents_allowed_the_action")
 class ApprovedToAnybody(Mistake):
     def next(self, **asked: Any) -> tuple[Grant, ...]:
         self.raw("UPDATE items SET approved = FALSE")

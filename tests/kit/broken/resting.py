@@ -239,30 +239,30 @@ class Floors(Mistake):
         return pruned
 
 
-@caught_by("upkeep", "test_a_new_item_of_a_pruned_id_goes_on_above_the_floor")
+@caught_by("pruning", "test_a_new_item_of_a_pruned_id_goes_on_above_the_floor")
 class PruneForgetsTheTokenFloor(Floors):
     floor = "token_floor"
 
 
-@caught_by("upkeep", "test_a_cursor_from_before_what_was_pruned_is_refused")
+@caught_by("pruning", "test_a_cursor_from_before_what_was_pruned_is_refused")
 class PruneForgetsTheEventFloor(Floors):
     floor = "event_floor"
 
 
-@caught_by("upkeep", "test_only_what_ended_long_enough_ago_is_forgotten")
+@caught_by("pruning", "test_only_what_ended_long_enough_ago_is_forgotten")
 class PrunesTheYoung(Mistake):
     def prune(self, *, older_than_seconds: float, **asked: Any) -> Prune:
         return self.inner.prune(older_than_seconds=0, **asked)
 
 
-@caught_by("upkeep", "test_what_somebody_waits_for_in_vain_is_kept")
+@caught_by("pruning", "test_what_somebody_waits_for_in_vain_is_kept")
 class PrunesWhatIsWaitedFor(Mistake):
     def prune(self, **asked: Any) -> Prune:
         self.raw("DELETE FROM dependencies")
         return self.inner.prune(**asked)
 
 
-@caught_by("upkeep", "test_pruning_is_bounded_batch_by_batch")
+@caught_by("pruning", "test_pruning_is_bounded_batch_by_batch")
 class PrunesWithoutBound(Mistake):
     def prune(self, *, limit: int, **asked: Any) -> Prune:
         return self.inner.prune(limit=10**6, **asked)
@@ -279,7 +279,7 @@ class Forgets(Mistake):
         return len(taken)
 
 
-@caught_by("upkeep", "test_records_that_name_what_is_not_there_are_refused")
+@caught_by("exporting", "test_records_that_name_what_is_not_there_are_refused")
 class LoadsSessionsOfNobody(Mistake):
     """Takes a session whose agent it was not given."""
 
@@ -294,7 +294,7 @@ class LoadsSessionsOfNobody(Mistake):
         return count
 
 
-@caught_by("upkeep", "test_a_record_that_no_verb_could_have_written_is_refused")
+@caught_by("exporting", "test_a_record_that_no_verb_could_have_written_is_refused")
 class LoadsAnyId(Mistake):
     """Writes down what it is given as an item's id."""
 
@@ -310,28 +310,28 @@ class LoadsAnyId(Mistake):
         return count
 
 
-@caught_by("upkeep", "test_a_board_comes_back_record_for_record")
+@caught_by("exporting", "test_a_board_comes_back_record_for_record")
 class LoadForgetsTickets(Forgets):
     kind = "ticket"
 
 
-@caught_by("upkeep", "test_a_board_comes_back_record_for_record")
+@caught_by("exporting", "test_a_board_comes_back_record_for_record")
 class LoadForgetsRequests(Forgets):
     kind = "request"
 
 
-@caught_by("upkeep", "test_a_board_comes_back_record_for_record")
+@caught_by("exporting", "test_a_board_comes_back_record_for_record")
 class LoadForgetsRates(Forgets):
     kind = "bucket"
 
 
-@caught_by("upkeep", "test_a_board_comes_back_record_for_record")
+@caught_by("exporting", "test_a_board_comes_back_record_for_record")
 class ExportDropsSoftClaims(Mistake):
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
         return iter([record for record in self.inner.export() if record[0] != "soft_claim"])
 
 
-@caught_by("upkeep", "test_an_export_is_of_one_instant")
+@caught_by("exporting", "test_an_export_is_of_one_instant")
 class ExportsAsItGoes(Mistake):
     """Each record of another instant."""
 
@@ -340,7 +340,7 @@ class ExportsAsItGoes(Mistake):
             yield from [record for record in self.inner.export() if record[0] == kind]
 
 
-@caught_by("upkeep", "test_a_board_with_something_on_it_is_not_loaded_into")
+@caught_by("exporting", "test_a_board_with_something_on_it_is_not_loaded_into")
 class LoadsOverWhatIsThere(Mistake):
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
         try:
@@ -349,7 +349,7 @@ class LoadsOverWhatIsThere(Mistake):
             return 0
 
 
-@caught_by("upkeep", "test_a_broken_record_is_refused_and_nothing_is_kept")
+@caught_by("exporting", "test_a_broken_record_is_refused_and_nothing_is_kept")
 class KeepsHalfAnImport(Mistake):
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
         taken = list(records)
@@ -360,7 +360,7 @@ class KeepsHalfAnImport(Mistake):
             raise
 
 
-@caught_by("upkeep", "test_no_token_of_before_is_worth_anything")
+@caught_by("restoring", "test_no_token_of_before_is_worth_anything")
 class RestoreKeepsTokens(Mistake):
     def restore(self, path: str, **asked: Any) -> int:
         moved = self.inner.restore(path, **asked)
@@ -369,7 +369,7 @@ class RestoreKeepsTokens(Mistake):
         return moved
 
 
-@caught_by("upkeep", "test_event_ids_move_on_past_everything_ever_given")
+@caught_by("restoring", "test_event_ids_move_on_past_everything_ever_given")
 class RestoreNumbersEventsAgain(Mistake):
     def restore(self, path: str, **asked: Any) -> int:
         moved = self.inner.restore(path, **asked)
@@ -380,7 +380,7 @@ class RestoreNumbersEventsAgain(Mistake):
         return moved
 
 
-@caught_by("upkeep", "test_queues_and_offers_are_over")
+@caught_by("restoring", "test_queues_and_offers_are_over")
 class RestoreKeepsTickets(Mistake):
     def restore(self, path: str, **asked: Any) -> int:
         moved = self.inner.restore(path, **asked)
@@ -388,7 +388,7 @@ class RestoreKeepsTickets(Mistake):
         return moved
 
 
-@caught_by("upkeep", "test_requests_are_forgotten")
+@caught_by("restoring", "test_requests_are_forgotten")
 class RestoreKeepsRequests(Mistake):
     def restore(self, path: str, **asked: Any) -> int:
         kept = [data for kind, data in self.inner.export() if kind == "request"]

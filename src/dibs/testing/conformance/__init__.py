@@ -17,6 +17,7 @@ GROUPS = (
     "crash",
     "dead_owners",
     "dependencies",
+    "exporting",
     "fencing",
     "finishing",
     "following",
@@ -32,6 +33,8 @@ GROUPS = (
     "ordering",
     "pages",
     "parking",
+    "policy",
+    "pruning",
     "pulses",
     "queues",
     "racing",
@@ -39,12 +42,12 @@ GROUPS = (
     "reads_against_time",
     "recovery",
     "resources",
+    "restoring",
     "schedules",
     "sessions",
     "soft_claims",
     "states",
     "tickets",
-    "upkeep",
     "waiting",
     "why",
 )
@@ -54,11 +57,12 @@ pytest.register_assert_rewrite(*(f"{__name__}.{group}" for group in GROUPS))
 from dibs.testing.conformance.agent_limits import TestCapacity, TestCapacityTogether, TestRate  # noqa: E402
 from dibs.testing.conformance.annotations import TestAnnotations  # noqa: E402
 from dibs.testing.conformance.answers import TestAnswers  # noqa: E402
-from dibs.testing.conformance.approvals import TestApprovals, TestPolicy  # noqa: E402
+from dibs.testing.conformance.approvals import TestApprovals  # noqa: E402
 from dibs.testing.conformance.claims import TestClaims  # noqa: E402
 from dibs.testing.conformance.crash import TestCrash  # noqa: E402
 from dibs.testing.conformance.dead_owners import TestDeadOwners  # noqa: E402
 from dibs.testing.conformance.dependencies import TestDependencies, TestFinishingTogether  # noqa: E402
+from dibs.testing.conformance.exporting import TestExport  # noqa: E402
 from dibs.testing.conformance.fencing import TestFencing, TestManyAtOnce  # noqa: E402
 from dibs.testing.conformance.finishing import TestFinishAndNext, TestFinishingAtOnce  # noqa: E402
 from dibs.testing.conformance.following import TestFollowing  # noqa: E402
@@ -74,6 +78,8 @@ from dibs.testing.conformance.offers import TestOffers  # noqa: E402
 from dibs.testing.conformance.ordering import TestOrdering  # noqa: E402
 from dibs.testing.conformance.pages import TestPages  # noqa: E402
 from dibs.testing.conformance.parking import TestParking  # noqa: E402
+from dibs.testing.conformance.policy import TestPolicy  # noqa: E402
+from dibs.testing.conformance.pruning import TestPruning  # noqa: E402
 from dibs.testing.conformance.pulses import TestPulses  # noqa: E402
 from dibs.testing.conformance.queues import TestPatience, TestQueues, TestTurns  # noqa: E402
 from dibs.testing.conformance.racing import TestRacing  # noqa: E402
@@ -81,12 +87,12 @@ from dibs.testing.conformance.reading import TestFigures, TestLists, TestRecords
 from dibs.testing.conformance.reads_against_time import TestReadsAgainstTime  # noqa: E402
 from dibs.testing.conformance.recovery import TestRecovery  # noqa: E402
 from dibs.testing.conformance.resources import TestResources, TestTouchingTogether  # noqa: E402
+from dibs.testing.conformance.restoring import TestRestoring  # noqa: E402
 from dibs.testing.conformance.schedules import TestBackoff, TestSchedules  # noqa: E402
 from dibs.testing.conformance.sessions import TestOwners, TestSessions  # noqa: E402
 from dibs.testing.conformance.soft_claims import TestSoftClaims  # noqa: E402
 from dibs.testing.conformance.states import TestStates  # noqa: E402
 from dibs.testing.conformance.tickets import TestTickets  # noqa: E402
-from dibs.testing.conformance.upkeep import TestExport, TestPruning, TestRestoring  # noqa: E402
 from dibs.testing.conformance.waiting import TestWaiting  # noqa: E402
 from dibs.testing.conformance.why import TestWhy  # noqa: E402
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dibs.board import Board
 
 CLAIMERS, ROOM = 8, 3
-ROUNDS, ROUNDS_SOAK = 100, 300
+ROUNDS, ROUNDS_SOAK = 60, 300
 #: Time is told in whole ones, and to be told a little late is no harm.
 MILLISECOND = 0.001
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.model import Blocker
 
-ROUNDS, ROUNDS_SOAK = 100, 300
+ROUNDS, ROUNDS_SOAK = 60, 300
 
 
 def finish(board: Board, *items: str) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 WAITERS = 20
 HAND_OVERS = 1000
-TURNERS, TURNS = 6, 170
+TURNERS, TURNS = 6, sizes.rounds(60, 170)
 #: Waiters are woken; only a poll as slow as this would take so long.
 HAND_OVER_SECONDS_MAX = 0.25
 PATIENCE_SECONDS = 20.0
@@ -319,7 +319,7 @@ class TestQueues:
         board = harness.board()
         added(board, "x")
         gate, actors = harness.gate(), harness.actors(TURNERS)
-        turns = harness.fewer(sizes.times(TURNS))
+        turns = harness.fewer(TURNS)
         for actor in actors:
             actor.play("dibs.testing.turns:take_turns", item="x", turns=turns, gate=gate.path)
             actor.read("at_gate")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dibs.board import Board
 
 CLAIMERS = 8
-ROUNDS, ROUNDS_SOAK = 100, 300
+ROUNDS, ROUNDS_SOAK = 60, 300
 
 #: Two resources, and whether they touch.
 TOUCHING: tuple[tuple[str, str, bool], ...] = (

@@ -39,18 +39,20 @@ def legal(verb: str, status: str) -> tuple[str, ...]:
 
 class TestStates:
     def test_the_walk_knows_every_verb_and_status_of_the_table(self, harness: Harness) -> None:
+        board = harness.board()
         assert {table_verb(verb) for verb in VERBS} == set(TRANSITIONS)
         for status in STATUSES:
-            with Subject(harness, status) as subject:
+            with Subject(harness, board, status) as subject:
                 bring(subject, status)
 
     def test_every_legal_transition_leads_where_the_table_says(self, harness: Harness) -> None:
+        board = harness.board()
         wrong = []
         for verb in VERBS:
             for status in STATUSES:
                 if not legal(verb, status):
                     continue
-                with Subject(harness, f"{verb}-{status}".replace(" ", "-")) as subject:
+                with Subject(harness, board, f"{verb}-{status}".replace(" ", "-")) as subject:
                     bring(subject, status)
                     refusal = attempt(subject, verb)
                     after = subject.board.get(subject.id).item
@@ -59,12 +61,13 @@ class TestStates:
         assert not wrong, "\n".join(wrong)
 
     def test_every_illegal_transition_is_refused_and_changes_nothing(self, harness: Harness) -> None:
+        board = harness.board()
         wrong, refusals = [], 0
         for verb in VERBS:
             for status in STATUSES:
                 if legal(verb, status):
                     continue
-                with Subject(harness, f"{verb}-{status}".replace(" ", "-")) as subject:
+                with Subject(harness, board, f"{verb}-{status}".replace(" ", "-")) as subject:
                     bring(subject, status)
                     before: dict[str, Any] = whole(subject.board, subject.id)
                     refusal = attempt(subject, verb)
@@ -79,10 +82,11 @@ class TestStates:
 
     def test_whatever_lets_go_of_an_item_leads_to_where_it_rests(self, harness: Harness) -> None:
         """Release, expiry, a death, a forced release, a failure with retries: not blindly to ready."""
+        board = harness.board()
         wrong = []
         for verb in BACK:
             for wanted in RESTING:
-                with Subject(harness, f"{verb}-to-{wanted}", retries=3) as subject:
+                with Subject(harness, board, f"{verb}-to-{wanted}", retries=3) as subject:
                     subject.claim()
                     if not REACHES[wanted](subject):
                         continue
@@ -93,17 +97,19 @@ class TestStates:
         assert not wrong, "\n".join(wrong)
 
     def test_what_is_set_aside_or_failed_comes_back_to_where_it_rests(self, harness: Harness) -> None:
+        board = harness.board()
         for verb, status in (("unpark", PARKED), ("retry", FAILED)):
             for wanted in (BLOCKED, READY):
-                with Subject(harness, f"{verb}-to-{wanted}") as subject:
+                with Subject(harness, board, f"{verb}-to-{wanted}") as subject:
                     bring(subject, status)
                     REACHES[wanted](subject)
                     VERBS[verb](subject)
                     assert subject.board.get(subject.id).item.status == wanted, verb
 
     def test_an_item_can_be_edited_in_every_status_and_stays_in_it(self, harness: Harness) -> None:
+        board = harness.board()
         for status in STATUSES:
-            with Subject(harness, f"edited-{status}") as subject:
+            with Subject(harness, board, f"edited-{status}") as subject:
                 bring(subject, status)
                 before = subject.board.get(subject.id)
                 assert subject.board.edit(subject.id, title="edited").status == status
@@ -111,17 +117,19 @@ class TestStates:
                 assert (after.item.title, after.claim, after.runs) == ("edited", before.claim, before.runs)
 
     def test_an_edit_moves_what_nobody_holds_to_where_it_rests_then(self, harness: Harness) -> None:
+        board = harness.board()
         for wanted in (BLOCKED, SCHEDULED, READY):
             for status in (BLOCKED, SCHEDULED, READY):
-                with Subject(harness, f"{status}-to-{wanted}") as subject:
+                with Subject(harness, board, f"{status}-to-{wanted}") as subject:
                     bring(subject, status)
                     subject.board.edit(subject.id, depends_on=[], not_before=None)
                     assert REACHES[wanted](subject)
                     assert subject.board.get(subject.id).item.status == wanted
 
     def test_an_item_that_came_back_can_be_edited(self, harness: Harness) -> None:
+        board = harness.board()
         for verb in ("release", "force_release", "expire", "owner_died"):
-            with Subject(harness, f"back-by-{verb}") as subject:
+            with Subject(harness, board, f"back-by-{verb}") as subject:
                 subject.claim()
                 VERBS[verb](subject)
                 runs = subject.board.get(subject.id).runs
@@ -130,8 +138,9 @@ class TestStates:
                 assert subject.board.claim(subject.id, session=session(subject.board)).claim.token == 2
 
     def test_the_last_strike_leads_to_failed(self, harness: Harness) -> None:
+        board = harness.board()
         for verb in ("expire", "owner_died"):
-            with Subject(harness, f"struck-by-{verb}") as subject:
+            with Subject(harness, board, f"struck-by-{verb}") as subject:
                 for _ in range(subject.board.settings.max_strikes - 1):
                     subject.board.claim(subject.id, session=session(subject.board), ttl_seconds=TTL_SECONDS)
                     expire(harness)
@@ -145,10 +154,11 @@ class TestStates:
                 assert after.runs[0].reason, "the run does not say why the item failed"
 
     def test_every_way_into_ready_tells_that_it_can_be_claimed(self, harness: Harness) -> None:
+        board = harness.board()
         ways = {"release", "expire", "owner_died", "force_release", "unpark", "retry", "approve", "send_back", "settle"}
         for verb in sorted(ways):
             status = next(iter(TRANSITIONS[verb]))
-            with Subject(harness, f"freed-by-{verb}") as subject:
+            with Subject(harness, board, f"freed-by-{verb}") as subject:
                 bring(subject, status)
                 assert status == IN_PROGRESS or subject.board.get(subject.id).item.status == status
                 VERBS[verb](subject)

@@ -33,9 +33,8 @@ LATER_SECONDS = 2 * TTL_SECONDS
 class Subject:
     """An item on its way: its id, who holds or held it, a process that owns that session, and what it may wait for."""
 
-    def __init__(self, harness: Harness, id: str, **fields: Any) -> None:
-        self.harness, self.id = harness, id
-        self.board: Board = harness.board()
+    def __init__(self, harness: Harness, board: Board, id: str, **fields: Any) -> None:
+        self.harness, self.board, self.id = harness, board, id
         self.owner = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
         self.holder = session(self.board, "holder", owner_pid=self.owner.pid)
         self.first = f"{id}-first"
@@ -76,12 +75,12 @@ class Subject:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # A walk has hundreds of subjects, and each board holds files open.
-        self.board.close()
         self.owner.kill()
         self.owner.wait()
         if self.owner.stdin:
             self.owner.stdin.close()
+        # Otherwise every later read of the walk would find this owner dead again.
+        self.board.sweep()
 
 
 #: How each verb is done to an item, in the way most likely to succeed; the first word is the table's.

@@ -49,7 +49,13 @@ class TestWhy:
         me = session(board)
         board.claim("done", session=me)
         board.done("done", session=me)
-        told = {"done": "done", "blocked": "parent", "scheduled": "it can be claimed in 1m", "asked": "approval", "aside": "parent"}
+        told = {
+            "done": "done",
+            "blocked": "parent",
+            "scheduled": "it can be claimed in 1m",
+            "asked": "approval",
+            "aside": "parent",
+        }
         for item, word in told.items():
             assert codes(board, item, me) == ["TASK_NOT_CLAIMABLE"], item
             assert word in board.why(item, session=me)[0].text, item

@@ -7,13 +7,14 @@ counts what really happened.
 from __future__ import annotations
 
 import random
-import re
 import select
 import socket
 import struct
 import threading
 import time
 from collections import Counter
+
+from dibs.testing.proxy import size_of_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ DELAY_SECONDS_MAX = 0.05
 #: How many of the requests meet a fate.
 SHARE = 0.12
 FATES = ("delayed", "reset", "cut before", "cut after", "silent")
-LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 #: So that a close is a reset: the other side learns that something went wrong.
 RESET = struct.pack("ii", 1, 0)
 
@@ -127,14 +127,3 @@ class ChaosProxy:
         thread = threading.Thread(target=target, args=args, daemon=True)  # type: ignore[arg-type]
         self._threads.append(thread)
         thread.start()
-
-
-def size_of_request(came: bytes) -> int:
-    """How long the first request is, if all of it is there; else 0. Clients send head and body apart, and only a whole
-    one is done by the server."""
-    head, end, _ = came.partition(b"\r\n\r\n")
-    if not end:
-        return 0
-    length = LENGTH.search(head)
-    size = len(head) + len(end) + (int(length[1]) if length else 0)
-    return size if size <= len(came) else 0

@@ -1,16 +1,12 @@
-"""Every verb that writes, ready to be called once on an item of its own; and calls of them that have to be refused.
-
-`CALLS` are calls with nothing in their way. `REFUSED` are calls that an earlier, different call of the same verb has
-left nothing to do for: to take the earlier effect for one's own would be a wrong answer.
-"""
+"""`CALLS`: every verb that writes, as one call on an item of its own that has to succeed."""
 
 from __future__ import annotations
 
 import time
 
-from dibs.errors import DibsError
-from dibs.model import ENDED, Item
-from dibs.testing.conformance.asking import PATIENCE_SECONDS, TTL_SECONDS, expire, session
+from dibs.model import ENDED
+from dibs.testing.conformance.asking import PATIENCE_SECONDS, TTL_SECONDS, expire
+from dibs.testing.conformance.call_subject import Subject, same_item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,64 +14,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.board import Board
-    from dibs.model import Ended
-    from dibs.testing.harness import Harness
-
-
-class Subject:
-    """An item, a session that acts on it, and the board as somebody else sees it."""
-
-    def __init__(self, harness: Harness, board: Board, id: str) -> None:
-        self.harness, self.board, self.id = harness, board, id
-        self.me = session(board)
-        #: The token of the first claim that the session had.
-        self.under = 0
-
-    def add(self, **fields: Any) -> None:
-        # A type of its own: `next` can be asked for this very item.
-        self.board.add("do it", id=self.id, type=self.id, **fields)
-
-    def claim(self, ttl_seconds: float = 7200) -> None:
-        grant = self.board.claim(self.id, session=self.me, ttl_seconds=ttl_seconds)
-        self.under = self.under or grant.claim.token
-
-    def held(self, **fields: Any) -> None:
-        """The item, claimed."""
-        self.add(**fields)
-        self.claim()
-
-    def drafted(self) -> None:
-        """The item, waiting for approval of a draft."""
-        self.held()
-        self.board.submit(self.id, session=self.me, draft="A")
-
-    def taken_by_another(self) -> None:
-        self.board.claim(self.id, session=session(self.board, "other"))
-
-    def count(self, kind: str, item: str | None = None) -> int:
-        return sum(event.kind == kind for event in self.board.events(item=item or self.id))
-
-    def is_item(self, answer: Any) -> bool:
-        """Whether the answer is the item as it stands. Nobody else changes it."""
-        return same_item(answer, self.board.get(self.id).item)
-
-    def is_claim(self, answer: Any) -> bool:
-        """Whether the answer is the claim that there is, which is a new one, and not one that was renewed."""
-        is_there = (answer.claim.token, answer.claim.session) == (self.token, self.me)
-        return is_there and not getattr(answer, "renewed", False)
-
-    def is_end(self, answer: Ended) -> bool:
-        return answer.run in self.board.runs(item=self.id)
-
-    @property
-    def token(self) -> int | None:
-        claim = self.board.get(self.id).claim
-        return None if claim is None else claim.token
-
-
-def same_item(answer: Any, item: Item) -> bool:
-    """An answer may say more than the item."""
-    return all(getattr(answer, name) == getattr(item, name) for name in Item._fields)
 
 
 class Call:
@@ -83,9 +21,6 @@ class Call:
 
     def __init__(self, ask: Callable[..., Any], effects: Callable[[], int], is_true: Callable[[Any], bool]) -> None:
         self.ask, self.effects, self.is_true = ask, effects, is_true
-
-
-# Calls with nothing in their way
 
 
 def _add(it: Subject) -> Call:
@@ -448,151 +383,3 @@ CALLS: dict[str, Callable[[Subject], Call]] = {
 PRUNE = {"prune": _prune}
 #: They need none: done twice, they leave the same as done once.
 TAKE_NO_REQUEST_ID = frozenset({"heartbeat", "renew", "wait", "soft_claim", "sweep", "start_session", "set_agent"})
-
-
-# Calls that have to be refused
-
-
-class Refused:
-    """A call that has to be refused with `code`, and `witness`: what must be the same before and after it."""
-
-    def __init__(self, ask: Callable[..., Any], code: str, witness: Callable[[], object]) -> None:
-        self.ask, self.code, self.witness = ask, code, witness
-
-
-class _Lost(DibsError):
-    """The refusal of one item in an answer about many."""
-
-    def __init__(self, code: str) -> None:
-        super().__init__(code)
-        self.code = code  # type: ignore[misc]
-
-
-def _of(it: Subject, code: str, ask: Callable[..., Any]) -> Refused:
-    return Refused(ask, code, lambda: (it.board.get(it.id), it.board.events(item=it.id)))
-
-
-def _submit_of_another_draft(it: Subject) -> Refused:
-    it.drafted()
-    return _of(it, "TASK_NOT_CLAIMED", lambda b, **k: b.submit(it.id, session=it.me, token=it.under, draft="B", **k))
-
-
-def _release_while_another_holds_it(it: Subject) -> Refused:
-    it.held()
-    it.board.release(it.id, session=it.me, token=it.under)
-    it.taken_by_another()
-    return _of(it, "NOT_CLAIM_OWNER", lambda b, **k: b.release(it.id, session=it.me, token=it.under, **k))
-
-
-def _done_with_another_note(it: Subject) -> Refused:
-    it.held()
-    it.board.done(it.id, session=it.me, token=it.under, note="A")
-    return _of(it, "TASK_NOT_CLAIMED", lambda b, **k: b.done(it.id, session=it.me, token=it.under, note="B", **k))
-
-
-def _done_of_what_was_failed(it: Subject) -> Refused:
-    it.held()
-    it.board.fail(it.id, session=it.me, token=it.under)
-    return _of(it, "TASK_NOT_CLAIMED", lambda b, **k: b.done(it.id, session=it.me, token=it.under, **k))
-
-
-def _fail_while_another_holds_it(it: Subject) -> Refused:
-    it.held(retries=3)
-    it.board.fail(it.id, session=it.me, token=it.under, reason="A")
-    it.harness.clock.advance(61)
-    it.taken_by_another()
-    return _of(it, "NOT_CLAIM_OWNER", lambda b, **k: b.fail(it.id, session=it.me, token=it.under, reason="B", **k))
-
-
-def _done_many_of_what_was_done(it: Subject) -> Refused:
-    it.held()
-    it.board.done(it.id, session=it.me, token=it.under)
-
-    def ask(b: Board, **k: Any) -> Any:
-        finished = b.done_many({it.id: it.under}, session=it.me, **k)
-        if finished.ended:
-            return finished
-        raise _Lost(finished.lost[0].code)
-
-    return _of(it, "TASK_NOT_CLAIMED", ask)
-
-
-def _recover_of_an_older_claim(it: Subject) -> Refused:
-    """The session was given the item again since, by a claim of its own."""
-    it.add()
-    it.claim(TTL_SECONDS)
-    expire(it.harness)
-    it.claim()
-    return _of(it, "CLAIM_EXPIRED", lambda b, **k: b.recover(it.id, session=it.me, token=it.under, **k))
-
-
-def _progress_after_the_end(it: Subject) -> Refused:
-    it.held()
-    it.board.release(it.id, session=it.me)
-    return _of(it, "TASK_NOT_CLAIMED", lambda b, **k: b.progress(it.id, "late", session=it.me, token=it.under, **k))
-
-
-def _force_release_of_an_older_claim(it: Subject) -> Refused:
-    it.held()
-    it.board.force_release(it.id, reason="A", token=it.under)
-    it.taken_by_another()
-    return _of(it, "NOT_CLAIM_OWNER", lambda b, **k: b.force_release(it.id, reason="B", token=it.under, **k))
-
-
-def _second_approval(it: Subject) -> Refused:
-    it.drafted()
-    it.board.approve(it.id, token=it.under)
-    return _of(it, "TASK_NOT_CLAIMABLE", lambda b, **k: b.approve(it.id, token=it.under, comment="B", **k))
-
-
-def _second_cancel(it: Subject) -> Refused:
-    it.add()
-    it.board.cancel(it.id, reason="A")
-    return _of(it, "TASK_NOT_CLAIMABLE", lambda b, **k: b.cancel(it.id, reason="B", **k))
-
-
-def _second_leave(it: Subject) -> Refused:
-    it.add()
-    it.taken_by_another()
-    it.board.wait(it.id, session=it.me)
-    it.board.leave(it.id, session=it.me)
-    return _of(it, "TASK_NOT_CLAIMED", lambda b, **k: b.leave(it.id, session=it.me, **k))
-
-
-def _second_soft_release(it: Subject) -> Refused:
-    it.add()
-    it.board.soft_claim(it.id, session=it.me)
-    it.board.soft_release(it.id, session=it.me)
-    return _of(it, "TASK_NOT_CLAIMED", lambda b, **k: b.soft_release(it.id, session=it.me, **k))
-
-
-def _second_end_of_a_session(it: Subject) -> Refused:
-    it.held()
-    it.board.end_session(it.me, reason="A")
-    return _of(it, "SESSION_NOT_FOUND", lambda b, **k: b.end_session(it.me, reason="B", **k))
-
-
-def _second_revocation(it: Subject) -> Refused:
-    it.add()
-    key, _ = it.board.create_key("viewer")
-    it.board.revoke_key(key.id)
-    return _of(it, "INVALID", lambda b, **k: b.revoke_key(key.id, **k))
-
-
-REFUSED: dict[str, Callable[[Subject], Refused]] = {
-    "submit of another draft": _submit_of_another_draft,
-    "release while another holds it": _release_while_another_holds_it,
-    "done with another note": _done_with_another_note,
-    "done of what was failed": _done_of_what_was_failed,
-    "fail while another holds it": _fail_while_another_holds_it,
-    "done_many of what was done": _done_many_of_what_was_done,
-    "recover of an older claim": _recover_of_an_older_claim,
-    "progress after the end": _progress_after_the_end,
-    "force_release of an older claim": _force_release_of_an_older_claim,
-    "a second approval": _second_approval,
-    "a second cancel": _second_cancel,
-    "a second leave": _second_leave,
-    "a second soft_release": _second_soft_release,
-    "a second end of a session": _second_end_of_a_session,
-    "a second revocation": _second_revocation,
-}
