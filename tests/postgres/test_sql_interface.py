@@ -150,7 +150,7 @@ def test_an_ended_instance_stays_its_agents_and_its_keys(board: Board, sql: Conn
     board.end_session(board.start_session("tester", id="i-1").id)
     board.end_session(board.start_session("coder", id="i-2", key="k").id)
     before = board.sessions(ended=True)
-    for instance, why in (("i-1", "another agent"), ("i-2", "belongs to a key")):
+    for instance, why in (("i-1", "another agent"), ("i-2", "is bound to a key")):
         with pytest.raises(psycopg.errors.InvalidParameterValue, match=why):
             answer(sql, CLAIM % instance)
     assert board.sessions(ended=True) == before

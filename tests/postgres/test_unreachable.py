@@ -55,7 +55,7 @@ def assert_in_one_line(refusal: StoreUnavailable, *words: str) -> None:
 
 def test_nobody_listens(server: LocalServer) -> None:
     refusal = refused(StoreUnavailable, opened, f"postgresql://postgres@127.0.0.1:{free_port()}/board")
-    assert_in_one_line(refusal, "away")
+    assert_in_one_line(refusal, "unreachable")
     assert refusal.facts["retry_after_seconds"] > 0
     assert refusal.exit_code == 75
 

@@ -251,7 +251,7 @@ def test_a_child_that_outlives_its_killed_parent_does_not_hold_the_lock(tmp_path
 def test_a_board_under_two_names_is_refused(tmp_path: Path) -> None:
     make(tmp_path / "board.db").close()
     os.link(tmp_path / "board.db", tmp_path / "other.db")
-    with pytest.raises(StoreUnusable, match="a second name"):
+    with pytest.raises(StoreUnusable, match="another hard link"):
         make(tmp_path / "other.db")
 
 
