@@ -120,3 +120,7 @@ class StoreUnavailable(DibsError, code="STORE_UNAVAILABLE", http_status=503, exi
 
 class StoreUnusable(StoreUnavailable, exit_code=1):
     """Unavailable, and waiting does not help."""
+
+
+#: The class of each code.
+BY_CODE = {DibsError.code: DibsError} | {kind.code: kind for kind in DibsError.__subclasses__()}

@@ -51,9 +51,11 @@ def typed(command: str, folder: Path) -> str:
 
 
 def as_shown(shown: str) -> str:
-    """A pattern for an output: … stands for anything; a random id and the duration differ each time."""
+    """A pattern for an output: … stands for anything; a random id, the duration and the size of the
+    suite differ each time."""
     pattern = re.escape(shown).replace("…", r"(?:.|\n)*?")
     pattern = re.sub(r"id='\w+'", r"id='\\w+'", pattern)
+    pattern = re.sub(r"\d+\\ deselected", r"\\d+\\ deselected", pattern)
     return re.sub(r"\d+\\\.\d+s", r"[\\d.]+s", pattern)
 
 

@@ -1,4 +1,5 @@
-"""A refusal is explained from the rows as they are a moment later: one whose reason has gone by then is no mistake."""
+"""A refusal is explained from the rows as they are a moment later. One whose reason has gone by then, or is known only
+to a newer function, is no mistake."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import psycopg
 import pytest
 
 from dibs.board import Board
-from dibs.errors import DibsError, StoreUnavailable
+from dibs.errors import DibsError, ItemNotClaimable, StoreUnavailable
 from dibs.testing.conformance.asking import added
 from dibs.testing.invariants import assert_sound
 from tests.kit import postgres
@@ -26,6 +27,14 @@ DO $do$
 BEGIN
     EXECUTE regexp_replace(pg_get_functiondef('dibs.facts'::regproc), '\\mBEGIN\\M',
                            'BEGIN PERFORM pg_advisory_xact_lock_shared(1);');
+END $do$
+"""
+#: `claim` of a newer schema, which refuses every claim with this code.
+NEW_REASON = """
+DO $do$
+BEGIN
+    EXECUTE replace(pg_get_functiondef('dibs.claim'::regproc), 'WHEN limits.code IS NOT NULL', 'WHEN true THEN ''{}''
+                    WHEN limits.code IS NOT NULL');
 END $do$
 """
 WAITING = """
@@ -98,6 +107,17 @@ def test_a_reason_that_has_gone_is_no_mistake(
         found = claim.exception(PATIENCE_SECONDS)
     assert found is None or (isinstance(found, DibsError) and not isinstance(found, StoreUnavailable)), found
     assert_sound(board)
+
+
+@pytest.mark.parametrize("code", ["TASK_NOT_CLAIMABLE", "A_NEW_CODE"])
+def test_a_client_of_the_schema_before_is_refused_by_a_new_reason(harness: PostgresHarness, code: str) -> None:
+    board = harness.board()
+    added(board, "x")
+    board.start_session("ann", id="s")
+    with closing(psycopg.connect(harness.server.url(harness.database), autocommit=True)) as connection:
+        connection.execute(NEW_REASON.format(code))
+    with pytest.raises(ItemNotClaimable, match="x could not be claimed"):
+        board.claim("x", session="s")
 
 
 def _await(true: Callable[[], bool]) -> None:

@@ -7,6 +7,7 @@ import inspect
 import pytest
 
 from dibs.store.contract import Store
+from dibs.store.http.store import HttpStore, WrittenVerbs
 from dibs.store.sql.dispatch import SqlVerbs, function_of
 from dibs.store.sqlite.store import SqliteStore
 from dibs.verbs import BY_NAME
@@ -40,3 +41,8 @@ def test_every_verb_of_the_table_is_one_of_the_contract() -> None:
     tables = {name for name in vars(SqlVerbs) if not name.startswith("_")} - {"feed_end"}
     assert tables <= set(dir(Store))
     assert BY_NAME.keys() - set(dir(SqliteStore)) == {"add_many", "log"}
+
+
+def test_the_client_of_a_server_has_every_verb_of_the_contract() -> None:
+    assert not HttpStore.__abstractmethods__
+    assert WrittenVerbs.__abstractmethods__ <= BY_NAME.keys()

@@ -126,12 +126,22 @@ def reasons(now: int, state: State, claimant: Claimant, unless_after: int | None
         yield _not_claimable(now, state)
     elif item.offered_to is not None and item.offered_to != session.id:
         yield offered(now, item)
+    yield from _reasons_of_item(item, claimant, limits.refusal(now, claimant.agent, claimant.load))
+
+
+def skips(claimant: Claimant, item: Item) -> bool:
+    """Whether `next` skips a ready item for this claimant, whatever the agent's limits."""
+    return any(_reasons_of_item(item, claimant))
+
+
+def _reasons_of_item(item: Item, claimant: Claimant, full: DibsError | None = None) -> Iterator[DibsError]:
+    """The reasons that lie in the item itself; `full`, that of the agent's limits, comes where it belongs in their
+    order."""
     if not limits.may_take(claimant.agent, item.action, item.approved):
         yield limits.not_allowed(claimant.agent, item)
-    full = limits.refusal(now, claimant.agent, claimant.load)
     if full is not None:
         yield full
-    held = conflict(item, claimant.holds, session.id)
+    held = conflict(item, claimant.holds, claimant.session.id)
     if held is not None:
         yield busy(item.id, held)
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import time
 from urllib.parse import urlencode
 
-from dibs import errors
-from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
+from dibs.errors import BY_CODE, DibsError, StoreUnavailable, StoreUnusable
 from dibs.randomness import sleep_before_retry
 from dibs.store.http.transport import NoAnswer
 from dibs.system.fork import ForkAware
@@ -31,17 +30,6 @@ PERMANENT = frozenset({404, 405, 413, 415, 421})
 OWN_PROBLEM = "urn:dibs:problem:"
 #: The status of a page that is not the last.
 PARTIAL = 206
-
-
-def _refusals() -> dict[str, type[DibsError]]:
-    found: dict[str, type[DibsError]] = {}
-    for kind in vars(errors).values():
-        if isinstance(kind, type) and issubclass(kind, DibsError):
-            found.setdefault(kind.code, kind)
-    return found
-
-
-REFUSALS = _refusals()
 
 
 class Client(ForkAware):
@@ -125,8 +113,8 @@ def refusal(reply: Reply, *, writes: bool = False) -> DibsError:
     try:
         problem = json_text.loads(reply.body.decode())
         detail = str(problem["detail"])
-        if problem["code"] in REFUSALS:
-            kind = REFUSALS[problem["code"]]
+        if problem["code"] in BY_CODE:
+            kind = BY_CODE[problem["code"]]
             found = kind(detail, **wire.plain(problem["facts"]))
         elif reply.status in PERMANENT and problem["type"] == OWN_PROBLEM + problem["code"]:
             found = StoreUnusable(f"the server answers {reply.status}: {detail}")

@@ -16,7 +16,7 @@ from dibs.store.contract import Store, Watch, page
 from dibs.store.http.client import Client, refusal, unavailable
 from dibs.store.http.transport import NoAnswer, Reply, require_private, sender
 from dibs.text import json_text, wire
-from dibs.verbs import BY_NAME
+from dibs.verbs import BY_NAME, VERBS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,19 +44,9 @@ SET_BY_STORE = ("name", "created_at", "updated_at")
 SENT_OF_SESSION = ("agent", "id", "kind", "host", "owner", "meta")
 
 
-def _verb(name: str) -> Any:
-    """The method for a verb whose parameters are those of its route."""
-    verb = BY_NAME[name]
+class WrittenVerbs(Store):
+    """The verbs whose contract differs from their route, and how all of them are asked."""
 
-    def method(store: HttpStore, *given: Any, request: Request | None = None, **asked: Any) -> Any:
-        asked.update(zip(verb.positional, given, strict=False))  # each may also be given by its name
-        return store._call(verb, asked, request)
-
-    method.__name__ = name
-    return method
-
-
-class HttpStore(Store):
     waits = True
 
     def __init__(self, url: str, settings: Settings, key: str | None, *, lean: bool = False) -> None:
@@ -71,43 +61,6 @@ class HttpStore(Store):
     def reconnects(self) -> int:
         """The number of requests that were repeated because the server was unreachable or its answer was lost."""
         return self._client.repeated
-
-    # Verbs that follow from the table
-
-    get = _verb("get")
-    cancel = _verb("cancel")
-    retry = _verb("retry")
-    park = _verb("park")
-    unpark = _verb("unpark")
-    approve = _verb("approve")
-    send_back = _verb("send_back")
-    reject = _verb("reject")
-    annotate = _verb("annotate")
-    force_release = _verb("force_release")
-    agents = _verb("agents")
-    sessions = _verb("sessions")
-    end_session = _verb("end_session")
-    claim = _verb("claim")
-    recover = _verb("recover")
-    next = _verb("next")
-    heartbeat = _verb("heartbeat")
-    renew = _verb("renew")
-    progress = _verb("progress")
-    release = _verb("release")
-    done = _verb("done")
-    done_many = _verb("done_many")
-    fail = _verb("fail")
-    submit = _verb("submit")
-    wait = _verb("wait")
-    leave = _verb("leave")
-    ticket = _verb("ticket")
-    soft_claim = _verb("soft_claim")
-    soft_release = _verb("soft_release")
-    why = _verb("why")
-    activity = _verb("activity")
-    who = _verb("who")
-    stats = _verb("stats")
-    check = _verb("check")
 
     # Items, agents and sessions whose values are sent in part
 
@@ -318,6 +271,26 @@ class HttpStore(Store):
         if reply.status != 200:
             raise refusal(reply, writes=body is not None)
         return reply
+
+
+def _verb(verb: Verb) -> Any:
+    """The method for a verb whose parameters are those of its route."""
+
+    def method(store: WrittenVerbs, *given: Any, request: Request | None = None, **asked: Any) -> Any:
+        asked.update(zip(verb.positional, given, strict=False))  # each may also be given by its name
+        return store._call(verb, asked, request)
+
+    method.__name__ = verb.name
+    return method
+
+
+_VERBS_OF_TABLE: Any = type(
+    "VerbsOfTable", (), {verb.name: _verb(verb) for verb in VERBS if verb.name in WrittenVerbs.__abstractmethods__}
+)
+
+
+class HttpStore(_VERBS_OF_TABLE, WrittenVerbs):  # type: ignore[misc]  # a base that is made at run time
+    """Every other verb of the contract follows from the table of verbs."""
 
 
 class HttpWatch(Watch):

@@ -6,13 +6,7 @@ refusal, so that it reads the same on every store. If the rules find no reason, 
 
 from __future__ import annotations
 
-from dibs.errors import (
-    AgentAtCapacity,
-    DibsError,
-    Forbidden,
-    RateLimited,
-    ResourceBusy,
-)
+from dibs.errors import BY_CODE, DibsError, ItemNotClaimable
 from dibs.model import (
     ENDED,
     Agent,
@@ -36,6 +30,7 @@ from dibs.rules import claiming, ending, fencing, limits, refusals
 from dibs.rules.decision import State
 from dibs.rules.limits import Load
 from dibs.rules.resources import Hold
+from dibs.store.postgres.queries import LISTS
 from dibs.text import wire
 
 TYPE_CHECKING = False
@@ -50,17 +45,18 @@ if TYPE_CHECKING:
     V = TypeVar("V", bound=Value)
     Answer = dict[str, Any]
 
-#: Fields whose JSON differs from the model: floats without a fraction, and lists.
+#: Besides the lists, these fields differ from the model in their JSON: floats without a fraction.
 _FLOATS = frozenset({"timeout_seconds", "ttl_seconds", "claims_per_minute"})
-_LISTS = frozenset({"labels", "depends_on", "resources", "types", "allowed_actions", "sensitive_actions"})
 
 
 def _value(kind: type[V], row: Answer) -> V:
-    fields = {name: row[name] for name in kind._fields}
+    # An answer that was kept by an older version lacks the newest fields.
+    known = kind._defaults | row
+    fields = {name: known[name] for name in kind._fields}
     for name in _FLOATS & kind._names:
         if fields[name] is not None:
             fields[name] = float(fields[name])
-    for name in _LISTS & kind._names:
+    for name in LISTS & kind._names:
         fields[name] = tuple(fields[name])
     return kind.of(fields)
 
@@ -74,8 +70,7 @@ def claim(row: Answer) -> Claim:
 
 
 def run(row: Answer) -> Run:
-    # An answer that was kept by an older version has no checks.
-    return _value(Run, {"checks": {}, **row})
+    return _value(Run, row)
 
 
 def session(row: Answer) -> Session:
@@ -253,12 +248,13 @@ def _claim_refused(answer: Answer, facts: Answer) -> DibsError:
         claimant = claiming.Claimant(session=session(facts["session"]), agent=agent, load=load, holds=holds)
         reasons = claiming.reasons(now, _state(facts), claimant)
         found = next((one for one in reasons if one.code == answer["no"]), None)
-    return found or _outdated(answer["no"], facts)
+    return found or _unexplained(answer["no"], facts)
 
 
-def _outdated(code: str, facts: Answer) -> DibsError:
-    """The refusal whose reason was gone when the function read the facts, a moment after its decision."""
-    kind = next(kind for kind in (ResourceBusy, Forbidden, AgentAtCapacity, RateLimited) if kind.code == code)
+def _unexplained(code: str, facts: Answer) -> DibsError:
+    """A refusal whose reason was gone when the function read the facts, a moment after its decision; or whose reason is
+    of a newer schema than these rules."""
+    kind = BY_CODE.get(code, ItemNotClaimable)
     what = "an item" if facts["item"] is None else facts["item"]["id"]
     return kind(
         f"{what} could not be claimed a moment ago; the reason may be gone: try again",

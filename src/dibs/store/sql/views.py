@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from dibs.errors import Invalid
 from dibs.model import IN_PROGRESS, READY, STATUSES, Agent, Detail, Holding, Session, SessionView
-from dibs.rules import fencing, limits, queueing
-from dibs.rules.claiming import Claimant
-from dibs.rules.resources import conflict
+from dibs.rules import fencing, queueing
+from dibs.rules.claiming import Claimant, skips
 from dibs.store.contract import page
 from dibs.store.sql import projection, rows
 from dibs.store.sql.session_verbs import OWNER_DIED
@@ -232,9 +231,8 @@ def _freed_ahead_of(t: Transaction, claimant: Claimant, item: Item, projected: p
         if after.item.status == READY
         and after.item.offered_to is None
         and (before.claim is None or not fencing.live(before.claim, t.now))
-        and limits.may_take(claimant.agent, after.item.action, after.item.approved)
         and (not claimant.agent.types or after.item.type in claimant.agent.types)
-        and conflict(after.item, t.holds(after.item.project), claimant.session.id) is None
+        and not skips(claimant.replace(holds=t.holds(after.item.project)), after.item)
     ]
     position = _position(t, item)
     return sum(_position(t, one) < position for one in free)

@@ -7,8 +7,7 @@ so items behind the chosen ones are never read.
 from __future__ import annotations
 
 from dibs.rules import limits
-from dibs.rules.claiming import wanted_types
-from dibs.rules.resources import conflict
+from dibs.rules.claiming import skips, wanted_types
 from dibs.store.sql import rows
 
 TYPE_CHECKING = False
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from dibs.model import Item
     from dibs.rules.claiming import Claimant
-    from dibs.rules.resources import Hold
     from dibs.store.sql.transaction import Transaction
 
     Lane = tuple[str, str, str, int]
@@ -30,12 +28,12 @@ PASSED_OVER_MAX = 10_000
 def best(t: Transaction, claimant: Claimant, types: Sequence[str], projects: Sequence[str], n: int) -> list[Item]:
     """The first `n` items for this claimant: priority descending, then oldest."""
     chosen: list[Item] = []
-    resources = HeldResources(t, claimant)
+    search = Search(t, claimant)
     for looked, (_, seq) in enumerate(_ranked(t, lanes(t, claimant, types, projects))):
         if len(chosen) >= n or looked >= PASSED_OVER_MAX:
             break
         item = _item(t, seq)
-        if not resources.conflict_with(item) and item.id not in t.passed_over:
+        if not search.skips(item) and item.id not in t.passed_over:
             chosen.append(item)
     return chosen
 
@@ -45,28 +43,29 @@ def ahead_of(t: Transaction, claimant: Claimant, item: Item, most: int) -> int:
     row = t.one("seq_of_item", id=item.id)
     assert row is not None
     position, count = (-item.priority, row[0]), 0
-    resources = HeldResources(t, claimant)
+    search = Search(t, claimant)
     for rank in _ranked(t, lanes(t, claimant, (), ())):
         if rank >= position or count >= most:
             break
-        count += not resources.conflict_with(_item(t, rank[1]))
+        count += not search.skips(_item(t, rank[1]))
     return count
 
 
-class HeldResources:
-    """The resources that other sessions hold, loaded once per project and only for items with resources."""
+class Search:
+    """Which ready items to skip for this claimant. The resources that other sessions hold are loaded once per project
+    and only for items with resources."""
 
     def __init__(self, t: Transaction, claimant: Claimant) -> None:
         self._t = t
-        self._session = claimant.session.id
-        self._holds: dict[str, tuple[Hold, ...]] = {}
+        self._claimant = claimant
+        self._with_holds: dict[str, Claimant] = {}
 
-    def conflict_with(self, item: Item) -> bool:
+    def skips(self, item: Item) -> bool:
         if not item.resources:
-            return False
-        if item.project not in self._holds:
-            self._holds[item.project] = self._t.holds(item.project)
-        return conflict(item, self._holds[item.project], self._session) is not None
+            return skips(self._claimant, item)
+        if item.project not in self._with_holds:
+            self._with_holds[item.project] = self._claimant.replace(holds=self._t.holds(item.project))
+        return skips(self._with_holds[item.project], item)
 
 
 def lanes(t: Transaction, claimant: Claimant, types: Sequence[str], projects: Sequence[str]) -> list[Lane]:

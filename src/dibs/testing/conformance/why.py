@@ -39,6 +39,7 @@ class TestWhy:
         assert board.activity() == ()
 
     def test_what_is_in_no_state_to_be_claimed(self, harness: Harness) -> None:
+        harness.clock.freeze()  # the text has the time that is left
         board = harness.board()
         added(board, "done", "parent")
         added(board, "blocked", depends_on=["parent"])

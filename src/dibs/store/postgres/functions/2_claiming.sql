@@ -262,22 +262,16 @@ BEGIN
             END IF;
             IF level.touches[best] THEN
                 PERFORM dibs.lock_resources(level.projects[best]);
-                SELECT array_agg(x.id), max(x.seq) INTO taken, last_seq FROM (
-                    SELECT y.id, y.seq FROM dibs.items y
-                    WHERE y.status = 'ready' AND y.offered_to IS NULL AND y.lane = level.ids[best]
-                      AND y.seq >= level.lows[best] AND y.seq <= upto
-                      AND NOT dibs.in_use(y.id, y.project, y.resources, p_session, p_now)
-                    ORDER BY y.seq LIMIT p_n - cardinality(chosen) FOR NO KEY UPDATE SKIP LOCKED) x;
-            ELSE
-                SELECT array_agg(x.id), max(x.seq) INTO taken, last_seq FROM (
-                    SELECT y.id, y.seq FROM dibs.items y
-                    WHERE y.status = 'ready' AND y.offered_to IS NULL AND y.lane = level.ids[best]
-                      AND y.seq >= level.lows[best] AND y.seq <= upto
-                    ORDER BY y.seq LIMIT p_n - cardinality(chosen) FOR NO KEY UPDATE SKIP LOCKED) x;
-                IF last_seq IS NOT NULL THEN
-                    lanes := lanes || level.ids[best];
-                    lows := lows || last_seq + 1;
-                END IF;
+            END IF;
+            SELECT array_agg(x.id), max(x.seq) INTO taken, last_seq FROM (
+                SELECT y.id, y.seq FROM dibs.items y
+                WHERE y.status = 'ready' AND y.offered_to IS NULL AND y.lane = level.ids[best]
+                  AND y.seq >= level.lows[best] AND y.seq <= upto
+                  AND (y.resources = '{}' OR NOT dibs.in_use(y.id, y.project, y.resources, p_session, p_now))
+                ORDER BY y.seq LIMIT p_n - cardinality(chosen) FOR NO KEY UPDATE SKIP LOCKED) x;
+            IF last_seq IS NOT NULL AND NOT level.touches[best] THEN
+                lanes := lanes || level.ids[best];
+                lows := lows || last_seq + 1;
             END IF;
             chosen := chosen || coalesce(taken, '{}');
             IF cardinality(chosen) >= p_n THEN
