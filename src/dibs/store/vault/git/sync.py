@@ -162,7 +162,7 @@ class Sync:
         return pushed
 
     def _let_others_push(self) -> None:
-        """Pause after many pushes in a row: otherwise other clones are always still fetching the last one."""
+        """Pause after many pushes in a row: other clones may still be fetching the last one."""
         count, most = self.repository.state.pushes_in_a_row() or (0, IN_A_ROW)
         if count >= most:
             self._pause(min(PAUSE_SECONDS_MAX, PAUSE_PUSHES * self._push_seconds) * randomness.uniform(1, 2))
