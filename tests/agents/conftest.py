@@ -41,15 +41,15 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def claude(model: Model, tmp_path: Path) -> Claude:
-    return _client(Claude, model, tmp_path)
+    return client(Claude, model, tmp_path)
 
 
 @pytest.fixture
 def codex(model: Model, tmp_path: Path) -> Codex:
-    return _client(Codex, model, tmp_path)
+    return client(Codex, model, tmp_path)
 
 
-def _client(of: type[ClientT], model: Model, folder: Path) -> ClientT:
+def client(of: type[ClientT], model: Model, folder: Path) -> ClientT:
     program, why_not = programs.find(of.kind)
     if why_not:
         pytest.skip(why_not)

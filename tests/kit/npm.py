@@ -17,14 +17,14 @@ FETCH_SECONDS_MAX = 600
 @functools.cache
 def packages(folder_name: str, *words: str) -> tuple[Path, str]:
     """The folder `node_modules` with the packages `NAME@VERSION`, and why there is none, if there is none."""
-    if not shutil.which("npm"):
-        return Path(), "there is no npm on this machine"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dibs-tests"
     folder = cache / folder_name
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "whole").exists():
+            if not shutil.which("npm"):
+                return Path(), "there is no npm on this machine"
             try:
                 subprocess.run(
                     ["npm", "install", *OPTIONS, "--prefix", str(folder), *words],

@@ -53,7 +53,7 @@ class ClaudeAgent(Agent):
     def prompt(self, given: Sequence[Step] | str) -> None:
         """A script, or a text such as `/clear` or `/compact`."""
         text = given if isinstance(given, str) else script.prompt(given)
-        self.write({"type": "user", "message": {"role": "user", "content": text}})
+        self.write_line(json.dumps({"type": "user", "message": {"role": "user", "content": text}}))
 
     def await_turn(self, count: int = 1) -> Json:
         """How that turn ended, counted from 1. A turn is the work on one prompt."""
@@ -74,7 +74,7 @@ class ClaudeAgent(Agent):
             else {"behavior": "deny", "message": "the person said no"}
         )
         response = {"subtype": "success", "request_id": asked["request_id"], "response": verdict}
-        self.write({"type": "control_response", "response": response})
+        self.write_line(json.dumps({"type": "control_response", "response": response}))
         return question
 
 

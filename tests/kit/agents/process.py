@@ -102,9 +102,9 @@ class Agent:
     def go_on(self, pause: str) -> None:
         self._model.go_on(self.name, pause)
 
-    def write(self, line: Json) -> None:
+    def write_line(self, line: str) -> None:
         assert self._process.stdin
-        self._process.stdin.write(json.dumps(line).encode() + b"\n")
+        self._process.stdin.write(f"{line}\n".encode())
         self._process.stdin.flush()
 
     def finish(self) -> int:

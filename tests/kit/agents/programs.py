@@ -24,9 +24,9 @@ class Pinned:
 PROGRAMS = {
     "claude": Pinned("@anthropic-ai/claude-code", "2.1.325", "@anthropic-ai/claude-code-*/claude", every_commit=True),
     "codex": Pinned("@openai/codex", "0.166.0", "@openai/codex-*/vendor/*/bin/codex", every_commit=True),
-    "copilot": Pinned("@github/copilot", "1.0.102", ".bin/copilot"),
+    "copilot": Pinned("@github/copilot", "1.0.102", "@github/copilot-*/copilot"),
     "gemini": Pinned("@google/gemini-cli", "0.61.0", ".bin/gemini"),
-    "goose": Pinned("@aaif/goose", "0.20.1", ".bin/goose"),
+    "goose": Pinned("@aaif/goose", "0.20.1", "@aaif/goose-binary-*/bin/goose"),
     "opencode": Pinned("opencode-ai", "1.18.33", "opencode-*/bin/opencode"),
 }
 
