@@ -28,7 +28,7 @@ def test_a_folder_in_git_can_be_written_only_if_it_is_named(sandboxed: Codex, pr
     assert (board / "board").exists()
 
 
-def test_a_named_folder_that_is_missing_breaks_every_command(sandboxed: Codex, project: Path) -> None:
+def test_a_named_folder_that_is_missing_from_git_breaks_every_command(sandboxed: Codex, project: Path) -> None:
     missing = project / ".git" / "dibs"
     with sandboxed.start(project, [shell("echo hello"), "done"], sandbox=SANDBOX, writable=[missing]) as agent:
         assert agent.wait() == 0

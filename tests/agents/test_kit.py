@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import threading
 from pathlib import Path
+
+import pytest
 
 from tests.kit.agents import claude as claude_steps
 from tests.kit.agents import codex as codex_steps
@@ -262,6 +265,20 @@ def test_claude_lets_anyone_take_a_task_of_its_own(claude: Claude, project: Path
         assert agent.results[3] == "#1 [in_progress] Fix login (two)"
     for event in ("TaskCreated", "TaskCompleted"):
         assert [each["task_id"] for each in recorder.payloads(event)] == ["1"]
+
+
+@pytest.mark.skipif(not os.environ.get("DIBS_SOAK"), reason="the terminal of claude: in a soak")
+def test_an_idle_teammate_of_claude_goes_on_with_what_a_hook_says(
+    claude: Claude, project: Path, recorder: Recorder
+) -> None:
+    offer = Answer(stderr="fix-login is ready", exit=2)
+    recorder.on("TeammateIdle", lambda _: offer if len(recorder.recorded("TeammateIdle")) == 1 else Answer())
+    claude.use_hooks(recorder.hooks("TeammateIdle"))
+    mate = claude_steps.teammate("worker", ["I am idle", claude_steps.shell("touch worked"), "idle again"])
+    with claude.start_terminal(project, [mate, "I lead"], environment=claude_steps.TEAMS) as agent:
+        assert recorder.await_event("TeammateIdle", 2).payload["teammate_name"] == "worker"
+        assert any("fix-login is ready" in str(request.texts) for request in agent.requests)
+    assert (project / "worked").exists()
 
 
 def test_claude_ends_its_session_when_it_is_terminated(claude: Claude, project: Path, recorder: Recorder) -> None:

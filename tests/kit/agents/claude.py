@@ -8,12 +8,14 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.kit.agents import script
 from tests.kit.agents.client import Client
-from tests.kit.agents.process import Agent
+from tests.kit.agents.process import Agent, TerminalAgent
 from tests.kit.agents.script import Json, Step
 
+API_KEY = "scripted"
 STREAMS = ("--print", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json")
 #: Nobody is asked, as in a fleet.
 BYPASS = "bypassPermissions"
@@ -21,6 +23,8 @@ BYPASS = "bypassPermissions"
 ASK = "manual"
 #: The variables with which it has tasks of its own, in a list that sessions share.
 TASKS = {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1", "CLAUDE_CODE_TASK_LIST_ID": "shared"}
+#: The variable with which `Agent` starts teammates, on a terminal.
+TEAMS = {"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "1"}
 
 
 def shell(command: str) -> Step:
@@ -33,8 +37,16 @@ def write(path: Path, content: str) -> Step:
 
 def subagent(steps: Sequence[Step], *, background: bool = False) -> Step:
     """One in the background outlives the turn; the client reports its end in a prompt of its own."""
+    return _agent(steps, run_in_background=background)
+
+
+def teammate(name: str, steps: Sequence[Step]) -> Step:
+    return _agent(steps, name=name, team_name="crew")
+
+
+def _agent(steps: Sequence[Step], **more: Any) -> Step:
     given = {"description": "scripted", "prompt": script.prompt(steps), "subagent_type": "general-purpose"}
-    return script.call("Agent", {**given, "run_in_background": background})
+    return script.call("Agent", {**given, **more})
 
 
 class ClaudeAgent(Agent):
@@ -111,11 +123,25 @@ class Claude(Client):
         agent.prompt(steps)
         return agent
 
+    def start_terminal(
+        self, project: Path, steps: Sequence[Step], *options: str, environment: Mapping[str, str] | None = None
+    ) -> TerminalAgent:
+        """As a person starts it, for what works only so: teams. It asks other hosts for news, and is refused."""
+        accepted = {
+            "hasCompletedOnboarding": True,
+            "bypassPermissionsModeAccepted": True,
+            "customApiKeyResponses": {"approved": [API_KEY], "rejected": []},
+            "projects": {str(project): {"hasTrustDialogAccepted": True}},
+        }
+        (self.home / ".claude.json").write_text(json.dumps(accepted))
+        words = ["--permission-mode", BYPASS, *options, script.prompt(steps)]
+        return self._run(TerminalAgent, self._next_name(), words, project, environment)
+
     def _environment(self, agent: str) -> dict[str, str]:
         return {
             **super()._environment(agent),
             "ANTHROPIC_BASE_URL": f"{self.model.url}/{agent}",
-            "ANTHROPIC_API_KEY": "scripted",
+            "ANTHROPIC_API_KEY": API_KEY,
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_TELEMETRY": "1",
             # Root may skip permissions only inside of a sandbox.

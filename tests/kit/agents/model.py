@@ -141,9 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             body = json.loads(raw)
             step, number = self.model.answer(agent, api, body)
-            if "status" in step:
-                self._send(step["status"], _error("as the script says"))
-            elif body.get("stream") or path.endswith(":streamGenerateContent"):
+            if body.get("stream") or path.endswith(":streamGenerateContent"):
                 self._stream(api, step, body, number)
             else:
                 self._send(200, api.whole(step, body, number))

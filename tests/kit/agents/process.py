@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 from tests.kit import processes
 from tests.kit.agents.model import PATIENCE_SECONDS, Model, Request
@@ -42,22 +44,18 @@ class Agent:
         self._lines: list[Json] = []
         self._ended = False
         self._complaints = home / f"{name}.stderr"
-        with open(self._complaints, "wb") as stderr:
-            self._process = subprocess.Popen(
-                command,
-                cwd=project,
-                env={**environment, VARIABLE: self._mark},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                start_new_session=True,
-            )
+        self._process, self._input, self._output = self._spawn(command, project, {**environment, VARIABLE: self._mark})
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def processes(self) -> list[int]:
+        """Itself and all that it started, as long as they live."""
+        return processes.with_variable(VARIABLE, self._mark)
 
     @property
     def lines(self) -> list[Json]:
@@ -103,9 +101,8 @@ class Agent:
         self._model.go_on(self.name, pause)
 
     def write_line(self, line: str) -> None:
-        assert self._process.stdin
-        self._process.stdin.write(f"{line}\n".encode())
-        self._process.stdin.flush()
+        self._input.write(f"{line}\n".encode())
+        self._input.flush()
 
     def finish(self) -> int:
         """Its exit code, once it has ended by itself, nothing more being said to it."""
@@ -113,12 +110,12 @@ class Agent:
         return self.wait()
 
     def close_stdin(self) -> None:
-        assert self._process.stdin
-        self._process.stdin.close()
+        self._input.close()
 
     def wait(self) -> int:
         code = self._process.wait(PATIENCE_SECONDS)
-        self._reader.join(PATIENCE_SECONDS)
+        # If the agent was killed, what it started may hold its output open.
+        self._reader.join(LEFTOVERS_SECONDS_MAX)
         return code
 
     def signal(self, number: signal.Signals) -> None:
@@ -136,22 +133,63 @@ class Agent:
         """End the agent and all that it started."""
         if self._process.poll() is None:
             self.kill()
-        processes.await_gone(processes.with_variable(VARIABLE, self._mark), LEFTOVERS_SECONDS_MAX)
+        processes.await_gone(self.processes, LEFTOVERS_SECONDS_MAX)
         self._reader.join(PATIENCE_SECONDS)
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.close()
-        self._process.stdout.close()
+        self._input.close()
+        self._output.close()
+
+    def _spawn(
+        self, command: Sequence[str], project: Path, environment: Mapping[str, str]
+    ) -> tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]:
+        with open(self._complaints, "wb") as stderr:
+            process = subprocess.Popen(
+                command,
+                cwd=project,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        assert process.stdin
+        assert process.stdout
+        return process, process.stdin, process.stdout
 
     def _read(self) -> None:
-        assert self._process.stdout
-        for raw in self._process.stdout:
-            with self._changed:
-                self._lines.append(_parsed(raw))
-                self._changed.notify_all()
+        # A terminal ends with an error.
+        with contextlib.suppress(OSError):
+            for raw in self._output:
+                with self._changed:
+                    self._lines.append(_parsed(raw))
+                    self._changed.notify_all()
         with self._changed:
             self._ended = True
             self._changed.notify_all()
+
+
+class TerminalAgent(Agent):
+    """An agent on a terminal of its own, as a person starts it. Its lines are what it draws."""
+
+    def type(self, text: str) -> None:
+        self._input.write(f"{text}\r".encode())
+
+    def _spawn(
+        self, command: Sequence[str], project: Path, environment: Mapping[str, str]
+    ) -> tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]:
+        ours, theirs = os.openpty()
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=project,
+                env={**environment, "TERM": "xterm-256color"},
+                stdin=theirs,
+                stdout=theirs,
+                stderr=theirs,
+                start_new_session=True,
+            )
+        finally:
+            os.close(theirs)
+        return process, open(os.dup(ours), "wb", buffering=0), open(ours, "rb")
 
 
 def _parsed(line: bytes) -> Json:

@@ -1,7 +1,7 @@
 """What the scripted model is to answer: a list of steps inside of the prompt, so that the server keeps no state.
 
-A step is one answer of the model: text, calls of tools, or an HTTP error. The step that follows n answers to the newest
-prompt with a script is step n of that script. So resumed sessions, subagents and any number of agents share a server.
+A step is one answer of the model: a text, or calls of tools. The step that follows n answers to the newest prompt with
+a script is step n of that script. So resumed sessions, subagents and any number of agents share a server.
 """
 
 from __future__ import annotations
@@ -38,10 +38,6 @@ def together(*steps: Step) -> Step:
 def after(pause: str, step: Step) -> Step:
     """The model holds this answer back until the test calls `Agent.go_on(pause)`."""
     return {**_as_dict(step), "pause": pause}
-
-
-def http_error(status: int) -> Step:
-    return {"status": status}
 
 
 def prompt(steps: Sequence[Step]) -> str:
