@@ -259,6 +259,7 @@ def test_hooks_and_shells_tell_a_subagent_of_codex_apart(codex: Codex, project: 
     assert [each["agent_id"] for each in recorder.payloads("SubagentStart")] == [subagent]
 
 
+@in_a_soak
 def test_claude_lets_anyone_take_a_task_of_its_own(claude: Claude, project: Path, recorder: Recorder) -> None:
     claude.use_hooks(recorder.hooks("TaskCreated", "TaskCompleted"))
     new = script.call("TaskCreate", {"subject": "Fix login", "description": "", "activeForm": ""})
