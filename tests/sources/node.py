@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import functools
 import hashlib
 import json
 import os
@@ -15,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit import npm
+
 HERE = Path(__file__).parent
 #: The newest that run on node 20.
 PACKAGES = {"@supabase/supabase-js": "2.100.0", "amaro": "0.1.9", "eventsource": "4.1.0"}
-OPTIONS = ("--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=0")
-FETCH_SECONDS_MAX = 120
 PATIENCE_SECONDS = 60
 
 
@@ -66,27 +64,6 @@ class Programs:
         return said
 
 
-@functools.cache
 def _packages() -> tuple[Path, str]:
-    """The folder of the packages, and why there is none, if there is none."""
-    if not shutil.which("npm"):
-        return Path(), "there is no npm on this machine"
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dibs-tests"
-    folder = cache / f"node-{hashlib.sha256(json.dumps(PACKAGES).encode()).hexdigest()[:12]}"
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "whole").exists():
-            words = [f"{name}@{version}" for name, version in PACKAGES.items()]
-            try:
-                subprocess.run(
-                    ["npm", "install", *OPTIONS, "--prefix", str(folder), *words],
-                    cwd=folder,
-                    check=True,
-                    capture_output=True,
-                    timeout=FETCH_SECONDS_MAX,
-                )
-            except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
-                return Path(), f"npm cannot fetch {', '.join(words)} here"
-            (folder / "whole").touch()
-    return folder / "node_modules", ""
+    words = [f"{name}@{version}" for name, version in PACKAGES.items()]
+    return npm.packages(f"node-{hashlib.sha256(json.dumps(PACKAGES).encode()).hexdigest()[:12]}", *words)

@@ -1,0 +1,56 @@
+"""Real agents, each in a home of its own. One that cannot be had is skipped by its name."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from tests.kit.agents import programs
+from tests.kit.agents.claude import Claude
+from tests.kit.agents.client import Client
+from tests.kit.agents.codex import Codex
+from tests.kit.agents.model import Model
+from tests.kit.agents.recorder import Recorder
+
+ClientT = TypeVar("ClientT", bound=Client)
+
+
+@pytest.fixture(scope="session")
+def model() -> Iterator[Model]:
+    with Model() as model:
+        yield model
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    with Recorder() as recorder:
+        yield recorder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A git repository that the agents work in."""
+    folder = tmp_path / "project"
+    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
+    return folder
+
+
+@pytest.fixture
+def claude(model: Model, tmp_path: Path) -> Claude:
+    return client(Claude, model, tmp_path)
+
+
+@pytest.fixture
+def codex(model: Model, tmp_path: Path) -> Codex:
+    return client(Codex, model, tmp_path)
+
+
+def client(of: type[ClientT], model: Model, folder: Path) -> ClientT:
+    program, why_not = programs.find(of.kind)
+    if why_not:
+        pytest.skip(why_not)
+    return of(program, model, folder / f"{of.kind}-home")
