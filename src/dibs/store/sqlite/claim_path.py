@@ -41,7 +41,8 @@ def claim(
     t.write(decision)
     t.touch_session(session)
     if decision.renewed is not None:
-        before = t.run_of(item, decision.renewed.token - 1)
+        row = t.one("run_before", item=item, token=decision.renewed.token)
+        before = None if row is None else rows.run(row)
         return _grant(t, state.item, decision.renewed, before).replace(renewed=True)
     t.spend(claimant, 1)
     # If the previous claim expired just now, its run is the previous run.

@@ -23,6 +23,10 @@ FROM claims WHERE item = :item
 SELECT @run
 FROM runs WHERE item = :item AND token = :token
 
+-- name: run_before
+SELECT @run
+FROM runs WHERE item = :item AND token < :token ORDER BY token DESC LIMIT 1
+
 -- name: latest_run
 SELECT @run
 FROM runs WHERE item = :item ORDER BY token DESC LIMIT 1

@@ -132,13 +132,13 @@ WHERE events.item = :item AND events.kind = 'annotated' ORDER BY events.number
 
 -- name: claims_by_move
 SELECT claims.item, vault_files.path FROM claims JOIN vault_files ON vault_files.item = claims.item
-WHERE claims.session LIKE 'files-%'
+WHERE claims.session GLOB 'files-*'
 
 -- name: lost_claims
 -- Claims by a move that lost to another clone's claim.
 SELECT soft_claims.item, soft_claims.agent, claims.agent, claims.token
 FROM soft_claims LEFT JOIN claims ON claims.item = soft_claims.item
-WHERE soft_claims.session LIKE 'files-%' AND soft_claims.expires_at > :now
+WHERE soft_claims.session GLOB 'files-*' AND soft_claims.expires_at > :now
 
 -- name: sessions_here
 -- The sessions that were started on this machine, with their numbers of live claims.

@@ -97,8 +97,10 @@ class TestRestoring:
         assert (detail.runs[0].outcome, detail.runs[0].agent) == ("restored", "ann")
         event = next(event for event in board.log("x") if event.kind == "restored")
         assert (event.actor, event.session) == ("admin", me)
-        previous = board.claim("x", session=session(board)).previous
+        next_holder = session(board)
+        previous = board.claim("x", session=next_holder).previous
         assert previous is not None, "the next holder is not told where the last one stopped"
+        assert board.claim("x", session=next_holder).previous == previous, "tokens have a gap after a restore"
         assert previous.notes[-1].note == "half way"
 
     def test_event_ids_move_on_past_everything_ever_given(self, harness: Harness) -> None:
