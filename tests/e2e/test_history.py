@@ -171,6 +171,44 @@ def test_runs_keep_to_their_filters(worked: Dibs) -> None:
     assert "not mine" in worked.ok("runs")
 
 
+def test_children_are_shown_below_their_parents_and_end_with_them(dibs: Dibs) -> None:
+    for id, parent in (("main", None), ("sub", "main"), ("subsub", "sub"), ("other", None)):
+        of = ["--parent", parent] if parent else []
+        assert dibs.ok("session", "start", "--id", id, *of) == f"{id}\n"
+    dibs.ok("add", "Fix login", "--id", "fix-login")
+    dibs.ok("claim", "fix-login", "--session", "subsub")
+    lines = dibs.ok("sessions").splitlines()
+    starts = {line.split()[1]: line.index(line.split()[1]) for line in lines[1:]}
+    assert [*starts][[*starts].index("main") :][:3] == ["main", "sub", "subsub"]
+    first = starts["main"]
+    assert starts == {"main": first, "sub": first + 2, "subsub": first + 4, "other": first}
+    assert "subsub (child of sub)" in dibs.ok("who")
+    (holding,) = dibs.json("who")["holdings"]
+    assert holding["parent"] == "sub"
+    code, error = dibs.refused("session", "start", "--id", "late", "--parent", "nobody")
+    assert (code, error["code"]) == (5, "SESSION_NOT_FOUND")
+    code, error = dibs.refused("session", "start", "--id", "sub", "--parent", "other")
+    assert (code, error["code"], error["field"]) == (1, "INVALID", "parent")
+    assert "released fix-login" in dibs.ok("session", "end", "main")
+    assert [view["session"]["id"] for view in dibs.json("sessions")["sessions"]] == ["other"]
+
+
+def test_what_a_heartbeat_says_of_its_session_is_shown(dibs: Dibs) -> None:
+    dibs.ok("session", "start", "--id", "s1", "--meta", '{"model": "small"}')
+    dibs.ok("heartbeat", "--meta", '{"context_percent": 40, "model": null, "odd": "a\\u001b[31m"}')
+    (view,) = dibs.json("sessions")["sessions"]
+    assert view["session"]["meta"] == {"context_percent": 40, "odd": "a\x1b[31m"}
+    assert "context_percent=40" in dibs.ok("sessions")
+    assert "\x1b" not in dibs.ok("sessions")
+    dibs.ok("heartbeat", "--at-most-every", "60s", "--meta", '{"context_percent": 41}')
+    (view,) = dibs.json("sessions")["sessions"]
+    assert view["session"]["meta"]["context_percent"] == 40
+    for wrong in ("7", "[]", "{", '{"a": "%s"}' % ("x" * 16_000)):
+        code, error = dibs.refused("heartbeat", "--meta", wrong)
+        assert (code, error["code"], error["field"]) == (1, "INVALID", "meta")
+    assert dibs.refused("heartbeat", "x", "--meta", "{}")[0] == 2
+
+
 def test_sessions_show_who_is_there(worked: Dibs) -> None:
     views = {view["session"]["id"]: view for view in worked.json("sessions")["sessions"]}
     assert {id: view["claims"] for id, view in views.items()} == {"s1": 0, "s2": 1}

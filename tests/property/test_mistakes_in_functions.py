@@ -7,6 +7,8 @@ random verbs (`test_postgres_machine`).
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +16,9 @@ import psycopg
 import pytest
 
 from dibs.board import Board
+from dibs.check import META_BYTES_MAX
 from dibs.errors import DibsError
+from dibs.model import Owner, Session
 from tests.kit import postgres, sqlite
 from tests.kit.postgres_server import PostgresServer
 from tests.kit.twin import TwinClock, TwinHarness
@@ -180,6 +184,42 @@ def sensitive_action(board: Board, clock: TwinClock) -> None:
 def force_release(board: Board, clock: TwinClock) -> None:
     held(board)
     board.force_release("x", reason="its machine is gone")
+
+
+@finds("a byte too much", "heartbeat", f"merged.size > {META_BYTES_MAX}", "merged.size > 16001")
+def beats_with_meta(board: Board, clock: TwinClock) -> None:
+    """One stored, one throttled, one that is too large by a byte, one that removes a name; of a holder and of an idle
+    session."""
+    held(board)
+    board.start_session("idle", id="b", meta={"a": 1})
+    for session in ("a", "b"):
+        for seconds, meta in ((61, {"model": "x", "cost": {"usd": 1.50}}), (10, {"model": "y"}), (61, {"model": None})):
+            clock.advance(seconds)
+            board.heartbeat(session=session, at_most_every_seconds=60, meta=meta)
+            board.find_session(session)
+        taken = board.find_session(session).meta.items()
+        room = META_BYTES_MAX - sum(len(f'"{name}": {json.dumps(value)}, ') for name, value in taken) - len('"b": "", ')
+        for size in (room + 1, room):
+            refused(functools.partial(board.heartbeat, session=session, meta={"b": "x" * size}))
+        board.find_session(session)
+
+
+@finds("no word of the parent", "bury", "THEN 'its parent session ended' END)", "THEN NULL END)")
+def dead_family(board: Board, clock: TwinClock) -> None:
+    """As often as it takes to fail the items: of a child whose parent's owner died, and of one with the same owner."""
+    owner = Owner(boot_id="a boot", pid_namespace=1, pid=1, start_time=1)
+    for item in ("x", "y", "z"):
+        board.add(item, id=item)
+    for _ in range(board.settings.max_strikes):
+        for session, parent, its in (("a", None, owner), ("b", "a", None), ("c", "b", None), ("d", "a", owner)):
+            board.store.start_session(Session(id=session, agent="coder", owner=its, parent=parent))
+        for item, session in (("x", "b"), ("y", "c"), ("z", "d")):
+            board.claim(item, session=session)
+        board.wait("x", session="d")
+        board.soft_claim("y", session="c")
+        board.store.sweep(dead=[("a", owner)], limit=10)
+        refused(lambda: board.heartbeat(session="c"))
+    board.sessions(ended=True)
 
 
 def spoil(url: str, function: str, right: str, wrong: str) -> None:
