@@ -17,21 +17,9 @@ from dibs.testing.database_clock import DatabaseClock
 from dibs.testing.invariants import assert_sound
 from dibs.testing.postgres_server import PostgresServer
 from tests.docs.production import Connection, Production, production
+from tests.sources import postgrest
 
-SIGNATURES = {
-    "claim_work_item": {"p_work_item_id": "id", "p_agent_type": "text", "p_agent_instance_id": "text"},
-    "claim_next_work_item": {"p_agent_type": "text", "p_agent_instance_id": "text", "p_types": "text[]"},
-    "release_work_item": {"p_work_item_id": "id", "p_agent_instance_id": "text", "p_reason": "text"},
-    "complete_work_item": {"p_work_item_id": "id", "p_agent_instance_id": "text", "p_outcome": "text"},
-}
-#: The type of an id in each schema.
-SCHEMAS = {"dibs": "text", "dibs_uuid": "uuid"}
-CALL = (
-    "WITH pgrst_source AS (SELECT pgrst_call.* FROM (SELECT %s::json AS json_data) pgrst_payload,"
-    " LATERAL (SELECT * FROM json_to_record(pgrst_payload.json_data) AS _({columns})) pgrst_body,"
-    " LATERAL (SELECT * FROM {function}({given})) pgrst_call)"
-    " SELECT coalesce(json_agg(_postgrest_t), '[]') FROM pgrst_source _postgrest_t"
-)
+SCHEMAS = ("dibs", "dibs_uuid")
 #: Story 011's `.from('work_items').select('*').eq('status', 'ready').in('type', ...).order(...).order(...).limit(1)`.
 READY = (
     "SELECT {schema}.work_items.* FROM {schema}.work_items WHERE status = %s AND type = ANY (%s)"
@@ -69,24 +57,7 @@ def clock(made: Production) -> Iterator[DatabaseClock]:
 
 
 def rpc(client: Connection, function: str, schema: str = "dibs", **arguments: Any) -> Any:
-    """A call as PostgREST makes it: arguments by name, out of one JSON body, in a transaction."""
-    types = {name: SCHEMAS[schema] if kind == "id" else kind for name, kind in SIGNATURES[function].items()}
-    columns = ", ".join(f'"{name}" {types.get(name, "double precision")}' for name in arguments)
-    given = ", ".join(f'"{name}" := pgrst_body."{name}"' for name in arguments)
-    with client.transaction():
-        client.execute("SELECT set_config('search_path', %s, true)", [f'"{schema}", "public"'])
-        (row,) = client.execute(
-            CALL.format(columns=columns, function=f'"{schema}"."{function}"', given=given).encode(),
-            [json.dumps(arguments)],
-        )
-    return row[0]
-
-
-def said(answer: Any, function: str) -> bool:
-    ((name, value),) = answer[0].items()
-    assert name == function
-    assert isinstance(value, bool)
-    return value
+    return postgrest.rpc(client, schema, function, arguments)
 
 
 def ready(client: Connection, *types: str, schema: str = "dibs") -> list[dict[str, Any]]:
@@ -107,16 +78,16 @@ def test_a_client_lists_takes_and_finishes(board: Board, client: Connection, sch
         {"area": "login"},
     )
     me = {"p_work_item_id": found["id"], "p_agent_instance_id": "coder-1"}
-    assert said(rpc(client, "claim_work_item", schema, **me, p_agent_type="coder"), "claim_work_item")
+    assert rpc(client, "claim_work_item", schema, **me, p_agent_type="coder") is True
     (row,) = client.execute(HELD.format(schema=schema).encode(), [found["id"]]).fetchall()
     assert row[:3] == ("in_progress", "coder", True)
     assert row[3]["claimed_by_instance"] == "coder-1"
     assert {"claimed_at", "area"} < row[3].keys()
     other = {**me, "p_agent_instance_id": "coder-2"}
-    assert not said(rpc(client, "claim_work_item", schema, **other, p_agent_type="coder"), "claim_work_item")
-    assert not said(rpc(client, "complete_work_item", schema, **other, p_outcome="success"), "complete_work_item")
-    assert said(rpc(client, "complete_work_item", schema, **me, p_outcome="success"), "complete_work_item")
-    assert said(rpc(client, "complete_work_item", schema, **me, p_outcome="success"), "complete_work_item"), "again"
+    assert rpc(client, "claim_work_item", schema, **other, p_agent_type="coder") is False
+    assert rpc(client, "complete_work_item", schema, **other, p_outcome="success") is False
+    assert rpc(client, "complete_work_item", schema, **me, p_outcome="success") is True
+    assert rpc(client, "complete_work_item", schema, **me, p_outcome="success") is True, "again"
     assert board.get(ids[1]).item.status == "done"
 
 
@@ -217,7 +188,7 @@ def test_an_outcome_is_success_or_failure(board: Board, client: Connection) -> N
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="choose success or failure"):
         rpc(client, "complete_work_item", **mine, p_outcome="done")
     assert board.get("one").item.status == "in_progress"
-    assert said(rpc(client, "complete_work_item", **mine, p_outcome="failure"), "complete_work_item")
+    assert rpc(client, "complete_work_item", **mine, p_outcome="failure") is True
     assert board.get("one").item.status == "failed"
 
 

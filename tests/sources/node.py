@@ -1,0 +1,79 @@
+"""Programs for node, with packages that the tests keep in a cache of the user's: pinned, and fetched once."""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+#: The newest that run on node 20.
+PACKAGES = {"@supabase/supabase-js": "2.100.0", "amaro": "0.1.9", "eventsource": "4.1.0"}
+OPTIONS = ("--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=0")
+FETCH_SECONDS_MAX = 120
+PATIENCE_SECONDS = 60
+
+
+class Programs:
+    """The programs of one document, in a folder of their own beside the packages."""
+
+    def __init__(self, document: str, folder: Path) -> None:
+        packages, why_not = _packages()
+        if why_not:
+            pytest.skip(why_not)
+        self.folder = shutil.copytree(HERE / document, folder / document)
+        (self.folder / "node_modules").symlink_to(packages)
+        (self.folder / "package.json").write_text('{"type": "module"}')
+        if typed := [path.name for path in self.folder.glob("*.ts")]:
+            shutil.copy(HERE / "strip.mjs", self.folder)
+            self.run("strip.mjs", *typed)
+
+    def start(self, program: str, *words: str, **environment: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            ["node", program, *words],
+            cwd=self.folder,
+            env={"PATH": os.environ.get("PATH", os.defpath), "NODE_NO_WARNINGS": "1", **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, program: str, *words: str, **environment: str) -> str:
+        with self.start(program, *words, **environment) as running:
+            said, _ = running.communicate(timeout=PATIENCE_SECONDS)
+        assert running.returncode == 0, said
+        return said
+
+
+@functools.cache
+def _packages() -> tuple[Path, str]:
+    """The folder of the packages, and why there is none, if there is none."""
+    for program in ("node", "npm"):
+        if not shutil.which(program):
+            return Path(), f"there is no {program} on this machine"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dibs-tests"
+    folder = cache / f"node-{hashlib.sha256(json.dumps(PACKAGES).encode()).hexdigest()[:12]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "whole").exists():
+            words = [f"{name}@{version}" for name, version in PACKAGES.items()]
+            try:
+                subprocess.run(
+                    ["npm", "install", *OPTIONS, "--prefix", str(folder), *words],
+                    cwd=folder,
+                    check=True,
+                    capture_output=True,
+                    timeout=FETCH_SECONDS_MAX,
+                )
+            except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+                return Path(), f"npm cannot fetch {', '.join(words)} here"
+            (folder / "whole").touch()
+    return folder / "node_modules", ""
