@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -131,5 +131,5 @@ def _ordered(told: str) -> sql.Composed:
     return sql.SQL("{} ").format(sql.Identifier(column)) + sql.SQL(ORDERS[direction])
 
 
-def _listed(parts: Any) -> sql.Composed:
+def _listed(parts: Iterable[sql.Composable]) -> sql.Composed:
     return sql.SQL(", ").join(parts)
