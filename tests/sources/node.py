@@ -9,6 +9,8 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,15 +24,18 @@ PATIENCE_SECONDS = 60
 
 
 class Programs:
-    """The programs of one document, in a folder of their own beside the packages."""
+    """The programs of one document, in a folder of their own; beside the packages, unless they need none."""
 
-    def __init__(self, document: str, folder: Path) -> None:
-        packages, why_not = _packages()
-        if why_not:
-            pytest.skip(why_not)
+    def __init__(self, document: str, folder: Path, *, need_packages: bool = True) -> None:
+        if not shutil.which("node"):
+            pytest.skip("there is no node on this machine")
         self.folder = shutil.copytree(HERE / document, folder / document)
-        (self.folder / "node_modules").symlink_to(packages)
         (self.folder / "package.json").write_text('{"type": "module"}')
+        if need_packages:
+            packages, why_not = _packages()
+            if why_not:
+                pytest.skip(why_not)
+            (self.folder / "node_modules").symlink_to(packages)
         if typed := [path.name for path in self.folder.glob("*.ts")]:
             shutil.copy(HERE / "strip.mjs", self.folder)
             self.run("strip.mjs", *typed)
@@ -40,24 +45,32 @@ class Programs:
             ["node", program, *words],
             cwd=self.folder,
             env={"PATH": os.environ.get("PATH", os.defpath), "NODE_NO_WARNINGS": "1", **environment},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
 
+    @contextmanager
+    def running(self, program: str, *words: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+        """For as long as it is needed."""
+        with self.start(program, *words, **environment) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
     def run(self, program: str, *words: str, **environment: str) -> str:
-        with self.start(program, *words, **environment) as running:
-            said, _ = running.communicate(timeout=PATIENCE_SECONDS)
-        assert running.returncode == 0, said
+        with self.running(program, *words, **environment) as process:
+            said, _ = process.communicate(timeout=PATIENCE_SECONDS)
+        assert process.returncode == 0, said
         return said
 
 
 @functools.cache
 def _packages() -> tuple[Path, str]:
     """The folder of the packages, and why there is none, if there is none."""
-    for program in ("node", "npm"):
-        if not shutil.which(program):
-            return Path(), f"there is no {program} on this machine"
+    if not shutil.which("npm"):
+        return Path(), "there is no npm on this machine"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dibs-tests"
     folder = cache / f"node-{hashlib.sha256(json.dumps(PACKAGES).encode()).hexdigest()[:12]}"
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,13 +1,13 @@
-"""The session-task design's clients: fetch and EventSource as the document has them, and processes that crash."""
+"""The session-task design's clients: processes that crash, a dashboard that listens, and who reads its table."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,8 +16,13 @@ from typing import Any
 import pytest
 
 from dibs.access import AGENT
+from dibs.testing import sqlite
+from dibs.testing.http import Host
 from tests.server.attacking import Caller
+from tests.server.calling import serving as by_a_clock
 from tests.server.process import Serving, board_of, serving
+from tests.sources.node import Programs
+from tests.sources.test_session_task_design import DESIGN
 
 #: A client that registers itself, claims a task, says so, and then waits to be killed.
 WORKER = """
@@ -32,35 +37,6 @@ registered = post("/api/sessions", {"sessionId": session, "agentType": "cli", "p
 claimed = post("/api/tasks/phase4/claim", {"sessionId": session})
 print(json.dumps([registered, claimed]), flush=True)
 sys.stdin.read()
-"""
-#: The document's client: EventSource.onmessage over fetch, since node 20 has no EventSource of its own.
-LISTENER = """
-const [url, key] = process.argv.slice(2);
-class EventSource {
-  constructor(url) { this.listen(url); }
-  async listen(url) {
-    const response = await fetch(url, { headers: { Authorization: `Bearer ${key}` } });
-    const decoder = new TextDecoder();
-    let text = '';
-    console.log('listening');
-    for await (const chunk of response.body) {
-      text += decoder.decode(chunk, { stream: true });
-      let end;
-      while ((end = text.indexOf('\\n\\n')) >= 0) {
-        const lines = text.slice(0, end).split('\\n');
-        text = text.slice(end + 2);
-        const data = lines.filter((line) => line.startsWith('data: ')).map((line) => line.slice(6)).join('\\n');
-        const named = lines.some((line) => line.startsWith('event: '));
-        if (data && !named && this.onmessage) this.onmessage({ data });
-      }
-    }
-  }
-}
-const events = new EventSource(`${url}/api/events?messages=true`);
-events.onmessage = (message) => {
-  const { type, data } = JSON.parse(message.data);
-  console.log(JSON.stringify([type, data]));
-};
 """
 
 
@@ -115,25 +91,40 @@ def test_a_pid_of_another_process_is_ignored_and_the_answer_says_so(
         process.communicate()
 
 
-def test_event_source_on_message_hears_type_and_data(server: Serving, caller: Caller, tmp_path: Path) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("there is no node on this machine")
-    (tmp_path / "client.js").write_text(LISTENER)
-    words = [node, str(tmp_path / "client.js"), server.url, caller.key or ""]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as listener:
-        try:
+@pytest.mark.skipif(sys.platform != "linux", reason="who holds a connection is read in /proc")
+def test_event_source_on_message_hears_the_four_events_of_the_design(
+    http_host: Host, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    programs = Programs("session_task_claiming", tmp_path_factory.mktemp("node"))
+    with sqlite.harness(tmp_path) as harness, by_a_clock(http_host, harness) as server:
+        server.board.add("Phase 4: Delegation Metrics", id="phase4")
+        key = server.board.create_key(AGENT)[1]
+        caller = Caller(server.url, key)
+        with programs.running("listener.mjs", server.url, key) as listener:
             assert listener.stdout is not None
             assert listener.stdout.readline() == "listening\n"
             caller.ok("POST", "/api/sessions", {"sessionId": "heard"})
             caller.ok("POST", "/api/tasks/phase4/claim", {"sessionId": "heard"})
             caller.ok("POST", "/api/tasks/phase4/release", {"sessionId": "heard", "reason": "lunch"})
-            assert [json.loads(listener.stdout.readline()) for _ in range(2)] == [
-                ["task:claimed", {"taskId": "phase4", "sessionId": "heard"}],
-                ["task:released", {"taskId": "phase4", "reason": "lunch"}],
-            ]
-        finally:
-            listener.kill()
+            caller.ok("POST", "/api/tasks/phase4/claim", {"sessionId": "heard"})
+            server.clock.advance(1801)
+            caller.ok("POST", "/api/tasks/claims/cleanup")
+            process, *_ = started(caller, "crashing")
+            process.kill()
+            process.communicate()
+            caller.ok("POST", "/api/tasks/claims/cleanup")
+            told = [json.loads(listener.stdout.readline()) for _ in range(6)]
+    assert told == [
+        {"type": "task:claimed", "data": {"taskId": "phase4", "sessionId": "heard"}},
+        {"type": "task:released", "data": {"taskId": "phase4", "reason": "lunch"}},
+        {"type": "task:claimed", "data": {"taskId": "phase4", "sessionId": "heard"}},
+        {"type": "task:claim-expired", "data": {"taskId": "phase4", "sessionId": "heard"}},
+        {"type": "task:claimed", "data": {"taskId": "phase4", "sessionId": "crashing"}},
+        {"type": "task:claim-orphaned", "data": {"taskId": "phase4", "reason": "session_dead"}},
+    ]
+    assert {event["type"]: set(event["data"]) for event in told} == {
+        event["type"]: set(event["data"]) for event in DESIGN["events"]
+    }
 
 
 def test_the_table_of_claims_can_be_read_from_the_file(server: Serving, caller: Caller) -> None:
@@ -143,7 +134,9 @@ def test_the_table_of_claims_can_be_read_from_the_file(server: Serving, caller: 
     path = str(server.told["store"]).removeprefix("sqlite:")
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         connection.row_factory = sqlite3.Row
-        (row,) = connection.execute("SELECT * FROM task_claims WHERE expires_at > 0").fetchall()
+        now = time.time_ns() // 1_000_000
+        asked = "SELECT * FROM task_claims WHERE task_id = ? AND expires_at > ?"
+        (row,) = connection.execute(asked, ("phase4", now)).fetchall()
     assert (row["task_id"], row["session_id"], row["agent_type"]) == ("phase4", "shown", "cli")
     assert row["expires_at"] - row["claimed_at"] == 1_800_000
     assert row["last_heartbeat"] >= row["claimed_at"]

@@ -58,12 +58,9 @@ def board(made: Production) -> Iterator[Board]:
 
 @contextmanager
 def edge_function(programs: Programs, rest: str, key: str) -> Iterator[str]:
-    with programs.start("agent-claim.js", SUPABASE_URL=rest, SUPABASE_SERVICE_ROLE_KEY=key) as running:
-        assert running.stdout is not None
-        try:
-            yield f"http://127.0.0.1:{int(running.stdout.readline())}"
-        finally:
-            running.kill()
+    with programs.running("agent-claim.js", SUPABASE_URL=rest, SUPABASE_SERVICE_ROLE_KEY=key) as process:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
 
 
 @contextmanager
