@@ -15,20 +15,21 @@ PATIENCE_SECONDS = 60
 
 
 class Agent:
-    """A coding agent's shell, with its session's id, in a repository."""
+    """A coding agent's shell in a repository, as the protocol's hook at the start of its session leaves it."""
 
     def __init__(self, folder: Path, session: str) -> None:
         path = os.pathsep.join([str(SCRIPTS), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-        self._folder = folder
-        self._environment = {
-            **{"PATH": path, "HOME": str(folder), "LC_ALL": "C.UTF-8", "LOGNAME": "you"},
-            # The protocol's name for the session, and dibs' own; the actor is the first eight characters.
-            **{"CLAUDE_SESSION_ID": session, "DIBS_SESSION": session, "DIBS_AGENT": session[:8]},
-        }
+        self.session, self._folder, remembered = session, folder, folder / f"{session}.env"
+        self._environment = {"PATH": path, "HOME": str(folder), "LC_ALL": "C.UTF-8", "LOGNAME": "you"}
+        self._environment |= {"CLAUDE_SESSION_ID": session, "CLAUDE_ENV_FILE": str(remembered)}
+        remembered.touch()
+        for source in ("startup", "compact"):
+            code, said = self.type(f"source {SCRIPTS}/session-start.sh", _hook_source=source, _session_id=session)
+            assert code == 0, said
 
     def start(self, line: str, **environment: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            ["bash", "-c", f"source {SCRIPTS / 'lib-sprint.sh'}; {line}"],
+            ["bash", "-c", f'source "$CLAUDE_ENV_FILE"; source {SCRIPTS}/lib-sprint.sh; {line}'],
             cwd=self._folder,
             env={**self._environment, **environment},
             stdin=subprocess.DEVNULL,
@@ -102,17 +103,34 @@ def test_bd_who_groups_by_assignee(one: Agent, other: Agent) -> None:
     ]
 
 
-def test_its_hook_keeps_a_claim_alive(one: Agent, repository: Path) -> None:
+def test_its_hooks_keep_a_claim_alive_and_release_it_when_the_session_ends(one: Agent, other: Agent) -> None:
     one.type("bead_claim iv-1")
     seen = "dibs show iv-1 --json | jq .claim.heartbeat_count"
     assert one.type(seen) == (0, "1\n"), "the protocol notes when it has claimed"
-    mark = Path(f"/tmp/clavain-heartbeat-iv-1-{one._environment['CLAUDE_SESSION_ID']}")
+    mark = Path(f"/tmp/clavain-heartbeat-iv-1-{one.session}")
     try:
         for _ in range(3):
             assert one.type("heartbeat.sh", CLAVAIN_BEAD_ID="iv-1")[0] == 0
         assert one.type(seen) == (0, "2\n"), "at most once a minute"
+        ended = other.type(f"source {SCRIPTS}/session-end.sh", CLAVAIN_BEAD_ID="iv-1")
+        assert (ended, one.type("dibs show iv-1 --json | jq -r .item.status")) == ((0, ""), (0, "in_progress\n"))
+        assert one.type(f"source {SCRIPTS}/session-end.sh", CLAVAIN_BEAD_ID="iv-1") == (0, "")
+        assert one.type("dibs show iv-1 --json | jq -r .item.status") == (0, "ready\n")
+        assert not mark.exists()
     finally:
         mark.unlink(missing_ok=True)
+
+
+def test_a_sprint_that_has_a_lock_of_its_own_only_says_so(one: Agent, other: Agent) -> None:
+    shown = "dibs who --json | jq -c '.holdings[] | [.item.id, (.claim // .soft).session, .health]'"
+    on_it = f'["iv-1","{one.session}","soft"]\n'
+    assert one.type('bead_claim iv-1 "$CLAUDE_SESSION_ID" --soft || true') == (0, "")
+    assert one.type(shown) == (0, on_it)
+    assert other.type("bead_claim iv-1") == (0, ""), "it keeps nobody out"
+    assert one.type(shown) == (0, f'["iv-1","{other.session}","healthy"]\n{on_it}')
+    other.type("bead_release iv-1")
+    one.type("bead_release iv-1 --keep-status")
+    assert one.type(shown) == (0, "")
 
 
 @pytest.mark.parametrize(("said", "meant"), [("P0", 10), ("p1", 8), ("P2", 5), ("P3", 1), ("P4", 0)])

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# Of the agent claiming protocol. Changed: nothing.
 # PostToolUse heartbeat — refresh claim timestamp at most once per 60s
 # Uses temp file mtime for throttle (reliable across concurrent hooks)
 

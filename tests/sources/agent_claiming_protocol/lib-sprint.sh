@@ -1,3 +1,4 @@
+# Of the agent claiming protocol. Changed: nothing.
 # Usage: bead_claim <bead_id> [session_id] [--soft]
 # --soft: skip atomic bd update --claim, write advisory state only
 #         (used by sprint_claim which has its own intercore lock)
@@ -41,6 +42,7 @@ bead_claim() {
     echo "Bead $bead_id: could not acquire claim after $retries attempts (lock contention)" >&2
     return 1
 }
+
 # Usage: bead_release <bead_id> [--keep-status]
 # --keep-status: clear assignee/claim but don't reset to open (for sprint context)
 bead_release() {
