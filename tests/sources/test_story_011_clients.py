@@ -136,6 +136,13 @@ def test_its_sql_by_psql(made: Production, board: Board) -> None:
     ]
 
 
+def test_what_stands_in_public_takes_no_id_from_those_that_are_no_uuid(made: Production, board: Board) -> None:
+    board.add("one", id="fix-login")
+    claim = "SELECT claim_work_item('fix-login', 'coder', 'coder-1')"
+    assert psql(made, "dibs_sql", "-c", claim) == ["t"]
+    assert psql(made, "dibs_sql", "-c", "SELECT release_work_item('fix-login', 'coder-1')") == ["t"]
+
+
 def test_its_cron_job_releases_what_was_left_for_half_an_hour(made: Production, board: Board) -> None:
     item = str(uuid.uuid4())
     board.add("one", id=item)
