@@ -260,6 +260,34 @@ class Board:
             item, reason=reason, session=session, token=token, revision=revision, actor=actor, request=request
         )
 
+    def annotate(
+        self,
+        item: str,
+        *,
+        token: int | None = None,
+        links: Mapping[str, Any] | None = None,
+        checks: Mapping[str, Any] | None = None,
+        cost: Mapping[str, Any] | None = None,
+        session: str | None = None,
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> Ended:
+        """Add links, checks and costs to a run that has ended: the one under `token`, else the item's latest. With
+        `session`, as that session's agent, which annotates its own runs only."""
+        item, token, actor = check.item_id(item, "item"), check.token(token), self._actor(actor)
+        session = None if session is None else check.session_id(session)
+        said = {
+            "links": check.json_object(dict(links or {}), "links", check.NOTE_BYTES_MAX),
+            "checks": check.checks(dict(checks or {})),
+            "cost": check.json_object(dict(cost or {}), "cost", check.NOTE_BYTES_MAX),
+        }
+        if not any(said.values()):
+            raise Invalid("there is nothing to add; name a link, a check or a cost", field="links")
+        request = _request(request_id, session or actor, "annotate", item, token, said)
+        return self._past_dead_owners(
+            lambda: self.store.annotate(item, token=token, session=session, actor=actor, request=request, **said)
+        )
+
     # Agents and sessions
 
     def set_agent(

@@ -218,6 +218,24 @@ class Store(ABC):
     ) -> Item:
         """An item that waits for approval is to be drafted again; with `revision`, only if it is as it was read."""
 
+    @abstractmethod
+    def annotate(
+        self,
+        item: str,
+        *,
+        token: int | None = None,
+        links: Mapping[str, Any],
+        checks: Mapping[str, Any],
+        cost: Mapping[str, Any],
+        session: str | None = None,
+        actor: str,
+        request: Request | None = None,
+    ) -> Ended:
+        """Add links, checks and costs to a run that has ended (without a token: the item's latest run), each under its
+        name, where they replace what had that name. Nothing else changes, the outcome least of all; what changes
+        nothing writes nothing. With `session`, only a run of that session's agent: another's is `NOT_CLAIM_OWNER`. A
+        run that is going on is `TASK_NOT_CLAIMABLE`, and an item that was never claimed is `TASK_NOT_CLAIMED`."""
+
     # Agents and sessions
 
     @abstractmethod

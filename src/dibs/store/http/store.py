@@ -168,6 +168,21 @@ class HttpStore(Store):
     ) -> Ended:
         return self._of(Ended, item, "force_release", request, actor=actor, reason=reason, token=token)
 
+    def annotate(
+        self,
+        item: str,
+        *,
+        token: int | None = None,
+        links: Mapping[str, Any],
+        checks: Mapping[str, Any],
+        cost: Mapping[str, Any],
+        session: str | None = None,
+        actor: str,
+        request: Request | None = None,
+    ) -> Ended:
+        said = {"links": dict(links), "checks": dict(checks), "cost": dict(cost)}
+        return self._of(Ended, item, "annotate", request, token=token, session=session, actor=actor, **said)
+
     # Agents, sessions, keys
 
     def set_agent(self, agent: Agent) -> Agent:

@@ -13,6 +13,10 @@ INSERT INTO agents (@agent) VALUES (:@agent) ON CONFLICT (name) DO NOTHING
 -- name: put_session
 INSERT OR REPLACE INTO sessions (@session) VALUES (:@session)
 
+-- name: annotate_run
+UPDATE runs SET links = :links, checks = :checks, cost = :cost
+WHERE item = :item AND token = :token AND outcome IS NOT NULL
+
 -- name: items_of_session
 SELECT item FROM claims WHERE session = :session ORDER BY claimed_at, item LIMIT :limit
 
