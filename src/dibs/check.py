@@ -258,6 +258,10 @@ def ttl_seconds(given: object) -> float | None:
     return None if given is None else number(given, "ttl_seconds", low=0.001, high=1e9)
 
 
+def interval_seconds(given: object) -> float | None:
+    return None if given is None else number(given, "at_most_every_seconds", low=0.001, high=1e9)
+
+
 def session_id(given: object) -> str:
     return name(given, "session")
 

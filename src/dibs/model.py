@@ -308,7 +308,8 @@ class Grant(Value):
 
 
 class Renewal(Value):
-    """A claim that goes on. `warning` is None, `warning` or `expiring`, by what is left of it."""
+    """A claim that goes on. `warning` is None, `warning` or `expiring`, by what is left of it. Not `renewed`: it was
+    renewed so recently that it was left as it is."""
 
     item: str
     token: int
@@ -317,6 +318,7 @@ class Renewal(Value):
     heartbeat_count: int
     warning: str | None
     heartbeat_seconds: float
+    renewed: bool = True
 
 
 class Lost(Value):

@@ -48,3 +48,18 @@ def test_run_synchronization_links_a_run_and_records_its_checks(server: Serving)
     assert "code-reviewer  token 1  by github · pr: https://example.org/pull/7" in server.dibs("log", "triage").stdout
     wrong = server.dibs("annotate", "triage", "--check", "ci")
     assert (wrong.returncode, "NAME=STATE" in wrong.stderr) == (2, True)
+
+
+def test_a_heartbeat_refreshes_a_claim_at_most_once_per_60s(server: Serving) -> None:
+    """004: a hook after every tool call, many of them at once."""
+    with board_of(server) as board:
+        board.add("Fix login", id="iv-1")
+    agent = {"DIBS_KEY": key_of(server, "3f2b8f0e"), "DIBS_SESSION": "3f2b8f0e-6a53", "DIBS_AGENT": "3f2b8f0e"}
+    assert server.dibs("claim", "iv-1", **agent).returncode == 0
+    for words in (("heartbeat",), ("heartbeat", "iv-1"), ("heartbeat", "--holding", "iv-1=1")):
+        answer = json.loads(server.dibs(*words, "--at-most-every", "60s", "--json", **agent).stdout)
+        (renewal,) = answer["renewed"] if "session" in answer else [answer]
+        assert (renewal["renewed"], renewal["heartbeat_count"]) == (False, 0)
+    assert server.dibs("heartbeat", "--at-most-every", "60s", **agent).stdout.startswith("renewed just now iv-1  ")
+    assert "1 claim renewed" in server.dibs("heartbeat", "--at-most-every", "1ms", **agent).stdout
+    assert server.dibs("heartbeat", "--at-most-every", "0s", **agent).returncode in (1, 2)

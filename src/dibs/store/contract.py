@@ -345,7 +345,12 @@ class Store(ABC):
 
     @abstractmethod
     def heartbeat(
-        self, *, session: str, holding: Mapping[str, int | None] | None = None, known_event: int | None = None
+        self,
+        *,
+        session: str,
+        holding: Mapping[str, int | None] | None = None,
+        known_event: int | None = None,
+        at_most_every_seconds: float | None = None,
     ) -> Heartbeat:
         """Renew every live claim of the session, soft ones too, and never one that has expired. `holding` maps each
         item the caller believes to hold to its token (None: not known): live claims not in it are released as
@@ -356,11 +361,24 @@ class Store(ABC):
         event that the caller had learned of before it listed `holding`, such as the `event` of an earlier answer: a
         claim that was given after that event is renewed, and not forgotten. Without it, every claim is taken for known
         to the caller. The answer's `event` comes after every claim that the session has been given, and before any
-        that it will be given."""
+        that it will be given.
+
+        With `at_most_every_seconds`, of which no more than a third of the claim's TTL counts, a claim that was renewed
+        less than that ago is left as it is and answered as not `renewed`, with the expiry it has: of any number of
+        callers at once, one renews it. Soft claims likewise. If everything is left so, nothing is written."""
 
     @abstractmethod
-    def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
-        """Fenced: a heartbeat for one claim."""
+    def renew(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        ttl_seconds: float | None = None,
+        at_most_every_seconds: float | None = None,
+    ) -> Renewal:
+        """Fenced: a heartbeat for one claim. `at_most_every_seconds` is as in `heartbeat`, for a claim that keeps its
+        TTL."""
 
     @abstractmethod
     def progress(
