@@ -151,6 +151,19 @@ class AsyncSession:
             if handles or left <= WAIT_SECONDS:
                 return [AsyncClaim(handle) for handle in handles]
 
+    async def annotate(
+        self,
+        item: str,
+        *,
+        token: int | None = None,
+        links: Mapping[str, Any] | None = None,
+        checks: Mapping[str, Any] | None = None,
+        cost: Mapping[str, Any] | None = None,
+    ) -> Ended:
+        """As that of a session."""
+        said: dict[str, Any] = {"token": token, "links": links, "checks": checks, "cost": cost}
+        return await aside(functools.partial(self.live.annotate, item, **said))
+
     def _give_back(self, handles: Iterable[ClaimHandle]) -> None:
         with self._giving_back:
             for handle in handles:

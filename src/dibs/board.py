@@ -260,6 +260,34 @@ class Board:
             item, reason=reason, session=session, token=token, revision=revision, actor=actor, request=request
         )
 
+    def annotate(
+        self,
+        item: str,
+        *,
+        token: int | None = None,
+        links: Mapping[str, Any] | None = None,
+        checks: Mapping[str, Any] | None = None,
+        cost: Mapping[str, Any] | None = None,
+        session: str | None = None,
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> Ended:
+        """Add links, checks and costs to a run that has ended: the one under `token`, else the item's latest. With
+        `session`, as that session's agent, which annotates its own runs only."""
+        item, token, actor = check.item_id(item, "item"), check.token(token), self._actor(actor)
+        session = None if session is None else check.session_id(session)
+        said = {
+            "links": check.json_object(dict(links or {}), "links", check.NOTE_BYTES_MAX),
+            "checks": check.checks(dict(checks or {})),
+            "cost": check.json_object(dict(cost or {}), "cost", check.NOTE_BYTES_MAX),
+        }
+        if not any(said.values()):
+            raise Invalid("there is nothing to add; name a link, a check or a cost", field="links")
+        request = _request(request_id, session or actor, "annotate", item, token, said)
+        return self._past_dead_owners(
+            lambda: self.store.annotate(item, token=token, session=session, actor=actor, request=request, **said)
+        )
+
     # Agents and sessions
 
     def set_agent(
@@ -516,19 +544,44 @@ class Board:
         return self._wait_for(look, end)
 
     def heartbeat(
-        self, *, session: str, holding: Mapping[str, int | None] | None = None, known_event: int | None = None
+        self,
+        *,
+        session: str,
+        holding: Mapping[str, int | None] | None = None,
+        known_event: int | None = None,
+        at_most_every_seconds: float | None = None,
     ) -> Heartbeat:
         """Renew all that a session holds, and with `holding` let go of the rest; `known_event` is the `event` of an
-        earlier answer, so that a late heartbeat lets go of nothing that was given since."""
+        earlier answer, so that a late heartbeat lets go of nothing that was given since. With `at_most_every_seconds`,
+        what was renewed less than that ago is left as it is, however many ask at once."""
         held = None if holding is None else check.holding(holding)
         known = check.optional_whole(known_event, "known_event", low=0, high=check.TOKEN_MAX)
         if known is not None and held is None:
             raise Invalid("known_event goes with holding", field="known_event")
-        return self.store.heartbeat(session=check.session_id(session), holding=held, known_event=known)
+        return self.store.heartbeat(
+            session=check.session_id(session),
+            holding=held,
+            known_event=known,
+            at_most_every_seconds=check.interval_seconds(at_most_every_seconds),
+        )
 
-    def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
+    def renew(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        ttl_seconds: float | None = None,
+        at_most_every_seconds: float | None = None,
+    ) -> Renewal:
         item, session, token = check.item_id(item, "item"), check.session_id(session), check.token(token)
-        return self.store.renew(item, session=session, token=token, ttl_seconds=check.ttl_seconds(ttl_seconds))
+        return self.store.renew(
+            item,
+            session=session,
+            token=token,
+            ttl_seconds=check.ttl_seconds(ttl_seconds),
+            at_most_every_seconds=check.interval_seconds(at_most_every_seconds),
+        )
 
     def progress(
         self,

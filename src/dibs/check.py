@@ -144,6 +144,27 @@ def json_object(
     return found
 
 
+def checks(given: object) -> dict[str, Any]:
+    """Checks by their names, each with its `state` and, if there is one, its `url`; a state alone will do."""
+    found = json_object(given, "checks", NOTE_BYTES_MAX)
+    return {_line(one, NAME_LENGTH_MAX): _check(one, value) for one, value in found.items()}
+
+
+def _check(check: str, given: object) -> dict[str, str]:
+    told = {"state": given} if isinstance(given, str) else given
+    if not isinstance(told, dict) or not {"state"} <= told.keys() <= {"state", "url"}:
+        raise Invalid(f"the check {check[:60]!r} is a state, or has a state and perhaps a url", field="checks")
+    return {name: _line(value, TITLE_LENGTH_MAX if name == "url" else NAME_LENGTH_MAX) for name, value in told.items()}
+
+
+def _line(given: object, length_max: int) -> str:
+    if not isinstance(given, str) or not given or not given.isprintable() or len(given) > length_max:
+        raise Invalid(
+            f"names, states and addresses of checks are one line each, of 1 to {length_max} characters", field="checks"
+        )
+    return given
+
+
 def number(given: object, field: str, *, low: float, high: float) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float) or not low <= given <= high:
         raise Invalid(f"{field} must be a number between {low:g} and {high:g}", field=field)
@@ -235,6 +256,10 @@ def owner(given: object) -> Owner:
 def ttl_seconds(given: object) -> float | None:
     """A number above zero; the bounds that hold for the session's kind are the rules' to check."""
     return None if given is None else number(given, "ttl_seconds", low=0.001, high=1e9)
+
+
+def interval_seconds(given: object) -> float | None:
+    return None if given is None else number(given, "at_most_every_seconds", low=0.001, high=1e9)
 
 
 def session_id(given: object) -> str:

@@ -185,7 +185,10 @@ class Claim(Value):
 
 
 class Run(Value):
-    """The record of one claim, from start to end; `outcome` is None while it is going on."""
+    """The record of one claim, from start to end; `outcome` is None while it is going on.
+
+    `checks` maps the name of a check that was made of its work to its `state` and, if there is one, its `url`.
+    """
 
     item: str
     token: int
@@ -198,6 +201,7 @@ class Run(Value):
     draft: str | None = None
     links: dict[str, Any] = {}
     cost: dict[str, Any] = {}
+    checks: dict[str, Any] = {}
 
 
 class Note(Value):
@@ -304,7 +308,8 @@ class Grant(Value):
 
 
 class Renewal(Value):
-    """A claim that goes on. `warning` is None, `warning` or `expiring`, by what is left of it."""
+    """A claim that goes on. `warning` is None, `warning` or `expiring`, by what is left of it. Not `renewed`: it was
+    renewed so recently that it was left as it is."""
 
     item: str
     token: int
@@ -313,6 +318,7 @@ class Renewal(Value):
     heartbeat_count: int
     warning: str | None
     heartbeat_seconds: float
+    renewed: bool = True
 
 
 class Lost(Value):
@@ -402,7 +408,7 @@ class Reason(Value):
 
 
 class Ended(Value):
-    """The answer to an end of a run: the item as it is now, and the run as it was recorded."""
+    """The answer to an end of a run, or to its annotation: the item as it is now, and the run as it is recorded."""
 
     _nested: ClassVar[dict[str, type[Value]]] = {"item": Item, "run": Run}
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from typing import Any, Self, TypeVar
 
     from dibs.board import Board
-    from dibs.model import Grant, Session, Waiting
+    from dibs.model import Ended, Grant, Session, Waiting
 
     T = TypeVar("T")
 
@@ -200,6 +200,22 @@ class LiveSession:
             )
 
         return self._ask(ask, wait_seconds, patience_seconds)
+
+    def annotate(
+        self,
+        item: str,
+        *,
+        token: int | None = None,
+        links: Mapping[str, Any] | None = None,
+        checks: Mapping[str, Any] | None = None,
+        cost: Mapping[str, Any] | None = None,
+    ) -> Ended:
+        """Add to a run of this agent that has ended what was learned since; without a token, to the item's latest."""
+        said: dict[str, Any] = {"token": token, "links": links, "checks": checks, "cost": cost}
+        request = _request_id()
+        return self._patiently(
+            lambda: self.board.annotate(item, session=self.id, request_id=request, **said), clock() + PATIENCE_SECONDS
+        )
 
     def end(self, reason: str | None = None) -> None:
         """Nothing more is done in this session; what it still holds is released."""

@@ -95,6 +95,7 @@ class Led:
         board.heartbeat(session=me, holding=dict.fromkeys(("forced", "expired", "done", "failed", "cancelled", "held")))
         board.force_release("forced", reason="stuck")
         board.done("done", session=me, note="it was the cookie", links={"pr": "7"}, cost={"tokens": 1})
+        board.annotate("done", links={"pr": "8"}, checks={"ci": "passed"}, cost={"tokens": 2})
         board.fail("failed", session=me, reason="cannot be reproduced", links={"log": "1"}, cost={"tokens": 2})
         board.retry("failed", reason="now it can")
         board.cancel("cancelled", reason="duplicate")

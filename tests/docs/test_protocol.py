@@ -357,6 +357,7 @@ LINES = {
     "unpark": ("dibs unpark a", 0),
     "force-release": ("dibs force-release b --reason stuck", 0),
     "done": ("dibs next >/dev/null; dibs done a", 0),
+    "annotate": ("dibs annotate a --check ci=passed", 0),
     "fail": ("dibs claim b >/dev/null; dibs fail b", 0),
     "retry": ("dibs retry b", 0),
     "submit": ("dibs claim b >/dev/null; dibs submit b --draft this", 0),

@@ -37,6 +37,8 @@ def test_leaving_is_done_and_an_exception_is_a_failure(stage: Stage) -> None:
                     raise Broken("no such branch")
             (last,) = await me.next_of(3)
             await last.submit("Dear customer")
+            annotated = await me.annotate(last.item.id, checks={"spelling": "passed"})
+            assert (annotated.run.checks, annotated.run.draft) == ({"spelling": {"state": "passed"}}, "Dear customer")
             assert await me.next(wait_seconds=0.05) is None
 
     asyncio.run(work())

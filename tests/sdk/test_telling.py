@@ -67,9 +67,9 @@ def test_a_claim_that_is_just_being_given_is_not_taken_for_forgotten(stage: Stag
     forgotten: list[str] = []
     seen = board.heartbeat
 
-    def beat(*, session: str, holding: Any = None, known_event: int | None = None) -> Heartbeat:
+    def beat(*, session: str, holding: Any = None, **asked: Any) -> Heartbeat:
         nonlocal told_of
-        answer = seen(session=session, holding=holding, known_event=known_event)
+        answer = seen(session=session, holding=holding, **asked)
         told_of += holding is not None
         forgotten.extend(answer.forgotten)
         return answer.replace(heartbeat_seconds=0.0)

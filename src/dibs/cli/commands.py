@@ -53,6 +53,13 @@ COMMANDS = {
         "end a run with a draft for approval",
         'dibs submit fix-login --draft "Dear customer, ..."',
     ),
+    "annotate": _of(
+        "work",
+        "annotating",
+        "add links, checks and costs to a run that has ended",
+        "dibs annotate fix-login --link pr=https://example.org/pull/7",
+        "dibs annotate fix-login --check ci=passed:https://example.org/runs/9",
+    ),
     "work": _of(
         "work",
         "working",

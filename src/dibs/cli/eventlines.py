@@ -41,6 +41,7 @@ KINDS = {
     "retried": "green",
     "restored": "magenta",
     "found": "magenta",
+    "annotated": "",
 }
 #: How wide the columns of the feed are while it is not known what comes.
 FEED_WIDTHS = {"number": 5, "time": 8, "item": 16, "kind": 12, "who": 10, "words": 0}
@@ -89,8 +90,19 @@ def told(event: Event) -> tuple[str, str]:
     if event.agent and event.actor not in (event.agent, "dibs"):
         words.append(f"by {event.actor}")
     words += [f"{name}: {target}" for name, target in data.get("links", {}).items()]
-    token = f"token {event.token}" if event.agent and event.kind not in WITHOUT_TOKEN else ""
+    if event.kind == "annotated":
+        words += came_of(data.get("checks", {}), data.get("cost", {}))
+    token = f"token {data.get('run', event.token)}" if event.agent and event.kind not in WITHOUT_TOKEN else ""
     return token, " ".join(" · ".join(words).splitlines())
+
+
+def came_of(checks: dict[str, Any], cost: dict[str, Any]) -> list[str]:
+    """The checks of a run's work, and what it cost, each in a few words."""
+    lines = []
+    for name, check in checks.items():
+        told = check if isinstance(check, dict) else {"state": check}
+        lines.append(f"{name}: {' '.join(str(told[part]) for part in ('state', 'url') if part in told)}")
+    return lines + [f"{name}: {amount}" for name, amount in cost.items()]
 
 
 def _words(event: Event) -> list[str]:

@@ -16,6 +16,7 @@ def heartbeat_options(parser: Parser) -> None:
     parser.item(optional=True)
     parser.token()
     parser.ttl()
+    parser.duration("--at-most-every", "at_most_every_seconds", "leave alone what was renewed less than that ago")
     parser.option("--holding", metavar="A,B=N", help="all that is held; anything else is let go")
     parser.identity()
 
@@ -28,7 +29,14 @@ def heartbeat(cli: Cli) -> int:
         raise UsageError("--holding is for a heartbeat of everything; leave the item out", field="holding")
     token = identity.own_token(cli)
     renewal = identity.holding(
-        cli, lambda session: cli.board.renew(asked.item, session=session, token=token, ttl_seconds=asked.ttl)
+        cli,
+        lambda session: cli.board.renew(
+            asked.item,
+            session=session,
+            token=token,
+            ttl_seconds=asked.ttl,
+            at_most_every_seconds=asked.at_most_every,
+        ),
     )
     if cli.json:
         cli.answer(renewal)
@@ -55,11 +63,16 @@ def _heartbeat_of_all(cli: Cli) -> int:
 
 
 def _beat(cli: Cli, session: str, holding: dict[str, int | None] | None) -> Heartbeat:
-    beat = cli.board.heartbeat(session=session)
+    every: float | None = cli.args.at_most_every
     if holding is None:
-        return beat
+        return cli.board.heartbeat(session=session, at_most_every_seconds=every)
     # What is given to the session from here on was not known to whoever wrote down what it holds.
-    return cli.board.heartbeat(session=session, holding=holding, known_event=beat.event)
+    known = cli.board.heartbeat(session=session, at_most_every_seconds=every)
+    beat = cli.board.heartbeat(session=session, holding=holding, known_event=known.event, at_most_every_seconds=every)
+    renewed = {(one.item, one.token) for one in known.renewed if one.renewed}
+    return beat.replace(
+        renewed=tuple(one.replace(renewed=one.renewed or (one.item, one.token) in renewed) for one in beat.renewed)
+    )
 
 
 def _holding(text: str) -> dict[str, int | None]:

@@ -77,7 +77,7 @@ def in_full(cli: Cli, detail: Detail) -> list[str]:
         lines += ["", *paragraphs(json.dumps(item.payload, indent=2), INDENT)]
     lines += _draft(cli, detail)
     if detail.runs:
-        lines += ["", *_run_rows(cli, detail)]
+        lines += ["", *_run_rows(cli, detail), *_came_of(cli, detail)]
     lines += _said(cli, detail)
     if detail.notes:
         lines += ["", f"  notes of {paint.agent(detail.runs[0].agent)}", *notes(detail.notes, paint, INDENT)]
@@ -154,6 +154,19 @@ def _said(cli: Cli, detail: Detail) -> list[str]:
     if run is None or len(said) < 2:
         return []
     return ["", f"{INDENT}said at the end of {cli.paint(f'token {run.token}', 'dim')}", *said]
+
+
+def _came_of(cli: Cli, detail: Detail) -> list[str]:
+    """Links, checks and costs of each run that has any."""
+    from dibs.cli.eventlines import came_of
+
+    lines = []
+    for run in detail.runs:
+        told = [*(f"{name}: {target}" for name, target in run.links.items()), *came_of(run.checks, run.cost)]
+        if told:
+            lines += ["", f"{INDENT}came of {cli.paint(f'token {run.token}', 'dim')}"]
+            lines += [line for one in told for line in paragraphs(one, INDENT * 2)]
+    return lines
 
 
 def _run_rows(cli: Cli, detail: Detail) -> list[str]:

@@ -95,7 +95,8 @@ def notes(left: tuple[Note, ...], paint: Paint, indent: str) -> list[str]:
 
 def renewal(renewed: Renewal, paint: Paint) -> str:
     left = when.span(renewed.remaining_seconds)
-    line = f"{paint('renewed', 'green')} {paint(renewed.item, 'bold')}  {left} until {clock(renewed.expires_at)}"
+    what = paint("renewed", "green") if renewed.renewed else paint("renewed just now", "dim")
+    line = f"{what} {paint(renewed.item, 'bold')}  {left} until {clock(renewed.expires_at)}"
     if renewed.warning:
         line += f"  {paint(renewed.warning, 'red' if renewed.warning == 'expiring' else 'yellow')}"
     return line
@@ -148,7 +149,8 @@ def heartbeat(beat: Heartbeat, paint: Paint) -> list[str]:
     if not lines:
         return [paint(f"session {clean(beat.session)} is alive and holds nothing", "dim")]
     every = f"next heartbeat within {when.span(beat.heartbeat_seconds)}"
-    return [*lines, paint(f"{number_of(len(beat.renewed), 'claim')} renewed · {every}", "dim")]
+    renewed = sum(one.renewed for one in beat.renewed)
+    return [*lines, paint(f"{number_of(renewed, 'claim')} renewed · {every}", "dim")]
 
 
 def lost(one: Lost, paint: Paint) -> str:

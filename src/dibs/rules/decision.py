@@ -45,7 +45,11 @@ class Step(Value):
         """The state that the step makes of the one it was decided on."""
         gone = {ticket.id for ticket in self.closed}
         tickets = tuple(ticket for ticket in state.tickets if ticket.id not in gone)
-        return state.replace(item=self.item, claim=self.claim, run=self.run or state.run, tickets=tickets)
+        # An annotation may be of a run before the latest.
+        is_latest = self.run is not None and (state.run is None or self.run.token >= state.run.token)
+        return state.replace(
+            item=self.item, claim=self.claim, run=self.run if is_latest else state.run, tickets=tickets
+        )
 
 
 class Decision(Value):

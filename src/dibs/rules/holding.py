@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Ends of a run that its holder did not choose and may not have noticed.
 LAPSED = frozenset({"expired", "owner_died"})
+#: A claim is renewed at least so often within its TTL.
+BEATS_IN_TTL = 3
 
 
 def live(claim: Claim, now: int) -> bool:
@@ -127,7 +129,16 @@ def renew(claim: Claim, now: int, ttl_seconds: float | None = None, *, counted: 
     )
 
 
-def renewal(claim: Claim, now: int, settings: Settings) -> Renewal:
+def is_due(claim: Claim, now: int, at_most_every_seconds: float | None, ttl_seconds: float | None = None) -> bool:
+    """Whether a heartbeat is to renew the claim, and not to leave it as it is: it was renewed long enough ago, or shall
+    have another TTL. A clock that was set back makes no claim look fresh."""
+    if at_most_every_seconds is None or ttl_seconds not in (None, claim.ttl_seconds):
+        return True
+    every = min(round(at_most_every_seconds * 1000), round(claim.ttl_seconds * 1000 / BEATS_IN_TTL))
+    return not now - every < claim.renewed_at <= now
+
+
+def renewal(claim: Claim, now: int, settings: Settings, *, renewed: bool = True) -> Renewal:
     left = remaining_seconds(claim, now)
     warning = "warning" if left <= settings.warning_seconds else None
     if left <= settings.expiring_seconds:
@@ -140,6 +151,7 @@ def renewal(claim: Claim, now: int, settings: Settings) -> Renewal:
         heartbeat_count=claim.heartbeat_count,
         warning=warning,
         heartbeat_seconds=interval_seconds(claim, settings),
+        renewed=renewed,
     )
 
 
@@ -150,7 +162,7 @@ def is_known(given_event: int, known_event: int | None) -> bool:
 
 def interval_seconds(claim: Claim, settings: Settings) -> float:
     """How often to heartbeat: as configured, and at least three times within the TTL."""
-    return min(settings.heartbeat_seconds, claim.ttl_seconds / 3)
+    return min(settings.heartbeat_seconds, claim.ttl_seconds / BEATS_IN_TTL)
 
 
 def progress(now: int, state: State, claim: Claim, *, note: str, meta: dict[str, Any]) -> Step:

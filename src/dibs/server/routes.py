@@ -184,7 +184,7 @@ def call(
         asked = _started_by(service, caller, asked)
     elif verb.method != "GET" and asked.get("session") is not None:
         service.callers.need_session(caller, asked["session"])
-    elif verb.name == "reject":
+    elif verb.name in ("reject", "annotate"):
         # Without a session it is a person's word.
         service.callers.need(caller, ADMIN)
     if request_id is not None and "request_id" in takes:

@@ -77,6 +77,12 @@ VERBS: tuple[Verb, ...] = (
     _of_item("approve", ADMIN, "Say yes to an item that waits for it", {"comment": "go ahead", "revision": 4}),
     _of_item("send_back", ADMIN, "Ask for another draft", {"comment": "shorter, please"}),
     _of_item("reject", AGENT, "Say that an item is never to be done", {**HELD, "reason": "we do not do that"}),
+    _of_item(
+        "annotate",
+        AGENT,
+        "Add links, checks and costs to a run that has ended",
+        {"session": ME, "links": {"pr": "https://example.org/pull/7"}, "checks": {"ci": "passed"}},
+    ),
     _of_item("force_release", ADMIN, "Take an item away from its holder", {"reason": "its machine is gone"}),
     # Agents and sessions
     Verb(

@@ -218,6 +218,24 @@ class Store(ABC):
     ) -> Item:
         """An item that waits for approval is to be drafted again; with `revision`, only if it is as it was read."""
 
+    @abstractmethod
+    def annotate(
+        self,
+        item: str,
+        *,
+        token: int | None = None,
+        links: Mapping[str, Any],
+        checks: Mapping[str, Any],
+        cost: Mapping[str, Any],
+        session: str | None = None,
+        actor: str,
+        request: Request | None = None,
+    ) -> Ended:
+        """Add links, checks and costs to a run that has ended (without a token: the item's latest run), each under its
+        name, where they replace what had that name. Nothing else changes, the outcome least of all; what changes
+        nothing writes nothing. With `session`, only a run of that session's agent: another's is `NOT_CLAIM_OWNER`. A
+        run that is going on is `TASK_NOT_CLAIMABLE`, and an item that was never claimed is `TASK_NOT_CLAIMED`."""
+
     # Agents and sessions
 
     @abstractmethod
@@ -327,7 +345,12 @@ class Store(ABC):
 
     @abstractmethod
     def heartbeat(
-        self, *, session: str, holding: Mapping[str, int | None] | None = None, known_event: int | None = None
+        self,
+        *,
+        session: str,
+        holding: Mapping[str, int | None] | None = None,
+        known_event: int | None = None,
+        at_most_every_seconds: float | None = None,
     ) -> Heartbeat:
         """Renew every live claim of the session, soft ones too, and never one that has expired. `holding` maps each
         item the caller believes to hold to its token (None: not known): live claims not in it are released as
@@ -338,11 +361,24 @@ class Store(ABC):
         event that the caller had learned of before it listed `holding`, such as the `event` of an earlier answer: a
         claim that was given after that event is renewed, and not forgotten. Without it, every claim is taken for known
         to the caller. The answer's `event` comes after every claim that the session has been given, and before any
-        that it will be given."""
+        that it will be given.
+
+        With `at_most_every_seconds`, of which no more than a third of the claim's TTL counts, a claim that was renewed
+        less than that ago is left as it is and answered as not `renewed`, with the expiry it has: of any number of
+        callers at once, one renews it. Soft claims likewise. If everything is left so, nothing is written."""
 
     @abstractmethod
-    def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
-        """Fenced: a heartbeat for one claim."""
+    def renew(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        ttl_seconds: float | None = None,
+        at_most_every_seconds: float | None = None,
+    ) -> Renewal:
+        """Fenced: a heartbeat for one claim. `at_most_every_seconds` is as in `heartbeat`, for a claim that keeps its
+        TTL."""
 
     @abstractmethod
     def progress(

@@ -83,13 +83,18 @@ class Claims(Driven):
             told=True,
         )
 
-    @rule(session=sessions, holding=st.none() | st.dictionaries(items, tokens, max_size=3), late=st.booleans())
-    def heartbeat(self, session: str, holding: dict[int, str] | None, late: bool) -> None:
+    @rule(
+        session=sessions,
+        holding=st.none() | st.dictionaries(items, tokens, max_size=3),
+        late=st.booleans(),
+        every_seconds=st.sampled_from((None, None, 60.0, 7200.0)),
+    )
+    def heartbeat(self, session: str, holding: dict[int, str] | None, late: bool, every_seconds: float | None) -> None:
         believed: dict[str, int | None] | None = None
         if holding is not None:
             shown = (self.both.shown(item, session, which) for item, which in holding.items())
             believed = {id: token for id, _, token in shown}
-        self._heartbeat(session, believed, late=late)
+        self._heartbeat(session, believed, late=late, every_seconds=every_seconds)
 
     @rule(number=items, milliseconds=st.sampled_from((-1, 0, 0, 1)), named=st.booleans())
     def heartbeat_at_the_end(self, number: int, milliseconds: int, named: bool) -> None:
@@ -182,21 +187,30 @@ class Claims(Driven):
         ahead = [end - self.model.now for end in ends if end > self.model.now]
         self.both.let_pass((min(ahead, default=1000) + milliseconds) / 1000)
 
-    def _heartbeat(self, session: str, believed: dict[str, int | None] | None, *, late: bool = False) -> None:
+    def _heartbeat(
+        self,
+        session: str,
+        believed: dict[str, int | None] | None,
+        *,
+        late: bool = False,
+        every_seconds: float | None = None,
+    ) -> None:
         """`late`: sent when the session's heartbeat before it was answered."""
         known_events: dict[str, tuple[int | None, int]] = self.model.known_events
         event, given = known_events.get(session, (0, 0)) if late and believed is not None else (None, math.inf)
 
         def beat() -> dict[str, Any]:
-            answer = self.other.heartbeat(session=session, holding=believed, known_event=event)
+            answer = self.other.heartbeat(
+                session=session, holding=believed, known_event=event, at_most_every_seconds=every_seconds
+            )
             known_events[session] = (answer.event, self.model.given)
             return {
-                "renewed": {one.item for one in answer.renewed},
+                "renewed": {one.item: one.renewed for one in answer.renewed},
                 "forgotten": set(answer.forgotten),
                 "lost": {one.item: one.code for one in answer.lost},
             }
 
-        self.agree("heartbeat", lambda: self.model.heartbeat(session, believed, given), beat, told=True)
+        self.agree("heartbeat", lambda: self.model.heartbeat(session, believed, given, every_seconds), beat, told=True)
 
     def _finish(self, verb: str, id: str, session: str, token: int | None) -> None:
         known: dict[str, Any] = {"session": session, "token": token}

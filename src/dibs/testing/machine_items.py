@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
+from dibs.testing.comparison import SESSIONS
 from dibs.testing.driving import Driven, items, when
 
 ITEMS_MAX = 12
@@ -90,6 +91,21 @@ class Items(Driven):
     def retry(self, item: int) -> None:
         id = self.both.in_status("failed", item)
         self.agree("retry", lambda: self.model.retry(id), lambda: self.board.retry(id))
+
+    @rule(
+        item=items,
+        session=st.sampled_from((None, *SESSIONS)),
+        token=st.sampled_from((None, None, 1, 2)),
+        check=st.sampled_from(("passed", "failed")),
+    )
+    def annotate(self, item: int, session: str | None, token: int | None, check: str) -> None:
+        id = self.both.item(item)
+        self.agree(
+            "annotate",
+            lambda: self.model.annotate(id, session, token, check),
+            lambda: self.board.annotate(id, session=session, token=token, checks={"ci": check}).run.outcome,
+            told=True,
+        )
 
     @rule(item=items)
     def park(self, item: int) -> None:

@@ -283,6 +283,11 @@ def _reject(c: Client) -> None:
         c.board.reject(item, reason="no", **known)
 
 
+def _annotate(c: Client) -> None:
+    cost = {"tokens": c.draw.randrange(3)}
+    c.board.annotate(c.item(), cost=cost, checks={"ci": c.draw.choice(("passed", "failed"))}, request_id=c.request())
+
+
 def _park(c: Client) -> None:
     c.board.park(c.item("ready", "blocked", "scheduled"), request_id=c.request())
 
@@ -382,6 +387,7 @@ VERBS: dict[str, Verb] = {
     "approve": _approve,
     "send_back": _send_back,
     "reject": _reject,
+    "annotate": _annotate,
     "park": _park,
     "unpark": _unpark,
     "cancel": _cancel,

@@ -50,6 +50,7 @@ KINDS: dict[str, tuple[frozenset[str], str]] = {
     "cancelled": (RESTING | HELD | {"parked"}, "cancelled"),
     "restored": (RESTING | HELD | {"parked", "failed"}, SAME),
     "found": (RESTING | ENDED | {"parked"}, ANYWHERE),
+    "annotated": (RESTING | HELD | ENDED | {"parked"}, SAME),
 }
 #: Statuses that some kinds may lead to beside the above.
 ELSE = {
@@ -61,7 +62,7 @@ ELSE = {
 }
 STRIKES = ("expired", "owner_died")
 #: What leaves a claim as it is; every other kind ends one, if there is one.
-KEEPS_CLAIM = ("added", "edited", "claimed", "progress")
+KEEPS_CLAIM = ("added", "edited", "claimed", "progress", "annotated")
 #: An approval is about these: editing one of them asks for it again.
 APPROVED_OF = ("title", "body", "payload", "type", "action", "resources")
 LISTS = ("labels", "depends_on", "resources")
@@ -112,6 +113,8 @@ class Story:
             self._claim(event)
         elif event.kind == "edited":
             self._edit(event)
+        elif event.kind == "annotated":
+            self._annotate(event)
         self._end_run(event)
         self._count(event)
         self._approval(event)
@@ -169,6 +172,18 @@ class Story:
         if withdrawn:
             self.fields.update(needs_approval=True, approved=False)
 
+    def _annotate(self, event: Event) -> None:
+        """What was learned of a run that is over; of one that this history does not reach, no more is known."""
+        run = self.runs.get(event.data["run"])
+        if run is None or run.get("outcome", "unknown") is None:
+            self._odd(f"event {event.number} annotates run {event.data['run']}, which has not ended")
+            return
+        if run and (event.session, event.agent) != (run["session"], run["agent"]):
+            self._odd(f"event {event.number} does not name the holder of run {event.data['run']}")
+        for name in ("links", "checks", "cost"):
+            if name in run:
+                run[name] = {**run[name], **event.data.get(name, {})}
+
     def _end_run(self, event: Event) -> None:
         if self.open_token is None or event.kind in KEEPS_CLAIM:
             return
@@ -178,7 +193,7 @@ class Story:
         if (event.session, event.agent) != (run["session"], run["agent"]):
             self._odd(f"event {event.number} ({event.kind}) does not name its holder {run['session']}")
         told = {name: event.data.get(name) for name in ("reason", "draft")}
-        more = {name: event.data.get(name, {}) for name in ("links", "cost")}
+        more = {name: event.data.get(name, {}) for name in ("links", "cost", "checks")}
         run.update(ended_at=event.at, outcome=event.kind, **told, **more)
         self.open_token = None
 

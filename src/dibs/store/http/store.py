@@ -168,6 +168,21 @@ class HttpStore(Store):
     ) -> Ended:
         return self._of(Ended, item, "force_release", request, actor=actor, reason=reason, token=token)
 
+    def annotate(
+        self,
+        item: str,
+        *,
+        token: int | None = None,
+        links: Mapping[str, Any],
+        checks: Mapping[str, Any],
+        cost: Mapping[str, Any],
+        session: str | None = None,
+        actor: str,
+        request: Request | None = None,
+    ) -> Ended:
+        said = {"links": dict(links), "checks": dict(checks), "cost": dict(cost)}
+        return self._of(Ended, item, "annotate", request, token=token, session=session, actor=actor, **said)
+
     # Agents, sessions, keys
 
     def set_agent(self, agent: Agent) -> Agent:
@@ -268,14 +283,29 @@ class HttpStore(Store):
         return self._all(Grant, self._write("/v1/next", body, request))
 
     def heartbeat(
-        self, *, session: str, holding: Mapping[str, int | None] | None = None, known_event: int | None = None
+        self,
+        *,
+        session: str,
+        holding: Mapping[str, int | None] | None = None,
+        known_event: int | None = None,
+        at_most_every_seconds: float | None = None,
     ) -> Heartbeat:
         held = None if holding is None else dict(holding)
-        body = {"session": session, "holding": held, "known_event": known_event}
+        every = at_most_every_seconds
+        body = {"session": session, "holding": held, "known_event": known_event, "at_most_every_seconds": every}
         return _decoded(Heartbeat, self._asking.ask("POST", "/v1/heartbeat", body))
 
-    def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
-        body = {"session": session, "token": token, "ttl_seconds": ttl_seconds}
+    def renew(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        ttl_seconds: float | None = None,
+        at_most_every_seconds: float | None = None,
+    ) -> Renewal:
+        every = at_most_every_seconds
+        body = {"session": session, "token": token, "ttl_seconds": ttl_seconds, "at_most_every_seconds": every}
         return _decoded(Renewal, self._asking.ask("POST", f"/v1/items/{item}/renew", body))
 
     def progress(

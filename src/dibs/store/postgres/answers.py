@@ -78,7 +78,8 @@ def claim(row: Answer) -> Claim:
 
 
 def run(row: Answer) -> Run:
-    return _value(Run, row)
+    # An answer that was kept before runs had checks says nothing of them.
+    return _value(Run, {"checks": {}, **row})
 
 
 def session(row: Answer) -> Session:
@@ -147,14 +148,15 @@ def finished(answer: Answer) -> Finished:
 
 
 def renewal(answer: Answer, settings: Settings) -> Renewal:
-    return holding.renewal(claim(answer["claim"]), answer["now"], settings)
+    renewed = answer.get("renewed", True)
+    return holding.renewal(claim(answer["claim"]), answer["now"], settings, renewed=renewed)
 
 
 def heartbeat(answer: Answer, session: str, settings: Settings) -> Heartbeat:
-    now, kept = answer["now"], [claim(row) for row in answer["renewed"]]
+    now, kept, due = answer["now"], [claim(row) for row in answer["renewed"]], answer["due"]
     return Heartbeat(
         session=session,
-        renewed=tuple(holding.renewal(one, now, settings) for one in kept),
+        renewed=tuple(holding.renewal(one, now, settings, renewed=one.item in due) for one in kept),
         lost=tuple(sorted((_lost(one, session) for one in answer["lost"]), key=lambda lost: lost.item)),
         forgotten=tuple(answer["forgotten"]),
         heartbeat_seconds=min([settings.heartbeat_seconds, *(holding.interval_seconds(one, settings) for one in kept)]),

@@ -27,8 +27,12 @@ NEXT = (
     "SELECT dibs.next(%s::text, %s::text, %s::text[], %s::text[], %s::bigint, %s::double precision,"
     " %s::integer[], %s::bigint[], %s::boolean, %s::dibs.settings, %s::text[], %s::text[], %s::bigint[])"
 )
-HEARTBEAT = "SELECT dibs.heartbeat(%s::text, %s::text[], %s::bigint[], %s::dibs.settings, %s::bigint)"
-RENEW = "SELECT dibs.renew(%s::text, %s::text, %s::bigint, %s::double precision, %s::dibs.settings)"
+HEARTBEAT = (
+    "SELECT dibs.heartbeat(%s::text, %s::text[], %s::bigint[], %s::dibs.settings, %s::bigint, %s::double precision)"
+)
+RENEW = (
+    "SELECT dibs.renew(%s::text, %s::text, %s::bigint, %s::double precision, %s::dibs.settings, %s::double precision)"
+)
 PROGRESS = "SELECT dibs.progress(%s::text, %s::text, %s::bigint, %s::text, %s::text, %s::dibs.settings, %s::text[])"
 FINISH = (
     "SELECT dibs.finish(%s::text, %s::text, %s::text, %s::bigint, %s::text, %s::boolean, %s::text, %s::text, %s::text,"
@@ -171,19 +175,34 @@ class ClaimPath:
         return answers.grants(answer)
 
     def heartbeat(
-        self, *, session: str, holding: Mapping[str, int | None] | None = None, known_event: int | None = None
+        self,
+        *,
+        session: str,
+        holding: Mapping[str, int | None] | None = None,
+        known_event: int | None = None,
+        at_most_every_seconds: float | None = None,
     ) -> Heartbeat:
         items = None if holding is None else list(holding)
         tokens = None if holding is None else list(holding.values())
-        answer = self.call(HEARTBEAT, session, items, tokens, self._settings_row, known_event, repeatable=True)
+        every = at_most_every_seconds
+        answer = self.call(HEARTBEAT, session, items, tokens, self._settings_row, known_event, every, repeatable=True)
         self._refuse(answer, None, session=session)
         if answer["forgotten"]:
             self._lanes.forget()
             self.tell(urgent=True)
         return answers.heartbeat(answer, session, self.settings)
 
-    def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
-        answer = self.call(RENEW, item, session, token, ttl_seconds, self._settings_row, repeatable=True)
+    def renew(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        ttl_seconds: float | None = None,
+        at_most_every_seconds: float | None = None,
+    ) -> Renewal:
+        every = at_most_every_seconds
+        answer = self.call(RENEW, item, session, token, ttl_seconds, self._settings_row, every, repeatable=True)
         self._refuse(answer, None, session=session, token=token, ttl_seconds=ttl_seconds, item_id=item)
         return answers.renewal(answer, self.settings)
 

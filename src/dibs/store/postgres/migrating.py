@@ -15,7 +15,7 @@ import psycopg
 from dibs.errors import StoreUnusable
 from dibs.store.postgres.connecting import connect, explain, refuse_other_encodings
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 _HERE = os.path.dirname(__file__)
 _LOCK = 25697
 

@@ -11,7 +11,7 @@ import re
 
 from dibs.store.tables.queries import COLUMNS, Statements
 
-JSON = frozenset({"payload", "links", "cost", "data", "meta", "details"})
+JSON = frozenset({"payload", "links", "cost", "checks", "data", "meta", "details"})
 LISTS = frozenset({"labels", "depends_on", "resources", "types", "allowed_actions", "sensitive_actions"})
 
 

@@ -18,6 +18,10 @@ ON CONFLICT (id) DO UPDATE SET agent = excluded.agent, kind = excluded.kind, hos
     seen_at = excluded.seen_at, ended_at = excluded.ended_at, end_reason = excluded.end_reason,
     key = excluded.key
 
+-- name: annotate_run
+UPDATE dibs.runs SET links = :links::json, checks = :checks::json, cost = :cost::json
+WHERE item = :item AND token = :token AND outcome IS NOT NULL
+
 -- name: items_of_session
 SELECT item FROM dibs.claims WHERE session = :session ORDER BY claimed_at, item
 LIMIT CASE WHEN :limit < 0 THEN NULL ELSE :limit END

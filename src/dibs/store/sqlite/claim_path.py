@@ -94,15 +94,30 @@ class ClaimPath:
         return self.write(next, request, Grant)
 
     def heartbeat(
-        self, *, session: str, holding: Mapping[str, int | None] | None = None, known_event: int | None = None
+        self,
+        *,
+        session: str,
+        holding: Mapping[str, int | None] | None = None,
+        known_event: int | None = None,
+        at_most_every_seconds: float | None = None,
     ) -> Heartbeat:
-        return self.write(lambda t: _heartbeat(t, session, holding, known_event))
+        return self.write(lambda t: _heartbeat(t, session, holding, known_event, at_most_every_seconds))
 
-    def renew(self, item: str, *, session: str, token: int | None = None, ttl_seconds: float | None = None) -> Renewal:
+    def renew(
+        self,
+        item: str,
+        *,
+        session: str,
+        token: int | None = None,
+        ttl_seconds: float | None = None,
+        at_most_every_seconds: float | None = None,
+    ) -> Renewal:
         def renew(t: Transaction) -> Renewal:
             _, claim = t.fenced(item, session, token)
             kind = t.session(session).kind
             ttl = None if ttl_seconds is None else claiming.ttl(kind, ttl_seconds, t.settings)
+            if not holding.is_due(claim, t.now, at_most_every_seconds, ttl):
+                return holding.renewal(claim, t.now, t.settings, renewed=False)
             renewed = holding.renew(claim, t.now, ttl)
             t.run_one("renew_claim", rows.encode(renewed))
             t.see(session)
@@ -308,7 +323,11 @@ def _granted(t: Transaction, item: Item, claim: Claim | None, before: Run | None
 
 
 def _heartbeat(
-    t: Transaction, session: str, believed: Mapping[str, int | None] | None, known_event: int | None
+    t: Transaction,
+    session: str,
+    believed: Mapping[str, int | None] | None,
+    known_event: int | None,
+    at_most_every_seconds: float | None,
 ) -> Heartbeat:
     t.session(session)
     forgotten = []
@@ -319,13 +338,22 @@ def _heartbeat(
                 state = t.state(claim.item)
                 t.carry_out(state, ending.forget(t.now, state, claim))
                 forgotten.append(claim.item)
-    kept = [rows.claim(row) for row in t.all("renew_session", session=session, now=t.now)]
-    t.run("renew_soft_claims", {"session": session, "now": t.now})
+    every = round((at_most_every_seconds or 0) * 1000)
+    beat = {"session": session, "now": t.now, "every": every}
+    kept = renewed = [rows.claim(row) for row in t.all("renew_session", **beat)]
+    t.run("renew_soft_claims", beat)
+    if every:
+        kept = [rows.claim(row) for row in t.all("live_claims_of_session", session=session, now=t.now)]
     lost = _lapsed(t, session) if believed is None else _lost(t, session, believed)
-    t.see(session)
+    if renewed or not kept:
+        t.see(session)
+    now, settings, due = t.now, t.settings, {claim.item for claim in renewed}
     return Heartbeat(
         session=session,
-        renewed=tuple(holding.renewal(claim, t.now, t.settings) for claim in sorted(kept, key=lambda c: c.item)),
+        renewed=tuple(
+            holding.renewal(claim, now, settings, renewed=claim.item in due)
+            for claim in sorted(kept, key=lambda c: c.item)
+        ),
         lost=tuple(lost),
         forgotten=tuple(sorted(forgotten)),
         heartbeat_seconds=min(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: "dibs" in ASCII, so that `file` and other programs can tell whose database it is.
 APPLICATION_ID = 0x64696273
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 #: Small, because a one-shot process that finds a WAL without its index reads all of it.
 CHECKPOINT_PAGES = 250
 #: What so many pages of a WAL take, each with its head.

@@ -174,6 +174,7 @@ WHERE item = :item AND token = :token
 UPDATE claims SET renewed_at = :now, expires_at = min(:now + CAST(round(ttl_seconds * 1000) AS INTEGER), deadline_at),
                   heartbeat_count = heartbeat_count + 1
 WHERE session = :session AND expires_at > :now
+  AND renewed_at NOT BETWEEN :now - min(:every, CAST(round(ttl_seconds * 1000 / 3) AS INTEGER)) + 1 AND :now
 RETURNING @claim
 
 -- name: first_event_of_claim

@@ -13,6 +13,10 @@ INSERT INTO agents (@agent) VALUES (:@agent) ON CONFLICT (name) DO NOTHING
 -- name: put_session
 INSERT OR REPLACE INTO sessions (@session) VALUES (:@session)
 
+-- name: annotate_run
+UPDATE runs SET links = :links, checks = :checks, cost = :cost
+WHERE item = :item AND token = :token AND outcome IS NOT NULL
+
 -- name: items_of_session
 SELECT item FROM claims WHERE session = :session ORDER BY claimed_at, item LIMIT :limit
 
@@ -57,6 +61,8 @@ DELETE FROM soft_claims WHERE session = :session
 -- name: renew_soft_claims
 UPDATE soft_claims SET expires_at = :now + CAST(round(ttl_seconds * 1000) AS INTEGER)
 WHERE session = :session AND expires_at > :now
+  AND expires_at - CAST(round(ttl_seconds * 1000) AS INTEGER)
+      NOT BETWEEN :now - min(:every, CAST(round(ttl_seconds * 1000 / 3) AS INTEGER)) + 1 AND :now
 
 -- name: trim_soft_claims
 DELETE FROM soft_claims WHERE expires_at <= :now

@@ -187,6 +187,7 @@ FIELDS: dict[type[Value], dict[str, Check]] = {
         "draft": _optional(_text(check.TEXT_BYTES_MAX)),
         "links": check.json_object,
         "cost": check.json_object,
+        "checks": check.json_object,
     },
     Event: {
         "item": _item,

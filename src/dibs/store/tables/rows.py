@@ -37,8 +37,8 @@ def claim(row: Row) -> Claim:
 
 def run(row: Row) -> Run:
     fields = dict(zip(Run._fields, row, strict=True))
-    fields["links"] = loads(fields["links"])
-    fields["cost"] = loads(fields["cost"])
+    for name in ("links", "cost", "checks"):
+        fields[name] = loads(fields[name])
     return Run(**fields)
 
 

@@ -378,6 +378,9 @@ class Transaction(ABC):
         elif kind == "progress":
             assert step.claim is not None, "progress renews"
             self.run_one("renew_claim", rows.encode(step.claim))
+        elif kind == "annotated":
+            assert step.run is not None, "an annotation is of a run"
+            self.run_one("annotate_run", rows.encode(step.run))
         elif step.run is not None and step.claim is None:
             ended = rows.encode(step.run)
             self.run_one("delete_claim", {"item": ended["item"], "token": ended["token"]})

@@ -29,7 +29,7 @@ DIED = "its owner process died"
 
 
 def ended(step: Step, last: Step) -> Ended:
-    assert step.run is not None, "an end closes a run"
+    assert step.run is not None, "it is about a run"
     return Ended(item=last.item, run=step.run)
 
 
@@ -141,6 +141,39 @@ class Upkeep:
             return ended(step, t.carry_out(state, step))
 
         return self.write(force_release, request, Ended)
+
+    def annotate(
+        self,
+        item: str,
+        *,
+        token: int | None = None,
+        links: Mapping[str, Any],
+        checks: Mapping[str, Any],
+        cost: Mapping[str, Any],
+        session: str | None = None,
+        actor: str,
+        request: Request | None = None,
+    ) -> Ended:
+        # Not for a claim to import.
+        from dibs.rules import annotating
+
+        said = {"links": dict(links), "checks": dict(checks), "cost": dict(cost)}
+
+        def annotate(t: Transaction) -> Ended:
+            agent = None if session is None else t.session(session).agent
+            # A claim that has lapsed is a run that has ended.
+            state = t.fresh(item)
+            run = state.run if token is None else t.run_of(item, token)
+            step = annotating.annotate(t.now, state, run, said, token=token, actor=agent or actor, agent=agent)
+            if session is not None:
+                t.see(session)
+            if step is None:
+                assert run is not None
+                return Ended(item=state.item, run=run)
+            t.take(step)
+            return ended(step, step)
+
+        return self.write(annotate, request, Ended)
 
     def set_agent(self, agent: Agent) -> Agent:
         def set_agent(t: Transaction) -> Agent:

@@ -7,9 +7,11 @@ item stands is compared with how its file lies, and the difference is put into v
 
 from __future__ import annotations
 
-from dibs.errors import DibsError
+import contextlib
+
+from dibs.errors import DibsError, Invalid
 from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, NewItem
-from dibs.rules import approving, ending, finding, items, queueing
+from dibs.rules import annotating, approving, ending, finding, items, queueing
 from dibs.rules.decision import State
 from dibs.store.tables import adding, rows
 from dibs.store.vault import catalog, folders, naming, taskfile, tentative
@@ -265,6 +267,7 @@ class Adopting:
         self._heed_draft(path, task)
         self._move(path, task)
         self._remember_runs(task)
+        self._heed_annotations(task)
         self._note(path, (*task.findings, *refused))
         if before is not None and task.facts is None and naming.name_of(before.path) != task.name:
             # Whoever names a file anew may well make another one of the name it had; that is no late save.
@@ -393,6 +396,20 @@ class Adopting:
             t.take(step)
         if sent_back is not None:
             self._send_back(task.id, sent_back)
+
+    def _heed_annotations(self, task: Task) -> None:
+        """What the file tells of runs that have ended, and the board does not know: somebody annotated them in another
+        clone."""
+        t = self.t
+        for told in task.runs:
+            said = {name: getattr(told, name) for name in annotating.ANNOTATED}
+            run = t.run_of(task.id, told.token) if any(said.values()) else None
+            if run is None or run.outcome is None or run.session != told.session:
+                continue
+            with contextlib.suppress(Invalid):  # more than a run can have is left in the file
+                step = annotating.annotate(t.now, t.state(task.id), run, said, token=told.token, actor=ACTOR)
+                if step is not None:
+                    t.take(step)
 
     def _edit(self, task: Task) -> None:
         item = rows.item(self.t.one("item_by_id", id=task.id) or ())

@@ -46,6 +46,8 @@ OUTCOMES = {"success": "done", "released": "released", "failure": "failed"}
 SAID = {"approved": "Approved By", "sent_back": "Sent Back By", "rejected": "Rejected By"}
 
 KINDS = {said: kind for kind, said in SAID.items()}
+#: What was learned of a run since it ended stands in lines of this name, each with the token of the run.
+ANNOTATED = "Annotated By"
 
 META = Pattern(r"<!-- meta: (.*) -->")
 _FIELD = Pattern(r"\*\*([^*]+)\*\*:(?: (.*))?")
@@ -100,7 +102,27 @@ def read(tail: str, item: str) -> tuple[list[Record], tuple[Word, ...]]:
             found.setdefault(record.run.token, record)
             behind = max(block.completion, block.progress, block.fence[1] if block.fence else 0)
             said += words(lines[behind : block.stop], record.run.token)
+    if ANNOTATED in tail:
+        _annotate(found, lines)
     return list(found.values()), (*words(lines[:first], None), *said)
+
+
+def _annotate(found: dict[int, Record], lines: list[str]) -> None:
+    """Add to the runs what lines behind them tell. A draft may hold such a line, and is not believed."""
+    fenced = {at for block in blocks(lines) if block.fence is not None for at in range(*block.fence)}
+    for at, line in enumerate(lines):
+        told = _WORD.fullmatch(line.removesuffix("\r")) if line.startswith(f"**{ANNOTATED}**") else None
+        data = _object(None if told is None or at in fenced else told[4])
+        record = found.get(data.get("run", 0)) if isinstance(data.get("run"), int) else None
+        if record is None or record.run.outcome is None:
+            continue
+        run = record.run
+        more = {name: {**getattr(run, name), **_values(data.get(name))} for name in ("links", "checks", "cost")}
+        found[run.token] = record.replace(run=run.replace(**more))
+
+
+def _values(given: Any) -> dict[str, Any]:
+    return given if isinstance(given, dict) else {}
 
 
 def shows_another_draft(shown: Iterable[Run], run: Run) -> bool:
@@ -232,6 +254,7 @@ def _completed(run: Run, fields: dict[str, str]) -> Run:
         reason=_said(fields["Reason"]) if "Reason" in fields else None,
         links=_object(fields.get("Links")),
         cost=_object(fields.get("Cost")),
+        checks=_object(fields.get("Checks")),
     )
 
 

@@ -11,6 +11,7 @@ from dibs.store.vault.folders import FOLDERS, MOVED, is_by_move
 from dibs.store.vault.frontmatter import json
 from dibs.store.vault.pattern import Pattern
 from dibs.store.vault.runblocks import (
+    ANNOTATED,
     COMPLETION,
     DRAFT,
     HEADING,
@@ -51,7 +52,9 @@ def write(tail: str, steps: Sequence[Step], next_state: str, human: str) -> str:
     void = {step.event.number for step in steps if "void_from" in step.event.data}
     for step in steps:
         event = step.event
-        if step.run is not None and any(event.number < number for number in void):
+        if event.kind == "annotated":
+            _add_annotation(lines, event)
+        elif step.run is not None and any(event.number < number for number in void):
             if step.run.outcome is not None:
                 _tell_of_lost(lines, step.run)
         elif step.run is not None and is_by_move(step.run.session) and _is_told_elsewhere(step.run, lines, human):
@@ -93,7 +96,7 @@ def _start(tail: str, steps: Sequence[Step]) -> int:
     """Where that begins which these steps may change: an item that changed hands a thousand times has as many blocks,
     and nearly always it is about the last one, or a new one behind it."""
     tokens = {(step.run or step.claim or step.event).token for step in steps if tells(step)}
-    if any(step.event.kind in SAID or _is_by_move(step) for step in steps) or len(tokens) != 1:
+    if any(step.event.kind in (*SAID, "annotated") or _is_by_move(step) for step in steps) or len(tokens) != 1:
         return 0
     line = f"\n**Token**: {tokens.pop()}"
     if any(step.event.kind == "claimed" for step in steps) and line not in tail:
@@ -227,7 +230,8 @@ def _completion(run: Run, next_state: str) -> list[str]:
     ]
     if run.reason is not None:
         lines.append(f"**Reason**: {_one_line(run.reason)}")
-    return lines + [f"**{name}**: {json(data)}" for name, data in (("Links", run.links), ("Cost", run.cost)) if data]
+    more = {"Links": run.links, "Cost": run.cost, "Checks": run.checks}
+    return lines + [f"**{name}**: {json(data)}" for name, data in more.items() if data]
 
 
 def _add_word(lines: list[str], event: Event) -> None:
@@ -241,6 +245,12 @@ def _add_word(lines: list[str], event: Event) -> None:
     if said and (said[-1].kind, said[-1].actor, said[-1].comment) == (event.kind, event.actor, comment):
         return  # read here, and told again by who had not known
     _insert(lines, len(lines) if block is None else block.stop, word, like=block)
+
+
+def _add_annotation(lines: list[str], event: Event) -> None:
+    block = find(lines, event.data["run"])
+    line = f"**{ANNOTATED}**: {_one_line(event.actor)} {when.iso(event.at)}: {json(event.data)}"
+    _insert(lines, len(lines) if block is None else block.stop, line, like=block)
 
 
 def _insert(lines: list[str], stop: int, *new: str, like: Block | None = None) -> None:

@@ -272,6 +272,17 @@ class ForgetsWhatNobodyKnew(Mistake):
 
 
 @caught_by("heartbeats")
+class RenewsBeforeItLooks(Mistake):
+    """Says that a claim was renewed just now, and has renewed it again."""
+
+    def heartbeat(self, *, session: str, at_most_every_seconds: float | None = None, **asked: Any) -> Heartbeat:
+        beat: Heartbeat = self.inner.heartbeat(session=session, at_most_every_seconds=at_most_every_seconds, **asked)
+        if at_most_every_seconds is not None:
+            self.inner.heartbeat(session=session)
+        return beat
+
+
+@caught_by("heartbeats")
 class RenewsEverybody(Mistake):
     """One session's heartbeat keeps the claims of all."""
 

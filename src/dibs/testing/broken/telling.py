@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dibs import jsontext
 from dibs.errors import DibsError, Invalid, ItemNotClaimed, NotClaimOwner, StoreUnavailable
 from dibs.model import Ended
 from dibs.store.contract import page
@@ -31,6 +32,40 @@ if TYPE_CHECKING:
     from dibs.store.contract import Page
 
 ENDS = "test_what_ends_without_a_token_gives_the_same_answer_and_does_nothing_again"
+
+
+@caught_by("annotations")
+class JudgesByTheChecks(Mistake):
+    """A check that failed makes the run a failed one."""
+
+    def annotate(self, item: str, **asked: Any) -> Ended:
+        ended: Ended = self.inner.annotate(item, **asked)
+        if any(check["state"] == "failed" for check in asked["checks"].values()):
+            self.raw("UPDATE runs SET outcome = 'failed' WHERE item = :item", item=item)
+        return ended
+
+
+@caught_by("annotations")
+class AnnotatesForAnybody(Mistake):
+    """Takes a session's word about another agent's run."""
+
+    def annotate(self, item: str, **asked: Any) -> Ended:
+        return self.inner.annotate(item, **{**asked, "session": None})
+
+
+@caught_by("annotations")
+class ForgetsWhatTheRunSaid(Mistake):
+    """Puts the new links in the place of all the old ones."""
+
+    def annotate(self, item: str, **asked: Any) -> Ended:
+        ended: Ended = self.inner.annotate(item, **asked)
+        self.raw(
+            "UPDATE runs SET links = :links WHERE item = :item AND token = :token",
+            links=jsontext.dumps(asked["links"]),
+            item=item,
+            token=ended.run.token,
+        )
+        return ended
 
 
 @caught_by("items")

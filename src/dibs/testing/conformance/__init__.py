@@ -10,6 +10,7 @@ import pytest
 
 GROUPS = (
     "agent_limits",
+    "annotations",
     "answers",
     "approvals",
     "claims",
@@ -51,6 +52,7 @@ GROUPS = (
 pytest.register_assert_rewrite(*(f"{__name__}.{group}" for group in GROUPS))
 
 from dibs.testing.conformance.agent_limits import TestCapacity, TestCapacityTogether, TestRate  # noqa: E402
+from dibs.testing.conformance.annotations import TestAnnotations  # noqa: E402
 from dibs.testing.conformance.answers import TestAnswers  # noqa: E402
 from dibs.testing.conformance.approvals import TestApprovals, TestPolicy  # noqa: E402
 from dibs.testing.conformance.claims import TestClaims  # noqa: E402
@@ -90,6 +92,7 @@ from dibs.testing.conformance.why import TestWhy  # noqa: E402
 
 __all__ = [
     "GROUPS",
+    "TestAnnotations",
     "TestAnswers",
     "TestApprovals",
     "TestBackoff",

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from dibs.errors import Invalid
-from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, latest, session
+from dibs.errors import ClaimExpired, Invalid
+from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, latest, refused, session
 from dibs.testing.harness import Harness
+
+#: Who ask at once, each in a process of its own.
+CALLERS = 6
 
 
 class TestHeartbeats:
@@ -130,3 +133,72 @@ class TestHeartbeats:
         assert [(one.item, one.token, one.code) for one in beat.lost] == [("x", 1, "NOT_CLAIM_OWNER")]
         assert [(one.item, one.token) for one in beat.renewed] == [("x", 2)]
         assert beat.forgotten == ()
+
+    def test_what_was_renewed_less_than_the_interval_ago_is_left_as_it_is(self, harness: Harness) -> None:
+        harness.clock.freeze()
+        board = harness.board()
+        added(board, "x", "y", "soft")
+        me = session(board)
+        given = board.claim("x", session=me, ttl_seconds=TTL_SECONDS).claim
+        soft = board.soft_claim("soft", session=me, ttl_seconds=TTL_SECONDS)
+        harness.clock.advance(30)
+        board.claim("y", session=me, ttl_seconds=TTL_SECONDS)
+        harness.clock.advance(29.999)
+        left = board.heartbeat(session=me, at_most_every_seconds=60)
+        assert [(one.item, one.renewed, one.heartbeat_count) for one in left.renewed] == [
+            ("x", False, 0),
+            ("y", False, 0),
+        ]
+        assert (left.renewed[0].expires_at, left.renewed[0].remaining_seconds) == (given.expires_at, 540.001)
+        assert board.get("x").claim == given
+        assert board.who()[-1].soft == soft
+        assert not board.renew("x", session=me, at_most_every_seconds=60).renewed
+        harness.clock.advance(0.001)
+        beat = board.heartbeat(session=me, at_most_every_seconds=60)
+        assert [(one.item, one.renewed, one.heartbeat_count) for one in beat.renewed] == [
+            ("x", True, 1),
+            ("y", False, 0),
+        ]
+        assert beat.renewed[0].expires_at == harness.clock.now() + 600_000
+        renewed = board.who()[-1].soft
+        assert renewed is not None
+        assert renewed.expires_at == harness.clock.now() + 600_000
+        # Another TTL is something to write down, and so is every heartbeat that names no interval.
+        assert board.renew("x", session=me, ttl_seconds=1200, at_most_every_seconds=60).renewed
+        assert all(one.renewed for one in board.heartbeat(session=me).renewed)
+
+    def test_an_interval_lets_no_claim_lapse_and_hides_no_loss(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", "lost", "dropped")
+        me = session(board)
+        board.claim("lost", session=me, ttl_seconds=TTL_SECONDS)
+        board.claim("x", session=me, ttl_seconds=TTL_SECONDS * 3)
+        board.claim("dropped", session=me, ttl_seconds=TTL_SECONDS * 3)
+        expire(harness)
+        # Three times in a TTL it is renewed whatever the interval is.
+        beat = board.heartbeat(session=me, holding={"x": 1, "lost": 1}, at_most_every_seconds=86_400)
+        assert [(one.item, one.renewed) for one in beat.renewed] == [("x", True)]
+        assert [(one.item, one.code) for one in beat.lost] == [("lost", "CLAIM_EXPIRED")]
+        assert beat.forgotten == ("dropped",)
+        refused(ClaimExpired, board.renew, "lost", session=me, at_most_every_seconds=60)
+        for wrong in (0, -1, "60s"):
+            assert refused(Invalid, board.heartbeat, session=me, at_most_every_seconds=wrong).facts["field"] == (
+                "at_most_every_seconds"
+            )
+
+    def test_of_many_callers_at_once_one_renews(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me = session(board)
+        board.claim("x", session=me)
+        harness.clock.advance(61)
+        actors, gate = harness.actors(CALLERS), harness.gate()
+        for actor in actors:
+            actor.send("heartbeat", session=me, at_most_every_seconds=60, at=gate)
+        gate.open()
+        renewals = [actor.answer().reply["renewed"][0] for actor in actors]
+        assert sorted(one["renewed"] for one in renewals) == [False] * (CALLERS - 1) + [True]
+        assert len({one["expires_at"] for one in renewals}) == 1
+        claim = board.get("x").claim
+        assert claim is not None
+        assert claim.heartbeat_count == 1

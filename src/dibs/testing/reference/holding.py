@@ -71,7 +71,11 @@ class Holding(Moving):
         return given
 
     def heartbeat(
-        self, session: str, holding: Mapping[str, int | None] | None, known: float = math.inf
+        self,
+        session: str,
+        holding: Mapping[str, int | None] | None,
+        known: float = math.inf,
+        every_seconds: float | None = None,
     ) -> dict[str, Any]:
         """`known`: how many claims had been given when the caller listed what it holds."""
         self.session(session)
@@ -80,10 +84,12 @@ class Holding(Moving):
         forgotten = {item for item in missing if self.claims[item]["number"] <= known}
         for item in forgotten:
             self.end(item, "forgotten", self.rest(item))
-        for item in held - forgotten:
+        due = {item for item in held - forgotten if self._is_due(every_seconds, self.claims[item])}
+        for item in due:
             self._renew(item)
         for (_, who), soft in self.soft.items():
-            if who == session and self.now < soft["expires_at"]:
+            since = {"renewed_at": soft["expires_at"] - round(soft["ttl"] * 1000), "ttl": soft["ttl"]}
+            if who == session and self.now < soft["expires_at"] and self._is_due(every_seconds, since):
                 soft["expires_at"] = self.now + round(soft["ttl"] * 1000)
         lapsed = {item: claim["token"] for item, claim in self.claims.items() if claim["session"] == session}
         lost = {}
@@ -92,7 +98,7 @@ class Holding(Moving):
                 self._fence(item, session, token)
             except No as no:
                 lost[item] = no.code
-        return {"renewed": held - forgotten, "forgotten": forgotten, "lost": lost}
+        return {"renewed": {item: item in due for item in held - forgotten}, "forgotten": forgotten, "lost": lost}
 
     def renew(self, item: str, session: str, token: int | None) -> int:
         self._fence(item, session, token)
@@ -248,5 +254,12 @@ class Holding(Moving):
         claim = self.claims[item]
         claim["ttl"] = ttl_seconds or claim["ttl"]
         claim["beats"] += counted
+        claim["renewed_at"] = self.now
         claim["expires_at"] = min(self.now + round(claim["ttl"] * 1000), claim["deadline_at"])
         return int(claim["expires_at"])
+
+    def _is_due(self, every_seconds: float | None, kept: Mapping[str, Any]) -> bool:
+        """Three times in its TTL whatever is said; what was renewed by a clock that was set back since, at once."""
+        if every_seconds is None or self.now < kept["renewed_at"]:
+            return True
+        return bool(self.now - kept["renewed_at"] >= min(round(every_seconds * 1000), round(kept["ttl"] * 1000 / 3)))

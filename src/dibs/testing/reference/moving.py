@@ -36,6 +36,8 @@ class Moving:
         #: By session, the event that the answer to its latest heartbeat named, and how many claims were given by then.
         self.known_events: dict[str, tuple[int | None, int]] = {}
         self.runs: dict[tuple[str, int], dict[str, Any]] = {}
+        #: What was learned of a run once it had ended.
+        self.annotations: dict[tuple[str, int], str] = {}
         self.tickets: dict[str, list[dict[str, Any]]] = {}
         self.soft: dict[tuple[str, str], dict[str, Any]] = {}
         self.sessions: dict[str, dict[str, Any]] = {}

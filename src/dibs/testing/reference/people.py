@@ -81,6 +81,26 @@ class People(Moving):
         self._need(item, "pending_approval")
         self.move(item, "rejected")
 
+    def annotate(self, item: str, session: str | None, token: int | None, check: str) -> str:
+        if session is not None:
+            self.session(session)
+        with self.up_to_date(item) as row:
+            if token is not None and token > row["token"]:
+                raise No("INVALID", field="token")
+            known = [number for of, number in self.runs if of == item]
+            key = item, max(known, default=0) if token is None else token
+            if key not in self.runs:
+                raise No("TASK_NOT_CLAIMED", how="never_claimed")
+            whose, outcome = self.sessions[self.runs[key]["session"]]["agent"], self.runs[key]["outcome"]
+            if session is not None and self.sessions[session]["agent"] != whose:
+                raise No("NOT_CLAIM_OWNER")
+            if outcome is None:
+                raise self._not_now(item)
+            if self.annotations.get(key) != check:
+                self.annotations[key] = check
+                self.move(item, row["status"])
+            return str(outcome)
+
     # Sessions
 
     def start_session(self, session: str, agent: str) -> None:

@@ -20,8 +20,18 @@ BEGIN
     no := dibs.facts('FENCED', at, p_item, p_session, p_token);
 END $$;
 
+-- Whether a heartbeat is to renew a claim, and not to leave it as it is: it was renewed long enough ago. Unlike a clock that was set
+-- back, which makes nothing look fresh.
+CREATE OR REPLACE FUNCTION dibs.is_due(
+    p_renewed_at bigint, p_ttl double precision, p_every double precision, p_now bigint
+) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT p_every IS NULL
+        OR NOT p_renewed_at BETWEEN p_now - least(dibs.milliseconds(p_every), dibs.milliseconds(p_ttl / 3)) + 1 AND p_now
+$$;
+
 CREATE OR REPLACE FUNCTION dibs.renew(
-    p_item text, p_session text, p_token bigint, p_ttl double precision, s dibs.settings
+    p_item text, p_session text, p_token bigint, p_ttl double precision, s dibs.settings,
+    p_every double precision DEFAULT NULL
 ) RETURNS json LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -43,6 +53,9 @@ BEGIN
     seconds := CASE WHEN p_ttl IS NULL THEN c.ttl_seconds ELSE dibs.ttl(kind, p_ttl, s) END;
     IF seconds IS NULL THEN
         RETURN dibs.facts('TTL', h.at, p_item, p_session);
+    END IF;
+    IF seconds = c.ttl_seconds AND NOT dibs.is_due(c.renewed_at, c.ttl_seconds, p_every, h.at) THEN
+        RETURN json_build_object('now', h.at, 'claim', row_to_json(c), 'renewed', false);
     END IF;
     UPDATE dibs.claims
     SET renewed_at = h.at, expires_at = least(h.at + dibs.milliseconds(seconds), deadline_at), ttl_seconds = seconds,
@@ -212,7 +225,8 @@ END $$;
 -- Renew every live claim of the session. `p_items` (NULL: not said) is what it believes to hold: live claims not among them are
 -- let go as forgotten, and what is among them and not held is answered as lost.
 CREATE OR REPLACE FUNCTION dibs.heartbeat(
-    p_session text, p_items text[], p_tokens bigint[], s dibs.settings, p_known_event bigint DEFAULT NULL
+    p_session text, p_items text[], p_tokens bigint[], s dibs.settings, p_known_event bigint DEFAULT NULL,
+    p_every double precision DEFAULT NULL
 ) RETURNS json LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -225,6 +239,7 @@ DECLARE
     forgotten text[] := '{}';
     renewed json;
     kept text[];
+    due text[];
     lost json[] := '{}';
     k integer;
 BEGIN
@@ -257,12 +272,21 @@ BEGIN
         UPDATE dibs.claims x
         SET renewed_at = at, expires_at = least(at + dibs.milliseconds(x.ttl_seconds), x.deadline_at),
             heartbeat_count = x.heartbeat_count + 1, look_at = least(x.look_at, at + dibs.milliseconds(x.ttl_seconds))
-        WHERE x.session = p_session AND x.expires_at > at RETURNING x.*
+        WHERE x.session = p_session AND x.expires_at > at AND dibs.is_due(x.renewed_at, x.ttl_seconds, p_every, at)
+        RETURNING x.*
     )
-    SELECT json_agg(row_to_json(u) ORDER BY u.item), array_agg(u.item || ' ' || u.token) INTO renewed, kept FROM updated u;
+    SELECT json_agg(row_to_json(u) ORDER BY u.item), array_agg(u.item || ' ' || u.token), array_agg(u.item)
+    INTO renewed, kept, due FROM updated u;
     UPDATE dibs.soft_claims x SET expires_at = at + dibs.milliseconds(x.ttl_seconds)
-    WHERE x.session = p_session AND x.expires_at > at;
-    UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at;
+    WHERE x.session = p_session AND x.expires_at > at
+      AND dibs.is_due(x.expires_at - dibs.milliseconds(x.ttl_seconds), x.ttl_seconds, p_every, at);
+    IF p_every IS NOT NULL THEN
+        SELECT json_agg(row_to_json(x) ORDER BY x.item), array_agg(x.item || ' ' || x.token) INTO renewed, kept
+        FROM dibs.claims x WHERE x.session = p_session AND x.expires_at > at;
+    END IF;
+    IF renewed IS NULL OR due IS NOT NULL THEN
+        UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at;
+    END IF;
     IF p_items IS NULL THEN
         SELECT array_agg(x.item), array_agg(x.token) INTO p_items, p_tokens
         FROM dibs.claims x WHERE x.session = p_session AND x.expires_at <= at;
@@ -274,7 +298,7 @@ BEGIN
         lost := lost || json_build_object('item', p_items[k], 'token', p_tokens[k],
                                           'facts', dibs.facts('FENCED', at, p_items[k], p_session, p_tokens[k]));
     END LOOP;
-    RETURN json_build_object('now', at, 'renewed', coalesce(renewed, '[]'), 'lost', to_json(lost),
+    RETURN json_build_object('now', at, 'renewed', coalesce(renewed, '[]'), 'due', coalesce(due, '{}'), 'lost', to_json(lost),
                              'forgotten', to_json(forgotten),
                              'event', (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM dibs.events_id_seq));
 END $$;

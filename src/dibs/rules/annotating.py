@@ -1,0 +1,101 @@
+"""What is learned of a run once it has ended: its pull request, the checks of its work, what it cost.
+
+An annotation adds to the record of the run and tells so by an event. It moves no item and ends no claim: while one
+session holds the item, an earlier run of it can be annotated.
+"""
+
+from __future__ import annotations
+
+from dibs import jsontext
+from dibs.errors import Invalid, ItemNotClaimable, ItemNotClaimed, NotClaimOwner
+from dibs.rules.decision import State, Step, step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dibs.model import Run
+
+#: What a run can be given, each a JSON object whose names are kept apart.
+ANNOTATED = ("links", "checks", "cost")
+#: How much of each a run can have, as when it ends.
+BYTES_MAX = 1_000_000
+
+
+def annotate(
+    now: int,
+    state: State,
+    run: Run | None,
+    said: dict[str, dict[str, Any]],
+    *,
+    token: int | None,
+    actor: str,
+    agent: str | None = None,
+) -> Step | None:
+    """The step that adds what is `said` to the run; None if the run has all of it.
+
+    `run` is the run under the token, or without one the latest. With `agent`, it has to be a run of that agent.
+    """
+    run = _annotatable(state, run, token, agent)
+    new = {name: _news(getattr(run, name), said.get(name, {})) for name in ANNOTATED}
+    new = {name: values for name, values in new.items() if values}
+    if not new:
+        return None
+    return step(
+        state,
+        kind="annotated",
+        at=now,
+        status=state.item.status,
+        actor=actor,
+        claim=state.claim,
+        run=run.replace(**{name: _added(run, name, values) for name, values in new.items()}),
+        session=run.session,
+        agent=run.agent,
+        data={"run": run.token, **new},
+    )
+
+
+def _annotatable(state: State, run: Run | None, token: int | None, agent: str | None) -> Run:
+    item = state.item
+    if token is not None and token > item.token:
+        raise Invalid(
+            f"token {token} of {item.id} was never given; the latest is {item.token}",
+            field="token",
+            item=item.id,
+            latest_token=item.token,
+        )
+    if run is None:
+        which = "nobody has claimed it" if token is None else f"no run under token {token} is known"
+        raise ItemNotClaimed(
+            f"{item.id} has no run to annotate: {which}", item=item.id, status=item.status, how="never_claimed"
+        )
+    if agent is not None and agent != run.agent:
+        raise NotClaimOwner(
+            f"run {run.token} of {item.id} was {run.agent}'s (session {run.session}), and {agent} cannot annotate it",
+            item=item.id,
+            holder={"session": run.session, "agent": run.agent, "token": run.token},
+        )
+    if run.outcome is None:
+        raise ItemNotClaimable(
+            f"run {run.token} of {item.id} is going on; it can be annotated once it has ended",
+            item=item.id,
+            status=item.status,
+            why=f"run {run.token} has not ended",
+        )
+    return run
+
+
+def _news(known: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in said.items() if name not in known or known[name] != value}
+
+
+def _added(run: Run, name: str, values: dict[str, Any]) -> dict[str, Any]:
+    merged: dict[str, Any] = {**getattr(run, name), **values}
+    size = len(jsontext.dumps(merged).encode())
+    if size > BYTES_MAX:
+        raise Invalid(
+            f"{name} of run {run.token} would have {size} bytes; {BYTES_MAX} is the most",
+            field=name,
+            bytes_max=BYTES_MAX,
+        )
+    return merged

@@ -1,0 +1,133 @@
+"""Annotations: what is learned of a run once it has ended. It is added to that run by an event, by its agent or by
+whoever tends the board, and changes neither the outcome nor anything else.
+"""
+
+from __future__ import annotations
+
+from dibs.errors import Invalid, ItemNotClaimable, ItemNotClaimed, ItemNotFound, NotClaimOwner, SessionNotFound
+from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, latest, refused, session, whole
+from dibs.testing.harness import Harness
+from dibs.testing.invariants import assert_sound
+
+PULL_REQUEST = {"pr": "https://example.org/pull/7"}
+CI = {"ci": {"state": "failed", "url": "https://example.org/runs/9"}}
+
+
+class TestAnnotations:
+    def test_an_annotation_adds_to_a_run_and_never_changes_its_outcome(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", "waits")
+        board.edit("waits", depends_on=["x"])
+        me = session(board)
+        board.claim("x", session=me)
+        done = board.done("x", session=me, note="fixed", links={"branch": "fix-x"}, cost={"usd": 1}).run
+        before = board.get("x").item
+        annotated = board.annotate("x", links=PULL_REQUEST, checks=CI, cost={"tokens": 12}, actor="ann")
+        run = done.replace(links={"branch": "fix-x", **PULL_REQUEST}, checks=CI, cost={"usd": 1, "tokens": 12})
+        event = latest(board, "x")
+        assert annotated.run == run
+        assert board.get("x").runs == (run,)
+        assert annotated.item == before.replace(updated_at=event.at, revision=before.revision + 1)
+        assert (event.kind, event.actor, event.status, event.session) == ("annotated", "ann", "done", me)
+        assert event.data == {"run": 1, "links": PULL_REQUEST, "checks": CI, "cost": {"tokens": 12}}
+        assert board.get("waits").item.status == "ready"
+        assert_sound(board)
+
+    def test_a_name_that_is_there_gets_the_new_value_and_the_same_again_is_no_event(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me = session(board)
+        board.claim("x", session=me)
+        board.fail("x", session=me)
+        board.annotate("x", checks={"ci": "pending", "lint": "passed"})
+        again = board.annotate("x", checks={"ci": "passed", "lint": {"state": "passed"}}, session=me)
+        assert again.run.checks == {"ci": {"state": "passed"}, "lint": {"state": "passed"}}
+        assert (latest(board, "x").data["checks"], latest(board, "x").actor) == ({"ci": {"state": "passed"}}, "coder")
+        before = whole(board, "x")
+        assert board.annotate("x", checks={"ci": "passed"}).run == again.run
+        assert whole(board, "x") == before
+        assert again.run.outcome == "failed"
+
+    def test_an_earlier_run_is_annotated_while_another_session_holds_the_item(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me, other = session(board, "ann"), session(board, "bob")
+        board.claim("x", session=me)
+        board.release("x", session=me)
+        held = board.claim("x", session=other).claim
+        board.annotate("x", token=1, links=PULL_REQUEST, session=me)
+        detail = board.get("x")
+        assert (detail.claim, detail.item.status, detail.item.token) == (held, "in_progress", 2)
+        assert [(run.token, run.links) for run in detail.runs] == [(2, {}), (1, PULL_REQUEST)]
+        assert board.done("x", session=other, token=2).item.status == "done"
+        assert_sound(board)
+
+    def test_only_what_has_ended_is_annotated_and_by_its_own_agent_only(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", "new")
+        me, mate, other = session(board, "ann"), session(board, "ann"), session(board, "bob")
+        board.claim("x", session=me)
+        board.release("x", session=me)
+        board.claim("x", session=me)
+        before = whole(board, "x")
+        going_on = refused(ItemNotClaimable, board.annotate, "x", links=PULL_REQUEST, session=me)
+        assert (going_on.facts["status"], going_on.facts["why"]) == ("in_progress", "run 2 has not ended")
+        for asked in ({}, {"token": 2}, {"token": 1}):
+            theirs = refused(NotClaimOwner, board.annotate, "x", links=PULL_REQUEST, session=other, **asked)
+            assert theirs.facts["holder"]["agent"] == "ann"
+        assert refused(Invalid, board.annotate, "x", token=3, links=PULL_REQUEST).facts["latest_token"] == 2
+        assert refused(ItemNotClaimed, board.annotate, "new", links=PULL_REQUEST).facts["how"] == "never_claimed"
+        refused(ItemNotFound, board.annotate, "no-such-item", links=PULL_REQUEST)
+        refused(SessionNotFound, board.annotate, "x", token=1, links=PULL_REQUEST, session="nobody-1")
+        assert whole(board, "x") == before
+        # Another session of the same agent may: the one that held the item is over by then, as a rule.
+        assert board.annotate("x", token=1, links=PULL_REQUEST, session=mate).run.links == PULL_REQUEST
+
+    def test_a_claim_that_has_lapsed_is_a_run_that_has_ended(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me = session(board)
+        board.claim("x", session=me, ttl_seconds=TTL_SECONDS)
+        expire(harness)
+        annotated = board.annotate("x", cost={"usd": 3}, session=me)
+        assert (annotated.run.outcome, annotated.run.cost, annotated.item.strikes) == ("expired", {"usd": 3}, 1)
+        assert_sound(board)
+
+    def test_what_is_wrong_is_refused_with_its_field_and_changes_nothing(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me = session(board)
+        board.claim("x", session=me)
+        board.done("x", session=me)
+        before = whole(board, "x")
+        large = "x" * 64_000
+        for field, asked in (
+            ("links", {}),
+            ("links", {"links": {"log": large}}),
+            ("cost", {"cost": {"log": large}}),
+            ("checks", {"checks": {"ci": large}}),
+            ("checks", {"checks": {"ci": 1}}),
+            ("checks", {"checks": {"ci": {"url": "https://example.org"}}}),
+            ("checks", {"checks": {"ci": {"state": "passed", "more": "x"}}}),
+            ("checks", {"checks": {"two\nlines": "passed"}}),
+            ("token", {"cost": {"usd": 1}, "token": 0}),
+        ):
+            assert refused(Invalid, board.annotate, "x", **asked).facts["field"] == field
+        assert whole(board, "x") == before
+        for number in range(15):
+            board.annotate("x", links={f"log-{number}": large[:63_900]})
+        assert refused(Invalid, board.annotate, "x", links={"log-15": large[:63_900]}).facts["field"] == "links"
+        assert len(board.get("x").runs[0].links) == 15
+
+    def test_an_annotation_survives_an_export_and_is_made_once_under_its_request(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me = session(board)
+        board.claim("x", session=me)
+        board.submit("x", session=me, draft="a draft")
+        first = board.annotate("x", checks=CI, session=me, request_id="r1")
+        board.annotate("x", checks={"ci": "passed"})
+        assert board.annotate("x", checks=CI, session=me, request_id="r1") == first
+        assert board.get("x").runs[0].checks == {"ci": {"state": "passed"}}
+        runs = [data for kind, data in board.export() if kind == "run"]
+        assert [data["checks"] for data in runs] == [{"ci": {"state": "passed"}}]
