@@ -11,6 +11,7 @@ import threading
 import time
 
 from dibs.errors import SessionNotFound
+from dibs.patience import drawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,11 +35,6 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 def clock() -> float:
     """Seconds of this machine, also those it slept through."""
     return time.clock_gettime(_CLOCK)
-
-
-def drawn(seconds: float) -> float:
-    """Between half and all of it, so that a crowd spreads out."""
-    return seconds * (0.5 + os.urandom(1)[0] / 512)
 
 
 class Heart:

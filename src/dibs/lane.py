@@ -19,8 +19,9 @@ from dibs.errors import (
     Unauthenticated,
 )
 from dibs.handle import LOSSES, REASON_CHARACTERS_MAX, ClaimHandle, keepable, summary
-from dibs.heart import clock, drawn
+from dibs.heart import clock
 from dibs.model import READY
+from dibs.patience import drawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

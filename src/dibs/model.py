@@ -38,6 +38,8 @@ STATUSES = (
 ENDED = frozenset({DONE, FAILED, REJECTED, CANCELLED})
 
 PERSON = "person"
+#: The kind of a session that was made by a function of the SQL interface.
+SQL = "sql"
 DEFAULT_PROJECT = "default"
 DEFAULT_TYPE = "task"
 DEFAULT_PRIORITY = 5

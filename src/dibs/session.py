@@ -29,7 +29,8 @@ from dibs.errors import (
     StoreUnusable,
 )
 from dibs.handle import LOSSES, ClaimHandle
-from dibs.heart import RETRY_SECONDS, Heart, clock, drawn
+from dibs.heart import RETRY_SECONDS, Heart, clock
+from dibs.patience import pause_seconds
 from dibs.rules.claiming import recoverable
 
 TYPE_CHECKING = False
@@ -43,8 +44,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: A store that is away is asked again after so long, each time twice that, drawn between half and all of it.
-BACKOFF_SECONDS = 0.1
+#: The longest pause before a store that is away is asked again.
 BACKOFF_SECONDS_MAX = 5.0
 #: For how long a claim, or the end of one that would be lost sooner, is tried while the store is away.
 PATIENCE_SECONDS = 10.0
@@ -506,7 +506,7 @@ def _pause(tries: int, error: DibsError) -> float:
     told = error.facts.get("retry_after_seconds")
     if isinstance(error, RateLimited) and told is not None:
         return float(told)
-    return drawn(min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS * 2.0**tries))
+    return pause_seconds(tries, BACKOFF_SECONDS_MAX)
 
 
 def _request_id() -> str:

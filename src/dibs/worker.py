@@ -24,7 +24,7 @@ import time
 import traceback
 from collections import Counter
 
-from dibs import when
+from dibs import check, when
 from dibs.errors import DibsError, Invalid, SessionNotFound, StoreUnavailable
 from dibs.handle import summary
 from dibs.heart import clock
@@ -283,8 +283,14 @@ class Worker:
         return {number: signal.signal(number, stop) for number in numbers}
 
 
+def log_file(path: str | os.PathLike[str], agent: str) -> str:
+    """The file that is meant: of a folder, the agent's own file in it."""
+    return os.path.join(path, f"agent-{check.agent_name(agent)}.log") if os.path.isdir(path) else os.fspath(path)
+
+
 def appending(path: str | os.PathLike[str], agent: str) -> Tell:
     """Lines for a file: when, who, what happened, to which item, and what there is to say. It may be moved away."""
+    path = log_file(path, agent)
 
     def tell(word: str, claim: ClaimHandle | None, text: str) -> None:
         at = when.iso(time.time_ns() // 1_000_000)

@@ -22,7 +22,7 @@ from tests.docs.production import Connection, Production, production, statements
 SQL = read("docs/operations/sql.md")
 VIEWS = ("work_items", "agent_claimed_items", "agent_activity", "task_claims")
 #: How many queries, with the result of each, stand in the document.
-QUERIES = 11
+QUERIES = 12
 
 
 @pytest.fixture

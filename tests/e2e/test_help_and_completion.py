@@ -20,6 +20,7 @@ BEFORE: dict[str, tuple[tuple[str, ...], ...]] = {
     "leave": (ADD_FIX_LOGIN, ("wait", "fix-login")),
     "retry": (ADD_FIX_LOGIN, CLAIM_FIX_LOGIN, ("fail", "fix-login")),
     "unpark": (ADD_FIX_LOGIN, ("park", "fix-login")),
+    "annotate": (ADD_FIX_LOGIN, CLAIM_FIX_LOGIN, ("done", "fix-login")),
     "approve": NEEDS_APPROVAL,
     "send-back": NEEDS_APPROVAL,
     "reject": NEEDS_APPROVAL,

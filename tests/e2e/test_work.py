@@ -130,6 +130,20 @@ def test_a_log_is_told_what_happens(dibs: Dibs) -> None:
     ]
 
 
+def test_the_log_of_each_agent_is_a_file_of_its_own_in_a_folder(dibs: Dibs) -> None:
+    """Claim by move: agent-NAME.log."""
+    (dibs.folder / "logs").mkdir()
+    for agent in ("cloud", "local"):
+        dibs.ok("add", "t", "--id", f"of-{agent}")
+        dibs.ok("work", "--once", "--agent", agent, "--log", "logs", "--", "true")
+    for agent in ("cloud", "local"):
+        lines = (dibs.folder / "logs" / f"agent-{agent}.log").read_text().splitlines()
+        assert [line.split()[1:4] for line in lines if f"of-{agent}" in line] == [
+            [agent, "claimed", f"of-{agent}"],
+            [agent, "done", f"of-{agent}"],
+        ]
+
+
 def test_a_log_that_cannot_be_written_is_told_before_anything_is_claimed(dibs: Dibs) -> None:
     add(dibs, "a")
     done = dibs("work", "--once", "--log", "no/such/folder/log", "--", "true")

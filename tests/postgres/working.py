@@ -231,7 +231,7 @@ def heartbeat(work: Work) -> None:
         work.expire(late)
         assert work.store.heartbeat(session=session).lost
         holding: dict[str, int | None] = {kept: None, late: 1, "unheard-of": 1}
-        beat = work.store.heartbeat(session=session, holding=holding)
+        beat = work.store.heartbeat(session=session, holding=holding, at_most_every_seconds=60)
         assert forgotten in beat.forgotten
 
 

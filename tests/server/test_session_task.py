@@ -439,6 +439,34 @@ class TestShowing:
         }
         refused(coder.get("/api/tasks/in-flight?includeExpired=perhaps"), "INVALID", 422)
 
+    def test_the_latest_expired_claim_is_shown_also_after_it_was_swept(self, server: Served, coder: Caller) -> None:
+        claim(coder, ttlMs=60000)
+        server.clock.advance(MINUTE)
+        seen = coder.get("/api/tasks/in-flight?includeExpired=true").body["inFlight"]
+        assert coder.post("/api/tasks/claims/cleanup").body["expired"] == [TASK]
+        swept = coder.get("/api/tasks/in-flight?includeExpired=true").body["inFlight"]
+        assert [one["claim"]["healthStatus"] for one in swept] == ["expired"]
+        assert swept == seen
+        assert coder.get("/api/tasks/in-flight").body["inFlight"] == []
+        # Whoever has it now is what is shown of it, and of two that expired the latest.
+        claim(coder, ttlMs=60000)
+        (held,) = coder.get("/api/tasks/in-flight?includeExpired=true").body["inFlight"]
+        assert held["claim"]["healthStatus"] != "expired"
+        server.clock.advance(MINUTE)
+        latest = at(server)
+        coder.post("/api/tasks/claims/cleanup")
+        (again,) = coder.get("/api/tasks/in-flight?includeExpired=true").body["inFlight"]
+        assert again["claim"]["expiresAt"] == latest
+
+    def test_a_heartbeat_without_extend_ms_extends_by_what_the_claim_was_given_for(
+        self, server: Served, coder: Caller
+    ) -> None:
+        claim(coder, ttlMs=90_000)
+        server.clock.advance(MINUTE)
+        assert heartbeat(coder).body["claim"]["expiresAt"] == at(server, 90)
+        assert heartbeat(coder, extendMs=120_000).body["claim"]["expiresAt"] == at(server, 120)
+        assert heartbeat(coder).body["claim"]["expiresAt"] == at(server, 120)
+
     def test_health_goes_by_the_thresholds_of_the_source(self, server: Served, coder: Caller) -> None:
         claim(coder, ttlMs=7_200_000)
         seen = []

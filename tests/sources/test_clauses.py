@@ -63,3 +63,16 @@ def test_a_heartbeat_refreshes_a_claim_at_most_once_per_60s(server: Serving) -> 
     assert server.dibs("heartbeat", "--at-most-every", "60s", **agent).stdout.startswith("renewed just now iv-1  ")
     assert "1 claim renewed" in server.dibs("heartbeat", "--at-most-every", "1ms", **agent).stdout
     assert server.dibs("heartbeat", "--at-most-every", "0s", **agent).returncode in (1, 2)
+
+
+def test_eight_characters_of_a_session_id_name_an_agent_and_decide_no_claim(server: Serving) -> None:
+    """004: BD_ACTOR is the prefix of a session's id, and two sessions may share it."""
+    with board_of(server) as board:
+        board.add("Search", id="iv-2")
+    key = key_of(server, "9c0de1aa")
+    first, second = ({"DIBS_KEY": key, "DIBS_SESSION": f"9c0de1aa-{n}", "DIBS_AGENT": "9c0de1aa"} for n in (1, 2))
+    assert server.dibs("claim", "iv-2", **first).returncode == 0
+    assert server.dibs("claim", "iv-2", **second).returncode == 4
+    holdings = json.loads(server.dibs("who", "--json").stdout)["holdings"]
+    (held,) = [one for one in holdings if one["item"]["id"] == "iv-2"]
+    assert (held["claim"]["agent"], held["claim"]["session"]) == ("9c0de1aa", "9c0de1aa-1")

@@ -23,7 +23,7 @@ def annotate_options(parser: Parser) -> None:
     parser.option("--check", metavar="NAME=STATE[:URL]", help="a check of its work; may be repeated", repeated=True)
     parser.request_id()
     parser.identity()
-    parser.option("--actor", metavar="NAME", help="who tends the board (else the session's agent, else you)")
+    parser.option("--actor", metavar="NAME", help="who tends the board (else the session, else you)")
 
 
 def annotate(cli: Cli) -> None:

@@ -3,14 +3,47 @@
 from __future__ import annotations
 
 import sys
+import time
+
+from dibs.errors import StoreUnavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from dibs.board import Board
     from dibs.cli.parser import Args
     from dibs.cli.render import Paint
+
+
+#: Calls that are made once: they read what cannot be read again, or take long by themselves.
+MADE_ONCE = frozenset({"load", "export", "backup", "restore", "sync", "close"})
+
+
+def patiently(ask: Callable[..., Any], *args: Any, **said: Any) -> Any:
+    """Ask, and a few times more if the store is away for a moment."""
+    began = time.monotonic()
+    try:
+        return ask(*args, **said)
+    except StoreUnavailable as error:
+        from dibs import patience
+
+        is_repeatable = said.get("request") is not None
+        return patience.ask_again(lambda: ask(*args, **said), error, began=began, repeatable=is_repeatable)
+
+
+class PatientStore:
+    """The store of a command: each verb is asked patiently."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.inner, name)
+        if name in MADE_ONCE or not callable(found):
+            return found
+        return lambda *args, **said: patiently(found, *args, **said)
 
 
 class Cli:
@@ -27,7 +60,8 @@ class Cli:
         if self._board is None:
             from dibs.board import connect
 
-            self._board = connect(self.args.store, lean=True)
+            self._board = patiently(connect, self.args.store, lean=True)
+            self._board.store = PatientStore(self._board.store)
             if hasattr(self.args, "actor"):
                 from dibs import check
                 from dibs.cli import identity

@@ -28,19 +28,19 @@ def work_options(parser: Parser) -> None:
     _on_timeout(parser)
     parser.duration("--drain", "drain_seconds", "when stopped, let commands finish so long (30s)")
     parser.ttl()
-    parser.option("--log", metavar="FILE", help="a line for each thing that happens, at the end of it")
+    parser.option("--log", metavar="FILE", help="a line for each event (in a folder: agent-NAME.log)")
     parser.option("--agent", metavar="NAME", help="who works (else DIBS_AGENT)")
     parser.command_line()
 
 
 def work(cli: Cli) -> int:
-    from dibs.worker import Worker
+    from dibs.worker import Worker, log_file
 
     asked, agent = cli.args, identity.caller(cli).agent
     if agent is None:
         raise UsageError("say who works: --agent NAME, or: export DIBS_AGENT=NAME", field="agent")
     if asked.log is not None:
-        _try(asked.log)
+        _try(log_file(asked.log, agent))
     live, command = _shown(cli)
     board = _board(cli, agent)
     worker = Worker(

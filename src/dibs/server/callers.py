@@ -12,10 +12,10 @@ from collections.abc import Callable
 from fastapi import Request
 
 from dibs import access, check
-from dibs.access import ADMIN
+from dibs.access import ADMIN, AGENT
 from dibs.board import Board
 from dibs.errors import Forbidden, Invalid, SessionNotFound, Unauthenticated
-from dibs.model import PERSON, Key, Session
+from dibs.model import PERSON, SQL, Key, Session
 from dibs.rules.decision import BOARD
 from dibs.value import Value
 
@@ -138,7 +138,8 @@ class Callers:
             raise Forbidden(f"this needs a key of role {role}; yours is {caller.role}", role=role)
 
     def need_session(self, caller: Caller, session: str) -> None:
-        """It acts only for sessions that it registered itself, unless it is an admin's."""
+        """It acts only for sessions that it registered itself, or that its agent made in SQL, unless it is an
+        admin's."""
         if caller.role == ADMIN:
             return
         found = self._board.store.find_session(check.session_id(session))
@@ -147,8 +148,16 @@ class Callers:
         self.need_own(caller, found)
 
     def need_own(self, caller: Caller, session: Session) -> None:
-        if caller.role != ADMIN and session.key != caller.key:
+        if caller.role != ADMIN and session.key != caller.key and not self.takes_up(caller, session):
             raise Forbidden(f"the session {session.id} was registered by another key", session=session.id)
+
+    def takes_up(self, caller: Caller, session: Session) -> bool:
+        """Whether the session is this caller's from now on: its agent made it in SQL, where there are no keys. Of an
+        agent's keys the first has it; a key of no agent never does."""
+        made_in_sql = session.kind == SQL and session.key is None and session.ended_at is None
+        if not made_in_sql or session.agent != caller.agent or not access.may(caller.role, AGENT):
+            return False
+        return self._board.store.take_up(session.id, key=caller.key).key == caller.key
 
     def need_kind(self, caller: Caller, kind: str | None) -> None:
         """Claims of a person last for hours without a sign of life: that is not for any program to say of itself."""

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from dibs import wire
+from dibs import check, wire
 from dibs.access import ADMIN
 from dibs.board import Board
 from dibs.errors import Invalid, Unauthenticated
@@ -218,6 +218,10 @@ def _takes(verb: str) -> frozenset[str]:
 def _started_by(service: Service, caller: Caller, asked: dict[str, Any]) -> dict[str, Any]:
     owner = asked.get("owner")
     service.callers.need_kind(caller, asked.get("kind"))
+    if asked.get("id") is not None and caller.agent is not None:
+        known = service.board.store.find_session(check.session_id(asked["id"]))
+        if known is not None:
+            service.callers.takes_up(caller, known)
     return {
         # Where it runs is the caller's to say: this machine is the server's.
         "host": "",

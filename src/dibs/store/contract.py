@@ -266,6 +266,11 @@ class Store(ABC):
     def find_session(self, id: str) -> Session | None:
         """The session of this id, also one that has ended."""
 
+    def take_up(self, session: str, *, key: str) -> Session:
+        """A live session that was made in SQL, and so by no key, is this key's from now on. Any other, or one that
+        another key has taken up, is answered as it is. For a server, which knows whose key that is."""
+        raise Invalid("only a server takes up sessions", field="store")
+
     @abstractmethod
     def put_key(self, key: Key, *, seconds: float | None = None) -> Key:
         """Keep a new key, for so long or until it is revoked. The very same key, kept already, is answered as it is;

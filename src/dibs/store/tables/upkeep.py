@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from dibs.errors import DibsError, Forbidden, Invalid
-from dibs.model import Added, Agent, Edited, Ended, Item, Session, SessionEnd
+from dibs.model import SQL, Added, Agent, Edited, Ended, Item, Session, SessionEnd
 from dibs.rules import approving, ending, holding, items
 from dibs.store.tables import adding, rows
 from dibs.store.tables.keys import find_good_key
@@ -187,6 +187,17 @@ class Upkeep:
 
     def start_session(self, session: Session) -> Session:
         return self.write(lambda t: _start_session(t, session))
+
+    def take_up(self, session: str, *, key: str) -> Session:
+        def take_up(t: Transaction) -> Session:
+            found = t.session(session)
+            if found.kind != SQL or found.key is not None:
+                return found
+            taken = found.replace(key=key)
+            t.run("put_session", rows.encode_session(taken))
+            return taken
+
+        return self.write(take_up)
 
     def end_session(self, session: str, *, reason: str | None = None, request: Request | None = None) -> SessionEnd:
         def end_session(t: Transaction) -> SessionEnd:
