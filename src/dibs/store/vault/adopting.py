@@ -7,6 +7,8 @@ item stands is compared with how its file lies, and the difference is put into v
 
 from __future__ import annotations
 
+from functools import cache
+
 from dibs.errors import DibsError
 from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, NewItem
 from dibs.rules import approving, ending, finding, items, queueing
@@ -46,10 +48,13 @@ class Adopting:
         known: Mapping[str, Entry],
         unfit: Mapping[str, str],
         is_on_record: Callable[[Task], bool],
+        tokens_sent: Callable[[set[str]], dict[str, int]],
     ) -> None:
-        """`is_on_record`: whether the remote, if there is one, has the same runs of an item as its file."""
+        """`is_on_record`: whether the remote, if there is one, has the same runs of an item as its file; `tokens_sent`:
+        the highest token that it may have, by file name."""
         self.t, self.disk, self.seen, self.known, self.unfit = t, disk, seen, known, unfit
         self._is_on_record = is_on_record
+        self._tokens_sent = cache(lambda: tokens_sent({task.name for task in self._tasks.values()}))
         self._tasks: dict[str, Task] = {}
         self._stamps: dict[str, Stamp] = {}
         #: Items whose very files lie elsewhere by now, by that path.
@@ -240,7 +245,8 @@ class Adopting:
 
     def _take(self, path: str) -> None:
         """Make an item of what its file says."""
-        self._tasks[path] = task = self._without_void_approval(path)
+        # What another program has behind it is no claim of this board's: nobody has seen that it was to be had.
+        self._tasks[path] = task = self._without_void_approval(path).replace(elsewhere=None)
         self._add(task)
         self._move(path, task)
         self._note(path, task.findings)
@@ -412,7 +418,7 @@ class Adopting:
         if theirs is not None and (folder != folders.HELD or theirs.agent != agent):
             self.t.stale.add(task.id)  # void: its text says what is not so
             theirs = None
-        Placing(self.t, task, folder, agent, theirs).place()
+        Placing(self.t, task, folder, agent, theirs, self._tokens_sent).place()
         state = self.t.state(task.id)
         holder = None if state.claim is None else state.claim.agent
         is_elsewhere = folders.folder_of(state.item.status, holder) != path.rpartition("/")[0]

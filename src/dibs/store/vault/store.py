@@ -301,12 +301,15 @@ class VaultStore(SqliteStore):
     ) -> Adopting:
         from dibs.store.vault.adopting import Adopting
 
-        return Adopting(t, self._disk, seen, known, unfit, self._is_on_record)
+        return Adopting(t, self._disk, seen, known, unfit, self._is_on_record, self._tokens_sent)
 
     def _is_on_record(self, task: Task) -> bool:
         """Whether the remote has the same runs of this item as its file, and the same claim."""
         records = [] if self.arbiter is None else self.arbiter.records(task.name)
         return any(_owners(record) == _owners(task) for record in records)
+
+    def _tokens_sent(self, names: set[str]) -> dict[str, int]:
+        return {} if self.arbiter is None else self.arbiter.tokens_sent(names)
 
     def _were_removed(self, paths: list[str]) -> bool:
         return self.arbiter is not None and self.arbiter.were_removed(paths)

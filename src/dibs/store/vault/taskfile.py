@@ -39,7 +39,8 @@ DEFAULTS = {name: NewItem._defaults[name] for name in CONTENT if name != "title"
 
 class Task(Value):
     """What a file says. `content` has every field of NewItem but its id; `says_id`: that is said by a line, not by the
-    file's name; `notes` are those of each run, by its token; `words` are what people said to drafts."""
+    file's name; `notes` are those of each run, by its token; `words` are what people said to drafts; `elsewhere` is a
+    claim that another program tells of (`runblocks.claimed_elsewhere`)."""
 
     name: str
     id: str
@@ -50,6 +51,7 @@ class Task(Value):
     notes: dict[int, tuple[Note, ...]] = {}
     words: tuple[Word, ...] = ()
     says_id: bool = False
+    elsewhere: tuple[str, str | None] | None = None
 
     def sent_back(self, token: int) -> Word | None:
         """What was last said to the draft of this run, if that was to send it back."""
@@ -260,7 +262,14 @@ def _task(parts: _Parts, name: str, known: str | None) -> Task:
         notes={record.run.token: record.notes for record in records if record.notes},
         words=words,
         says_id=said is not None,
+        elsewhere=_claimed_elsewhere(parts),
     )
+
+
+def _claimed_elsewhere(parts: _Parts) -> tuple[str, str | None] | None:
+    """A program that knows nothing of the marker may have written before there was one."""
+    text = parts.tail if runblocks.HEADING in parts.tail else parts.human + parts.marker + parts.tail
+    return runblocks.claimed_elsewhere(text.split("\n")) if runblocks.HEADING in text else None
 
 
 def _value(front: FrontMatter, key: str, findings: list[str]) -> Any:
