@@ -246,7 +246,7 @@ class Adopting:
     def _take(self, path: str) -> None:
         """Make an item of what its file says."""
         # What another program has behind it is no claim of this board's: nobody has seen that it was to be had.
-        self._tasks[path] = task = self._without_void_approval(path).replace(elsewhere=None)
+        self._tasks[path] = task = self._without_void_approval(path).replace(foreign_claim=None)
         self._add(task)
         self._move(path, task)
         self._note(path, task.findings)

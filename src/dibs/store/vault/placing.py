@@ -73,8 +73,9 @@ class Placing:
 
     def _verbs(self, state: State) -> tuple[str, ...]:
         row = folders.MOVES.get(state.item.status, {})
-        if row.get(folders.HELD) == ("claim",) and self.folder in folders.ENDS and self.task.elsewhere is not None:
-            agent, went_to = self.task.elsewhere
+        told = self.task.foreign_claim
+        if row.get(folders.HELD) == ("claim",) and self.folder in folders.ENDS and told is not None:
+            agent, went_to = told
             if went_to in (None, self.folder):
                 # Taken and ended by a program that only moves files, since somebody last looked.
                 self.agent = agent

@@ -137,7 +137,7 @@ def foreign(lines: list[str]) -> Block | None:
     return next((block for block in last if _begun(lines[block.start : block.stop], "") is None), None)
 
 
-def claimed_elsewhere(lines: list[str]) -> tuple[str, str | None] | None:
+def foreign_claim(lines: list[str]) -> tuple[str, str | None] | None:
     """The agent that the last block names, if another program wrote it; and the folder to which that program says that
     it moved the file, if it has said so yet. A claim that dibs has ended, or knows to be lost, is none."""
     block = foreign(lines)
