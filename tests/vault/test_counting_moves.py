@@ -8,8 +8,10 @@ import pytest
 
 from dibs.errors import ItemAlreadyClaimed
 from dibs.testing.invariants import assert_sound
+from tests.vault.clones import git, make_clone
 from tests.vault.conftest import forget_index, move, put
 from tests.vault.racing import CLAIMED, COMPLETED
+from tests.vault.test_git_store import Pair
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,12 +121,55 @@ def test_a_claim_is_counted_once(seen: Board, root: Path, says_so: bool) -> None
     assert seen.stats().outcomes == {"force_released": 1}
 
 
+def test_what_was_also_made_between_two_looks_is_a_claim(seen: Board, root: Path) -> None:
+    put(root, "Needs_Action/y.md", "# Y\n")
+    move(root, "Needs_Action/y.md", "In_Progress/local/y.md")
+    append(root, "In_Progress/local/y.md", CLAIMED.format(id="y", agent="local", at=AT, note="on it"))
+    move(root, "In_Progress/local/y.md", "Done/y.md")
+    assert counted(seen, "local") == (1, 0, 0)
+    assert seen.get("y").runs[0].outcome == "done"
+
+
 def test_what_was_over_before_dibs_came_is_no_claim_of_this_board(board: Board, root: Path) -> None:
     text = f"# X\n{CLAIMED.format(id='x', agent='local', at=AT, note='on it')}{COMPLETED.format(at=AT, state='Done')}"
     put(root, "Done/x.md", text)
     assert board.get("x").item.status == "done"
     assert counted(board) == (0, 0, 0)
     assert (root / "Done/x.md").read_text() == text
+
+
+# In clones
+
+
+def synced_twice(pair: Pair) -> None:
+    for board in (pair.a, pair.b) * 2:
+        board.sync()
+
+
+def test_a_claim_between_two_looks_is_counted_in_the_clone_where_it_was_made(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    take(pair.here)
+    end(pair.here, "Done")
+    synced_twice(pair)
+    assert [counted(board) for board in (pair.a, pair.b)] == [(1, 0, 0), (0, 0, 0)]
+    assert [(one.status, one.token) for board in (pair.a, pair.b) if (one := board.get("x").item)] == [("done", 1)] * 2
+    assert pair.sound()
+
+
+def test_what_a_clone_without_dibs_has_pushed_is_found_in_all_others(tmp_path: Path) -> None:
+    """None of them took it: if each counted a claim of its own, all but one would be told that it is lost."""
+    pair = Pair(tmp_path)
+    plain = make_clone(tmp_path, "plain")
+    git(plain, "pull", "-q")
+    take(plain)
+    end(plain, "Done")
+    git(plain, "add", "-A")
+    git(plain, "commit", "-qm", "done")
+    git(plain, "push", "-q")
+    synced_twice(pair)
+    assert [counted(board) for board in (pair.a, pair.b)] == [(0, 0, 0)] * 2
+    assert [board.get("x").item.status for board in (pair.a, pair.b)] == ["done", "done"]
+    assert pair.sound()
 
 
 def places_of(root: Path) -> list[str]:

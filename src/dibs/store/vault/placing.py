@@ -43,8 +43,9 @@ FREE = frozenset({READY, BLOCKED, SCHEDULED})
 
 
 class Placing:
-    """`claim` is the one that the file tells of, if it is good: it lies in the folder of that claim's agent.
-    `tokens_sent`: see `Sync.tokens_sent`."""
+    """`agent` is the one in whose folder the file lies, or who has taken it and moved it on unseen. `claim` is the one
+    that the file tells of, if it is good: it lies in the folder of that claim's agent. `tokens_sent`: see
+    `Sync.tokens_sent`."""
 
     def __init__(
         self,
@@ -73,13 +74,8 @@ class Placing:
 
     def _verbs(self, state: State) -> tuple[str, ...]:
         row = folders.MOVES.get(state.item.status, {})
-        told = self.task.foreign_claim
-        if row.get(folders.HELD) == ("claim",) and self.folder in folders.ENDS and told is not None:
-            agent, went_to = told
-            if went_to in (None, self.folder):
-                # Taken and ended by a program that only moves files, since somebody last looked.
-                self.agent = agent
-                return ("claim", *folders.MOVES[IN_PROGRESS][self.folder])
+        if self.folder in folders.ENDS and self.agent is not None and row.get(folders.HELD) == ("claim",):
+            return ("claim", *folders.MOVES[IN_PROGRESS][self.folder])
         return row.get(self.folder, ())
 
     def _act(self, verbs: tuple[str, ...]) -> None:
