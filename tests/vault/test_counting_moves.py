@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.errors import ItemAlreadyClaimed
+from dibs.store.vault.disk import Disk
 from dibs.testing.invariants import assert_sound
 from tests.vault.clones import git, make_clone
 from tests.vault.conftest import forget_index, move, put
@@ -128,6 +129,25 @@ def test_what_was_also_made_between_two_looks_is_a_claim(seen: Board, root: Path
     move(root, "In_Progress/local/y.md", "Done/y.md")
     assert counted(seen, "local") == (1, 0, 0)
     assert seen.get("y").runs[0].outcome == "done"
+
+
+def test_a_file_that_moves_on_while_dibs_looks_was_not_taken_away(
+    seen: Board, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found in the agent's folder, and in the next one by the time its text is read."""
+    plain = Disk.scan
+
+    def scan(disk: Disk) -> object:
+        found = plain(disk)
+        monkeypatch.undo()
+        end(root, "Done")
+        return found
+
+    take(root)
+    monkeypatch.setattr(Disk, "scan", scan)
+    assert seen.get("x").item.status == "done"
+    assert [event.kind for event in seen.log("x")][-2:] == ["claimed", "done"]
+    assert counted(seen) == (1, 0, 0)
 
 
 def test_what_was_over_before_dibs_came_is_no_claim_of_this_board(board: Board, root: Path) -> None:

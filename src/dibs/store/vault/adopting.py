@@ -183,8 +183,9 @@ class Adopting:
             if len(text) > FILE_BYTES_MAX - ROOM_BYTES:
                 raise Unfit(f"it has {len(text)} bytes, and no room for what a run writes into it")
             task = taskfile.read(text.decode(), naming.name_of(path), item)
-        except FileNotFoundError:
-            return None
+        except FileNotFoundError as error:
+            # It has moved on since it was seen. Another look finds it there, or finds that it is gone.
+            raise Raced(path) from error
         except UnicodeDecodeError:
             self._set_aside(path, "it is not UTF-8 text")
             return None
