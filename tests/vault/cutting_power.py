@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from dibs.board import Board
@@ -89,7 +90,7 @@ def _judged(hub: Path, clone: Path, other: Path, said: list[list[str]]) -> str |
     try:
         with _Opened(clone) as board, _Opened(other) as elsewhere:
             for one in (board, elsewhere, board, elsewhere):
-                _sync(one)
+                _patiently(one.sync)
             for what, item, token, *_ in said:
                 stands = elsewhere.get(item).item
                 owners = owners_by_the_hub(hub, f"{item}.md")
@@ -103,7 +104,7 @@ def _judged(hub: Path, clone: Path, other: Path, said: list[list[str]]) -> str |
                     return f"{id} is {here.status} {here.token} here and {there.status} {there.token} there"
             session = board.start_session("after").id
             board.add("after", id="after")
-            board.claim("after", session=session)
+            _patiently(lambda: board.claim("after", session=session))
             assert_sound(board)
             assert_sound(elsewhere)
     except (AssertionError, DibsError) as failure:
@@ -113,12 +114,13 @@ def _judged(hub: Path, clone: Path, other: Path, said: list[list[str]]) -> str |
     return None if found.returncode == 0 else f"fsck: {found.stderr}"
 
 
-def _sync(board: Board) -> None:
-    """As a loop does it: a lock that was left a moment ago may be of a git that cannot be seen."""
+def _patiently(work: Callable[[], object]) -> None:
+    """As a loop does it: a lock that was left a moment ago may be of a git that cannot be seen. One on a hub is met by
+    whoever pushes first, and a sync may have nothing to push."""
     end = time.monotonic() + LOCKED_SECONDS
     while True:
         try:
-            board.sync()
+            work()
             return
         except StoreUnavailable:
             if time.monotonic() > end:

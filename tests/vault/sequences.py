@@ -30,7 +30,7 @@ RANDOM = 2000
 RANDOM_LENGTHS = (5, 8)
 SEED = 14
 #: The repositories grow, and with them what each step costs.
-PER_PAIR = 60
+PER_PAIR = 40
 
 Step = tuple[str, str]
 Sequence = tuple[Step, ...]
@@ -91,11 +91,7 @@ class Play:
         self.ended: str | None = None
 
     def perform(self) -> None:
-        if is_same(self.sequence):
-            raise Same
-        self.pair.a.add("one", id=self.item)
-        self.pair.a.sync()
-        self.pair.b.sync()
+        """With the item in both clones, ready."""
         for clone, deed in self.sequence:
             getattr(self, deed)(clone)
         for _ in range(2):
@@ -192,33 +188,56 @@ def owners_by_the_hub(hub: Path, name: str) -> dict[int, str]:
 def play(sequences: list[tuple[int, Sequence]], log: Path | None = None) -> tuple[int, list[str]]:
     """How many were played to the end, and what was wrong with which."""
     played, wrong = 0, []
-    pair: Pair | None = None
+    todo = []
+    for number, sequence in sequences:
+        if is_same(sequence):
+            _note(log, number, sequence, "same")
+        else:
+            todo.append((number, sequence))
     with tempfile.TemporaryDirectory() as folder:
-        for at, (number, sequence) in enumerate(sequences):
-            if pair is None or at % PER_PAIR == 0:
-                _close(pair)
-                place = Path(folder) / str(at)
-                place.mkdir()
-                pair = Pair(place)
-            said = "ok"
-            try:
-                Play(pair, f"s{number}", sequence).perform()
-                played += 1
-            except Same:
-                said = "same"
-            except (AssertionError, DibsError) as failure:
-                said = f"{type(failure).__name__}: {failure}"
-                wrong.append(f"{number}: {spelled(sequence)}: {said}")
-                _close(pair)
-                pair = None
-            if log is not None:
-                with open(log, "a", encoding="utf-8") as file:
-                    file.write(json.dumps([number, spelled(sequence), said]) + "\n")
-        if pair is not None:
-            for board in (pair.a, pair.b):
-                assert_sound(board)
-            _close(pair)
+        while todo:
+            pair = _made(Path(folder) / str(len(todo)), [number for number, _ in todo[:PER_PAIR]])
+            for number, sequence in todo[:PER_PAIR]:
+                todo.pop(0)
+                said = _said(Play(pair, f"s{number}", sequence))
+                played += said == "ok"
+                _note(log, number, sequence, said)
+                if said not in ("ok", "same"):
+                    wrong.append(f"{number}: {spelled(sequence)}: {said}")
+                    break  # what is wrong with one item may spoil what follows
+            else:
+                assert_sound(pair.a)
+                assert_sound(pair.b)
+            pair.a.close()
+            pair.b.close()
     return played, wrong
+
+
+def _made(folder: Path, numbers: list[int]) -> Pair:
+    """Two clones with an item for each of these."""
+    folder.mkdir()
+    pair = Pair(folder)
+    for number in numbers:
+        pair.a.add("one", id=f"s{number}")
+    pair.a.sync()
+    pair.b.sync()
+    return pair
+
+
+def _said(play: Play) -> str:
+    try:
+        play.perform()
+    except Same:
+        return "same"
+    except (AssertionError, DibsError) as failure:
+        return f"{type(failure).__name__}: {failure}"
+    return "ok"
+
+
+def _note(log: Path | None, number: int, sequence: Sequence, said: str) -> None:
+    if log is not None:
+        with open(log, "a", encoding="utf-8") as file:
+            file.write(json.dumps([number, spelled(sequence), said]) + "\n")
 
 
 def left(log: Path) -> list[tuple[int, Sequence]]:
@@ -228,12 +247,6 @@ def left(log: Path) -> list[tuple[int, Sequence]]:
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         done = {line[0] for line in lines if line[2] in ("ok", "same")}
     return [(number, sequence) for number, sequence in enumerate(every()) if number not in done]
-
-
-def _close(pair: Pair | None) -> None:
-    if pair is not None:
-        pair.a.close()
-        pair.b.close()
 
 
 def main(log: Path, part: str = "1/1") -> None:

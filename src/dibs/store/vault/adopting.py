@@ -8,6 +8,7 @@ item stands is compared with how its file lies, and the difference is put into v
 from __future__ import annotations
 
 import contextlib
+from functools import cache
 
 from dibs.errors import DibsError, Invalid
 from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, NewItem
@@ -24,10 +25,11 @@ from dibs.store.vault.runblocks import shows_another_draft
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from dibs.rules.decision import Step
     from dibs.store.vault.disk import Stamp
+    from dibs.store.vault.syncing import Sync
     from dibs.store.vault.taskfile import Facts, Task, Word
     from dibs.store.vault.transaction import VaultTransaction
 
@@ -47,11 +49,12 @@ class Adopting:
         seen: Mapping[str, Stamp],
         known: Mapping[str, Entry],
         unfit: Mapping[str, str],
-        is_on_record: Callable[[Task], bool],
+        arbiter: Sync | None,
     ) -> None:
-        """`is_on_record`: whether the remote, if there is one, has the same runs of an item as its file."""
         self.t, self.disk, self.seen, self.known, self.unfit = t, disk, seen, known, unfit
-        self._is_on_record = is_on_record
+        self._arbiter = arbiter
+        #: Asked for all files at once, and only if one of them was taken by a move.
+        self._tokens_sent = cache(self._ask_tokens_sent)
         self._tasks: dict[str, Task] = {}
         self._stamps: dict[str, Stamp] = {}
         #: Items whose very files lie elsewhere by now, by that path.
@@ -181,8 +184,9 @@ class Adopting:
             if len(text) > FILE_BYTES_MAX - ROOM_BYTES:
                 raise Unfit(f"it has {len(text)} bytes, and no room for what a run writes into it")
             task = taskfile.read(text.decode(), naming.name_of(path), item)
-        except FileNotFoundError:
-            return None
+        except FileNotFoundError as error:
+            # It has moved on since it was seen. Another look finds it there, or finds that it is gone.
+            raise Raced(path) from error
         except UnicodeDecodeError:
             self._set_aside(path, "it is not UTF-8 text")
             return None
@@ -275,9 +279,13 @@ class Adopting:
 
     def _is_overruled(self, task: Task) -> bool:
         """Whether the hub's record, which came here with this file, is another than what this clone gave by itself."""
-        if self.t.clone is None or not tentative.is_contradicted(self.t, task, self.t.state(task.id)):
+        if self._arbiter is None or not tentative.is_contradicted(self.t, task, self.t.state(task.id)):
             return False
-        return self._is_on_record(task)
+        return any(_owners(record) == _owners(task) for record in self._arbiter.records(task.name))
+
+    def _ask_tokens_sent(self) -> dict[str, int]:
+        names = {task.name for task in self._tasks.values()}
+        return {} if self._arbiter is None else self._arbiter.tokens_sent(names)
 
     def _without_void_approval(self, path: str) -> Task:
         """What a file says that nobody knew; but an approval of another draft than it shows is none."""
@@ -429,12 +437,30 @@ class Adopting:
         if theirs is not None and (folder != folders.HELD or theirs.agent != agent):
             self.t.stale.add(task.id)  # void: its text says what is not so
             theirs = None
-        Placing(self.t, task, folder, agent, theirs).place()
+        if folder in folders.ENDS:
+            agent = self._claimant(path, task)
+        Placing(self.t, task, folder, agent, theirs, self._tokens_sent).place()
         state = self.t.state(task.id)
         holder = None if state.claim is None else state.claim.agent
         is_elsewhere = folders.folder_of(state.item.status, holder) != path.rpartition("/")[0]
         if is_elsewhere or not _tells(task, state):
             self.t.stale.add(task.id)
+
+    def _claimant(self, path: str, task: Task) -> str | None:
+        """The agent whose program has taken and ended the item since somebody last looked here, as that program tells.
+        What it did before dibs came is no claim of this board's, nor what another dibs or clone has counted."""
+        if task.foreign_claim is None:
+            return None
+        agent, went_to = task.foreign_claim
+        token = 0 if task.facts is None else task.facts.token
+        if catalog.entry_of(self.t, task.id) is None:
+            is_known = not self.known or token > 0
+        else:
+            is_known = token > self.t.state(task.id).item.token
+        if is_known or went_to not in (None, folders.split(path)[0]):
+            return None
+        is_from_elsewhere = self._arbiter is not None and path in self._arbiter.lies_so([path])
+        return None if is_from_elsewhere else agent
 
     def _miss(self, entry: Entry) -> None:
         """An item without a file. One that is over may go; one that somebody holds is waited for a little."""
@@ -474,6 +500,12 @@ def _needed_first(tasks: Mapping[str, Task]) -> list[str]:
             if not ahead:
                 found.setdefault(waiting.pop())
     return list(found)
+
+
+def _owners(task: Task) -> dict[int, str]:
+    """By token, whose each run is."""
+    claim = None if task.facts is None else task.facts.claim
+    return {run.token: run.session for run in task.runs} | ({} if claim is None else {claim.token: claim.session})
 
 
 def _tells(task: Task, state: State) -> bool:

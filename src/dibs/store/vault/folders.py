@@ -57,6 +57,8 @@ LOOKED_INTO = (
 #: Those of the source, made with a vault; the others are made when they are needed.
 AT_FIRST = ("Needs_Action", HELD, "Pending_Approval", APPROVED, "Done", "Rejected")
 
+#: Where whoever holds an item moves its file to end the run.
+ENDS = ("Done", "Rejected", "Failed", "Pending_Approval")
 #: Where files lie that nobody holds and that somebody may take, now or later.
 BACK = ("Needs_Action", APPROVED, "Blocked", "Scheduled")
 

@@ -6,7 +6,20 @@ the place alone; what the text says besides, a dibs wrote.
 
 from __future__ import annotations
 
-from dibs.model import BLOCKED, DONE, ENDED, PARKED, PENDING_APPROVAL, PERSON, READY, SCHEDULED, Agent, Run, Session
+from dibs.model import (
+    BLOCKED,
+    DONE,
+    ENDED,
+    IN_PROGRESS,
+    PARKED,
+    PENDING_APPROVAL,
+    PERSON,
+    READY,
+    SCHEDULED,
+    Agent,
+    Run,
+    Session,
+)
 from dibs.rules import approving, claiming, ending, finding, items
 from dibs.store.tables import rows
 from dibs.store.vault import folders
@@ -15,6 +28,7 @@ from dibs.store.vault.folders import MOVED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from dibs.model import Claim
@@ -29,10 +43,21 @@ FREE = frozenset({READY, BLOCKED, SCHEDULED})
 
 
 class Placing:
-    """`claim` is the one that the file tells of, if it is good: it lies in the folder of that claim's agent."""
+    """`agent` is the one in whose folder the file lies, or who has taken it and moved it on unseen. `claim` is the one
+    that the file tells of, if it is good: it lies in the folder of that claim's agent. `tokens_sent`: see
+    `Sync.tokens_sent`."""
 
-    def __init__(self, t: VaultTransaction, task: Task, folder: str, agent: str | None, claim: Claim | None) -> None:
+    def __init__(
+        self,
+        t: VaultTransaction,
+        task: Task,
+        folder: str,
+        agent: str | None,
+        claim: Claim | None,
+        tokens_sent: Callable[[], dict[str, int]],
+    ) -> None:
         self.t, self.task, self.folder, self.agent, self._claim = t, task, folder, agent, claim
+        self._tokens_sent = tokens_sent
 
     def place(self) -> None:
         state = self._state()
@@ -48,7 +73,10 @@ class Placing:
         self._find()
 
     def _verbs(self, state: State) -> tuple[str, ...]:
-        return folders.MOVES.get(state.item.status, {}).get(self.folder, ())
+        row = folders.MOVES.get(state.item.status, {})
+        if self.folder in folders.ENDS and self.agent is not None and row.get(folders.HELD) == ("claim",):
+            return ("claim", *folders.MOVES[IN_PROGRESS][self.folder])
+        return row.get(self.folder, ())
 
     def _act(self, verbs: tuple[str, ...]) -> None:
         for verb in verbs:
@@ -127,7 +155,11 @@ class Placing:
         """By the session that the file names, under its token; or by whoever looks after that agent's folder."""
         t = self.t
         named = self._claim if self._claim is not None and self._claim.token > state.item.token else None
-        told = self._told(state) | self._from_floor(state) | ({} if named is None else {"token": named.token - 1})
+        told = self._told(state) | self._from_floor(state)
+        if named is not None:
+            told["token"] = named.token - 1
+        elif t.clone is not None:
+            told["token"] = max(told.get("token", 0), self._tokens_sent().get(self.task.name, 0))
         if told.get("attempts"):
             told["attempts"] -= 1  # the claim itself counts for one
         # Set aside for a moment: so it can be taken whatever it waits for. It has been taken already.

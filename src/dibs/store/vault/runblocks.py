@@ -159,6 +159,23 @@ def foreign(lines: list[str]) -> Block | None:
     return next((block for block in last if _begun(lines[block.start : block.stop], "") is None), None)
 
 
+def foreign_claim(lines: list[str]) -> tuple[str, str | None] | None:
+    """The agent that the last block names, if another program wrote it; and the folder to which that program says that
+    it moved the file, if it has said so yet. A claim that dibs has ended, or knows to be lost, is none."""
+    block = foreign(lines)
+    if block is None:
+        return None
+    own = [line.removesuffix("\r") for line in lines[block.start : block.stop]]
+    try:
+        agent = check.agent_name(_fields(own, 1)["Claimed By"])
+    except (KeyError, Invalid):
+        return None
+    if block.completion < 0:
+        return agent, None
+    end = _fields(own, block.completion + 1 - block.start)
+    return (agent, end["Next State"]) if "Next State" in end and "Outcome" not in end else None
+
+
 def blocks(lines: list[str]) -> Iterator[Block]:
     """The blocks in order. What stands within the fence of a draft is never a heading."""
     fences = _fences(lines)

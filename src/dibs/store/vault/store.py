@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from dibs.store.tables.transaction import Transaction
     from dibs.store.vault.adopting import Adopting
     from dibs.store.vault.syncing import Sync
-    from dibs.store.vault.taskfile import Task
 
     T = TypeVar("T")
 
@@ -301,12 +300,7 @@ class VaultStore(SqliteStore):
     ) -> Adopting:
         from dibs.store.vault.adopting import Adopting
 
-        return Adopting(t, self._disk, seen, known, unfit, self._is_on_record)
-
-    def _is_on_record(self, task: Task) -> bool:
-        """Whether the remote has the same runs of this item as its file, and the same claim."""
-        records = [] if self.arbiter is None else self.arbiter.records(task.name)
-        return any(_owners(record) == _owners(task) for record in records)
+        return Adopting(t, self._disk, seen, known, unfit, self.arbiter)
 
     def _were_removed(self, paths: list[str]) -> bool:
         return self.arbiter is not None and self.arbiter.were_removed(paths)
@@ -566,12 +560,6 @@ class VaultStore(SqliteStore):
         for name in ("", "-wal", "-shm"):
             if os.path.exists(self.path + name):
                 os.unlink(self.path + name)
-
-
-def _owners(task: Task) -> dict[int, str]:
-    """By token, whose each run is."""
-    claim = None if task.facts is None else task.facts.claim
-    return {run.token: run.session for run in task.runs} | ({} if claim is None else {claim.token: claim.session})
 
 
 def _git_mark(root: str) -> tuple[tuple[int, int] | None, ...]:

@@ -155,16 +155,27 @@ class Sync:
 
     def records(self, name: str) -> list[Task]:
         """The task of that file name as the remote has it: as it was brought here, and as it was last fetched."""
+        return self._tasks_in(lambda refs: (refs.base, refs.hub), {name})
+
+    def tokens_sent(self, names: set[str]) -> dict[str, int]:
+        """The highest token, by file name, that the remote has or may have from this clone. A dibs that was killed
+        after a push has written it neither into the file nor into the index."""
+        found: dict[str, int] = {}
+        for task in self._tasks_in(lambda refs: (refs.base, *refs.pending), names):
+            token = 0 if task.facts is None else task.facts.token
+            found[task.name] = max(token, found.get(task.name, 0))
+        return found
+
+    def _tasks_in(self, commits: Callable[[Refs], Iterable[str | None]], names: set[str]) -> list[Task]:
         repository = self._repository
         try:
-            refs = repository.refs()
-            trees = [repository.listing(commit).files for commit in dict.fromkeys((refs.base, refs.hub))]
-            blobs = {blob: path for tree in trees for path, blob in tree.items() if task_name(path) == name}
+            trees = [repository.listing(commit).files for commit in dict.fromkeys(commits(repository.refs()))]
+            blobs = {blob: name for tree in trees for path, blob in tree.items() if (name := task_name(path)) in names}
             sizes = repository.sizes(blobs)
             texts = repository.texts(blob for blob, size in sizes.items() if size <= BLOB_BYTES_MAX)
         except (Elsewhere, GitFailed):
             return []
-        found = (read_task(text, name) for text in texts.values())
+        found = (read_task(text, blobs[blob] or "") for blob, text in texts.items())
         return [task for task in found if task is not None]
 
     def _require_rest(self) -> None:

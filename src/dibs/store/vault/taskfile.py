@@ -15,7 +15,7 @@ from dibs.store.vault import facts, frontmatter, humanpart, runblocks, runwritin
 from dibs.store.vault.facts import Facts
 from dibs.store.vault.folders import SUFFIX
 from dibs.store.vault.frontmatter import FACTS, FrontMatter
-from dibs.store.vault.runblocks import MARKER, Word
+from dibs.store.vault.runblocks import HEADING, MARKER, Word
 from dibs.store.vault.yamltext import Unreadable
 from dibs.value import Value
 
@@ -39,7 +39,8 @@ DEFAULTS = {name: NewItem._defaults[name] for name in CONTENT if name != "title"
 
 class Task(Value):
     """What a file says. `content` has every field of NewItem but its id; `says_id`: that is said by a line, not by the
-    file's name; `notes` are those of each run, by its token; `words` are what people said to drafts."""
+    file's name; `notes` are those of each run, by its token; `words` are what people said to drafts;
+    `foreign_claim` is one that another program tells of (`runblocks.foreign_claim`)."""
 
     name: str
     id: str
@@ -50,6 +51,7 @@ class Task(Value):
     notes: dict[int, tuple[Note, ...]] = {}
     words: tuple[Word, ...] = ()
     says_id: bool = False
+    foreign_claim: tuple[str, str | None] | None = None
 
     def sent_back(self, token: int) -> Word | None:
         """What was last said to the draft of this run, if that was to send it back."""
@@ -260,7 +262,20 @@ def _task(parts: _Parts, name: str, known: str | None) -> Task:
         notes={record.run.token: record.notes for record in records if record.notes},
         words=words,
         says_id=said is not None,
+        foreign_claim=_foreign_claim(parts),
     )
+
+
+def _foreign_claim(parts: _Parts) -> tuple[str, str | None] | None:
+    """A program that knows nothing of the marker may have written before there was one."""
+    text = parts.tail
+    if HEADING not in text:
+        if HEADING not in parts.human:
+            return None
+        text = parts.human + parts.marker + parts.tail
+    # A file is read at every claim, and nearly always the last block is one of ours.
+    is_ours = "\n**Token**: " in text[text.rfind(HEADING) :]
+    return None if is_ours else runblocks.foreign_claim(text.split("\n"))
 
 
 def _value(front: FrontMatter, key: str, findings: list[str]) -> Any:
