@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from dibs.board import Board, connect, make
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError, Invalid, StoreUnavailable, StoreUnusable
+from dibs.store.vault import store
+from dibs.store.vault.folders import INDEX
 from dibs.store.vault.store import VaultStore
 from tests.sqlite.test_file import files_open
 from tests.vault.clones import git, make_clone, make_hub
@@ -158,3 +161,22 @@ def test_a_vault_that_is_refused_or_dropped_without_being_closed_leaves_no_file_
     with pytest.raises(StoreUnusable, match="no board"):
         connect(f"vault:{tmp_path / 'vault'}")
     assert files_open() == before
+
+
+def test_a_journal_that_comes_and_goes_is_not_taken_for_a_link(tmp_path: Path) -> None:
+    """Two processes that open a new index at once: SQLite makes and removes a journal beside it."""
+    journal, ended = tmp_path / f"{INDEX}-journal", threading.Event()
+
+    def come_and_go() -> None:
+        while not ended.is_set():
+            journal.touch()
+            journal.unlink()
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        for _ in range(20_000):
+            store._refuse_links(str(tmp_path))
+    finally:
+        ended.set()
+        thread.join()

@@ -10,6 +10,7 @@ index's lock decides; against everybody else, the rename that overwrites nothing
 from __future__ import annotations
 
 import os
+import stat
 import time
 
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
@@ -614,7 +615,12 @@ def _refuse_links(folder: str) -> None:
     names = ["", *os.listdir(folder)] if os.path.isdir(folder) else [""] if os.path.lexists(folder) else []
     for name in names:
         path = os.path.join(folder, name).rstrip("/")
-        if os.path.islink(path) or (os.path.exists(path) and not (os.path.isdir(path) or os.path.isfile(path))):
+        try:
+            # Looked at once: SQLite makes and removes its journal at any time.
+            mode = os.lstat(path).st_mode
+        except FileNotFoundError:
+            continue
+        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             raise StoreUnusable(f"{path} is a link, or no file; a vault's index is its own: remove it", path=path)
 
 
