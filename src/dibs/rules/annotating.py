@@ -1,13 +1,15 @@
 """What is learned of a run once it has ended: its pull request, the checks of its work, what it cost.
 
 An annotation adds to the record of the run and tells so by an event. It moves no item and ends no claim: while one
-session holds the item, an earlier run of it can be annotated.
+session holds the item, an earlier run of it can be annotated. A run whose draft was approved cannot: what the approver
+read is what the next holder is shown under the approver's name.
 """
 
 from __future__ import annotations
 
 from dibs import jsontext
 from dibs.errors import Invalid, ItemNotClaimable, ItemNotClaimed, NotClaimOwner
+from dibs.model import CANCELLED, DONE, REJECTED
 from dibs.rules.decision import State, Step, step
 
 TYPE_CHECKING = False
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 ANNOTATED = ("links", "checks", "cost")
 #: How much of each a run can have, as when it ends.
 BYTES_MAX = 1_000_000
+#: Nobody takes up an item from here, so its approval is shown to no holder. One that failed can be tried again.
+OVER = frozenset({DONE, REJECTED, CANCELLED})
 
 
 def annotate(
@@ -29,14 +33,24 @@ def annotate(
     said: dict[str, dict[str, Any]],
     *,
     token: int | None,
+    approved: int | None,
     actor: str,
     agent: str | None = None,
 ) -> Step | None:
     """The step that adds what is `said` to the run; None if the run has all of it.
 
     `run` is the run under the token, or without one the latest. With `agent`, it has to be a run of that agent.
+    `approved` is the token of the run whose draft the approval in force is about.
     """
     run = _annotatable(state, run, token, agent)
+    if run.token == approved and state.item.status not in OVER:
+        raise ItemNotClaimable(
+            f"the draft of run {run.token} of {state.item.id} was approved with what the run had then; the run can be"
+            " annotated once the item is done, rejected or cancelled",
+            item=state.item.id,
+            status=state.item.status,
+            why=f"the draft of run {run.token} was approved",
+        )
     new = {name: _news(getattr(run, name), said.get(name, {})) for name in ANNOTATED}
     new = {name: values for name, values in new.items() if values}
     if not new:
@@ -86,7 +100,18 @@ def _annotatable(state: State, run: Run | None, token: int | None, agent: str | 
 
 
 def _news(known: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in said.items() if name not in known or known[name] != value}
+    return {name: value for name, value in said.items() if name not in known or _text(known[name]) != _text(value)}
+
+
+def _text(value: Any) -> str:
+    """JSON to compare: 1, true and 1.0 are three values, and the order of names means nothing."""
+    return jsontext.dumps(_ordered(value))
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _ordered(value[name]) for name in sorted(value)}
+    return [_ordered(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _added(run: Run, name: str, values: dict[str, Any]) -> dict[str, Any]:

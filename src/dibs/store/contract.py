@@ -232,9 +232,11 @@ class Store(ABC):
         request: Request | None = None,
     ) -> Ended:
         """Add links, checks and costs to a run that has ended (without a token: the item's latest run), each under its
-        name, where they replace what had that name. Nothing else changes, the outcome least of all; what changes
-        nothing writes nothing. With `session`, only a run of that session's agent: another's is `NOT_CLAIM_OWNER`. A
-        run that is going on is `TASK_NOT_CLAIMABLE`, and an item that was never claimed is `TASK_NOT_CLAIMED`."""
+        name, where they replace what had that name. Nothing else changes, the outcome least of all, but the item's
+        revision and `updated_at`; what changes nothing writes nothing. With `session`, only a run of that session's agent: another's is `NOT_CLAIM_OWNER`. A
+        run that is going on is `TASK_NOT_CLAIMABLE`, and an item that was never claimed is `TASK_NOT_CLAIMED`. So is
+        the run whose draft the approval in force is about, `TASK_NOT_CLAIMABLE`, until the item is done, rejected or
+        cancelled."""
 
     # Agents and sessions
 

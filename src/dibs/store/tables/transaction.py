@@ -298,6 +298,11 @@ class Transaction(ABC):
         row = self.one("latest_draft", item=item)
         return None if row is None else rows.run(row)
 
+    def approved_draft(self, item: Item) -> int | None:
+        """The token of the run whose draft the approval that holds is about."""
+        row = self.one("latest_approval", item=item.id) if item.approved else None
+        return None if row is None else row[3]
+
     def approval(self, item: Item) -> Approval | None:
         """The approval that holds, with the run whose draft was approved."""
         row = self.one("latest_approval", item=item.id) if item.approved else None

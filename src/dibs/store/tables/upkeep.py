@@ -164,7 +164,16 @@ class Upkeep:
             # A claim that has lapsed is a run that has ended.
             state = t.fresh(item)
             run = state.run if token is None else t.run_of(item, token)
-            step = annotating.annotate(t.now, state, run, said, token=token, actor=agent or actor, agent=agent)
+            step = annotating.annotate(
+                t.now,
+                state,
+                run,
+                said,
+                token=token,
+                approved=t.approved_draft(state.item),
+                actor=agent or actor,
+                agent=agent,
+            )
             if session is not None:
                 t.see(session)
             if step is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from functools import cache
 
-from dibs.errors import DibsError, Invalid
+from dibs.errors import DibsError, Invalid, ItemNotClaimable
 from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, NewItem
 from dibs.rules import annotating, approving, ending, finding, items, queueing
 from dibs.rules.decision import State
@@ -414,8 +414,11 @@ class Adopting:
             run = t.run_of(task.id, told.token) if any(said.values()) else None
             if run is None or run.outcome is None or run.session != told.session:
                 continue
-            with contextlib.suppress(Invalid):  # more than a run can have is left in the file
-                step = annotating.annotate(t.now, t.state(task.id), run, said, token=told.token, actor=ACTOR)
+            # More than a run can have is left in the file, and what somebody wrote to a run that was approved.
+            with contextlib.suppress(Invalid, ItemNotClaimable):
+                state = t.state(task.id)
+                approved = t.approved_draft(state.item)
+                step = annotating.annotate(t.now, state, run, said, token=told.token, approved=approved, actor=ACTOR)
                 if step is not None:
                     t.take(step)
 

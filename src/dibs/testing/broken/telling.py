@@ -54,6 +54,31 @@ class AnnotatesForAnybody(Mistake):
 
 
 @caught_by("annotations")
+class ChangesWhatWasApproved(Mistake):
+    """Adds to a run whose draft was approved: the next holder reads it under the approver's name."""
+
+    def annotate(self, item: str, **asked: Any) -> Ended:
+        approved = self.inner.get(item).item.approved
+        self.raw("UPDATE items SET approved = FALSE WHERE id = :item", item=item)
+        try:
+            return self.inner.annotate(item, **asked)
+        finally:
+            self.raw("UPDATE items SET approved = :approved WHERE id = :item", item=item, approved=approved)
+
+
+@caught_by("annotations")
+class TakesAllOnesForEqual(Mistake):
+    """Compares values as Python does, to which 1, true and 1.0 are one."""
+
+    def annotate(self, item: str, **asked: Any) -> Ended:
+        runs = self.inner.get(item).runs
+        run = next((run for run in runs if asked["token"] in (None, run.token)), None)
+        if run is None or not all(run.cost.get(name) == value for name, value in asked["cost"].items()):
+            return self.inner.annotate(item, **asked)
+        return self.inner.annotate(item, **{**asked, "cost": {}})
+
+
+@caught_by("annotations")
 class ForgetsWhatTheRunSaid(Mistake):
     """Puts the new links in the place of all the old ones."""
 

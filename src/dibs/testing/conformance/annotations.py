@@ -4,7 +4,15 @@ whoever tends the board, and changes neither the outcome nor anything else.
 
 from __future__ import annotations
 
-from dibs.errors import Invalid, ItemNotClaimable, ItemNotClaimed, ItemNotFound, NotClaimOwner, SessionNotFound
+from dibs.errors import (
+    Invalid,
+    ItemChanged,
+    ItemNotClaimable,
+    ItemNotClaimed,
+    ItemNotFound,
+    NotClaimOwner,
+    SessionNotFound,
+)
 from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, latest, refused, session, whole
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
@@ -47,6 +55,49 @@ class TestAnnotations:
         assert board.annotate("x", checks={"ci": "passed"}).run == again.run
         assert whole(board, "x") == before
         assert again.run.outcome == "failed"
+
+    def test_values_of_other_types_are_other_values(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me = session(board)
+        board.claim("x", session=me)
+        board.done("x", session=me, cost={"calls": 1, "by": {"a": 1, "b": 2}})
+        for value in (True, 1.0, 1):
+            assert repr(board.annotate("x", cost={"calls": value}).run.cost["calls"]) == repr(value)
+        before = whole(board, "x")
+        board.annotate("x", cost={"by": {"b": 2, "a": 1}})
+        assert whole(board, "x") == before
+
+    def test_what_was_approved_is_what_the_next_holder_is_shown(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        ann, bob = session(board, "ann"), session(board, "bob")
+        board.claim("x", session=ann)
+        read = board.submit("x", session=ann, draft="pay it", links={"invoice": "good"}).item
+        board.annotate("x", checks=CI, session=ann)
+        refused(ItemChanged, board.approve, "x", revision=read.revision, actor="boss")
+        board.approve("x", actor="boss")
+        waiting = whole(board, "x")
+        refused(ItemNotClaimable, board.annotate, "x", links={"invoice": "evil"}, session=ann)
+        refused(ItemNotClaimable, board.annotate, "x", links={"invoice": "evil"}, actor="boss")
+        assert whole(board, "x") == waiting
+        approval = board.claim("x", session=bob).approval
+        assert approval is not None
+        assert approval.run is not None
+        assert (approval.run.links, approval.run.checks) == ({"invoice": "good"}, CI)
+        held = whole(board, "x")
+        said = refused(ItemNotClaimable, board.annotate, "x", token=1, links={"invoice": "evil"}, session=ann)
+        assert (said.facts["status"], said.facts["why"]) == ("in_progress", "the draft of run 1 was approved")
+        assert whole(board, "x") == held
+        # What failed can be tried again, under the same approval.
+        board.fail("x", session=bob)
+        refused(ItemNotClaimable, board.annotate, "x", token=1, links={"invoice": "evil"}, session=ann)
+        assert board.annotate("x", token=2, checks=CI).run.checks == CI
+        board.retry("x")
+        board.claim("x", session=bob)
+        board.done("x", session=bob)
+        assert board.annotate("x", token=1, links=PULL_REQUEST, session=ann).run.links["pr"]
+        assert_sound(board)
 
     def test_an_earlier_run_is_annotated_while_another_session_holds_the_item(self, harness: Harness) -> None:
         board = harness.board()

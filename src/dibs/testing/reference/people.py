@@ -8,6 +8,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+#: Where an approved item may be taken up from again, besides those at rest.
+MAY_GO_ON = ("in_progress", "parked", "failed")
+
 
 class People(Moving):
     def add(self, item: str, **fields: Any) -> None:
@@ -95,6 +98,9 @@ class People(Moving):
             if session is not None and self.sessions[session]["agent"] != whose:
                 raise No("NOT_CLAIM_OWNER")
             if outcome is None:
+                raise self._not_now(item)
+            # What is approved is the latest draft: another one takes the approval back.
+            if row["approved"] and key[1] == self.drafted(item) and row["status"] in (*RESTING, *MAY_GO_ON):
                 raise self._not_now(item)
             if self.annotations.get(key) != check:
                 self.annotations[key] = check
