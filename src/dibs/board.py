@@ -269,13 +269,17 @@ class Board:
         checks: Mapping[str, Any] | None = None,
         cost: Mapping[str, Any] | None = None,
         session: str | None = None,
+        agent: str | None = None,
+        key: str | None = None,
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Ended:
         """Add links, checks and costs to a run that has ended: the one under `token`, else the item's latest. With
-        `session`, as that session's agent, which annotates its own runs only."""
+        `session`, as that session's agent, which annotates its own runs only; with `agent`, only that agent's; with
+        `key`, only those of sessions that this key registered."""
         item, token, actor = check.item_id(item, "item"), check.token(token), self._actor(actor)
         session = None if session is None else check.session_id(session)
+        agent = None if agent is None else check.agent_name(agent)
         said = {
             "links": check.json_object(dict(links or {}), "links", check.NOTE_BYTES_MAX),
             "checks": check.checks(dict(checks or {})),
@@ -285,7 +289,9 @@ class Board:
             raise Invalid("there is nothing to add; name a link, a check or a cost", field="links")
         request = _request(request_id, session or actor, "annotate", item, token, said)
         return self._past_dead_owners(
-            lambda: self.store.annotate(item, token=token, session=session, actor=actor, request=request, **said)
+            lambda: self.store.annotate(
+                item, token=token, session=session, agent=agent, key=key, actor=actor, request=request, **said
+            )
         )
 
     # Agents and sessions

@@ -144,9 +144,9 @@ def json_object(
     return found
 
 
-def checks(given: object) -> dict[str, Any]:
+def checks(given: object, bytes_max: int = NOTE_BYTES_MAX) -> dict[str, Any]:
     """Checks by their names, each with its `state` and, if there is one, its `url`; a state alone will do."""
-    found = json_object(given, "checks", NOTE_BYTES_MAX)
+    found = json_object(given, "checks", bytes_max)
     return {_line(one, NAME_LENGTH_MAX): _check(one, value) for one, value in found.items()}
 
 

@@ -256,3 +256,17 @@ def test_setting_a_limit_does_not_drop_a_policy(dibs: Dibs) -> None:
     dibs.ok("agent", "set", "mailer", "--allow", "read", "--sensitive", "send")
     agent = dibs.json("agent", "set", "mailer", "--max-claims", "3")["agent"]
     assert (agent["allowed_actions"], agent["sensitive_actions"], agent["max_claims"]) == (["read"], ["send"], 3)
+
+
+def test_an_agent_that_is_named_annotates_no_run_of_another(dibs: Dibs, alice: Dibs) -> None:
+    dibs.ok("add", "t", "--id", "k1")
+    dibs.ok("claim", "k1")
+    dibs.ok("done", "k1")
+    line = ("annotate", "k1", "--check", "ci=bad")
+    for words, environment in ((("--agent", "other"), {}), ((), {"DIBS_AGENT": "other"})):
+        code, error = alice.refused(*line, *words, environment=environment)
+        assert (code, error["code"]) == (4, "NOT_CLAIM_OWNER")
+    assert dibs.json("show", "k1")["runs"][0]["checks"] == {}
+    alice.ok(*line, "--agent", "coder")
+    alice.ok("annotate", "k1", "--check", "ci=passed", "--agent", "other", "--actor", "ci")
+    assert dibs.json("show", "k1")["runs"][0]["checks"] == {"ci": {"state": "passed"}}

@@ -164,3 +164,22 @@ def test_a_key_of_no_agent_takes_no_name_that_the_history_uses_for_others(shop: 
     for name in (f"key-{admin}", "dibs"):
         answer = shop.caller(AGENT)("POST", path, {"agent": name})
         assert (answer.status, b"somebody else" in answer.body) == (403, True), answer.body
+
+
+def test_a_key_of_no_agent_annotates_only_runs_of_sessions_that_it_registered(shop: Served) -> None:
+    mine, other = shop.caller(AGENT), shop.caller(AGENT)
+    mine.ok("POST", "/v1/sessions", {"agent": "zoe", "id": "zoe-1"})
+    other.ok("POST", "/v1/sessions", {"agent": "zoe", "id": "zoe-2"})
+    shop.board.add("K", id="k")
+    mine.ok("POST", "/v1/items/k/claim", {"session": "zoe-1"})
+    mine.ok("POST", "/v1/items/k/done", {"session": "zoe-1"})
+    evil = {"session": "zoe-2", "checks": {"ci": "bad"}}
+    for asked in (evil, {**evil, "token": 1}):
+        refused = other("POST", "/v1/items/k/annotate", asked)
+        assert (refused.status, refused.code) == (403, "NOT_CLAIM_OWNER")
+    assert other("POST", "/v1/items/k/annotate", {**evil, "key": "x"}).status == 422
+    assert shop.board.get("k").runs[0].checks == {}
+    mine.ok("POST", "/v1/sessions", {"agent": "zoe", "id": "zoe-3"})
+    mine.ok("POST", "/v1/items/k/annotate", {"session": "zoe-3", "checks": {"ci": "passed"}})
+    shop.admin.ok("POST", "/v1/items/k/annotate", {"session": "zoe-2", "checks": {"lint": "passed"}})
+    assert shop.board.get("k").runs[0].checks.keys() == {"ci", "lint"}

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dibs.board import Board
+from dibs.errors import Invalid
+from dibs.store.vault import writing
+from dibs.store.vault.beneath import ROOM_BYTES
+from dibs.testing.conformance.asking import refused
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
 from tests.vault.conftest import forget_index, put
@@ -26,7 +32,7 @@ def test_an_annotation_is_in_the_file_and_a_new_index_knows_it(harness: Harness,
     board.annotate("mail", checks={"ci": "failed"}, actor="ann")
     board.approve("mail", done=True, actor="ann")
     text = (root / "Done/mail.md").read_text()
-    assert text.count("\n**Annotated By**: ann ") == 2
+    assert text.count("\n**Annotated By**: ann ") == 1
     known = board.get("mail").runs
     assert (known[0].links, known[0].checks) == ({"pr": "https://example.org/7"}, {"ci": {"state": "failed"}})
     assert_sound(board)
@@ -43,12 +49,18 @@ def test_what_two_clones_say_of_one_run_both_of_them_know(tmp_path: Path) -> Non
     pair.a.done("x", session=pair.alice)
     pair.b.sync()
     pair.a.annotate("x", links={"pr": "https://example.org/7"})
-    pair.b.annotate("x", checks=CI)
+    pair.b.annotate("x", checks=CI, actor="bob")
     pair.a.sync()
+    assert [event.actor for event in pair.a.log("x") if event.kind == "annotated"][1:] == ["bob"]
     for board in (pair.a, pair.b):
         run = board.get("x").runs[0]
         assert (run.links, run.checks, run.outcome) == ({"pr": "https://example.org/7"}, CI, "done")
         assert_sound(board)
+    pair.a.annotate("x", checks={"ci": "failed"})
+    for board in (pair.b, pair.a):
+        board.sync()
+        assert board.get("x").runs[0].checks == {"ci": {"state": "failed"}}
+        assert [event.kind for event in board.log("x")].count("annotated") == 3
     assert pair.sound()
 
 
@@ -58,8 +70,103 @@ def test_a_file_that_says_too_much_or_nonsense_of_a_run_harms_nothing(board: Boa
     file = root / "Pending_Approval/mail.md"
     line = "\n**Annotated By**: ann 2026-01-01T00:00:00.000Z: "
     large = "".join(f'{line}{{"run": 1, "links": {{"{name}": "{"x" * 600_000}"}}}}' for name in "ab")
-    nonsense = [line + told for told in ('{"run": "1"}', "[]", '{"run": 1, "links": 5}', '{"run": 7}')]
+    checks = ('"passed"', '{"two\\nlines": "passed"}', '{"ci": {"state": "passed", "more": 1}}')
+    wrong = [f'{{"run": 1, "checks": {told}}}' for told in checks]
+    told = ('{"run": "1"}', "[]", '{"run": 1, "links": 5}', '{"run": 7}', '{"run": true, "links": {"a": 1}}', *wrong)
+    nonsense = [line + one for one in told]
     file.write_text(file.read_text() + large + "".join(nonsense) + "\n")
-    assert board.get("mail").runs[0].links == {}
+    run = board.get("mail").runs[0]
+    assert ([*run.links], run.checks) == (["a"], {})
     assert board.approve("mail", actor="ann").status == "ready"
     assert_sound(board)
+
+
+def test_a_late_save_of_an_older_text_takes_back_no_annotation(board: Board, root: Path) -> None:
+    put(root, "Needs_Action/mail.md", "# Mail\n")
+    finished(board, "mail")
+    board.annotate("mail", checks={"ci": "pending"}, actor="ann")
+    file = root / "Pending_Approval/mail.md"
+    older = file.read_text()
+    board.annotate("mail", checks={"ci": "passed"}, links={"pr": "7"}, actor="ann")
+    newer = file.read_text()
+    file.write_text(older.replace("# Mail", "# Letter"))
+    run = board.get("mail").runs[0]
+    assert (run.checks, run.links) == ({"ci": {"state": "passed"}}, {"pr": "7"})
+    assert file.read_text() == newer.replace("# Mail", "# Letter")
+    assert [event.kind for event in board.log("mail")].count("annotated") == 2
+    assert_sound(board)
+
+
+def test_what_was_annotated_before_an_approval_comes_to_a_clone_that_learns_of_both_at_once(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.a.claim("x", session=pair.alice)
+    pair.a.submit("x", session=pair.alice, draft="a draft")
+    pair.b.sync()
+    pair.a.annotate("x", checks=CI, actor="ann")
+    pair.a.approve("x", actor="boss")
+    pair.a.sync()
+    pair.b.sync()
+    approval = pair.b.claim("x", session=pair.bob).approval
+    assert approval is not None
+    assert approval.run is not None
+    assert approval.run.checks == CI
+
+
+def test_a_line_in_the_file_changes_nothing_that_was_approved(harness: Harness, board: Board, root: Path) -> None:
+    put(root, "Needs_Action/mail.md", "# Mail\n")
+    finished(board, "mail")
+    board.approve("mail", actor="boss")
+    file = root / "Needs_Action/mail.md"
+    file.write_text(
+        file.read_text() + '\n**Annotated By**: x 2026-01-01T00:00:00.000Z: {"run": 1, "links": {"a": 1}}\n'
+    )
+    before = board.get("mail").item.revision
+    approval = board.claim("mail", session=board.start_session("local").id).approval
+    assert approval is not None
+    assert approval.run is not None
+    assert (approval.run.links, board.get("mail").item.revision) == ({}, before + 1)
+    assert_sound(board)
+
+
+def test_annotations_of_a_run_are_one_line_and_leave_room_for_the_next_run(
+    board: Board, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = 150_000
+    monkeypatch.setattr(writing, "FILE_BYTES_MAX", room + ROOM_BYTES)
+    put(root, "Needs_Action/mail.md", "# Mail\n")
+    session = board.start_session("cloud").id
+    board.claim("mail", session=session)
+    board.release("mail", session=session)
+    file = root / "Needs_Action/mail.md"
+    for number in range(4):
+        board.annotate("mail", links={"log": f"{number}" + "x" * 60_000})
+    assert file.stat().st_size < room
+    board.annotate("mail", links={"log-1": "x" * 60_000})
+    before = file.read_bytes()
+    full = refused(Invalid, board.annotate, "mail", links={"log-2": "x" * 60_000})
+    assert (full.facts["field"], full.facts["bytes_max"]) == ("links", room)
+    assert file.read_bytes() == before
+    assert board.get("mail").runs[0].links.keys() == {"log", "log-1"}
+    board.claim("mail", session=session)
+    assert board.progress("mail", session=session, note="x" * 60_000)
+
+
+def test_an_annotated_run_by_a_move_gets_a_block_and_outlives_the_index(
+    harness: Harness, board: Board, root: Path
+) -> None:
+    put(root, "Needs_Action/mail.md", "# Mail\n")
+    board.list()
+    (root / "In_Progress/cloud").mkdir(parents=True, exist_ok=True)
+    held = (root / "Needs_Action/mail.md").rename(root / "In_Progress/cloud/mail.md")
+    board.list()
+    held.write_text(held.read_text() + "\n# Claimed Task: mail\n\n**Claimed By**: cloud\n\n## Progress\n")
+    held.rename(root / "Done/mail.md")
+    assert board.get("mail").item.status == "done"
+    assert "**Token**" not in (root / "Done/mail.md").read_text()
+    board.annotate("mail", checks=CI, actor="ann")
+    known = board.get("mail").runs
+    assert known[0].checks == CI
+    forget_index(root)
+    again = harness.board().get("mail").runs
+    assert [(run.token, run.outcome, run.agent, run.checks) for run in again] == [(1, "done", "cloud", CI)]
+    assert_sound(harness.board())

@@ -1,7 +1,7 @@
 """`dibs annotate`: add to a run that has ended what was learned of it since: links, checks, costs.
 
-A session annotates the runs of its own agent. Without a session, or with `--actor`, the annotation is recorded under
-the caller's name, as whoever tends the board.
+A session annotates the runs of its own agent, and so does an agent that is named without a session. With `--actor`, or
+without either, the annotation is recorded under the caller's name, as whoever tends the board.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def annotate_options(parser: Parser) -> None:
 
 
 def annotate(cli: Cli) -> None:
-    asked = cli.args
+    asked, who = cli.args, identity.caller(cli)
     links, checks, cost = links_of(asked.link), _checks_of(asked.check), json_object(asked.cost, "cost")
 
     def annotate(session: str | None) -> Ended:
@@ -38,10 +38,10 @@ def annotate(cli: Cli) -> None:
             checks=checks,
             cost=cost,
             session=session,
+            agent=None if asked.actor is not None else who.agent,
             request_id=asked.request_id,
         )
 
-    who = identity.caller(cli)
     is_session = asked.actor is None and who.session is not None and not who.by_terminal
     annotated = identity.holding(cli, annotate) if is_session else annotate(None)
     if cli.json:

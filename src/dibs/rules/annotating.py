@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from dibs.model import Run
+    from dibs.model import Run, Session
 
 #: What a run can be given, each a JSON object whose names are kept apart.
 ANNOTATED = ("links", "checks", "cost")
@@ -43,18 +43,33 @@ def annotate(
     `approved` is the token of the run whose draft the approval in force is about.
     """
     run = _annotatable(state, run, token, agent)
-    if run.token == approved and state.item.status not in OVER:
-        raise ItemNotClaimable(
-            f"the draft of run {run.token} of {state.item.id} was approved with what the run had then; the run can be"
-            " annotated once the item is done, rejected or cancelled",
-            item=state.item.id,
-            status=state.item.status,
-            why=f"the draft of run {run.token} was approved",
-        )
-    new = {name: _news(getattr(run, name), said.get(name, {})) for name in ANNOTATED}
-    new = {name: values for name, values in new.items() if values}
-    if not new:
-        return None
+    _need_unapproved(state, run, approved)
+    new = _new(run, said)
+    return _step(now, state, run, new, actor=actor) if new else None
+
+
+def told(
+    now: int,
+    state: State,
+    run: Run,
+    said: dict[str, dict[str, Any]],
+    *,
+    at: int,
+    approved: int | None,
+    actor: str,
+) -> Step:
+    """The step that adds what an `actor` said elsewhere, at the instant `at` of the clock there. There is one also if
+    the run has all of it: by actor and instant it is known again."""
+    _need_unapproved(state, run, approved)
+    return _step(now, state, run, _new(run, said), actor=actor, told_at=at)
+
+
+def _new(run: Run, said: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    found = {name: _news(getattr(run, name), said.get(name, {})) for name in ANNOTATED}
+    return {name: values for name, values in found.items() if values}
+
+
+def _step(now: int, state: State, run: Run, new: dict[str, dict[str, Any]], *, actor: str, **more: int) -> Step:
     return step(
         state,
         kind="annotated",
@@ -65,8 +80,29 @@ def annotate(
         run=run.replace(**{name: _added(run, name, values) for name, values in new.items()}),
         session=run.session,
         agent=run.agent,
-        data={"run": run.token, **new},
+        data={"run": run.token, **new, **more},
     )
+
+
+def _need_unapproved(state: State, run: Run, approved: int | None) -> None:
+    if run.token == approved and state.item.status not in OVER:
+        raise ItemNotClaimable(
+            f"the draft of run {run.token} of {state.item.id} was approved with what the run had then; the run can be"
+            " annotated once the item is done, rejected or cancelled",
+            item=state.item.id,
+            status=state.item.status,
+            why=f"the draft of run {run.token} was approved",
+        )
+
+
+def need_key(run: Run, session: Session | None, key: str) -> None:
+    """The run is of a session that this key registered."""
+    if session is None or session.key != key:
+        raise NotClaimOwner(
+            f"run {run.token} of {run.item} was of session {run.session}, which another key registered",
+            item=run.item,
+            holder={"session": run.session, "agent": run.agent, "token": run.token},
+        )
 
 
 def _annotatable(state: State, run: Run | None, token: int | None, agent: str | None) -> Run:

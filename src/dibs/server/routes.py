@@ -187,6 +187,9 @@ def call(
     elif verb.name in ("reject", "annotate"):
         # Without a session it is a person's word.
         service.callers.need(caller, ADMIN)
+    if verb.name == "annotate" and caller.role != ADMIN and caller.agent is None:
+        # It may start sessions of any agent, and so is not known by the agent of its session.
+        asked["key"] = caller.key
     if request_id is not None and "request_id" in takes:
         asked["request_id"] = request_id
     if asked.get("wait_seconds"):

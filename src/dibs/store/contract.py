@@ -228,15 +228,18 @@ class Store(ABC):
         checks: Mapping[str, Any],
         cost: Mapping[str, Any],
         session: str | None = None,
+        agent: str | None = None,
+        key: str | None = None,
         actor: str,
         request: Request | None = None,
     ) -> Ended:
         """Add links, checks and costs to a run that has ended (without a token: the item's latest run), each under its
-        name, where they replace what had that name. Nothing else changes, the outcome least of all, but the item's
-        revision and `updated_at`; what changes nothing writes nothing. With `session`, only a run of that session's agent: another's is `NOT_CLAIM_OWNER`. A
-        run that is going on is `TASK_NOT_CLAIMABLE`, and an item that was never claimed is `TASK_NOT_CLAIMED`. So is
-        the run whose draft the approval in force is about, `TASK_NOT_CLAIMABLE`, until the item is done, rejected or
-        cancelled."""
+        name, where they replace what had that name. Nothing else changes but the item's revision and `updated_at`, the
+        outcome least of all; what changes nothing writes nothing. With `session`, only a run of that session's agent:
+        another's is `NOT_CLAIM_OWNER`; so without one with `agent`, and with `key` a run of a session that another key
+        registered. A run that is going on is `TASK_NOT_CLAIMABLE`, and so is, until the item is
+        done, rejected or cancelled, the run whose draft the approval in force is about. An item that was never claimed
+        is `TASK_NOT_CLAIMED`."""
 
     # Agents and sessions
 

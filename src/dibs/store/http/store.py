@@ -177,11 +177,16 @@ class HttpStore(Store):
         checks: Mapping[str, Any],
         cost: Mapping[str, Any],
         session: str | None = None,
+        agent: str | None = None,
+        key: str | None = None,
         actor: str,
         request: Request | None = None,
     ) -> Ended:
+        # The key is this client's own, and the server knows it.
         said = {"links": dict(links), "checks": dict(checks), "cost": dict(cost)}
-        return self._of(Ended, item, "annotate", request, token=token, session=session, actor=actor, **said)
+        return self._of(
+            Ended, item, "annotate", request, token=token, session=session, agent=agent, actor=actor, **said
+        )
 
     # Agents, sessions, keys
 

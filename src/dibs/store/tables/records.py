@@ -101,6 +101,11 @@ def _answer(given: object, field: str) -> None:
         raise Invalid(f"{field} is no JSON", field=field) from error
 
 
+def _checks(given: object, field: str) -> None:
+    if check.checks(given, check.JSON_BYTES_MAX) != given:
+        raise Invalid("each check has its state, and perhaps its url, by name", field=field)
+
+
 def _owner(given: object, field: str) -> object:
     return check.owner(given)
 
@@ -187,7 +192,7 @@ FIELDS: dict[type[Value], dict[str, Check]] = {
         "draft": _optional(_text(check.TEXT_BYTES_MAX)),
         "links": check.json_object,
         "cost": check.json_object,
-        "checks": check.json_object,
+        "checks": _checks,
     },
     Event: {
         "item": _item,

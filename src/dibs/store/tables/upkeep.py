@@ -151,6 +151,8 @@ class Upkeep:
         checks: Mapping[str, Any],
         cost: Mapping[str, Any],
         session: str | None = None,
+        agent: str | None = None,
+        key: str | None = None,
         actor: str,
         request: Request | None = None,
     ) -> Ended:
@@ -160,10 +162,13 @@ class Upkeep:
         said = {"links": dict(links), "checks": dict(checks), "cost": dict(cost)}
 
         def annotate(t: Transaction) -> Ended:
-            agent = None if session is None else t.session(session).agent
+            whose = agent if session is None else t.session(session).agent
             # A claim that has lapsed is a run that has ended.
             state = t.fresh(item)
             run = state.run if token is None else t.run_of(item, token)
+            if run is not None and key is not None:
+                row = t.one("session_by_id", id=run.session)
+                annotating.need_key(run, None if row is None else rows.session(row), key)
             step = annotating.annotate(
                 t.now,
                 state,
@@ -171,8 +176,8 @@ class Upkeep:
                 said,
                 token=token,
                 approved=t.approved_draft(state.item),
-                actor=agent or actor,
-                agent=agent,
+                actor=actor if session is None or whose is None else whose,
+                agent=whose,
             )
             if session is not None:
                 t.see(session)

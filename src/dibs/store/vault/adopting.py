@@ -16,12 +16,12 @@ from dibs.rules import annotating, approving, ending, finding, items, queueing
 from dibs.rules.decision import State
 from dibs.store.tables import adding, rows
 from dibs.store.vault import catalog, folders, naming, taskfile, tentative
-from dibs.store.vault.beneath import FILE_BYTES_MAX
+from dibs.store.vault.beneath import FILE_BYTES_MAX, ROOM_BYTES
 from dibs.store.vault.catalog import Entry
 from dibs.store.vault.disk import Disk, Raced, Unfit
 from dibs.store.vault.facts import digest
 from dibs.store.vault.placing import ACTOR, Placing, sent_back_with
-from dibs.store.vault.runblocks import shows_another_draft
+from dibs.store.vault.runblocks import merged, shows_another_draft
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 #: How long the file of an item that somebody holds may be away: some programs save by taking the old one away first.
 GONE_SECONDS = 2.0
-#: For a draft and notes of a run, at least.
-ROOM_BYTES = 2_000_000
 
 
 class Adopting:
@@ -262,6 +260,7 @@ class Adopting:
         task = self._tasks[path]
         before = catalog.entry_of(self.t, task.id)
         refused = []
+        approved = self.t.approved_draft(self.t.state(task.id).item)
         if self._is_overruled(task):
             tentative.give_way(self.t, task, ACTOR)
         try:
@@ -271,7 +270,7 @@ class Adopting:
         self._heed_draft(path, task)
         self._move(path, task)
         self._remember_runs(task)
-        self._heed_annotations(task)
+        self._heed_annotations(task, approved)
         self._note(path, (*task.findings, *refused))
         if before is not None and task.facts is None and naming.name_of(before.path) != task.name:
             # Whoever names a file anew may well make another one of the name it had; that is no late save.
@@ -369,6 +368,7 @@ class Adopting:
         )
         if step is not None:
             t.take(step)
+        self._heed_annotations(task, approved=None)
         if facts.approved and facts.approval is not None:
             state = t.state(task.id)
             said, draft = facts.approval, t.draft(task.id)
@@ -405,22 +405,26 @@ class Adopting:
         if sent_back is not None:
             self._send_back(task.id, sent_back)
 
-    def _heed_annotations(self, task: Task) -> None:
+    def _heed_annotations(self, task: Task, approved: int | None) -> None:
         """What the file tells of runs that have ended, and the board does not know: somebody annotated them in another
-        clone."""
+        clone. What the board knows already may be an older text, saved late; lines that the file lacks are written
+        again. `approved` is the run whose draft had been approved before."""
         t = self.t
-        for told in task.runs:
-            said = {name: getattr(told, name) for name in annotating.ANNOTATED}
-            run = t.run_of(task.id, told.token) if any(said.values()) else None
-            if run is None or run.outcome is None or run.session != told.session:
+        sessions = {run.token: run.session for run in task.runs}
+        known = t.annotations(task.id)
+        keys = {one.key for one in known}
+        for one in task.annotations:
+            run = None if one.key in keys else t.run_of(task.id, one.token)
+            if run is None or run.outcome is None or sessions.get(run.token, run.session) != run.session:
                 continue
             # More than a run can have is left in the file, and what somebody wrote to a run that was approved.
             with contextlib.suppress(Invalid, ItemNotClaimable):
                 state = t.state(task.id)
-                approved = t.approved_draft(state.item)
-                step = annotating.annotate(t.now, state, run, said, token=told.token, approved=approved, actor=ACTOR)
-                if step is not None:
-                    t.take(step)
+                t.take(annotating.told(t.now, state, run, one.said, at=one.at, approved=approved, actor=one.actor))
+                known.append(one)
+                keys.add(one.key)
+        if merged(one for one in task.annotations if one.key in keys) != merged(known):
+            t.stale.add(task.id)
 
     def _edit(self, task: Task) -> None:
         item = rows.item(self.t.one("item_by_id", id=task.id) or ())

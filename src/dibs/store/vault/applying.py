@@ -255,7 +255,7 @@ def with_tokens_of(remote: bytes, local: bytes, path: str) -> bytes | None:
 
 def _facts(text: bytes, name: str) -> tuple[Any, ...] | None:
     task = read_task(text, name)
-    return None if task is None else (task.id, task.facts, task.runs)
+    return None if task is None else (task.id, task.facts, task.runs, task.annotations)
 
 
 def _content(text: bytes, name: str) -> dict[str, Any] | None:

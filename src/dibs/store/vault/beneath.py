@@ -16,6 +16,8 @@ from dibs.store.vault.folders import HIDDEN
 
 TEMPORARY = f"{HIDDEN}/tmp"
 FILE_BYTES_MAX = 16_000_000
+#: Of these, for a draft and notes of a run, at least.
+ROOM_BYTES = 2_000_000
 #: Leaves room in a file name's 255 for what we put before or after it.
 NAME_BYTES_MAX = 200
 #: Two writes within this time may leave the same mtime: clocks of file systems tick.

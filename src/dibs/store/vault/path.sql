@@ -142,3 +142,6 @@ UPDATE claims SET deadline_at = :now + timeout_ms,
                   expires_at = :now + min(CAST(round(ttl_seconds * 1000) AS INTEGER), timeout_ms)
 FROM (SELECT id, CAST(round(timeout_seconds * 1000) AS INTEGER) AS timeout_ms FROM items) AS timed
 WHERE session = :session AND deadline_at = :never AND timed.id = claims.item
+
+-- name: annotations
+SELECT at, actor, data FROM events WHERE item = :item AND kind = 'annotated' ORDER BY number

@@ -87,6 +87,20 @@ class Word(Value):
     comment: str | None
 
 
+class Annotation(Value):
+    """What was learned of a run since it ended, as a line tells it: `said` are its links, checks and costs."""
+
+    token: int
+    actor: str
+    at: int
+    said: dict[str, dict[str, Any]]
+
+    @property
+    def key(self) -> tuple[int, int, str]:
+        """By which an annotation is known again, whatever it says by then."""
+        return self.token, self.at, self.actor
+
+
 def read(tail: str, item: str) -> tuple[list[Record], tuple[Word, ...]]:
     """Every run that can be read, each token once, in the order of the file; and what people said to them."""
     if not tail.strip():
@@ -102,27 +116,42 @@ def read(tail: str, item: str) -> tuple[list[Record], tuple[Word, ...]]:
             found.setdefault(record.run.token, record)
             behind = max(block.completion, block.progress, block.fence[1] if block.fence else 0)
             said += words(lines[behind : block.stop], record.run.token)
-    if ANNOTATED in tail:
-        _annotate(found, lines)
     return list(found.values()), (*words(lines[:first], None), *said)
 
 
-def _annotate(found: dict[int, Record], lines: list[str]) -> None:
-    """Add to the runs what lines behind them tell. A draft may hold such a line, and is not believed."""
+def annotation_lines(lines: list[str]) -> Iterator[tuple[int, Annotation]]:
+    """What lines behind runs tell of them, and which line does. A draft may hold such a line, and is not believed."""
     fenced = {at for block in blocks(lines) if block.fence is not None for at in range(*block.fence)}
     for at, line in enumerate(lines):
-        told = _WORD.fullmatch(line.removesuffix("\r")) if line.startswith(f"**{ANNOTATED}**") else None
-        data = _object(None if told is None or at in fenced else told[4])
-        record = found.get(data.get("run", 0)) if isinstance(data.get("run"), int) else None
-        if record is None or record.run.outcome is None:
+        found = _WORD.fullmatch(line.removesuffix("\r")) if line.startswith(f"**{ANNOTATED}**") else None
+        data = None if found is None or at in fenced else json_value(found[4] or "", None)
+        if found is None or not isinstance(data, dict):
             continue
-        run = record.run
-        more = {name: {**getattr(run, name), **_values(data.get(name))} for name in ("links", "checks", "cost")}
-        found[run.token] = record.replace(run=run.replace(**more))
+        try:
+            yield (
+                at,
+                Annotation(
+                    token=check.whole(data.get("run"), "run", low=1, high=check.TOKEN_MAX),
+                    actor=check.name(_said(found[2]), "actor"),
+                    at=_instant(found[3]),
+                    said={
+                        "links": check.json_object(data.get("links", {}), "links"),
+                        "checks": check.checks(data.get("checks", {}), check.JSON_BYTES_MAX),
+                        "cost": check.json_object(data.get("cost", {}), "cost"),
+                    },
+                ),
+            )
+        except Invalid:
+            continue
 
 
-def _values(given: Any) -> dict[str, Any]:
-    return given if isinstance(given, dict) else {}
+def merged(known: Iterable[Annotation]) -> dict[int, dict[str, dict[str, Any]]]:
+    """By token, all that was learned of each run, oldest first in `known`: of a name the latest value."""
+    found: dict[int, dict[str, dict[str, Any]]] = {}
+    for one in known:
+        said = found.setdefault(one.token, {})
+        said |= {name: {**said.get(name, {}), **values} for name, values in one.said.items() if values}
+    return found
 
 
 def shows_another_draft(shown: Iterable[Run], run: Run) -> bool:
@@ -271,7 +300,7 @@ def _completed(run: Run, fields: dict[str, str]) -> Run:
         reason=_said(fields["Reason"]) if "Reason" in fields else None,
         links=_object(fields.get("Links")),
         cost=_object(fields.get("Cost")),
-        checks=_object(fields.get("Checks")),
+        checks=_checks(fields.get("Checks")),
     )
 
 
@@ -357,5 +386,12 @@ def _object(text: str | None) -> dict[str, Any]:
     value = {} if text is None else json_value(text, {})
     try:
         return check.json_object(value, "links")
+    except Invalid:
+        return {}
+
+
+def _checks(text: str | None) -> dict[str, Any]:
+    try:
+        return check.checks(_object(text), check.JSON_BYTES_MAX)
     except Invalid:
         return {}

@@ -21,11 +21,14 @@ from dibs.store.vault.runblocks import (
     PROGRESS,
     RESULTS,
     SAID,
+    Annotation,
     Block,
+    annotation_lines,
     blocks,
     find,
     foreign,
     has_marker,
+    merged,
     note_lines,
     read_block,
     words,
@@ -47,14 +50,13 @@ _BACKTICKS = Pattern(r"`+")
 def write(tail: str, steps: Sequence[Step], next_state: str, human: str) -> str:
     """The blocks with what these steps tell of runs; the last of them led to `next_state`. What was claimed by a move
     gets its block when it ends, and none if the program that moved it has written one, which may be in `human`."""
+    steps = [step for step in steps if step.event.kind != "annotated"]
     start = _start(tail, steps)
     lines = tail[start:].split("\n")
     void = {step.event.number for step in steps if "void_from" in step.event.data}
     for step in steps:
         event = step.event
-        if event.kind == "annotated":
-            _add_annotation(lines, event)
-        elif step.run is not None and any(event.number < number for number in void):
+        if step.run is not None and any(event.number < number for number in void):
             if step.run.outcome is not None:
                 _tell_of_lost(lines, step.run)
         elif step.run is not None and is_by_move(step.run.session) and _is_told_elsewhere(step.run, lines, human):
@@ -87,8 +89,30 @@ def redraft(tail: str, run: Run) -> str:
     return "\n".join(lines)
 
 
+def annotate(tail: str, run: Run, known: Sequence[Annotation], next_state: str) -> str:
+    """The blocks with one line of all that was learned of a run, oldest first in `known`: one line for each would fill
+    the file. Lines that are not known stay. A run that has no block, since another program told of it, gets one."""
+    lines = tail.split("\n")
+    said = {"run": run.token, **merged(known)[run.token]}
+    line = f"**{ANNOTATED}**: {_one_line(known[-1].actor)} {when.iso(known[-1].at)}: {json(said)}"
+    keys = {one.key for one in known}
+    old = [at for at, one in annotation_lines(lines) if one.key in keys]
+    if [lines[at].removesuffix("\r") for at in old] == [line]:
+        return tail
+    for at in reversed(old):
+        del lines[at - 1 if at and not lines[at - 1].strip() else at : at + 1]
+    if find(lines, run.token) is None:
+        _end(lines, run, next_state)
+    block = find(lines, run.token)
+    assert block is not None, "a block was begun"
+    _insert(lines, block.stop, line, like=block)
+    return "\n".join(lines)
+
+
 def tells(step: Step) -> bool:
     """Whether a step is about a run, and so to be read in its block."""
+    if step.event.kind == "annotated":
+        return False  # told by `annotate`
     return step.run is not None or step.event.kind in ("progress", *SAID)
 
 
@@ -96,7 +120,7 @@ def _start(tail: str, steps: Sequence[Step]) -> int:
     """Where that begins which these steps may change: an item that changed hands a thousand times has as many blocks,
     and nearly always it is about the last one, or a new one behind it."""
     tokens = {(step.run or step.claim or step.event).token for step in steps if tells(step)}
-    if any(step.event.kind in (*SAID, "annotated") or _is_by_move(step) for step in steps) or len(tokens) != 1:
+    if any(step.event.kind in SAID or _is_by_move(step) for step in steps) or len(tokens) != 1:
         return 0
     line = f"\n**Token**: {tokens.pop()}"
     if any(step.event.kind == "claimed" for step in steps) and line not in tail:
@@ -245,12 +269,6 @@ def _add_word(lines: list[str], event: Event) -> None:
     if said and (said[-1].kind, said[-1].actor, said[-1].comment) == (event.kind, event.actor, comment):
         return  # read here, and told again by who had not known
     _insert(lines, len(lines) if block is None else block.stop, word, like=block)
-
-
-def _add_annotation(lines: list[str], event: Event) -> None:
-    block = find(lines, event.data["run"])
-    line = f"**{ANNOTATED}**: {_one_line(event.actor)} {when.iso(event.at)}: {json(event.data)}"
-    _insert(lines, len(lines) if block is None else block.stop, line, like=block)
 
 
 def _insert(lines: list[str], stop: int, *new: str, like: Block | None = None) -> None:

@@ -15,7 +15,7 @@ from dibs.store.vault import facts, frontmatter, humanpart, runblocks, runwritin
 from dibs.store.vault.facts import Facts
 from dibs.store.vault.folders import SUFFIX
 from dibs.store.vault.frontmatter import FACTS, FrontMatter
-from dibs.store.vault.runblocks import HEADING, MARKER, Word
+from dibs.store.vault.runblocks import HEADING, MARKER, Annotation, Word
 from dibs.store.vault.yamltext import Unreadable
 from dibs.value import Value
 
@@ -40,6 +40,7 @@ DEFAULTS = {name: NewItem._defaults[name] for name in CONTENT if name != "title"
 class Task(Value):
     """What a file says. `content` has every field of NewItem but its id; `says_id`: that is said by a line, not by the
     file's name; `notes` are those of each run, by its token; `words` are what people said to drafts;
+    `annotations` are what was learned of runs that have ended;
     `foreign_claim` is one that another program tells of (`runblocks.foreign_claim`)."""
 
     name: str
@@ -50,6 +51,7 @@ class Task(Value):
     findings: tuple[str, ...]
     notes: dict[int, tuple[Note, ...]] = {}
     words: tuple[Word, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
     says_id: bool = False
     foreign_claim: tuple[str, str | None] | None = None
 
@@ -104,6 +106,14 @@ def redrafted(text: str, run: Run) -> str | None:
     parts.need_marker()
     if _shows_another_draft(parts, run):
         raise Unreadable(f"it does not show the draft of run {run.token}, and what it shows cannot be replaced")
+    return parts.render()
+
+
+def annotated(text: str, run: Run, known: Sequence[Annotation], next_state: str) -> str:
+    """The text with what was learned of a run, below its block."""
+    parts = _Parts(text)
+    parts.tail = runwriting.annotate(parts.tail, run, known, next_state)
+    parts.need_marker()
     return parts.render()
 
 
@@ -261,9 +271,16 @@ def _task(parts: _Parts, name: str, known: str | None) -> Task:
         findings=tuple(findings),
         notes={record.run.token: record.notes for record in records if record.notes},
         words=words,
+        annotations=_annotations(parts.tail),
         says_id=said is not None,
         foreign_claim=_foreign_claim(parts),
     )
+
+
+def _annotations(tail: str) -> tuple[Annotation, ...]:
+    if runblocks.ANNOTATED not in tail:
+        return ()
+    return tuple(one for _, one in runblocks.annotation_lines(tail.split("\n")))
 
 
 def _foreign_claim(parts: _Parts) -> tuple[str, str | None] | None:

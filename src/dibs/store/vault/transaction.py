@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from dibs.config import Settings
     from dibs.rules.decision import Step
+    from dibs.store.vault.runblocks import Annotation
 
     T = TypeVar("T")
 
@@ -49,6 +50,18 @@ class VaultTransaction(SqliteTransaction):
         row = self.one("token_floor")
         assert row is not None
         return int(row[0])
+
+    def annotations(self, item: str) -> list[Annotation]:
+        """What was learned of the item's runs, oldest first, as lines of its file tell it."""
+        from dibs import jsontext
+        from dibs.store.vault.runblocks import Annotation
+
+        found = []
+        for at, actor, text in self.files("annotations", item=item):
+            data = jsontext.loads(text)
+            token, at = data.pop("run"), data.pop("told_at", at)
+            found.append(Annotation(token=token, actor=actor, at=at, said=data))
+        return found
 
     def files(self, statement: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
         """A statement about the files."""

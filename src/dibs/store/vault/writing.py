@@ -7,9 +7,10 @@ is void.
 
 from __future__ import annotations
 
-from dibs.errors import StoreUnavailable
+from dibs.errors import Invalid, StoreUnavailable
 from dibs.store.tables import rows
 from dibs.store.vault import catalog, facts, taskfile
+from dibs.store.vault.beneath import FILE_BYTES_MAX, ROOM_BYTES
 from dibs.store.vault.catalog import UNSEEN, Entry
 from dibs.store.vault.disk import Disk, Raced, Stamp, Unfit
 from dibs.store.vault.folders import ARCHIVE, CONFLICTS, HELD, SUFFIX, folder_of, split
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
+    from dibs.errors import DibsError
     from dibs.model import Approval, Claim, Item
     from dibs.rules.decision import Step
+    from dibs.store.vault.runblocks import Annotation
     from dibs.store.vault.transaction import VaultTransaction
 
 #: Events of which a file says nothing: who waits, and who is told.
@@ -32,7 +35,7 @@ UNASKED = SILENT | {"expired", "owner_died", "unblocked", "due"}
 class KeptBack(Exception):
     """An item's file cannot be written, as `error` says: it is the item that cannot be had, not the board."""
 
-    def __init__(self, item: str, error: StoreUnavailable) -> None:
+    def __init__(self, item: str, error: DibsError) -> None:
         super().__init__(item)
         self.item, self.error = item, error
 
@@ -131,6 +134,11 @@ class Writing:
         redrafted = None if draft is None else taskfile.redrafted(new.decode(), draft)
         if redrafted is not None:
             new = redrafted.encode()
+        is_annotated = any(step.event.kind == "annotated" for step in steps)
+        if is_annotated or forced:
+            new = self._with_annotations(new, id, folder)
+        if is_annotated and not forced and len(new) > FILE_BYTES_MAX - ROOM_BYTES:
+            raise KeptBack(id, _no_room(entry.path, len(new)))
         if redrafted is not None or (self.whole and taskfile.drops_words(was.decode(), new.decode())):
             self._keep(name, was)
         if folder.startswith(HELD):
@@ -176,6 +184,16 @@ class Writing:
             whole=self.whole,
             floor=self.t.floor() if self.whole else 0,
         ).encode()
+
+    def _with_annotations(self, text: bytes, item: str, folder: str) -> bytes:
+        by_run: dict[int, list[Annotation]] = {}
+        for one in self.t.annotations(item):
+            by_run.setdefault(one.token, []).append(one)
+        for token, known in by_run.items():
+            run = self.t.run_of(item, token)
+            assert run is not None, "an annotation is of a run"
+            text = taskfile.annotated(text.decode(), run, known, folder.partition("/")[0]).encode()
+        return text
 
     def _create(self, path: str, data: bytes) -> Stamp:
         try:
@@ -223,6 +241,15 @@ class Writing:
 
 def _unreadable(path: str, why: str) -> StoreUnavailable:
     return StoreUnavailable(f"{path} cannot be read: {why}; mend the file and try again", path=path)
+
+
+def _no_room(path: str, size: int) -> Invalid:
+    return Invalid(
+        f"{path} would have {size} bytes, and no room for what a run writes into it; {FILE_BYTES_MAX - ROOM_BYTES} is"
+        " the most with an annotation",
+        field="links",
+        bytes_max=FILE_BYTES_MAX - ROOM_BYTES,
+    )
 
 
 def _approval(approval: Approval | None) -> dict[str, Any] | None:
