@@ -408,6 +408,8 @@ STRANGE: list[tuple[str, str, Any]] = [
     ("claim", "item", "../../x"),
     ("run", "outcome", "\x1b[2J"),
     ("run", "links", [1]),
+    ("run", "checks", {"ci": "passed"}),
+    ("run", "checks", {"ci": {"state": "two\nlines"}}),
     ("ticket", "session", "a\x07"),
     ("soft_claim", "agent", ".."),
     ("event", "item", "--help"),
