@@ -15,7 +15,7 @@ from dibs.store.vault import facts, frontmatter, humanpart, runblocks, runwritin
 from dibs.store.vault.facts import Facts
 from dibs.store.vault.folders import SUFFIX
 from dibs.store.vault.frontmatter import FACTS, FrontMatter
-from dibs.store.vault.runblocks import HEADING, MARKER, Word
+from dibs.store.vault.runblocks import HEADING, MARKER, ForeignClaim, Word
 from dibs.store.vault.yamltext import Unreadable
 from dibs.value import Value
 
@@ -51,7 +51,7 @@ class Task(Value):
     notes: dict[int, tuple[Note, ...]] = {}
     words: tuple[Word, ...] = ()
     says_id: bool = False
-    foreign_claim: tuple[str, str | None] | None = None
+    foreign_claim: ForeignClaim | None = None
 
     def sent_back(self, token: int) -> Word | None:
         """What was last said to the draft of this run, if that was to send it back."""
@@ -266,7 +266,7 @@ def _task(parts: _Parts, name: str, known: str | None) -> Task:
     )
 
 
-def _foreign_claim(parts: _Parts) -> tuple[str, str | None] | None:
+def _foreign_claim(parts: _Parts) -> ForeignClaim | None:
     """A program that knows nothing of the marker may have written before there was one."""
     text = parts.tail
     if HEADING not in text:
