@@ -284,8 +284,13 @@ class Worker:
 
 
 def log_file(path: str | os.PathLike[str], agent: str) -> str:
-    """The file that is meant: of a folder, the agent's own file in it."""
-    return os.path.join(path, f"agent-{check.agent_name(agent)}.log") if os.path.isdir(path) else os.fspath(path)
+    """The file that is meant: of a folder, the agent's own file in it. A path that ends in `/` is a folder, which is
+    made if it is not there."""
+    path = os.fspath(path)
+    name = f"agent-{check.agent_name(agent)}.log"
+    if path.endswith("/"):
+        os.makedirs(path, exist_ok=True)
+    return os.path.join(path, name) if os.path.isdir(path) else path
 
 
 def appending(path: str | os.PathLike[str], agent: str) -> Tell:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any, Self
 
+import psycopg
 import pytest
 
+from dibs.store.postgres.connecting import is_nobody_there
 from tests.e2e.conftest import Dibs
 from tests.server.process import Serving
 
@@ -93,3 +97,50 @@ def test_a_claim_is_asked_again_while_the_store_is_away(served: tuple[Dibs, int]
         with Doorkeeper(port, b"/v1/items/x/claim", refuses, facts) as door:
             done = dibs("claim", "x", *words, environment={"DIBS_STORE": f"http://127.0.0.1:{door.port}"})
             assert (done.returncode, door.asked) == (exit_code, asked), done.stderr
+
+
+@pytest.fixture
+def deserted() -> Iterator[int]:
+    """A port at which nobody listens, and nobody else can."""
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))
+        yield kept.getsockname()[1]
+
+
+COUNTED = """
+import sys
+from dibs.cli.main import main
+
+attempts = []
+
+def count(event, args):
+    if event == "socket.connect":
+        attempts.append(args[1])
+
+sys.addaudithook(count)
+if sys.argv[1].startswith("postgresql:"):
+    import psycopg
+    plain = psycopg.connect
+    psycopg.connect = lambda *args, **said: attempts.append(args) or plain(*args, **said)
+code = main([*sys.argv[2:], "--store", sys.argv[1]])
+print(len(attempts), code)
+"""
+
+
+@pytest.mark.parametrize("words", [("list",), ("next", "--session", "s1", "--wait", "3s")], ids=["list", "next"])
+@pytest.mark.parametrize("url", ["http://127.0.0.1:{}", "postgresql://127.0.0.1:{}/x"], ids=["http", "postgresql"])
+def test_a_command_tries_to_connect_four_times_where_nobody_listens(
+    dibs: Dibs, deserted: int, url: str, words: tuple[str, ...]
+) -> None:
+    """The store adds no attempts of its own to those of the command."""
+    line = [sys.executable, "-c", COUNTED, url.format(deserted), *words]
+    done = subprocess.run(line, cwd=dibs.folder, env=dibs.environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["4", "75"], done.stderr
+
+
+def test_only_a_database_that_is_not_there_is_given_up_at_once() -> None:
+    gone = 'connection to server at "10.0.0.1", port 5432 failed: Connection refused\n'
+    full = 'connection to server at "10.0.0.2", port 5432 failed: FATAL:  sorry, too many clients already\n'
+    said = (gone, full, gone + full, "the connection broke")
+    found = [is_nobody_there(psycopg.OperationalError(text)) for text in said]
+    assert found == [True, False, False, False]

@@ -132,12 +132,11 @@ def test_a_log_is_told_what_happens(dibs: Dibs) -> None:
 
 def test_the_log_of_each_agent_is_a_file_of_its_own_in_a_folder(dibs: Dibs) -> None:
     """Claim by move: agent-NAME.log."""
-    (dibs.folder / "logs").mkdir()
-    for agent in ("cloud", "local"):
+    for agent, log in (("cloud", "var/logs/"), ("local", "var/logs")):
         dibs.ok("add", "t", "--id", f"of-{agent}")
-        dibs.ok("work", "--once", "--agent", agent, "--log", "logs", "--", "true")
+        dibs.ok("work", "--once", "--agent", agent, "--log", log, "--", "true")
     for agent in ("cloud", "local"):
-        lines = (dibs.folder / "logs" / f"agent-{agent}.log").read_text().splitlines()
+        lines = (dibs.folder / "var/logs" / f"agent-{agent}.log").read_text().splitlines()
         assert [line.split()[1:4] for line in lines if f"of-{agent}" in line] == [
             [agent, "claimed", f"of-{agent}"],
             [agent, "done", f"of-{agent}"],
@@ -146,9 +145,11 @@ def test_the_log_of_each_agent_is_a_file_of_its_own_in_a_folder(dibs: Dibs) -> N
 
 def test_a_log_that_cannot_be_written_is_told_before_anything_is_claimed(dibs: Dibs) -> None:
     add(dibs, "a")
-    done = dibs("work", "--once", "--log", "no/such/folder/log", "--", "true")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "dibs: the log 'no/such/folder/log' cannot be written: No such file or directory\n"
+    (dibs.folder / "file").touch()
+    for log, why in (("no/such/folder/log", "No such file or directory"), ("file/logs/", "Not a directory")):
+        done = dibs("work", "--once", "--log", log, "--", "true")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"dibs: the log {log!r} cannot be written: {why}\n"
     assert dibs.json("runs")["runs"] == []
 
 

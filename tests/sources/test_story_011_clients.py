@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from dibs.access import AGENT
@@ -38,11 +39,32 @@ CREATE FUNCTION cron.schedule(text, text, text) RETURNS bigint LANGUAGE sql AS
 """
 
 
+#: A role that is granted whatever is made in `public`, as Supabase's own ones are.
+VISITOR = """
+GRANT USAGE ON SCHEMA public TO {0};
+ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON TABLES TO {0};
+ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON FUNCTIONS TO {0};
+"""
+
+
 @pytest.fixture(scope="module")
-def made(postgres_server: PostgresServer) -> Iterator[Production]:
+def visitor(postgres_server: PostgresServer) -> Iterator[str]:
+    name = f"visitor_{os.urandom(4).hex()}"
+    with postgres_server.connect() as connection:
+        connection.execute(f"CREATE ROLE {name}".encode())
+        yield name
+        connection.execute(f"DROP ROLE {name}".encode())
+
+
+@pytest.fixture(scope="module")
+def made(postgres_server: PostgresServer, visitor: str) -> Iterator[Production]:
     with production(postgres_server) as made:
         (lines,) = blocks(IN_PUBLIC, "sql")
         with postgres_server.connect(made.database) as connection:
+            connection.execute(VISITOR.format(visitor).encode())
+            if connection.info.server_version < 150_000:
+                lines = lines.replace(" WITH (security_invoker = true)", "")
+                lines += f"REVOKE ALL ON public.work_items, public.agent_claimed_items FROM {visitor};"
             connection.execute(made.named(lines).encode())
             connection.execute(CRON)
         yield made
@@ -99,6 +121,24 @@ def test_its_helper_claims_the_best_item_and_one_of_three_at_once(
     assert [item["id"] for items in told for item in items if item is not None] == [later]
     assert all(items[1] is None for items in told)
     assert board.get(docs).item.status == "ready"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "SELECT * FROM public.work_items",
+        "SELECT * FROM public.agent_claimed_items",
+        "SELECT public.claim_work_item(gen_random_uuid(), 'coder', 'coder-1')",
+        "SELECT public.release_work_item(gen_random_uuid(), 'coder-1')",
+    ],
+)
+def test_what_stands_in_public_serves_no_role_that_the_board_does_not_know(
+    postgres_server: PostgresServer, made: Production, visitor: str, asked: str
+) -> None:
+    with postgres_server.connect(made.database) as connection:
+        connection.execute(f"SET ROLE {visitor}".encode())
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(asked.encode())
 
 
 def test_its_edge_function_tells_what_was_wrong_with_a_call(made: Production, board: Board, tmp_path: Path) -> None:

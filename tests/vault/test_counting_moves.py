@@ -122,6 +122,63 @@ def test_a_claim_is_counted_once(seen: Board, root: Path, says_so: bool) -> None
     assert seen.stats().outcomes == {"force_released": 1}
 
 
+def reopened_and_ended_by_a_person(board: Board, root: Path) -> None:
+    for before, after in (("Done", "Needs_Action"), ("Needs_Action", "Done")):
+        move(root, f"{before}/x.md", f"{after}/x.md")
+        board.get("x")
+
+
+@pytest.mark.parametrize("is_index_lost", [False, True])
+@pytest.mark.parametrize("looks", [True, False], ids=["seen in between", "unseen"])
+@pytest.mark.parametrize("says_so", [True, False], ids=["completed", "not completed"])
+def test_who_reopens_and_ends_an_item_by_hand_makes_no_claim_of_an_old_block(
+    seen: Board, root: Path, looks: bool, says_so: bool, is_index_lost: bool
+) -> None:
+    take(root)
+    if looks:
+        seen.get("x")
+    end(root, "Done", says_so=says_so)
+    runs = seen.get("x").runs
+    if is_index_lost:
+        forget_index(root)
+        seen.get("x")
+    reopened_and_ended_by_a_person(seen, root)
+    assert [(run.token, run.agent, run.outcome) for run in runs] == [(1, "local", "done")]
+    assert seen.get("x").runs == (() if is_index_lost else runs)
+    assert counted(seen)[0] == (0 if is_index_lost else 1)
+
+
+def test_a_program_that_takes_an_item_again_tells_so_by_a_block_more(seen: Board, root: Path) -> None:
+    """Within the same second, its heading and its time are those of the block before."""
+    for _ in range(2):
+        take(root)
+        end(root, "Done")
+        seen.get("x")
+        move(root, "Done/x.md", READY)
+        seen.get("x")
+    assert sorted((run.token, run.agent, run.outcome) for run in seen.get("x").runs) == [
+        (1, "local", "done"),
+        (2, "local", "done"),
+    ]
+    assert counted(seen) == (2, 0, 0)
+
+
+@pytest.mark.parametrize("looks", [True, False], ids=["seen in between", "unseen"])
+def test_what_a_program_moves_to_failed_has_failed_for_good(board: Board, root: Path, looks: bool) -> None:
+    """The board would try it again, but the file says where it lies."""
+    put(root, READY, "---\nretries: 2\n---\n# X\n")
+    board.get("x")
+    take(root)
+    if looks:
+        board.get("x")
+    end(root, "Failed")
+    assert board.get("x").item.status == "failed"
+    told = [(event.kind, event.status, event.data.get("final")) for event in board.log("x") if event.kind != "edited"]
+    assert told[-2:] == [("claimed", "in_progress", None), ("failed", "failed", True)]
+    assert places_of(root) == ["Failed/x.md"]
+    assert counted(board) == (1, 0, 0)
+
+
 def test_what_was_also_made_between_two_looks_is_a_claim(seen: Board, root: Path) -> None:
     put(root, "Needs_Action/y.md", "# Y\n")
     move(root, "Needs_Action/y.md", "In_Progress/local/y.md")

@@ -28,19 +28,19 @@ def work_options(parser: Parser) -> None:
     _on_timeout(parser)
     parser.duration("--drain", "drain_seconds", "when stopped, let commands finish so long (30s)")
     parser.ttl()
-    parser.option("--log", metavar="FILE", help="a line for each event (in a folder: agent-NAME.log)")
+    parser.option("--log", metavar="FILE", help="a line for each event (of a folder, FOLDER/: agent-NAME.log)")
     parser.option("--agent", metavar="NAME", help="who works (else DIBS_AGENT)")
     parser.command_line()
 
 
 def work(cli: Cli) -> int:
-    from dibs.worker import Worker, log_file
+    from dibs.worker import Worker
 
     asked, agent = cli.args, identity.caller(cli).agent
     if agent is None:
         raise UsageError("say who works: --agent NAME, or: export DIBS_AGENT=NAME", field="agent")
     if asked.log is not None:
-        _try(log_file(asked.log, agent))
+        _try(asked.log, agent)
     live, command = _shown(cli)
     board = _board(cli, agent)
     worker = Worker(
@@ -134,10 +134,12 @@ def _shown(cli: Cli) -> tuple[Live, Command]:
     return live, command
 
 
-def _try(log: str) -> None:
+def _try(log: str, agent: str) -> None:
     """Told before anything is claimed: a log that cannot be written would be missed later."""
+    from dibs.worker import log_file
+
     try:
-        with open(log, "a"):
+        with open(log_file(log, agent), "a"):
             pass
     except OSError as error:
         raise UsageError(f"the log {log!r} cannot be written: {error.strerror}", field="log") from None

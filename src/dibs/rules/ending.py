@@ -46,12 +46,16 @@ def fail(
     cost: dict[str, Any],
     settings: Settings,
     uniform: float,
+    is_final: bool = False,
 ) -> Step:
-    """Failed; while retries remain, scheduled again after a backoff of which `uniform` (0 to 1) draws the jitter."""
+    """Failed; while retries remain, scheduled again after a backoff of which `uniform` (0 to 1) draws the jitter,
+    unless the failure `is_final`, which its event then tells."""
     item, failures = state.item, state.item.failures + 1
     changes: dict[str, Any] = {"failures": failures}
     status = FAILED
-    if failures <= item.retries:
+    if failures <= item.retries and is_final:
+        changes["told"] = {"final": True}
+    elif failures <= item.retries:
         delay = delay_seconds(
             failures - 1,
             uniform,
@@ -168,6 +172,7 @@ def _end(
     draft: str | None = None,
     links: dict[str, Any] | None = None,
     cost: dict[str, Any] | None = None,
+    told: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Step:
     table.require(verb, state.item)
@@ -184,7 +189,7 @@ def _end(
         links=links or {},
         cost=cost or {},
     )
-    data: dict[str, Any] = {"reason": reason}
+    data: dict[str, Any] = {"reason": reason, **(told or {})}
     if draft is not None:
         data["draft"] = draft
     if links:

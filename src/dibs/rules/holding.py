@@ -129,6 +129,12 @@ def renew(claim: Claim, now: int, ttl_seconds: float | None = None, *, counted: 
     )
 
 
+def counted_interval(at_most_every_seconds: float | None, settings: Settings) -> float | None:
+    """What counts of an interval between renewals: a third of the time after which a claim is shown as stale, at most,
+    so that nobody is who beats; of each claim, no more than a third of its TTL, besides."""
+    return at_most_every_seconds and min(at_most_every_seconds, settings.stale_seconds / BEATS_IN_TTL)
+
+
 def is_due(claim: Claim, now: int, at_most_every_seconds: float | None, ttl_seconds: float | None = None) -> bool:
     """Whether a heartbeat is to renew the claim, and not to leave it as it is: it was renewed long enough ago, or shall
     have another TTL. A clock that was set back makes no claim look fresh."""

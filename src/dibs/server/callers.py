@@ -153,11 +153,14 @@ class Callers:
 
     def takes_up(self, caller: Caller, session: Session) -> bool:
         """Whether the session is this caller's from now on: its agent made it in SQL, where there are no keys. Of an
-        agent's keys the first has it; a key of no agent never does."""
-        made_in_sql = session.kind == SQL and session.key is None and session.ended_at is None
+        agent's keys the first has it for as long as that key is good; a key of no agent never does."""
+        made_in_sql = session.kind == SQL and session.ended_at is None
         if not made_in_sql or session.agent != caller.agent or not access.may(caller.role, AGENT):
             return False
-        return self._board.store.take_up(session.id, key=caller.key).key == caller.key
+        store = self._board.store
+        if session.key is not None and store.find_key(session.key) is not None:
+            return False
+        return store.take_up(session.id, key=caller.key, agent=session.agent).key == caller.key
 
     def need_kind(self, caller: Caller, kind: str | None) -> None:
         """Claims of a person last for hours without a sign of life: that is not for any program to say of itself."""

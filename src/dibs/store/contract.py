@@ -271,9 +271,10 @@ class Store(ABC):
     def find_session(self, id: str) -> Session | None:
         """The session of this id, also one that has ended."""
 
-    def take_up(self, session: str, *, key: str) -> Session:
-        """A live session that was made in SQL, and so by no key, is this key's from now on. Any other, or one that
-        another key has taken up, is answered as it is. For a server, which knows whose key that is."""
+    def take_up(self, session: str, *, key: str, agent: str) -> Session:
+        """A live session that was made in SQL, and so by no key, is this key's from now on, if it is of this agent, to
+        which the key is bound. Any other, or one that another key has taken up which is still good, is answered as it
+        is. For a server, which knows whose key that is."""
         raise Invalid("only a server takes up sessions", field="store")
 
     @abstractmethod
@@ -373,9 +374,10 @@ class Store(ABC):
         to the caller. The answer's `event` comes after every claim that the session has been given, and before any
         that it will be given.
 
-        With `at_most_every_seconds`, of which no more than a third of the claim's TTL counts, a claim that was renewed
-        less than that ago is left as it is and answered as not `renewed`, with the expiry it has: of any number of
-        callers at once, one renews it. Soft claims likewise. If everything is left so, nothing is written."""
+        With `at_most_every_seconds`, of which no more than a third of the claim's TTL and of `stale_seconds` counts, a
+        claim that was renewed less than that ago is left as it is and answered as not `renewed`, with the expiry it
+        has: of any number of callers at once, one renews it. Soft claims likewise. If everything is left so, nothing
+        is written."""
 
     @abstractmethod
     def renew(

@@ -17,7 +17,8 @@ NEEDS_PSYCOPG = "a board on PostgreSQL needs psycopg; get it with: pip install '
 
 def open_store(url: str, settings: Settings, *, create: bool = False, lean: bool = False) -> Store:
     """The store at `url`: a path, `sqlite:PATH`, `vault:PATH`, `postgresql://...` or a server's `http://...`. Without
-    `create`, it has to exist. `lean`: for a process that lives for one verb."""
+    `create`, it has to exist. `lean`: for a process that lives for one verb, and asks again by itself where nobody
+    answers."""
     kind, place = _told(url)
     if kind in HTTP:
         if create:
@@ -30,7 +31,7 @@ def open_store(url: str, settings: Settings, *, create: bool = False, lean: bool
         _require_postgres(url)
         from dibs.store.postgres.store import PostgresStore
 
-        return PostgresStore(url, settings, create=create)
+        return PostgresStore(url, settings, create=create, lean=lean)
     if kind == VAULT:
         from dibs.store.vault.store import VaultStore
 

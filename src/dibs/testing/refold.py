@@ -210,7 +210,7 @@ class Story:
         self.fields["failures"] += event.kind == "failed"
         if event.kind == "retried":
             self.fields.update(strikes=0, failures=0, not_before=None)
-        if event.kind == "failed" and self.fields["failures"] <= self.fields["retries"]:
+        if event.kind == "failed" and not self._is_over(event):
             self.fields["not_before"] = event.data.get("not_before")
             if not self.fields["not_before"] or self.fields["not_before"] < event.at:
                 self._odd(f"event {event.number} is to be tried again at {self.fields['not_before']}")
@@ -248,12 +248,14 @@ class Story:
             return self._rests(event)
         if event.kind == "restored" and before in HELD:
             return self._rests(event)
-        if event.kind == "failed" and self.fields["failures"] > self.fields["retries"]:
-            return {"failed"}
         if event.kind == "failed":
-            return self._rests(event)
+            return {"failed"} if self._is_over(event) else self._rests(event)
         also = {ELSE[event.kind]} if event.kind in ELSE else set()
         return also | (self._rests(event) if told == REST else {before if told == SAME else told})
+
+    def _is_over(self, failed: Event) -> bool:
+        """Whether it is not tried again."""
+        return "final" in failed.data or bool(self.fields["failures"] > self.fields["retries"])
 
     def _rests(self, event: Event) -> set[str]:
         """Where it may stay, as far as it can be said without a look at what it depends on."""

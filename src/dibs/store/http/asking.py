@@ -44,8 +44,10 @@ REFUSALS = _refusals()
 
 
 class Asking:
-    def __init__(self, sender: Sender, key: str | None, answer_seconds: float) -> None:
+    def __init__(self, sender: Sender, key: str | None, answer_seconds: float, *, lean: bool = False) -> None:
+        """`lean`: for who asks again by itself where nobody is."""
         self.sender = sender
+        self._lean = lean
         self.headers = {"Accept": "application/json"}
         if key is not None:
             self.headers["Authorization"] = f"Bearer {key}"
@@ -102,7 +104,8 @@ class Asking:
             except Lost as lost:
                 heard = heard or lost.sent
                 end = began + self._answer_seconds * (PATIENCE if heard else 1)
-                if (heard and not repeatable) or time.monotonic() >= end:
+                given_up = self._lean if not heard else not repeatable
+                if given_up or time.monotonic() >= end:
                     raise away(lost, unknown=heard and writes) from lost
             except StoreUnavailable as error:
                 # By this attempt nothing was done; by an earlier one perhaps.

@@ -67,11 +67,11 @@ class HttpStore(Store):
     waits = True
 
     def __init__(self, url: str, settings: Settings, key: str | None, *, lean: bool = False) -> None:
-        """`lean`: over the standard library, for a process that lives for one verb."""
+        """`lean`: over the standard library, for a process that lives for one verb and asks again by itself."""
         self.url = url
         self.settings = settings
         self._secret = key
-        self._asking = Asking(sender(url.rstrip("/"), lean=lean), key, settings.lock_wait_seconds)
+        self._asking = Asking(sender(url.rstrip("/"), lean=lean), key, settings.lock_wait_seconds, lean=lean)
         if key is not None:
             require_private(url)
 

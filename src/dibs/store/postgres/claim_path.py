@@ -7,6 +7,7 @@ from abc import abstractmethod
 
 from dibs import jsontext
 from dibs.model import READY, Ended, Finished, Grant, Renewal
+from dibs.rules.holding import counted_interval
 from dibs.store.postgres import answers
 from dibs.store.tables.requests import reused
 
@@ -184,7 +185,7 @@ class ClaimPath:
     ) -> Heartbeat:
         items = None if holding is None else list(holding)
         tokens = None if holding is None else list(holding.values())
-        every = at_most_every_seconds
+        every = counted_interval(at_most_every_seconds, self.settings)
         answer = self.call(HEARTBEAT, session, items, tokens, self._settings_row, known_event, every, repeatable=True)
         self._refuse(answer, None, session=session)
         if answer["forgotten"]:
@@ -201,7 +202,7 @@ class ClaimPath:
         ttl_seconds: float | None = None,
         at_most_every_seconds: float | None = None,
     ) -> Renewal:
-        every = at_most_every_seconds
+        every = counted_interval(at_most_every_seconds, self.settings)
         answer = self.call(RENEW, item, session, token, ttl_seconds, self._settings_row, every, repeatable=True)
         self._refuse(answer, None, session=session, token=token, ttl_seconds=ttl_seconds, item_id=item)
         return answers.renewal(answer, self.settings)

@@ -55,6 +55,8 @@ REFUSED = (
     "invalid connection option",
     "certificate",
 )
+#: What a system says of an address at which nobody listens.
+NOBODY_THERE = ("Connection refused", "No such file or directory")
 ENCODING = "UTF8"
 CONNECTIONS_MAX = 32
 CONNECT_SECONDS = 5
@@ -292,6 +294,12 @@ def is_away(error: psycopg.Error) -> bool:
     if error.sqlstate is not None:
         return error.sqlstate.startswith("08")
     return isinstance(error, psycopg.OperationalError) and not _is_refused(error)
+
+
+def is_nobody_there(error: psycopg.Error) -> bool:
+    """Whether no server listens at any of the URL's addresses. One that is starting, full or a replica is there."""
+    attempts = str(error).split("connection to server")[1:]
+    return bool(attempts) and all(one.partition(" failed: ")[2].startswith(NOBODY_THERE) for one in attempts)
 
 
 def _is_refused(error: psycopg.Error) -> bool:

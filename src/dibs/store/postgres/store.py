@@ -16,7 +16,16 @@ import psycopg
 from dibs.errors import DibsError, Invalid, StoreUnavailable, StoreUnusable
 from dibs.store.contract import Store
 from dibs.store.postgres.claim_path import ClaimPath
-from dibs.store.postgres.connecting import AGAIN, CONNECTIONS_MAX, RETRY_SECONDS, Pool, explain, is_away, pause
+from dibs.store.postgres.connecting import (
+    AGAIN,
+    CONNECTIONS_MAX,
+    RETRY_SECONDS,
+    Pool,
+    explain,
+    is_away,
+    is_nobody_there,
+    pause,
+)
 from dibs.store.postgres.lanes import Lanes
 from dibs.store.postgres.migrating import migrate
 from dibs.store.postgres.queries import STATEMENTS
@@ -63,10 +72,14 @@ class Attempt:
 
 
 class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
-    def __init__(self, url: str, settings: Settings, *, create: bool = False, look_seconds: float = 1.0) -> None:
-        """`look_seconds`: how long `next` may go by what it remembers of the lanes before it looks at everything."""
+    def __init__(
+        self, url: str, settings: Settings, *, create: bool = False, look_seconds: float = 1.0, lean: bool = False
+    ) -> None:
+        """`look_seconds`: how long `next` may go by what it remembers of the lanes before it looks at everything.
+        `lean`: for who asks again by itself where nobody listens."""
         self.url = url
         self.settings = settings
+        self._lean = lean
         #: How often work was done again because of others (a deadlock, say), and because a connection was lost.
         self.conflicts = self.reconnects = 0
         self._pool = Pool(url, settings.lock_wait_seconds)
@@ -281,7 +294,8 @@ class PostgresStore(ClaimPath, Tickets, Upkeep, Reading, Keys, Store):
                 conflict = isinstance(error, (*AGAIN, psycopg.errors.UniqueViolation))
                 lost = not conflict and is_away(error)
                 unsure = unsure or (lost and attempt.unsure)
-                over = time.monotonic() >= end or tries >= tries_max
+                is_nowhere = self._lean and not unsure and is_nobody_there(error)
+                over = time.monotonic() >= end or tries >= tries_max or is_nowhere
                 if over or not (conflict or lost) or (unsure and not repeatable):
                     raise (_unknown(error) if unsure else explain(error)) from error
                 self.conflicts += conflict

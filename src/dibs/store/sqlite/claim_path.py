@@ -116,7 +116,8 @@ class ClaimPath:
             _, claim = t.fenced(item, session, token)
             kind = t.session(session).kind
             ttl = None if ttl_seconds is None else claiming.ttl(kind, ttl_seconds, t.settings)
-            if not holding.is_due(claim, t.now, at_most_every_seconds, ttl):
+            every = holding.counted_interval(at_most_every_seconds, t.settings)
+            if not holding.is_due(claim, t.now, every, ttl):
                 return holding.renewal(claim, t.now, t.settings, renewed=False)
             renewed = holding.renew(claim, t.now, ttl)
             t.run_one("renew_claim", rows.encode(renewed))
@@ -338,7 +339,7 @@ def _heartbeat(
                 state = t.state(claim.item)
                 t.carry_out(state, ending.forget(t.now, state, claim))
                 forgotten.append(claim.item)
-    every = round((at_most_every_seconds or 0) * 1000)
+    every = round((holding.counted_interval(at_most_every_seconds, t.settings) or 0) * 1000)
     beat = {"session": session, "now": t.now, "every": every}
     kept = renewed = [rows.claim(row) for row in t.all("renew_session", **beat)]
     t.run("renew_soft_claims", beat)

@@ -202,10 +202,11 @@ class Upkeep:
     def start_session(self, session: Session) -> Session:
         return self.write(lambda t: _start_session(t, session))
 
-    def take_up(self, session: str, *, key: str) -> Session:
+    def take_up(self, session: str, *, key: str, agent: str) -> Session:
         def take_up(t: Transaction) -> Session:
             found = t.session(session)
-            if found.kind != SQL or found.key is not None:
+            is_anothers = found.key is not None and find_good_key(t, found.key) is not None
+            if found.kind != SQL or found.agent != agent or is_anothers:
                 return found
             taken = found.replace(key=key)
             t.run("put_session", rows.encode_session(taken))

@@ -324,6 +324,8 @@ class Adopting:
             self.t.stale.add(task.id)
         entry = Entry(path=path, item=task.id, stamp=self._stamps[path], remark="; ".join(findings) or None)
         catalog.put(self.t, entry)
+        if task.foreign_claim is not None:
+            catalog.note_claim(self.t, task.id, task.foreign_claim.mark)
 
     def _add(self, task: Task) -> None:
         t, facts = self.t, task.facts
@@ -454,20 +456,21 @@ class Adopting:
             self.t.stale.add(task.id)
 
     def _claimant(self, path: str, task: Task) -> str | None:
-        """The agent whose program has taken and ended the item since somebody last looked here, as that program tells.
-        What it did before dibs came is no claim of this board's, nor what another dibs or clone has counted."""
-        if task.foreign_claim is None:
+        """The agent whose program has taken and ended the item since somebody last looked here, as that program tells
+        by a block that was not there then. What it did before dibs came is no claim of this board's, nor what another
+        dibs or clone has counted."""
+        told = task.foreign_claim
+        if told is None or catalog.claim_told(self.t, task.id) == told.mark:
             return None
-        agent, went_to = task.foreign_claim
         token = 0 if task.facts is None else task.facts.token
         if catalog.entry_of(self.t, task.id) is None:
             is_known = not self.known or token > 0
         else:
             is_known = token > self.t.state(task.id).item.token
-        if is_known or went_to not in (None, folders.split(path)[0]):
+        if is_known or told.went_to not in (None, folders.split(path)[0]):
             return None
         is_from_elsewhere = self._arbiter is not None and path in self._arbiter.lies_so([path])
-        return None if is_from_elsewhere else agent
+        return None if is_from_elsewhere else told.agent
 
     def _miss(self, entry: Entry) -> None:
         """An item without a file. One that is over may go; one that somebody holds is waited for a little."""

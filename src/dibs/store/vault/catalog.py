@@ -78,6 +78,17 @@ def left(t: VaultTransaction) -> dict[str, Entry]:
 
 def forget(t: VaultTransaction, entry: Entry) -> None:
     t.files("forget_file", path=entry.path)
+    t.files("forget_claim_told", item=entry.item)
+
+
+def claim_told(t: VaultTransaction, item: str) -> str | None:
+    """The mark of the claim that another program's block in the item's file told of at the last look."""
+    row = t.files("claim_told", item=item)
+    return row[0][0] if row else None
+
+
+def note_claim(t: VaultTransaction, item: str, mark: str) -> None:
+    t.files("put_claim_told", item=item, mark=mark)
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:

@@ -22,6 +22,12 @@ CREATE TABLE IF NOT EXISTS vault_left (
     left_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID
 
+-- name: make_told
+CREATE TABLE IF NOT EXISTS vault_told (
+    item     TEXT PRIMARY KEY,
+    mark     TEXT NOT NULL    -- of the last claim that another program wrote into the file, once it was seen
+) STRICT, WITHOUT ROWID
+
 -- Of which folder this is the index, by its inode: a copy of it elsewhere is none.
 -- name: make_place
 CREATE TABLE IF NOT EXISTS vault_place (inode INTEGER NOT NULL) STRICT
@@ -78,6 +84,15 @@ SELECT id FROM items
 
 -- name: forget_files
 DELETE FROM vault_files
+
+-- name: claim_told
+SELECT mark FROM vault_told WHERE item = :item
+
+-- name: put_claim_told
+INSERT OR REPLACE INTO vault_told (item, mark) VALUES (:item, :mark)
+
+-- name: forget_claim_told
+DELETE FROM vault_told WHERE item = :item
 
 -- name: leave
 INSERT OR REPLACE INTO vault_left (path, item, left_at)

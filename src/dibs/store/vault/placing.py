@@ -215,6 +215,7 @@ class Placing:
         return ending.reject(self.t.now, state, state.claim, reason=self._reason(state))
 
     def fail(self, state: State) -> Step:
+        """For good, whatever retries the item has: the folder counts."""
         assert state.claim is not None
         return ending.fail(
             self.t.now,
@@ -225,6 +226,7 @@ class Placing:
             cost={},
             settings=self.t.settings,
             uniform=0,
+            is_final=True,
         )
 
     def cancel(self, state: State) -> Step:

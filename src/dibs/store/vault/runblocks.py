@@ -77,6 +77,15 @@ class Record(Value):
     notes: tuple[Note, ...]
 
 
+class ForeignClaim(Value):
+    """A claim that another program's block tells of. `went_to` is the folder to which that program says that it moved
+    the file, if it has said so yet. `mark` tells this block from those before it, and stays while the block grows."""
+
+    agent: str
+    went_to: str | None
+    mark: str
+
+
 class Word(Value):
     """What a person said to an item that waited for approval, and the run it stands with (None: with none)."""
 
@@ -188,21 +197,32 @@ def foreign(lines: list[str]) -> Block | None:
     return next((block for block in last if _begun(lines[block.start : block.stop], "") is None), None)
 
 
-def foreign_claim(lines: list[str]) -> tuple[str, str | None] | None:
-    """The agent that the last block names, if another program wrote it; and the folder to which that program says that
-    it moved the file, if it has said so yet. A claim that dibs has ended, or knows to be lost, is none."""
+def foreign_claim(lines: list[str]) -> ForeignClaim | None:
+    """That of the last block, if another program wrote it. One that dibs has ended, or knows to be lost, is none."""
     block = foreign(lines)
     if block is None:
         return None
     own = [line.removesuffix("\r") for line in lines[block.start : block.stop]]
+    said = _claimed(own)
     try:
-        agent = check.agent_name(_fields(own, 1)["Claimed By"])
-    except (KeyError, Invalid):
+        agent = check.agent_name(said[0])
+    except Invalid:
         return None
+    # A program may take an item twice within one second, and its clock may tell no less.
+    alike = sum(_claimed(lines[one.start : one.stop]) == said for one in blocks(lines))
+    mark = " ".join((*said, str(alike)))
     if block.completion < 0:
-        return agent, None
+        return ForeignClaim(agent=agent, went_to=None, mark=mark)
     end = _fields(own, block.completion + 1 - block.start)
-    return (agent, end["Next State"]) if "Next State" in end and "Outcome" not in end else None
+    if "Next State" not in end or "Outcome" in end:
+        return None
+    return ForeignClaim(agent=agent, went_to=end["Next State"], mark=mark)
+
+
+def _claimed(own: list[str]) -> tuple[str, str]:
+    """By whom and when a block says that the item was claimed."""
+    head = _fields([line.removesuffix("\r") for line in own], 1)
+    return head.get("Claimed By", ""), head.get("Claimed At", "")
 
 
 def blocks(lines: list[str]) -> Iterator[Block]:

@@ -53,7 +53,7 @@ BEATS_SECONDS = 7 * 86400
 class VaultStore(SqliteStore):
     #: A write changes several files, and an interrupt between them would be a crash that the next look has to repair.
     callers_take_turns = False
-    more_tables = (STATEMENTS["make_files"], STATEMENTS["make_left"], STATEMENTS["make_place"])
+    more_tables = tuple(STATEMENTS[name] for name in ("make_files", "make_left", "make_told", "make_place"))
 
     def __init__(
         self,
@@ -113,6 +113,7 @@ class VaultStore(SqliteStore):
         wrote in them since is kept in Conflicts."""
         seen, _ = self._disk.scan()
         connection.execute("BEGIN IMMEDIATE")
+        self._make_tables(connection)
         t = self._transaction(connection, writable=True)
         t.files("forget_files")
         for path, stamp in seen.items():
@@ -538,15 +539,20 @@ class VaultStore(SqliteStore):
     def _open(self, create: bool) -> apsw.Connection:
         self._looking.know_nothing()
         connection = super()._open(create)
-        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vault_place'").fetchall():
-            for statement in self.more_tables:  # the place is the last: who finds it finds the others, too
-                connection.execute(statement)
+        # Those that are made last: who finds them finds the others, too. One of them is younger than some indexes.
+        last = connection.execute("SELECT 1 FROM sqlite_schema WHERE name IN ('vault_told', 'vault_place')")
+        if len(last.fetchall()) < 2:
+            self._make_tables(connection)
         if not self._is_of_here(connection):
             connection.close()
             self._forget_index()
             return self._open(create)
         self._index = os.stat(self.path)
         return connection
+
+    def _make_tables(self, connection: apsw.Connection) -> None:
+        for statement in self.more_tables:
+            connection.execute(statement)
 
     def _is_of_here(self, connection: apsw.Connection) -> bool:
         """Whether this index was made here. One that came with a clone or a copy is not believed."""

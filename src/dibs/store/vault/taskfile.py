@@ -15,7 +15,7 @@ from dibs.store.vault import facts, frontmatter, humanpart, runblocks, runwritin
 from dibs.store.vault.facts import Facts
 from dibs.store.vault.folders import SUFFIX
 from dibs.store.vault.frontmatter import FACTS, FrontMatter
-from dibs.store.vault.runblocks import HEADING, MARKER, Annotation, Word
+from dibs.store.vault.runblocks import HEADING, MARKER, Annotation, ForeignClaim, Word
 from dibs.store.vault.yamltext import Unreadable
 from dibs.value import Value
 
@@ -53,7 +53,7 @@ class Task(Value):
     words: tuple[Word, ...] = ()
     annotations: tuple[Annotation, ...] = ()
     says_id: bool = False
-    foreign_claim: tuple[str, str | None] | None = None
+    foreign_claim: ForeignClaim | None = None
 
     def sent_back(self, token: int) -> Word | None:
         """What was last said to the draft of this run, if that was to send it back."""
@@ -283,7 +283,7 @@ def _annotations(tail: str) -> tuple[Annotation, ...]:
     return tuple(one for _, one in runblocks.annotation_lines(tail.split("\n")))
 
 
-def _foreign_claim(parts: _Parts) -> tuple[str, str | None] | None:
+def _foreign_claim(parts: _Parts) -> ForeignClaim | None:
     """A program that knows nothing of the marker may have written before there was one."""
     text = parts.tail
     if HEADING not in text:

@@ -282,6 +282,18 @@ class RenewsBeforeItLooks(Mistake):
         return beat
 
 
+@caught_by("heartbeats", "test_who_beats_is_not_shown_as_stale_whatever_the_interval_is")
+class TakesAnyIntervalAtItsWord(Mistake):
+    """Leaves a claim alone for so long that its holder seems to be gone."""
+
+    def heartbeat(self, *, session: str, at_most_every_seconds: float | None = None, **asked: Any) -> Heartbeat:
+        before = [line.claim for line in self.inner.who() if line.claim is not None and line.claim.session == session]
+        beat: Heartbeat = self.inner.heartbeat(session=session, at_most_every_seconds=at_most_every_seconds, **asked)
+        for claim in before if at_most_every_seconds is not None else ():
+            self.raw("UPDATE claims SET renewed_at = :at WHERE item = :item", at=claim.renewed_at, item=claim.item)
+        return beat
+
+
 @caught_by("heartbeats")
 class RenewsEverybody(Mistake):
     """One session's heartbeat keeps the claims of all."""

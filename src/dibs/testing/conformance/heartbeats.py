@@ -186,6 +186,23 @@ class TestHeartbeats:
                 "at_most_every_seconds"
             )
 
+    def test_who_beats_is_not_shown_as_stale_whatever_the_interval_is(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me = session(board)
+        board.claim("x", session=me, ttl_seconds=7200)
+        gap_seconds = board.settings.stale_seconds / 2
+        renewals = 0
+        for _ in range(5):
+            harness.clock.advance(gap_seconds)
+            assert board.who()[0].health == "healthy"
+            renewals += board.heartbeat(session=me, at_most_every_seconds=7200).renewed[0].renewed
+        assert renewals == 5
+        harness.clock.advance(gap_seconds / 2)
+        assert not board.renew("x", session=me, at_most_every_seconds=7200).renewed
+        harness.clock.advance(gap_seconds / 2)
+        assert board.renew("x", session=me, at_most_every_seconds=7200).renewed
+
     def test_of_many_callers_at_once_one_renews(self, harness: Harness) -> None:
         board = harness.board()
         added(board, "x")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 DEFAULT_TTL_SECONDS = 1800.0
+STALE_SECONDS = 300.0
 BACKOFF_SECONDS, BACKOFF_SECONDS_MAX = 30, 3600
 LAPSED = ("expired", "owner_died")
 #: verb of the holder -> (outcome of the run, status; None: where it rests)
@@ -259,7 +260,9 @@ class Holding(Moving):
         return int(claim["expires_at"])
 
     def _is_due(self, every_seconds: float | None, kept: Mapping[str, Any]) -> bool:
-        """Three times in its TTL whatever is said; what was renewed by a clock that was set back since, at once."""
+        """Three times in its TTL, and before it looks stale, whatever is said; what was renewed by a clock that was set
+        back since, at once."""
         if every_seconds is None or self.now < kept["renewed_at"]:
             return True
-        return bool(self.now - kept["renewed_at"] >= min(round(every_seconds * 1000), round(kept["ttl"] * 1000 / 3)))
+        every_seconds = min(every_seconds, kept["ttl"] / 3, STALE_SECONDS / 3)
+        return bool(self.now - kept["renewed_at"] >= round(every_seconds * 1000))

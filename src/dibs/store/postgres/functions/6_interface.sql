@@ -29,7 +29,10 @@ END $$;
 -- What is wrong with the call itself is an error, not a "no".
 CREATE OR REPLACE FUNCTION dibs.check_answer(answer json, p_session text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF answer ->> 'no' IN ('WRONG_AGENT', 'SESSION_NOT_FOUND') THEN
+    IF answer ->> 'no' = 'SESSION_NOT_FOUND' AND EXISTS (SELECT FROM dibs.sessions WHERE id = p_session AND key IS NOT NULL) THEN
+        RAISE EXCEPTION 'the instance % goes on over HTTP: it was taken up by a key', p_session
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF answer ->> 'no' IN ('WRONG_AGENT', 'SESSION_NOT_FOUND') THEN
         RAISE EXCEPTION 'the instance % is another agent''s', p_session USING ERRCODE = 'invalid_parameter_value';
     ELSIF answer ->> 'no' = 'TTL' THEN
         RAISE EXCEPTION 'p_ttl_seconds is out of bounds; between % and % is right', (dibs.default_settings()).ttl_seconds_min,
