@@ -150,8 +150,8 @@ def test_an_ended_instance_stays_its_agents_and_its_keys(board: Board, sql: Conn
     board.end_session(board.start_session("tester", id="i-1").id)
     board.end_session(board.start_session("coder", id="i-2", key="k").id)
     before = board.sessions(ended=True)
-    for instance in ("i-1", "i-2"):
-        with pytest.raises(psycopg.errors.InvalidParameterValue, match="another agent"):
+    for instance, why in (("i-1", "another agent"), ("i-2", "belongs to a key")):
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match=why):
             answer(sql, CLAIM % instance)
     assert board.sessions(ended=True) == before
     assert board.get("one").item.status == "ready"

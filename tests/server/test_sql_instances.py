@@ -84,7 +84,7 @@ def test_an_instance_that_was_taken_up_is_told_so_in_sql(server: Served, databas
         with pytest.raises(psycopg.errors.InvalidParameterValue, match="instance-1 is another agent's"):
             connection.execute("SELECT dibs.claim_work_item('x', 'planner', 'instance-1')")
         server.board.end_session("instance-1")
-        with pytest.raises(psycopg.errors.InvalidParameterValue, match="instance-1 goes on over HTTP: it was"):
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="instance-1 belongs to a key"):
             connection.execute(CLAIM, ["instance-1"])
 
 

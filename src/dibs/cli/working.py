@@ -28,7 +28,7 @@ def work_options(parser: Parser) -> None:
     _on_timeout(parser)
     parser.duration("--drain", "drain_seconds", "when stopped, let commands finish so long (30s)")
     parser.ttl()
-    parser.option("--log", metavar="FILE", help="a line for each event (of a folder, FOLDER/: agent-NAME.log)")
+    parser.option("--log", metavar="FILE", help="log events there (FOLDER/: agent-NAME.log in it)")
     parser.option("--agent", metavar="NAME", help="who works (else DIBS_AGENT)")
     parser.command_line()
 

@@ -30,7 +30,7 @@ END $$;
 CREATE OR REPLACE FUNCTION dibs.check_answer(answer json, p_session text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF answer ->> 'no' = 'SESSION_NOT_FOUND' AND EXISTS (SELECT FROM dibs.sessions WHERE id = p_session AND key IS NOT NULL) THEN
-        RAISE EXCEPTION 'the instance % goes on over HTTP: it was taken up by a key', p_session
+        RAISE EXCEPTION 'the instance % belongs to a key: use it over HTTP, or take another name', p_session
             USING ERRCODE = 'invalid_parameter_value';
     ELSIF answer ->> 'no' IN ('WRONG_AGENT', 'SESSION_NOT_FOUND') THEN
         RAISE EXCEPTION 'the instance % is another agent''s', p_session USING ERRCODE = 'invalid_parameter_value';
