@@ -22,6 +22,11 @@ ENDED = ("done", "failed", "rejected", "cancelled")
 LOOKS = ("scheduled", "ready", "blocked")
 
 
+def _is_unblocked_next(item: str, later: list[Event]) -> bool:
+    following = next((event for event in later if event.item == item), None)
+    return following is not None and following.kind == "unblocked"
+
+
 def blocked_as_they_should(events: Iterable[Event]) -> list[str]:
     """Over the whole feed, in its order."""
     events = list(events)
@@ -29,7 +34,7 @@ def blocked_as_they_should(events: Iterable[Event]) -> list[str]:
     needs: dict[str, tuple[str, ...]] = {}
     status: dict[str, str] = {}
     found = []
-    for event in events:
+    for at, event in enumerate(events):
         if event.kind in ("added", "edited") and "depends_on" in event.data:
             needs[event.item] = tuple(event.data["depends_on"])
         moved = status.get(event.item) != event.status or event.kind == "edited"
@@ -38,6 +43,8 @@ def blocked_as_they_should(events: Iterable[Event]) -> list[str]:
         if not moved or event.status not in LOOKS or not known.issuperset(asked):
             continue  # one that is gone was done when it was pruned, but nobody can say since when
         open_ones = [one for one in asked if status.get(one) != "done"]
+        if event.status == "blocked" and not open_ones and _is_unblocked_next(event.item, events[at + 1 :]):
+            continue  # decided while the last of them was about to end, whose end then found it
         if (event.status == "blocked") != bool(open_ones):
             found.append(f"{event.item}: event {event.number} leads to {event.status}, open are {open_ones}")
     return found
