@@ -10,6 +10,7 @@ import pytest
 
 from dibs.board import Board
 from dibs.testing import sqlite
+from dibs.testing.conditions import blocked_as_they_should
 from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, session
 from dibs.testing.invariants import violations
 
@@ -128,3 +129,22 @@ def test_damage_is_found(board: Board, tmp_path: Path, damage: str, said: str) -
     raw.close()
     found = violations(board)
     assert any(said in line for line in found), found
+
+
+@pytest.mark.parametrize("is_unblocked", [True, False])
+def test_an_edit_may_miss_the_end_of_a_dependency_only_if_that_end_unblocks_its_item(
+    tmp_path: Path, is_unblocked: bool
+) -> None:
+    """Where an edit and an end run at once, the edit can be numbered between the end and what that sets free."""
+    with sqlite.harness(tmp_path) as harness:
+        board, me = harness.board(), session(harness.board(), "ann")
+        added(board, "first")
+        board.add("then", id="then", depends_on=["first"])
+        board.edit("then", title="other")
+        board.claim("first", session=me)
+        board.done("first", session=me)
+        events = {(event.item, event.kind): event for event in board.events()}
+    edit, end = events.pop(("then", "edited")), events.pop(("first", "done"))
+    freed = [events.pop(("then", kind)) for kind in ("unblocked", "claimable")]
+    found = blocked_as_they_should([*events.values(), end, edit, *(freed if is_unblocked else ())])
+    assert bool(found) is not is_unblocked

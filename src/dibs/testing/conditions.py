@@ -1,7 +1,8 @@
 """What items of one board mean to each other, judged without the rules: dependencies, resources, queues, floors.
 
 `blocked_as_they_should` replays the feed: at every event that leaves an item where it rests, it is blocked iff one of
-its dependencies was not done at that instant, and what a `done` sets free moves before anything else happens to it.
+its dependencies was not done at that instant. Only an event that was decided while the end of the last dependency was
+being recorded, and so is numbered after that end, still finds the item blocked; the end then unblocks it next.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def blocked_as_they_should(events: Iterable[Event]) -> list[str]:
             continue  # one that is gone was done when it was pruned, but nobody can say since when
         open_ones = [one for one in asked if status.get(one) != "done"]
         if event.status == "blocked" and not open_ones and _is_unblocked_next(event.item, events[at + 1 :]):
-            continue  # decided while the last of them was about to end, whose end then found it
+            continue  # an edit, say, that did not yet see the end of the last of them
         if (event.status == "blocked") != bool(open_ones):
             found.append(f"{event.item}: event {event.number} leads to {event.status}, open are {open_ones}")
     return found
