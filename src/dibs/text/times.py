@@ -7,7 +7,6 @@ import time
 from dibs.errors import Invalid
 
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-DIGITS = "0123456789."
 #: A claim with a longer TTL does not expire by the clock: the claim of another clone of a vault lasts as long as that
 #: clone's heartbeats arrive.
 ENDLESS_SECONDS = 100 * 365 * 86400
@@ -17,10 +16,13 @@ WHILE_ALIVE = "while its clone shows signs of life"
 def parse_duration(text: str, field: str = "duration") -> float:
     """Seconds in `90s`, `30m`, `1h30m`, `250ms` or a bare number of seconds."""
     rest, total = text.strip().lower(), 0.0
-    if not rest.strip(DIGITS):
-        rest += "s"
+    if rest.isascii() and "_" not in rest:  # `float` would take underscores and the digits of other scripts
+        try:
+            total, rest = float(rest), ""
+        except ValueError:
+            pass
     while rest:
-        number = rest[: len(rest) - len(rest.lstrip(DIGITS))]
+        number = rest[: len(rest) - len(rest.lstrip("0123456789."))]
         rest = rest[len(number) :]
         unit = rest[: len(rest) - len(rest.lstrip("abcdefghijklmnopqrstuvwxyz"))]
         rest = rest[len(unit) :]
