@@ -24,6 +24,7 @@ EXPECTED = {
     "event_of_item": ["events USING INDEX sqlite_autoindex_events_1 (item=? AND number=?)"],
     "claim_of_item": ["claims USING PRIMARY KEY (item=?)"],
     "run_by_token": ["runs USING INDEX sqlite_autoindex_runs_1 (item=? AND token=?)"],
+    "run_before": ["runs USING INDEX sqlite_autoindex_runs_1 (item=? AND token<?)"],
     "latest_run": ["runs USING INDEX sqlite_autoindex_runs_1 (item=?)"],
     "last_run_of_session": ["runs USING INDEX sqlite_autoindex_runs_1 (item=?)"],
     "notes_of_run": ["events USING INDEX sqlite_autoindex_events_1 (item=?)"],
