@@ -14,7 +14,7 @@ from dibs.model import DONE, ENDED, IN_PROGRESS, READY, Claim, Event, Item, Run,
 from dibs.rules.replay import fold
 from dibs.rules.resources import Hold, conflict
 from dibs.rules.table import RESTING, rest
-from dibs.sdk import owner
+from dibs.system import owner
 from dibs.text import wire
 from dibs.value import Value
 
