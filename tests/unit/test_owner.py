@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from dibs.errors import Invalid
-from dibs.sdk import owner
+from dibs.system import owner
 
 
 def test_a_running_process_is_not_dead() -> None:

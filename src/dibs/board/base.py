@@ -14,7 +14,7 @@ from dibs.errors import (
 )
 from dibs.model import Request
 from dibs.rules.claiming import recoverable
-from dibs.sdk import owner as owners
+from dibs.system import owner as owners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

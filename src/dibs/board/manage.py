@@ -9,7 +9,7 @@ from dibs.board.base import BoardBase, request
 from dibs.errors import Invalid
 from dibs.model import Agent, Session
 from dibs.rules.refusals import session_not_found
-from dibs.sdk import owner as owners
+from dibs.system import owner as owners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

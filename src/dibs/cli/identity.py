@@ -17,8 +17,7 @@ from dibs import check, config
 from dibs.cli.parser import UsageError
 from dibs.errors import Invalid, SessionNotFound, StoreUnusable
 from dibs.model import PERSON
-from dibs.sdk import owner
-from dibs.system import token_file
+from dibs.system import owner
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -176,6 +175,8 @@ def claim_token(cli: Cli) -> int | None:
         return token
     if not (named.isascii() and named.isdigit() and len(named) < 20):
         raise UsageError(f"{config.ENV_TOKEN} is {named!r}; a token is a whole number", field="token")
+    from dibs.system import token_file
+
     known = token_file.read(os.environ.get(config.ENV_CLAIM_FILE) or "")
     return known[-1] if int(named) in known else int(named)
 
@@ -183,8 +184,11 @@ def claim_token(cli: Cli) -> int | None:
 def record_token(cli: Cli, token: int) -> None:
     """Record a recovered claim's new token, for the worker that runs this command and for later commands."""
     path, named = os.environ.get(config.ENV_CLAIM_FILE), os.environ.get(config.ENV_TOKEN)
-    if path and named and cli.args.token is None and int(named) in token_file.read(path):
-        token_file.append(path, token)
+    if path and named and cli.args.token is None:
+        from dibs.system import token_file
+
+        if int(named) in token_file.read(path):
+            token_file.append(path, token)
 
 
 def actor(cli: Cli) -> str | None:

@@ -15,7 +15,7 @@ from dibs.rules.replay import fold
 from dibs.rules.resources import Hold, conflict
 from dibs.rules.sessions import ANCESTORS_MAX
 from dibs.rules.table import RESTING, rest
-from dibs.sdk import owner
+from dibs.system import owner
 from dibs.text import wire
 from dibs.value import Value
 

@@ -352,7 +352,7 @@ def _retry(ask: Callable[[], T], until: float) -> T:
 
 def _owner_pid() -> int | None:
     """This process, where the system lets others see whether it is alive."""
-    from dibs.sdk import owner
+    from dibs.system import owner
 
     return None if owner.namespace() is None else os.getpid()
 

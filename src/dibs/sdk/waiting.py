@@ -11,7 +11,7 @@ import time
 
 from dibs.errors import DibsError, ItemAlreadyClaimed, ItemNotClaimable
 from dibs.model import ENDED
-from dibs.sdk import owner
+from dibs.system import owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import time
 
 from dibs.errors import AgentAtCapacity, DibsError, Invalid, ResourceBusy, StoreUnavailable
 from dibs.model import Ended, Owner
-from dibs.sdk import owner
+from dibs.system import owner
 from tests.kit.broken.mistake import Mistake, caught_by
 
 TYPE_CHECKING = False

@@ -12,7 +12,7 @@ import socket
 
 from dibs.errors import Invalid
 from dibs.model import Owner
-from dibs.sdk import owner
+from dibs.system import owner
 
 #: The kernel's tables of TCP sockets, by IP version.
 TABLES = {4: "/proc/net/tcp", 6: "/proc/net/tcp6"}

@@ -31,8 +31,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from dibs.store.contract.manage import ManageVerbs
-from dibs.store.contract.page import Page, page
-from dibs.store.contract.read import ReadVerbs
+from dibs.store.contract.read import Page, ReadVerbs, page
 from dibs.store.contract.work import WorkVerbs
 
 TYPE_CHECKING = False

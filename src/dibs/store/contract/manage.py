@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         SessionEnd,
         SessionView,
     )
-    from dibs.store.contract.page import Page
+    from dibs.store.contract.read import Page
 
 
 class ManageVerbs(ABC):

@@ -9,10 +9,29 @@ from dibs.errors import Invalid
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
+    from typing import Any, TypeVar
 
     from dibs.model import Activity, Event, Holding, Prune, Pulse, Run, Stats, Synced
-    from dibs.store.contract.page import Page
+
+    V = TypeVar("V")
+
+if TYPE_CHECKING:
+
+    class Page(tuple[V, ...]):
+        more: bool
+
+else:
+
+    class Page(tuple):
+        """The first part of an answer. `more`: `bytes_max` cut it short; a read `after` its last entry continues."""
+
+        more = False
+
+
+def page(found: Iterable[V], *, more: bool = False) -> Page[V]:
+    made = Page(found)
+    made.more = more
+    return made
 
 
 class ReadVerbs(ABC):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dibs import randomness
 from dibs.errors import ClaimExpired, DibsError
 from dibs.model import Finished, Grant, Heartbeat
 from dibs.rules import claiming, ending, fencing, limits
 from dibs.rules.overdue import due_steps
 from dibs.store.sql import rows
-from dibs.store.sqlite import choose_next
 from dibs.text import json_text
 
 TYPE_CHECKING = False
@@ -77,6 +75,8 @@ def next_(
     ttl_seconds: float | None = None,
     done: Mapping[str, int] | None = None,
 ) -> tuple[Grant, ...]:
+    from dibs.store.sqlite import choose_next
+
     claimant = t.claimant(session, agent)
     ttl = claiming.ttl(claimant.session.kind, ttl_seconds, t.settings)
     _end_all_as_done(t, done or {}, session)
@@ -271,6 +271,8 @@ def fail(
     links: Mapping[str, Any],
     cost: Mapping[str, Any],
 ) -> Ended:
+    from dibs import randomness
+
     state, live = t.fenced(item, session, token)
     step = ending.fail(
         t.now,

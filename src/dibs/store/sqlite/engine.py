@@ -18,7 +18,6 @@ from _weakref import ref
 import apsw
 
 from dibs.errors import StoreUnavailable
-from dibs.store.sql import requests
 from dibs.store.sql.transaction import Refused
 from dibs.store.sqlite.bell import Bell
 from dibs.store.sqlite.database import explain, explain_commit, open_database, truncate_wal
@@ -227,6 +226,8 @@ class Engine(ForkAware):
         transaction = self.transaction(connection, writable=True)
         request = write.request
         if request is not None:
+            from dibs.store.sql import requests
+
             write.answer = requests.answered(transaction, request, write.kind)
         if write.answer is None:
             try:

@@ -8,7 +8,7 @@ import subprocess
 from dibs.check import META_BYTES_MAX
 from dibs.errors import Invalid, ItemAlreadyClaimed, SessionNotFound
 from dibs.model import Owner, Session
-from dibs.sdk import owner
+from dibs.system import owner
 from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, ids, kinds, latest, refused, session
 from dibs.testing.harness import Harness
 
