@@ -72,7 +72,7 @@ field tool_name
 [ -n "$value" ] || field toolName
 tool=$value
 case $tool in
-Task*) ask_dibs ;;
+TaskCreate | TaskUpdate | TaskList | create_goal) ask_dibs ;;
 esac
 [ -n "$before" ] || exit 0
 

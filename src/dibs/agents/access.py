@@ -11,14 +11,14 @@ import time
 from dibs import config
 from dibs.agents import keeper_process, look
 from dibs.agents.look import Reservation, View
-from dibs.agents.state import VIEW
+from dibs.agents.state import VIEW, State
 from dibs.board import connect
 from dibs.board.board import default_url
 from dibs.location import VAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dibs.agents.state import Record, State
+    from dibs.agents.state import Record
     from dibs.board import Board
     from dibs.config import Settings
 
@@ -60,12 +60,14 @@ class Access:
         """What the session holds, looked up now or seen by the keeper just now; losses are noted."""
         if self.board is not None:
             return look.refresh(self.board, state)
-        state.touch(POKE)
-        keeper_process.ensure(state)
+        record = state.record()
+        kept = State(record.parent) if record is not None and record.parent is not None else state
+        kept.touch(POKE)
+        keeper_process.ensure(kept)
         end = time.monotonic() + KEEPER_SECONDS
-        while state.has(POKE) and time.monotonic() < end:
+        while kept.has(POKE) and time.monotonic() < end:
             time.sleep(KEEPER_POLL_SECONDS)
-        return () if state.has(POKE) else seen(state).held
+        return () if kept.has(POKE) else seen(state).held
 
     def reserved(self, state: State, record: Record) -> tuple[Reservation, ...]:
         if self.board is not None:

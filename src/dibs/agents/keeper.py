@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.model import Owner
 
-#: At most one look at the board in this time, and at least one.
+#: Changes of the board lead to at most one look in this time; without any there is one in the longer time.
 LOOK_SECONDS_MIN, LOOK_SECONDS_MAX = 1.0, 5.0
+#: Heartbeats of very short claims follow each other no faster than this.
+PAUSE_SECONDS_MIN = 0.2
 #: How long a watch of the board waits before it is asked again.
 WATCH_SECONDS = 25.0
 RETRY_SECONDS = 5.0
@@ -135,7 +137,7 @@ class Keeper:
                     if watch.wait(WATCH_SECONDS):
                         self._changed.set()
                         threading.Event().wait(LOOK_SECONDS_MIN)
-            except (DibsError, OSError):
+            except Exception:  # whatever it is: a lost wake-up only delays a look
                 threading.Event().wait(RETRY_SECONDS)
 
     def _work(self) -> None:
@@ -145,13 +147,20 @@ class Keeper:
             try:
                 board = board or connect(self._url, folder=self._record.folder)
                 pause = self._look(board)
-            except (DibsError, OSError):
-                # Nothing is vouched for: the state grows stale, and hooks look for themselves where they can.
-                if board is not None:
-                    board.close()
-                    board = None
+            except Exception:  # whatever it is: without the keeper the session would lose every claim
+                self._without_board(board)
+                board = None
             self._changed.wait(pause)
             self._changed.clear()
+
+    def _without_board(self, board: Board | None) -> None:
+        """The board cannot be read. Where hooks read it themselves, the state grows stale, and they do; elsewhere they
+        could not do more than the keeper, and are not to try."""
+        if board is not None:
+            board.close()
+        if not self._is_local:
+            for state in (self._state, *map(State, self._state.names(CHILD))):
+                state.vouch(FRESH_SECONDS)
 
     def _look(self, board: Board) -> float:
         """One round; returns the seconds until the next one is due."""
@@ -170,7 +179,7 @@ class Keeper:
         for child in state.names(CHILD):
             pause = min(pause, self._tend(board, State(child)))
         state.discard(POKE)
-        return max(LOOK_SECONDS_MIN, pause)
+        return max(PAUSE_SECONDS_MIN, pause)
 
     def _tend(self, board: Board, state: State) -> float:
         """Look after one session; returns the seconds until it needs that again."""
@@ -189,7 +198,7 @@ class Keeper:
             if new or now >= self._next_beat.get(session, 0.0):
                 seconds, left = look.beat(board, state, state.load(META) or None)
                 self._next_beat[session], self._expiry[session] = now + seconds, now + left
-        self._vouch(state, min(FRESH_SECONDS, self._expiry[session] - now) if held else FRESH_SECONDS)
+        self._vouch(state, min(FRESH_SECONDS, self._expiry.get(session, now) - now) if held else FRESH_SECONDS)
         if not self._is_local:
             self._show(board, state, record, held)
         next_beat = self._next_beat.get(session, 0.0) - clock()

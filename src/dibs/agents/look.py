@@ -76,9 +76,8 @@ def latest_runs(board: Board, session: str) -> list[Run]:
 
 def beat(board: Board, state: State, meta: dict[str, Any] | None = None) -> tuple[float, float]:
     """Renew the claims of the session; return the seconds until the next heartbeat and until the first expiry."""
-    given: dict[str, Any] = {"meta": meta} if meta else {}
     try:
-        answer = board.heartbeat(session=state.session, at_most_every_seconds=BEAT_SECONDS, **given)
+        answer = board.heartbeat(session=state.session, at_most_every_seconds=BEAT_SECONDS)
     except SessionNotFound:
         return BEAT_SECONDS, FRESH_SECONDS  # somebody ended it; a command of the agent starts it again
     left = min((renewal.remaining_seconds for renewal in answer.renewed), default=FRESH_SECONDS)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import os
 import time
+from errno import ENOTEMPTY
 
 from dibs.config import agents_folder
 from dibs.model import Owner
@@ -42,6 +43,8 @@ LOST, CHILD, ENDED = "lost-", "child-", "ended-"
 BYTES_MAX = 1 << 20
 #: A folder without an owner process, whose death could be proved, is removed when it was not used for so long.
 UNOWNED_SECONDS = 7 * 86400.0
+#: How often a removal starts again, because the keeper or a hook wrote a file meanwhile.
+REMOVALS_MAX = 10
 #: How many folders one start of a session looks at.
 FOLDERS_MAX = 1000
 
@@ -81,8 +84,8 @@ class State:
         return os.path.isdir(self.path)
 
     def make(self, record: Record) -> None:
+        os.makedirs(agents_folder(), mode=0o700, exist_ok=True)
         os.makedirs(self.path, mode=0o700, exist_ok=True)
-        os.chmod(self.path, 0o700)
         self.write(SESSION, json_text.dumps(_plain(record)))
 
     def record(self) -> Record | None:
@@ -96,12 +99,15 @@ class State:
 
     def remove(self) -> None:
         """Remove the folder and the files that dibs put there; anything else keeps it."""
-        try:
-            for name in os.listdir(self.path):
-                self.discard(name)
-            os.rmdir(self.path)
-        except OSError:
-            pass
+        for _ in range(REMOVALS_MAX):
+            try:
+                for name in os.listdir(self.path):
+                    self.discard(name)
+                return os.rmdir(self.path)
+            except OSError as error:
+                if error.errno != ENOTEMPTY:
+                    return None
+        return None
 
     # Files
 

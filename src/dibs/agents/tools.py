@@ -7,7 +7,7 @@ dibs itself. Everything else passes undecided.
 from __future__ import annotations
 
 from dibs.agents import answers, fence, files, keeper_process, shell
-from dibs.agents.payload import CODEX, GEMINI
+from dibs.agents.payload import CODEX, GEMINI, TASK_TOOLS
 from dibs.agents.state import ACTIVE, State
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ def before(payload: Payload, access: Access) -> str:
     state.touch(ACTIVE)
     if payload.is_ours:
         return answers.pass_on(payload, allow=True)
-    if payload.tool.startswith("Task"):
+    if payload.tool in TASK_TOOLS:
         from dibs.agents import tasks
 
         return tasks.before(payload, access)
@@ -53,7 +53,7 @@ def after(payload: Payload, access: Access) -> str:
     state = State(payload.dibs_session)
     if state.exists():
         state.touch(ACTIVE)
-    if payload.tool.startswith("Task"):
+    if payload.tool in TASK_TOOLS:
         from dibs.agents import tasks
 
         return tasks.after(payload, access)
