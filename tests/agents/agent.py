@@ -7,8 +7,8 @@ import itertools
 import json
 import os
 import select
-import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -139,26 +139,22 @@ class Agent:
             os.kill(pid, number)
 
     def kill(self) -> None:
-        """End the agent at once, and wait for its keepers, which have to end by themselves."""
-        keepers = [open_pid(int(text)) for file in self.states.glob("*/keeper") if (text := file.read_text().strip())]
         self.process.kill()
         self.process.communicate()
-        for keeper in filter(None, keepers):
-            assert select.select([keeper], [], [], SECONDS_MAX)[0], "the keeper has not ended"
-            os.close(keeper)
 
 
-def open_pid(pid: int) -> int | None:
+def wait_for_end(pid: int) -> None:
+    """Wait for a process that is not a child of this one."""
     try:
-        return os.pidfd_open(pid)
+        process = os.pidfd_open(pid)
     except ProcessLookupError:
-        return None
+        return
+    assert select.select([process], [], [], SECONDS_MAX)[0], f"{pid} has not ended"
+    os.close(process)
 
 
 def wait_for(condition: Any) -> None:
     """Wait for what another process does to a file, by bounded polling."""
-    import time
-
     end = time.monotonic() + SECONDS_MAX
     while True:
         try:
@@ -170,4 +166,4 @@ def wait_for(condition: Any) -> None:
         time.sleep(0.01)
 
 
-__all__ = ["OTHER_SESSION", "SESSION", "Agent", "Done", "payload", "signal", "wait_for"]
+__all__ = ["OTHER_SESSION", "SESSION", "Agent", "Done", "payload", "wait_for", "wait_for_end"]

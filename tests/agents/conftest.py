@@ -8,40 +8,47 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.agent import SESSION, Agent
-from tests.e2e.conftest import Dibs, empty, environment  # noqa: F401  fixtures
+from dibs.board import Board
+from dibs.config import DEFAULTS
+from dibs.store.open import open_store
+from tests.agents.agent import SESSION, Agent, wait_for
+from tests.e2e.conftest import empty, environment  # noqa: F401  fixtures
 
-__all__ = ["Dibs"]
-
-
-@pytest.fixture
-def board(tmp_path: Path, environment: dict[str, str], empty: Path) -> Dibs:  # noqa: F811  fixtures
-    """An empty board, whose commands are those of session s2 of bob; the state of agents is kept beside it."""
-    folder = tmp_path / "work"
-    shutil.copytree(empty, folder)
-    state = {"XDG_STATE_HOME": str(tmp_path / "state"), "DIBS_SESSION": "s2", "DIBS_AGENT": "bob"}
-    return Dibs(folder, environment | state)
+#: Another session, of another agent, which this process acts as.
+BOB = "bob-1"
 
 
 @pytest.fixture
-def agents(board: Dibs) -> Iterator[Callable[..., Agent]]:
+def folder(tmp_path: Path, empty: Path) -> Path:  # noqa: F811  a fixture
+    """A folder with an empty board."""
+    return Path(shutil.copytree(empty, tmp_path / "work"))
+
+
+@pytest.fixture
+def board(folder: Path) -> Iterator[Board]:
+    """That board, in this process, where claims may be as short as a test likes."""
+    settings = DEFAULTS.replace(ttl_seconds_min=0.1)
+    board = Board(open_store(str(folder / ".dibs" / "board.db"), settings), settings, actor="alice")
+    board.start_session("bob", id=BOB)
+    with board:
+        yield board
+
+
+@pytest.fixture
+def agents(folder: Path, tmp_path: Path, environment: dict[str, str]) -> Iterator[Callable[..., Agent]]:  # noqa: F811
     """Starts agents on the board. In the end all of them are killed, and no keeper and no state may be left."""
     started: list[Agent] = []
 
-    def start(session: str = SESSION, client: str = "claude", **options: object) -> Agent:
-        clean = {name: value for name, value in board.environment.items() if not name.startswith("DIBS_")}
-        folder = options.pop("folder", board.folder)
-        given = {str(name): str(value) for name, value in options.items()}
-        assert isinstance(folder, Path)
-        started.append(Agent(folder, clean | given, session, client))
+    def start(session: str = SESSION, client: str = "claude", *, at: Path = folder, **variables: str) -> Agent:
+        given = {"XDG_STATE_HOME": str(tmp_path / "state"), **variables}
+        started.append(Agent(at, environment | given, session, client))
         return started[-1]
 
     yield start
     for one in started:
         one.kill()
-    states = Path(board.environment["XDG_STATE_HOME"]) / "dibs" / "agents"
-    left = sorted(states.iterdir()) if states.exists() else []
-    assert not left, "a state folder was left"
+    states = tmp_path / "state" / "dibs" / "agents"
+    wait_for(lambda: not states.exists() or not list(states.iterdir()))
 
 
 @pytest.fixture

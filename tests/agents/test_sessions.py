@@ -1,118 +1,132 @@
-"""The sessions of agents: identities, owners, subagents, and their ends."""
+"""The sessions of agents: identities, owners, and their ends."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
-from tests.agents.agent import OTHER_SESSION, SESSION, Agent
-from tests.agents.conftest import Dibs
-
-
-def sessions(board: Dibs) -> dict[str, Any]:
-    """All sessions by id."""
-    return {line["session"]["id"]: line["session"] for line in board.json("sessions", "--all")["sessions"]}
+from dibs.board import Board
+from tests.agents.agent import OTHER_SESSION, SESSION, Agent, wait_for_end
+from tests.agents.conftest import BOB
 
 
-def holder(board: Dibs, item: str) -> str | None:
-    claim = board.json("show", item)["claim"]
-    return None if claim is None else str(claim["session"])
+def holder(board: Board, item: str) -> str | None:
+    claim = board.get(item).claim
+    return None if claim is None else claim.session
 
 
-def test_a_start_makes_a_session_whose_owner_is_the_agent(agent: Agent, board: Dibs) -> None:
-    board.ok("add", "Fix login", "--id", "fix-login")
+def owner_pid(board: Board, session: str) -> int | None:
+    owner = board.find_session(session).owner
+    return None if owner is None else owner.pid
+
+
+def test_a_start_makes_a_session_whose_owner_is_the_agent(agent: Agent, board: Board) -> None:
+    board.add("Fix login", id="fix-login")
     context = agent.start()
     assert SESSION in context
     assert "1 item is ready" in context
     assert "dibs next" in context
     assert len(context) <= 800
-    made = sessions(board)[SESSION]
-    assert (made["agent"], made["owner"]["pid"]) == (SESSION[:8], agent.process.pid)
+    assert board.find_session(SESSION).agent == SESSION[:8]
+    assert owner_pid(board, SESSION) == agent.process.pid
     assert agent.env_file.read_text() == f"export DIBS_SESSION='{SESSION}'\nexport DIBS_AGENT='{SESSION[:8]}'\n"
     assert agent.shell("dibs claim fix-login").code == 0
     assert holder(board, "fix-login") == SESSION
     assert oct(agent.state.stat().st_mode)[-3:] == "700"
 
 
-def test_resume_and_compact_keep_the_identity_and_clear_and_fork_make_a_new_one(agent: Agent, board: Dibs) -> None:
-    board.ok("add", "A", "--id", "a")
-    agent.start()
-    agent.shell("dibs claim a")
+def test_resume_and_compact_keep_the_identity_and_clear_and_fork_make_a_new_one(agent: Agent, board: Board) -> None:
+    board.add("A", id="a")
+    agent.hook("SessionStart", source="startup")
+    board.claim("a", session=SESSION)
     keeper = agent.keeper
     for source in ("compact", "resume"):
-        assert "You hold a." in agent.start(source)
+        assert "You hold a." in agent.hook("SessionStart", source=source)["additionalContext"]
         assert (holder(board, "a"), agent.keeper) == (SESSION, keeper)
     # A fork goes on beside the first one.
     agent.become(OTHER_SESSION)
     agent.env_file.write_text(f"export DIBS_SESSION='{SESSION}'\n")
-    assert "You hold" not in agent.start("fork")
+    assert "You hold" not in agent.hook("SessionStart", source="fork")["additionalContext"]
     assert agent.shell("echo $DIBS_SESSION").out.strip() == OTHER_SESSION
-    assert agent.shell("dibs claim a").code == 4
     # A clear ends the session, and its claims with it.
     agent.become(SESSION)
     agent.hook("SessionEnd", reason="resume")
     assert holder(board, "a") == SESSION
     agent.hook("SessionEnd", reason="clear")
     assert (holder(board, "a"), agent.state.exists()) == (None, False)
-    assert sessions(board)[SESSION]["end_reason"] == "claude: clear"
+    assert board.find_session(SESSION).end_reason == "claude: clear"
     # Resumed after its end, it is the same session of the same agent, whatever the agent is called now.
     agent.run("export DIBS_AGENT=somebody")
-    agent.start("resume")
-    assert (sessions(board)[SESSION]["ended_at"], sessions(board)[SESSION]["agent"]) == (None, SESSION[:8])
+    agent.hook("SessionStart", source="resume")
+    assert (board.find_session(SESSION).ended_at, board.find_session(SESSION).agent) == (None, SESSION[:8])
 
 
 def test_a_session_that_another_process_resumed_is_not_ended_by_the_first(
-    agents: Callable[..., Agent], board: Dibs
+    agents: Callable[..., Agent], board: Board
 ) -> None:
-    board.ok("add", "A", "--id", "a")
+    board.add("A", id="a")
     first, second = agents(), agents()
-    first.start()
-    first.shell("dibs claim a")
-    second.start("resume")
+    first.hook("SessionStart", source="startup")
+    board.claim("a", session=SESSION)
+    second.hook("SessionStart", source="resume")
     first.hook("SessionEnd", reason="other")
     assert holder(board, "a") == SESSION
-    first.process.kill()
-    first.process.wait()
+    first.kill()
     assert second.bash() == {}
     assert holder(board, "a") == SESSION
     second.hook("SessionEnd", reason="other")
     assert holder(board, "a") is None
 
 
-def test_the_death_of_an_agent_frees_its_items_at_once_and_leaves_nothing(agent: Agent, board: Dibs) -> None:
-    board.ok("add", "A", "--id", "a")
-    agent.start()
-    agent.shell("dibs claim a")
-    agent.process.kill()
-    agent.process.wait()
-    board.ok("claim", "a")
+def test_the_death_of_an_agent_frees_its_items_at_once_and_leaves_nothing(agent: Agent, board: Board) -> None:
+    board.add("A", id="a")
+    agent.hook("SessionStart", source="startup")
+    board.claim("a", session=SESSION)
+    keeper = agent.keeper
     agent.kill()
+    assert board.claim("a", session=BOB).claim.token == 2
+    wait_for_end(keeper)
     assert not agent.state.exists()
-    assert sessions(board)[SESSION]["ended_at"] is not None
+    assert board.find_session(SESSION).ended_at is not None
+
+
+def test_the_state_of_agents_whose_keepers_died_with_them_is_removed_by_the_next_start(
+    agents: Callable[..., Agent], board: Board
+) -> None:
+    first, second = agents(), agents(OTHER_SESSION)
+    first.hook("SessionStart", source="startup")
+    for pid in (first.keeper, first.process.pid):
+        os.kill(pid, 9)
+    first.kill()
+    assert first.state.exists()
+    second.hook("SessionStart", source="startup")
+    assert not first.state.exists()
 
 
 def test_without_hooks_a_command_records_the_client_as_owner_only_if_it_is_above_the_command(
-    agents: Callable[..., Agent], board: Dibs
+    agents: Callable[..., Agent], board: Board, folder: Path
 ) -> None:
-    board.ok("add", "A", "--id", "a")
-    board.ok("add", "B", "--id", "b")
+    for item in "abc":
+        board.add(item, id=item)
     claude, codex = agents(), agents(OTHER_SESSION, "codex")
     assert claude.shell("dibs claim a").code == 0
     assert codex.shell("dibs claim b").code == 0
-    owners = {id: session["owner"] for id, session in sessions(board).items()}
-    assert owners[SESSION]["pid"] == claude.process.pid
-    assert owners[OTHER_SESSION]["pid"] == codex.process.pid
+    assert owner_pid(board, SESSION) == claude.process.pid
+    assert owner_pid(board, OTHER_SESSION) == codex.process.pid
     # A variable alone proves nothing: here the process that it names runs, and is not above the command.
-    inherited = {"CLAUDE_CODE_SESSION_ID": "inherited", "CLAUDE_PID": str(claude.process.pid), "DIBS_SESSION": ""}
-    board.ok("add", "C", "--id", "c")
-    board.ok("claim", "c", environment=inherited)
-    assert sessions(board)["inherited"]["owner"] is None
+    inherited = {"CLAUDE_CODE_SESSION_ID": "inherited", "CLAUDE_PID": str(claude.process.pid)}
+    command = [sys.executable, "-m", "dibs.cli.main", "claim", "c"]
+    subprocess.run(command, cwd=folder, env=os.environ | inherited, check=True, stdout=subprocess.DEVNULL)
+    assert (holder(board, "c"), owner_pid(board, "inherited")) == ("inherited", None)
 
 
 def test_an_agent_that_a_worker_of_dibs_runs_stays_in_the_session_of_the_worker(
-    agents: Callable[..., Agent], board: Dibs
+    agents: Callable[..., Agent], board: Board
 ) -> None:
     agent = agents(DIBS_SESSION="worker", DIBS_AGENT="coder", DIBS_CLAIM_TOKEN="1")
-    assert agent.start() == ""
+    assert agent.hook("SessionStart", source="startup") == {}
     assert agent.env_file.read_text() == ""
-    assert SESSION not in sessions(board)
+    assert [view.session.id for view in board.sessions()] == [BOB]

@@ -114,7 +114,7 @@ class Keeper:
 
         def end() -> None:
             try:
-                board = connect(self._url, folder=self._record.folder)
+                board = connect(self._url, folder=self._record.folder, lean=True)
                 board.reap_dead_owners()
                 board.end_session(self._state.session, reason="its agent's process ended")
                 board.close()
@@ -131,7 +131,7 @@ class Keeper:
     def _watch_board(self) -> None:
         while not self._is_over:
             try:
-                board = connect(self._url, folder=self._record.folder)
+                board = connect(self._url, folder=self._record.folder, lean=True)
                 watch = board.watch()
                 while not self._is_over:
                     if watch.wait(WATCH_SECONDS):
@@ -145,7 +145,7 @@ class Keeper:
         while not self._is_over:
             pause = RETRY_SECONDS
             try:
-                board = board or connect(self._url, folder=self._record.folder)
+                board = board or connect(self._url, folder=self._record.folder, lean=True)
                 pause = self._look(board)
             except Exception:  # whatever it is: without the keeper the session would lose every claim
                 self._without_board(board)
