@@ -143,6 +143,12 @@ DAMAGE: dict[str, tuple[str, str | None, str, str]] = {
         "session s2 holds lib, and is not a live session",
         "dibs force-release lib",
     ),
+    "a child whose parent ended": (
+        "UPDATE sessions SET parent = 's9' WHERE id = 's3'",
+        None,
+        "session s3 is live, and its parent session s9 has ended",
+        "dibs session end s3",
+    ),
     "a claim that lapsed": (
         "UPDATE claims SET expires_at = 1 WHERE item = 'src'",
         "src",

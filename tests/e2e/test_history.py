@@ -171,6 +171,28 @@ def test_runs_keep_to_their_filters(worked: Dibs) -> None:
     assert "not mine" in worked.ok("runs")
 
 
+def test_children_are_shown_below_their_parents_and_end_with_them(dibs: Dibs) -> None:
+    for id, parent in (("main", None), ("sub", "main"), ("subsub", "sub"), ("other", None)):
+        of = ["--parent", parent] if parent else []
+        assert dibs.ok("session", "start", "--id", id, *of) == f"{id}\n"
+    dibs.ok("add", "Fix login", "--id", "fix-login")
+    dibs.ok("claim", "fix-login", "--session", "subsub")
+    lines = dibs.ok("sessions").splitlines()
+    starts = {line.split()[1]: line.index(line.split()[1]) for line in lines[1:]}
+    assert [*starts][[*starts].index("main") :][:3] == ["main", "sub", "subsub"]
+    first = starts["main"]
+    assert starts == {"main": first, "sub": first + 2, "subsub": first + 4, "other": first}
+    assert "subsub (child of sub)" in dibs.ok("who")
+    (holding,) = dibs.json("who")["holdings"]
+    assert holding["parent"] == "sub"
+    code, error = dibs.refused("session", "start", "--id", "late", "--parent", "nobody")
+    assert (code, error["code"]) == (5, "SESSION_NOT_FOUND")
+    code, error = dibs.refused("session", "start", "--id", "sub", "--parent", "other")
+    assert (code, error["code"], error["field"]) == (1, "INVALID", "parent")
+    assert "released fix-login" in dibs.ok("session", "end", "main")
+    assert [view["session"]["id"] for view in dibs.json("sessions")["sessions"]] == ["other"]
+
+
 def test_sessions_show_who_is_there(worked: Dibs) -> None:
     views = {view["session"]["id"]: view for view in worked.json("sessions")["sessions"]}
     assert {id: view["claims"] for id, view in views.items()} == {"s1": 0, "s2": 1}

@@ -79,6 +79,7 @@ EXPECTED = {
     "UPDATE dibs.sessions SET": {"sessions_pkey(id)"},
     "FROM dibs.sessions WHERE id =": {"sessions_pkey(id)"},
     "FROM dibs.sessions x WHERE x.id =": {"sessions_pkey(id)"},
+    "FROM dibs.sessions x WHERE x.parent =": {"sessions_parent(parent)", "sessions sorted"},
     "UPDATE dibs.tickets SET closed_at = at, reason = 'it was not renewed'": {
         "tickets_queue()",
         "tickets_open()",

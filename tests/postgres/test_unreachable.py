@@ -11,6 +11,7 @@ import pytest
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import StoreUnavailable, StoreUnusable
+from dibs.store.postgres import migrating
 from dibs.store.postgres.migrating import migrate
 from dibs.store.postgres.store import PostgresStore
 from dibs.testing.conformance.asking import refused
@@ -104,6 +105,33 @@ def test_the_board_is_of_another_version(harness: PostgresHarness, version: int,
     refusal = refused(StoreUnusable, opened, harness.server.url(harness.database))
     assert_in_one_line(refusal, word)
     assert refusal.facts["schema"] == version
+
+
+def test_a_board_of_the_schema_before_is_migrated_with_what_is_on_it(server: LocalServer) -> None:
+    server.create_database("older")
+    url, folder = server.url("older"), Path(migrating.__file__).parent / "migrations"
+    with server.connect("older") as connection:
+        connection.execute("CREATE SCHEMA dibs")
+        connection.execute("CREATE TABLE dibs.schema_version (version integer NOT NULL)")
+        connection.execute("INSERT INTO dibs.schema_version (version) VALUES (5)")
+        for number in range(1, 6):
+            connection.execute((folder / f"{number:04}.sql").read_bytes())
+        connection.execute(
+            "INSERT INTO dibs.agents"
+            " (name, types, claims_burst, allowed_actions, sensitive_actions, created_at, updated_at)"
+            " VALUES ('coder', '{}', 1, '{}', '{}', 1, 1)"
+        )
+        connection.execute(
+            "INSERT INTO dibs.sessions (id, agent, kind, host, meta, started_at, seen_at)"
+            " VALUES ('main', 'coder', 'cli', '', '{}', 1, 1)"
+        )
+    assert_in_one_line(refused(StoreUnusable, opened, url), "schema 5", "dibs migrate")
+    assert migrate(url) == (5, migrating.SCHEMA_VERSION)
+    with Board(PostgresStore(url, SETTINGS)) as board:
+        assert board.find_session("main").parent is None
+        assert board.start_session("coder", id="sub", parent="main").parent == "main"
+        assert board.end_session("main").session.ended_at is not None
+        assert board.sessions() == ()
 
 
 @pytest.mark.parametrize(

@@ -303,7 +303,8 @@ def bury(work: Work) -> None:
     for _ in range(TIMES):
         session, owner = work.name(), Owner(boot_id="a boot", pid_namespace=1, pid=1, start_time=1)
         work.store.start_session(Session(id=session, agent="worker", owner=owner))
-        item = work.taken(session)
+        work.store.start_session(Session(id=f"{session}-child", agent="worker", parent=session))
+        item = work.taken(f"{session}-child")
         other = work.taken("other")
         work.store.wait(other, session=session)
         work.store.release(other, session="other")

@@ -15,6 +15,7 @@ import pytest
 
 from dibs.board import Board
 from dibs.errors import DibsError
+from dibs.model import Owner, Session
 from tests.kit import postgres, sqlite
 from tests.kit.postgres_server import PostgresServer
 from tests.kit.twin import TwinClock, TwinHarness
@@ -180,6 +181,28 @@ def sensitive_action(board: Board, clock: TwinClock) -> None:
 def force_release(board: Board, clock: TwinClock) -> None:
     held(board)
     board.force_release("x", reason="its machine is gone")
+
+
+def dead_family(board: Board, clock: TwinClock) -> None:
+    """As often as it takes to fail the items: of a child whose parent's owner died, and of one with the same owner."""
+    owner = Owner(boot_id="a boot", pid_namespace=1, pid=1, start_time=1)
+    for item in ("x", "y", "z"):
+        board.add(item, id=item)
+    for _ in range(board.settings.max_strikes):
+        for session, parent, its in (("a", None, owner), ("b", "a", None), ("c", "b", None), ("d", "a", owner)):
+            board.store.start_session(Session(id=session, agent="coder", owner=its, parent=parent))
+        for item, session in (("x", "b"), ("y", "c"), ("z", "d")):
+            board.claim(item, session=session)
+        board.wait("x", session="d")
+        board.soft_claim("y", session="c")
+        board.store.sweep(dead=[("a", owner)], limit=10)
+        refused(lambda: board.heartbeat(session="c"))
+    board.sessions(ended=True)
+
+
+finds("children survive", "lock_family", "RETURN family", "RETURN ARRAY[p_session]")(dead_family)
+finds("no word of the parent", "bury", "THEN 'its parent session ended' END)", "THEN NULL END)")(dead_family)
+finds("all are orphans", "end_reason", "'its owner process died'", "'its parent session ended'")(dead_family)
 
 
 def spoil(url: str, function: str, right: str, wrong: str) -> None:

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from dibs.errors import DibsError
 from dibs.testing.conformance.asking import kinds, latest, session
 from dibs.testing.invariants import assert_sound
 from tests.sdk.conftest import TTL_SECONDS, Stage, told
@@ -111,3 +112,17 @@ def test_a_session_that_somebody_ended_tells_its_handles(near_stage: Stage) -> N
     assert found["lost"]
     assert told(holder, "end") in ("SESSION_NOT_FOUND", "TASK_NOT_CLAIMED")
     assert near_stage.board.claim("x", session=session(near_stage.board)).claim.token == 2
+
+
+def test_a_session_ends_with_its_parent_and_its_handles_are_lost(near_stage: Stage) -> None:
+    board = near_stage.board
+    board.add("do it", id="x")
+    with board.session("coder") as main:
+        sub = board.session("coder", parent=main.id)
+        assert sub.record.parent == main.id
+        claim = sub.claim("x")
+    with pytest.raises(DibsError) as refused:
+        claim.done()
+    assert refused.value.code in ("SESSION_NOT_FOUND", "TASK_NOT_CLAIMED")
+    assert latest(board, "x").data["reason"] == "its parent session ended"
+    sub.end()

@@ -38,6 +38,22 @@ def test_a_session_is_acted_for_by_the_key_that_registered_it(shop: Served) -> N
     assert shop.admin.ok("POST", "/v1/items/a/release", {"session": "ann-1", "token": 1})
 
 
+def test_a_session_is_a_child_only_of_a_session_of_its_own_key(shop: Served) -> None:
+    mine, other = shop.caller(AGENT, "ida"), shop.caller(AGENT, "ida")
+    mine.ok("POST", "/v1/sessions", {"agent": "ida", "id": "ida-1"})
+    child = {"agent": "ida", "id": "ida-2", "parent": "ida-1"}
+    answer = other("POST", "/v1/sessions", child)
+    assert (answer.status, answer.code) == (403, "FORBIDDEN")
+    assert shop.board.store.find_session("ida-2") is None
+    assert mine("POST", "/v1/sessions", {**child, "parent": "nobody"}).code == "SESSION_NOT_FOUND"
+    assert mine("POST", "/v1/sessions", {**child, "parent": "a b"}).code == "INVALID"
+    assert mine.ok("POST", "/v1/sessions", child)["parent"] == "ida-1"
+    shop.board.add("B", id="of-a-child")
+    mine.ok("POST", "/v1/items/of-a-child/claim", {"session": "ida-2"})
+    assert mine.ok("POST", "/v1/sessions/ida-1/end")["released"] == ["of-a-child"]
+    assert mine.ok("GET", "/v1/sessions/ida-2")["end_reason"] == "its parent session ended"
+
+
 def test_an_ended_session_stays_its_keys_until_that_is_good_no_more(shop: Served) -> None:
     mine, other = shop.caller(AGENT, "eve"), shop.caller(AGENT, "eve")
     mine.ok("POST", "/v1/sessions", {"agent": "eve", "id": "eve-1"})

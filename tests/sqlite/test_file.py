@@ -127,6 +127,30 @@ def test_a_directory_in_its_place_is_refused(tmp_path: Path) -> None:
         make(tmp_path / "board.db")
 
 
+def test_a_board_of_an_older_schema_is_migrated_with_what_is_on_it(tmp_path: Path) -> None:
+    old = apsw.Connection(str(tmp_path / "board.db"))
+    for number in range(1, 5):
+        old.execute(opening.migration(number)).fetchall()
+    old.execute(f"PRAGMA application_id = {opening.APPLICATION_ID}; PRAGMA user_version = 4").fetchall()
+    old.execute(
+        "INSERT INTO agents (name, types, claims_burst, allowed_actions, sensitive_actions, created_at, updated_at)"
+        " VALUES ('coder', '[]', 1, '[]', '[]', 1, 1)"
+    )
+    old.execute(
+        "INSERT INTO sessions (id, agent, kind, host, meta, started_at, seen_at)"
+        """ VALUES ('main', 'coder', 'cli', 'h', '{"a": 1}', 1, 1)"""
+    )
+    old.close()
+    store = make(tmp_path / "board.db")
+    assert store.find_session("main") == Session(
+        id="main", agent="coder", host="h", meta={"a": 1}, started_at=1, seen_at=1, parent=None
+    )
+    assert store.start_session(Session(id="sub", agent="coder", parent="main")).parent == "main"
+    assert store.end_session("main").session.ended_at is not None
+    assert store.sessions(limit=10) == ()
+    assert store.check() == ()
+
+
 def test_a_migration_killed_half_way_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "migration", lambda number: "CREATE TABLE half (x); SELECT no_such_function()")
     with pytest.raises(StoreUnavailable):

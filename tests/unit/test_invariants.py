@@ -120,6 +120,7 @@ def hold_and_queue(board: Board, me: str, bob: str, cyd: str) -> None:
         ("UPDATE items SET resources = '[\".\"]' WHERE id = 'right'", "left and right both hold"),
         ("UPDATE items SET resources = '[\"src/api/a/b\"]' WHERE id = 'right'", "left and right both hold"),
         ("UPDATE events SET token = 9 WHERE item = 'kept' AND number = 1", "begins at token 9, above the floor"),
+        ("UPDATE sessions SET parent = 'gone' WHERE agent = 'bob'", "lives and its parent gone does not"),
     ],
 )
 def test_damage_is_found(board: Board, tmp_path: Path, damage: str, said: str) -> None:

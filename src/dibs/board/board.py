@@ -31,13 +31,16 @@ class Board(ManageVerbs, WorkVerbs, ReadVerbs):
         id: str | None = None,
         kind: str = "autonomous",
         meta: Mapping[str, Any] | None = None,
+        parent: str | None = None,
         ttl_seconds: float | None = None,
         recover: bool = True,
     ) -> LiveSession:
         """A session of this process, kept alive in the background: `with board.session(agent="coder") as me:`."""
         from dibs.sdk.session import LiveSession
 
-        return LiveSession(self, agent, id=id, kind=kind, meta=meta, ttl_seconds=ttl_seconds, recover=recover)
+        return LiveSession(
+            self, agent, id=id, kind=kind, meta=meta, parent=parent, ttl_seconds=ttl_seconds, recover=recover
+        )
 
     def asession(self, agent: str, **options: Any) -> AsyncSession:
         """The same for asyncio, with the same options: `async with board.asession(agent="coder") as me:`."""

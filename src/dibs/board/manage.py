@@ -232,10 +232,12 @@ class ManageVerbs(BoardBase):
         owner_pid: int | None = None,
         owner: Owner | None = None,
         meta: Mapping[str, Any] | None = None,
+        parent: str | None = None,
         key: str | None = None,
     ) -> Session:
         """Start a session; without an id it gets one. The death of its owner process (`owner_pid`, or `owner` if the
-        caller has looked it up) ends its claims. `key` is the key that registers it on a server."""
+        caller has looked it up) ends its claims, and so does the end of its `parent`, a session that it is a child of.
+        `key` is the key that registers it on a server."""
         agent = check.agent_name(agent)
         if owner_pid is not None:
             owner = owners.of(check.whole(owner_pid, "owner_pid", low=1, high=check.PID_MAX))
@@ -248,6 +250,7 @@ class ManageVerbs(BoardBase):
                 owner=None if owner is None else check.owner(owner),
                 meta=check.json_object(dict(meta or {}), "meta", check.META_BYTES_MAX),
                 key=key,
+                parent=None if parent is None else check.name(parent, "parent"),
             )
         )
 

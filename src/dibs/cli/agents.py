@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dibs.model import Agent
+    from dibs.model import Agent, SessionView
 
 SESSIONS_LIMIT = 1000
 
@@ -110,6 +110,7 @@ def session_start_options(parser: Parser) -> None:
     parser.option("--agent", metavar="NAME", help="the session's agent (default: DIBS_AGENT, or you)")
     parser.option("--id", metavar="ID", help="the id (default: generated)")
     parser.option("--kind", metavar="KIND", help="cli, autonomous, ...; claims of a person last longer")
+    parser.option("--parent", metavar="ID", help="the session that this one is a child of and ends with")
     parser.number("--owner-pid", metavar="PID", help="the process whose death ends the session's claims")
     parser.json_object("--meta", "data to show, a JSON object")
 
@@ -122,7 +123,9 @@ def session_start(cli: Cli) -> None:
     from dibs.model import PERSON
 
     kind = args.kind or (PERSON if identity.caller(cli).person else "cli")
-    session = cli.board.start_session(agent, id=args.id, kind=kind, owner_pid=args.owner_pid, meta=args.meta)
+    session = cli.board.start_session(
+        agent, id=args.id, kind=kind, owner_pid=args.owner_pid, meta=args.meta, parent=args.parent
+    )
     if args.kind and session.kind != args.kind:
         cli.notice(f"session {session.id} is live already and keeps its kind {session.kind}")
     cli.reply({"session": session}, session.id)
@@ -156,10 +159,29 @@ def sessions(cli: Cli) -> None:
     if not views:
         return cli.notice("no sessions" if cli.args.all else "no live sessions; for ended ones: dibs sessions --all")
     rows, styles = [], []
-    for view in views:
+    for depth, view in _below_their_parents(views):
         session = view.session
         state = f"ended {ago(session.ended_at)}" if session.ended_at is not None else f"seen {ago(session.seen_at)}"
-        rows.append([session.agent, session.id, session.kind, str(view.claims), state, clean(session.host)])
+        id = "  " * depth + session.id
+        rows.append([session.agent, id, session.kind, str(view.claims), state, clean(session.host)])
         styles.append([agent_colour(session.agent), "dim" if session.ended_at is not None else ""])
     header = ("agent", "session", "kind", "claims", "", "host")
     return cli.print(*cli.table(rows, header=header, styles=styles, shrink=(5, 1), right=(3,)))
+
+
+def _below_their_parents(views: tuple[SessionView, ...]) -> list[tuple[int, SessionView]]:
+    """The sessions in their order, but children below their parents, each with its depth."""
+    children: dict[str | None, list[SessionView]] = {}
+    shown = {view.session.id for view in views}
+    for view in views:
+        parent = view.session.parent
+        children.setdefault(parent if parent in shown else None, []).append(view)
+    ordered: list[tuple[int, SessionView]] = []
+    ahead = [(0, view) for view in reversed(children.get(None, []))]
+    while ahead:
+        depth, view = ahead.pop()
+        ordered.append((depth, view))
+        ahead += [(depth + 1, child) for child in reversed(children.get(view.session.id, []))]
+    # An import may hold ended sessions that are each other's parents.
+    reached = {view.session.id for _, view in ordered}
+    return ordered + [(0, view) for view in views if view.session.id not in reached]

@@ -96,6 +96,8 @@ def _row(holding: Holding) -> list[str]:
         left = ENDLESS
     waiting = f"{holding.waiters} waiting" if holding.waiters else ""
     session = claim.session if claim else ""
+    if holding.parent is not None:
+        session += f" (child of {holding.parent})"
     return [item.id, item.title, session, holding.health, times.span(holding.age_seconds), left, waiting]
 
 

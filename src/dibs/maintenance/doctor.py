@@ -13,6 +13,7 @@ from dibs.errors import StoreUnusable
 from dibs.model import DONE, ENDED, IN_PROGRESS, READY, Claim, Event, Item, Run, Session, SoftClaim, Ticket
 from dibs.rules.replay import fold
 from dibs.rules.resources import Hold, conflict
+from dibs.rules.sessions import ANCESTORS_MAX
 from dibs.rules.table import RESTING, rest
 from dibs.sdk import owner
 from dibs.text import wire
@@ -105,6 +106,7 @@ class Examination:
         yield from self._check_cycles()
         yield from self._check_resources()
         yield from self._check_owners()
+        yield from self._check_parents()
 
     # Records
 
@@ -277,9 +279,26 @@ class Examination:
 
     def _check_owners(self) -> Iterator[Finding]:
         holders = {claim.session for claim in self.claims.values()} & self.sessions.keys()
-        owners = [(id, process) for id in sorted(holders) if (process := self.sessions[id].owner) is not None]
+        concerned = holders | {ancestor for id in holders for ancestor in self._ancestors(id)}
+        owners = [(id, process) for id in sorted(concerned) if (process := self.sessions[id].owner) is not None]
         for session, process in owner.find_dead(owners):
-            yield _overdue(None, f"session {session} holds items, and its owner process {process.pid} is dead")
+            holds = "holds" if session in holders else "has children that hold"
+            yield _overdue(None, f"session {session} {holds} items, and its owner process {process.pid} is dead")
+
+    def _check_parents(self) -> Iterator[Finding]:
+        """The parent of a live session is live. A client of an older version does not end the children."""
+        for session in self.sessions.values():
+            if session.ended_at is None and session.parent is not None and not self._lives(session.parent):
+                what = f"session {session.id} is live, and its parent session {session.parent} has ended"
+                yield Finding(item=None, what=what, advice=f"dibs session end {session.id}")
+
+    def _ancestors(self, session: str) -> Iterator[str]:
+        parent = self.sessions[session].parent
+        for _ in range(ANCESTORS_MAX):
+            if parent is None or parent not in self.sessions:
+                return
+            yield parent
+            parent = self.sessions[parent].parent
 
     def _lives(self, session: str) -> bool:
         return session in self.sessions and self.sessions[session].ended_at is None

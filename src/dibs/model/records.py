@@ -131,7 +131,8 @@ class Owner(Value):
 
 
 class Session(Value):
-    """One running instance of an agent. `key` is the id of the key that registered it with a server."""
+    """One running instance of an agent. `key` is the id of the key that registered it with a server. `parent` is the
+    session that it is a child of, such as the agent of a subagent: it ends with its parent."""
 
     id: str
     agent: str
@@ -144,6 +145,7 @@ class Session(Value):
     ended_at: int | None = None
     end_reason: str | None = None
     key: str | None = None
+    parent: str | None = None
 
 
 class Claim(Value):

@@ -159,14 +159,16 @@ class Detail(Value):
 
 
 class SessionEnd(Value):
-    """The answer to the end of a session: the session, and the items that were released."""
+    """The answer to the end of a session: the session, and the items that were released, those of its descendants
+    included."""
 
     session: Session
     released: tuple[str, ...]
 
 
 class Holding(Value):
-    """A line of `who`: an item in progress, its claim, and the health of the claim; or a soft claim."""
+    """A line of `who`: an item in progress, its claim, and the health of the claim; or a soft claim. `kind` and
+    `parent` are those of the holder's session."""
 
     item: Item
     claim: Claim | None
@@ -176,6 +178,7 @@ class Holding(Value):
     remaining_seconds: float
     waiters: int = 0
     soft: SoftClaim | None = None
+    parent: str | None = None
 
 
 class SessionView(Value):

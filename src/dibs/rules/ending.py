@@ -16,6 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+#: The end reason of a session whose owner process died, and of one that ended with its parent.
+OWNER_DIED = "its owner process died"
+PARENT_ENDED = "its parent session ended"
 #: Keeps the backoff a finite number.
 MAX_DOUBLINGS = 62
 
@@ -99,9 +102,10 @@ def expire(now: int, state: State, settings: Settings) -> Step:
     return _strike("expire", "expired", now, state, settings)
 
 
-def owner_died(now: int, state: State, settings: Settings) -> Step:
-    """End the claim of a dead owner process with a strike, as for expiry."""
-    return _strike("owner_died", "owner_died", now, state, settings)
+def owner_died(now: int, state: State, settings: Settings, why: str = OWNER_DIED) -> Step:
+    """End the claim of a dead owner process with a strike, as for expiry. `why` is the end reason of its session, which
+    tells whether it was the owner of the session's parent that died."""
+    return _strike("owner_died", "owner_died", now, state, settings, None if why == OWNER_DIED else why)
 
 
 def force_release(now: int, state: State, *, actor: str, reason: str, token: int | None) -> Step:
@@ -157,12 +161,13 @@ def ceiling_seconds(attempt: int, *, base_seconds: float, cap_seconds: float) ->
     return min(cap_seconds, base_seconds * 2.0 ** min(attempt, MAX_DOUBLINGS))
 
 
-def _strike(verb: str, outcome: str, now: int, state: State, settings: Settings) -> Step:
+def _strike(verb: str, outcome: str, now: int, state: State, settings: Settings, why: str | None = None) -> Step:
     claim = state.claim
     assert claim is not None, "only a claimed item gets a strike"
     strikes = state.item.strikes + 1
     out = strikes >= settings.max_strikes
-    reason = f"{strikes} of {settings.max_strikes} strikes" if out else None
+    count = f"{strikes} of {settings.max_strikes} strikes" if out else None
+    reason = "; ".join(filter(None, (count, why))) or None
     status = FAILED if out else _resting(now, state)
     return _end(verb, outcome, status, now, state, claim, reason=reason, actor=BOARD, strikes=strikes)
 

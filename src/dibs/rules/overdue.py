@@ -12,7 +12,7 @@ from dibs.rules.decision import BOARD, State, Step, step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Mapping
 
     from dibs.model import Ticket
 
@@ -34,10 +34,11 @@ def due_steps(now: int, state: State, settings: Settings) -> tuple[list[Step], S
 
 
 def effective_state(
-    now: int, state: State, dead: Collection[str], settings: Settings
+    now: int, state: State, dead: Mapping[str, str], settings: Settings
 ) -> tuple[State, tuple[Ticket, ...]]:
     """The state that a claim at this instant would find after it recorded overdue steps and ended the sessions in
-    `dead`, whose owner processes are dead; and the tickets that this closes.
+    `dead`, whose owner processes, or those of their ancestors, are dead; and the tickets that this closes. `dead` has
+    the end reason of each.
 
     Nothing is recorded: revision and `updated_at` stay those of the last event, and an expired run ended when its claim
     expired, so that repeated reads give the same answer.
@@ -48,7 +49,8 @@ def effective_state(
         state = state.replace(run=state.run.replace(ended_at=stored.claim.expires_at))
     closed = [ticket for one in steps for ticket in one.closed]
     if state.claim is not None and state.claim.session in dead:
-        for one in queueing.follow(now, state, ending.owner_died(now, state, settings), settings):
+        end = ending.owner_died(now, state, settings, dead[state.claim.session])
+        for one in queueing.follow(now, state, end, settings):
             state = one.after(state)
             closed += one.closed
     for session in [ticket.session for ticket in state.tickets if ticket.session in dead]:

@@ -66,17 +66,21 @@ class LiveSession(ForkAware):
         id: str | None = None,
         kind: str = "autonomous",
         meta: Mapping[str, Any] | None = None,
+        parent: str | None = None,
         ttl_seconds: float | None = None,
         recover: bool = True,
     ) -> None:
-        """`ttl_seconds` is the default for claims. With `recover`, a claim that expired while the process was stopped
-        is claimed again in the background, unless the item was given to another session since."""
+        """`parent` is the id of the session that this one is a child of. `ttl_seconds` is the default for claims. With
+        `recover`, a claim that expired while the process was stopped is claimed again in the background, unless the
+        item was given to another session since."""
         self.board = board
         self.ttl_seconds = ttl_seconds
         self._recovers = recover
         self._ended = False
         self._before_sigterm: Any = None
-        self.record: Session = board.start_session(agent, id=id, kind=kind, owner_pid=_owner_pid(), meta=meta)
+        self.record: Session = board.start_session(
+            agent, id=id, kind=kind, owner_pid=_owner_pid(), meta=meta, parent=parent
+        )
         self._keeper = ClaimKeeper(board, self.id, recovers=recover)
         _live.add(self)
         self.track_forks()

@@ -62,7 +62,7 @@ def _look(board: Board) -> list[str]:
     items = board.list(limit=LIMIT)
     events = read_feed(board)
     stories = told(events)
-    floors, wanted = _floors_and_wanted(board)
+    floors, wanted, orphans = _exported(board)
     holdings = [line for line in board.who() if line.soft is None]
     held = {line.item.id: line.claim for line in holdings}
     found = [*_each_item_once(items, stories), *_feed_is_in_order(events)]
@@ -83,7 +83,7 @@ def _look(board: Board) -> list[str]:
     found += _runs_are_the_stories(board.runs(limit=LIMIT), stories)
     found += [*_who_is_what_is_in_progress(holdings, items), *conditions.resources_apart(holdings)]
     found += _figures_add_up(board, items, stories)
-    return found
+    return found + [f"session {child} lives and its parent {parent} does not" for child, parent in orphans.items()]
 
 
 def assert_sound(board: Board, context: object = "") -> None:
@@ -115,21 +115,26 @@ def _feed_is_in_order(events: Sequence[Event]) -> list[str]:
     return found + (["feed: an event has no id"] if any(event.id <= 0 for event in events) else [])
 
 
-def _floors_and_wanted(board: Board) -> tuple[dict[str, int], set[str]]:
-    """What the export says: the floors, and the items that somebody waits for, or claims although they are idle."""
+def _exported(board: Board) -> tuple[dict[str, int], set[str], dict[str, str]]:
+    """What the export says: the floors; the items that somebody waits for, or claims although they are idle; and the
+    live sessions whose parents do not live, with these parents."""
     floors: dict[str, int] = {}
     in_progress: set[str] = set()
     wanted: set[str] = set()
+    parents: dict[str, str | None] = {}
     for kind, record in board.export():
         if kind == "board":
             floors = record
+        elif kind == "session" and record["ended_at"] is None:
+            parents[record["id"]] = record["parent"]
         elif kind == "item" and record["status"] == IN_PROGRESS:
             in_progress.add(record["id"])
         elif (kind == "ticket" and record["closed_at"] is None) or (
             kind == "claim" and record["item"] not in in_progress
         ):
             wanted.add(record["item"])
-    return floors, wanted
+    orphans = {id: parent for id, parent in parents.items() if parent is not None and parent not in parents}
+    return floors, wanted, orphans
 
 
 def _claim_fits(claim: Claim | None, item: Item, story: Story) -> list[str]:

@@ -6,7 +6,18 @@ few write rows behind the rules' back.
 
 from __future__ import annotations
 
-from tests.kit.broken import giving, guarding, keeping, living, overlooking, queueing, resting, telling, watching
+from tests.kit.broken import (
+    giving,
+    guarding,
+    keeping,
+    living,
+    nesting,
+    overlooking,
+    queueing,
+    resting,
+    telling,
+    watching,
+)
 from tests.kit.broken.mistake import BROKEN, Mistake
 
 __all__ = [
@@ -16,6 +27,7 @@ __all__ = [
     "guarding",
     "keeping",
     "living",
+    "nesting",
     "overlooking",
     "queueing",
     "resting",

@@ -26,6 +26,19 @@ class Claims(Driven):
         else:
             self.agree("end_session", lambda: self.model.end_session(session), ended, told=True)
 
+    @rule(session=sessions, parent=sessions, ends=st.booleans())
+    def start_child(self, session: str, parent: str, ends: bool) -> None:
+        """A session that has most often just ended becomes a child."""
+        if ends and self.model.sessions[session]["live"]:
+            self.end_session(session, 0)
+        agent = session.partition("-")[0]
+        self.agree(
+            "start_child",
+            lambda: self.model.start_session(session, agent, parent),
+            lambda: self.board.start_session(agent, id=session, parent=parent).parent,
+            told=True,
+        )
+
     # The claim path
 
     @rule(item=items, session=sessions, ttl_seconds=ttls)

@@ -109,22 +109,37 @@ class People(Moving):
 
     # Sessions
 
-    def start_session(self, session: str, agent: str) -> None:
-        self.sessions[session] = {"agent": agent, "live": True}
+    def start_session(self, session: str, agent: str, parent: str | None = None) -> str | None:
+        known = self.sessions.get(session, {"live": False})
+        if known["live"]:
+            if parent not in (None, known["parent"]):
+                raise No("INVALID", field="parent", parent=known["parent"])
+            return str(known["parent"]) if known["parent"] else None
+        if parent == session:
+            raise No("INVALID", field="parent")
+        if parent is not None:
+            self.session(parent)
+        self.sessions[session] = {"agent": agent, "live": True, "parent": parent}
         self.limits.setdefault(agent, (None, None))
+        return parent
 
     def end_session(self, session: str) -> set[str]:
         self.session(session)
-        held = self.held(session)
-        for item in [item for item, claim in self.claims.items() if claim["session"] == session]:
-            self.end(item, "released", self.rest(item)) if item in held else self.expire(item)
+        family = [session]
+        for one in family:
+            family += [child for child, row in self.sessions.items() if row["live"] and row["parent"] == one]
         for item, tickets in self.tickets.items():
-            if any(ticket["session"] == session for ticket in tickets):
-                self.drop_ticket(item, session)
-                if self.items[item]["offered_to"] == session:
-                    self.offer(item)
-        self.soft = {key: soft for key, soft in self.soft.items() if key[1] != session}
-        self.sessions[session]["live"] = False
+            gone = {ticket["session"] for ticket in tickets} & set(family)
+            for one in gone:
+                self.drop_ticket(item, one)
+            if self.items[item]["offered_to"] in gone:
+                self.offer(item)
+        held = {item for one in family for item in self.held(one)}
+        for item in [item for item, claim in self.claims.items() if claim["session"] in family]:
+            self.end(item, "released", self.rest(item)) if item in held else self.expire(item)
+        self.soft = {key: soft for key, soft in self.soft.items() if key[1] not in family}
+        for one in family:
+            self.sessions[one]["live"] = False
         return held
 
     def _need(self, item: str, *statuses: str) -> None:

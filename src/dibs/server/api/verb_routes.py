@@ -151,6 +151,9 @@ def release_if_revoked(service: Service, request: Request, found: Any) -> None:
 def _session_arguments(service: Service, caller: Caller, arguments: dict[str, Any]) -> dict[str, Any]:
     owner = arguments.get("owner")
     service.callers.require_kind(caller, arguments.get("kind"))
+    if arguments.get("parent") is not None:
+        # The end of the parent releases the claims of its children.
+        service.callers.require_session(caller, check.name(arguments["parent"], "parent"))
     if arguments.get("id") is not None and caller.agent is not None:
         known = service.board.store.find_session(check.session_id(arguments["id"]))
         if known is not None:

@@ -154,11 +154,16 @@ class ManageVerbs(ABC):
         takes it over and that a non-empty meta replaces the old one. An unknown agent is created, without limits. The
         id of a session of another agent, even an ended one, is `INVALID`. A session that was registered by another key,
         or without one, is `FORBIDDEN` to a caller with a key; an ended one is free once the key that registered it is
-        revoked or expired."""
+        revoked or expired.
+
+        With a `parent`, the session is a child of that session, which must be live (`SESSION_NOT_FOUND`). A session
+        with `ANCESTORS_MAX` ancestors cannot be a parent, and neither can the session itself or one of its descendants:
+        `INVALID`. A live session keeps its parent; another one is `INVALID`. When a session ends, by whatever verb, its
+        descendants end in the same transaction and in the same manner."""
 
     @abstractmethod
     def end_session(self, session: str, *, reason: str | None = None, request: Request | None = None) -> SessionEnd:
-        """End the session and release its live claims, without a strike."""
+        """End the session and its descendants, and release their live claims, without a strike."""
 
     @abstractmethod
     def sessions(self, *, ended: bool = False, limit: int) -> tuple[SessionView, ...]:
@@ -194,4 +199,5 @@ class ManageVerbs(ABC):
 
     @abstractmethod
     def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
-        """Live sessions that hold a claim and whose owner process is in this namespace, with that process."""
+        """Live sessions whose owner process is in this namespace, and that hold a claim or have a descendant that holds
+        one; each with that process."""

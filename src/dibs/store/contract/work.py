@@ -213,8 +213,9 @@ class WorkVerbs(ABC):
     @abstractmethod
     def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
         """Record what is overdue, at most `limit` claims: end expired claims, and those of sessions whose owner the
-        caller found dead (if it is still the session's owner; the session ends, too). Each counts a strike; the last
-        strike fails the item. Schedules that have come and lapsed offers are recorded, too."""
+        caller found dead (if it is still the session's owner) and of their descendants; all these sessions end once
+        none of them holds a claim. Each claim counts a strike; the last strike fails the item. Schedules that have come
+        and lapsed offers are recorded, too."""
 
     # Waiting for one item
 

@@ -41,7 +41,7 @@ ARCHIVE_SECONDS = 600.0
 PAGE_BYTES = 8_000_000
 #: Fields of an agent that the store sets, and of a session that a client may send.
 SET_BY_STORE = ("name", "created_at", "updated_at")
-SENT_OF_SESSION = ("agent", "id", "kind", "host", "owner", "meta")
+SENT_OF_SESSION = ("agent", "id", "kind", "host", "owner", "meta", "parent")
 
 
 def _verb(name: str) -> Any:

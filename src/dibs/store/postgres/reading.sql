@@ -78,7 +78,7 @@ ORDER BY id DESC LIMIT :limit
 
 -- An item in progress has a claim.
 -- name: in_progress
-SELECT c.item, s.kind
+SELECT c.item, s.kind, s.parent
 FROM dibs.claims c JOIN dibs.items i ON i.id = c.item LEFT JOIN dibs.sessions s ON s.id = c.session
 ORDER BY c.agent, c.claimed_at, i.seq
 
@@ -97,12 +97,26 @@ SELECT @agent FROM dibs.agents ORDER BY name
 -- name: list_sessions
 SELECT @session FROM dibs.sessions WHERE :ended OR ended_at IS NULL ORDER BY seen_at DESC, id LIMIT :limit
 
+-- Sessions with a claim, and the ancestors of children with one; with `among`, only of these sessions.
 -- name: owned_sessions
+WITH RECURSIVE ancestors (id) AS (
+    SELECT s.parent FROM dibs.sessions s
+    WHERE s.parent IS NOT NULL AND s.ended_at IS NULL AND EXISTS (SELECT 1 FROM dibs.claims c WHERE c.session = s.id)
+      AND (:among::text IS NULL OR s.id = ANY (ARRAY(SELECT json_array_elements_text(:among::json))))
+    UNION SELECT s.parent FROM ancestors a JOIN dibs.sessions s ON s.id = a.id WHERE s.parent IS NOT NULL
+)
 SELECT id, boot_id, pid_namespace, pid, start_time
 FROM dibs.sessions s
 WHERE ended_at IS NULL AND boot_id = :boot_id AND pid_namespace = :pid_namespace
   AND EXISTS (SELECT 1 FROM dibs.claims c WHERE c.session = s.id)
   AND (:among::text IS NULL OR id = ANY (ARRAY(SELECT json_array_elements_text(:among::json))))
+UNION SELECT s.id, s.boot_id, s.pid_namespace, s.pid, s.start_time
+FROM ancestors a JOIN dibs.sessions s ON s.id = a.id
+WHERE s.ended_at IS NULL AND s.boot_id = :boot_id AND s.pid_namespace = :pid_namespace
+
+-- name: live_children
+SELECT id FROM dibs.sessions
+WHERE parent = ANY (ARRAY(SELECT json_array_elements_text(:sessions::json))) AND ended_at IS NULL ORDER BY id
 
 -- name: count_by_status
 SELECT status, count(*) FROM dibs.items GROUP BY status

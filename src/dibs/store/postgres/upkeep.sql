@@ -16,7 +16,7 @@ ON CONFLICT (id) DO UPDATE SET agent = excluded.agent, kind = excluded.kind, hos
     boot_id = excluded.boot_id, pid_namespace = excluded.pid_namespace, pid = excluded.pid,
     start_time = excluded.start_time, meta = excluded.meta, started_at = excluded.started_at,
     seen_at = excluded.seen_at, ended_at = excluded.ended_at, end_reason = excluded.end_reason,
-    key = excluded.key
+    key = excluded.key, parent = excluded.parent
 
 -- name: annotate_run
 UPDATE dibs.runs SET links = :links::json, checks = :checks::json, cost = :cost::json
@@ -26,9 +26,11 @@ WHERE item = :item AND token = :token AND outcome IS NOT NULL
 SELECT item FROM dibs.claims WHERE session = :session ORDER BY claimed_at, item
 LIMIT CASE WHEN :limit < 0 THEN NULL ELSE :limit END
 
--- name: items_around_session
-SELECT item FROM dibs.claims WHERE session = :session
-UNION SELECT item FROM dibs.tickets WHERE session = :session AND closed_at IS NULL
+-- What ends with a session, in one round trip: items that it holds or waits for, and its live children.
+-- name: around_session
+SELECT item, NULL FROM dibs.claims WHERE session = :session
+UNION SELECT item, NULL FROM dibs.tickets WHERE session = :session AND closed_at IS NULL
+UNION ALL SELECT NULL, id FROM dibs.sessions WHERE parent = :session AND ended_at IS NULL
 
 -- name: tickets_of_session
 SELECT item FROM dibs.tickets WHERE session = :session AND closed_at IS NULL ORDER BY item

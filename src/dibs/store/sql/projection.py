@@ -7,13 +7,14 @@ claim records that first; a read writes nothing, so it applies the same rules to
 from __future__ import annotations
 
 from dibs.rules import fencing
+from dibs.rules.ending import OWNER_DIED
 from dibs.rules.overdue import effective_state
 from dibs.rules.refusals import item_not_found
 from dibs.store.sql.transaction import blocker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from dibs.model import Claim, Run, Ticket
     from dibs.rules.decision import State
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
 
 
 class Projection:
-    """Items as stored (`stored`) and as a claim would find them (`states`); `dead` are sessions of dead owners."""
+    """Items as stored (`stored`) and as a claim would find them (`states`); `dead` are the sessions that
+    end because their owners, or those of their ancestors, are dead; with the end reason of each."""
 
-    def __init__(self, t: Transaction, stored: dict[str, State], dead: Collection[str]) -> None:
+    def __init__(self, t: Transaction, stored: dict[str, State], dead: Mapping[str, str]) -> None:
         self._now = t.now
         self.dead = dead
         self.stored = stored
@@ -86,7 +88,7 @@ def of_item(t: Transaction, item: str, find_dead: FindDead) -> Projection:
     stored |= t.states(blocker.item for blocker in stored[item].blockers)
     concerned = {state.claim.session for state in stored.values() if state.claim is not None}
     concerned |= {ticket.session for state in stored.values() for ticket in state.tickets}
-    projected = Projection(t, stored, dead_sessions(t, find_dead, among=concerned) if concerned else ())
+    projected = Projection(t, stored, dead_sessions(t, find_dead, among=concerned) if concerned else {})
     state = projected.states[item]
     there = {id: one.item.status for id, one in projected.states.items()}
     blockers = tuple(blocker(one.item, there.get(one.item, one.status)) for one in state.blockers)
@@ -94,6 +96,15 @@ def of_item(t: Transaction, item: str, find_dead: FindDead) -> Projection:
     return projected
 
 
-def dead_sessions(t: Transaction, find_dead: FindDead, among: Iterable[str] | None = None) -> frozenset[str]:
+def dead_sessions(t: Transaction, find_dead: FindDead, among: Iterable[str] | None = None) -> dict[str, str]:
+    """The sessions, of `among` and their ancestors, whose owners are dead, and all their descendants."""
     dead = find_dead(lambda boot_id, pid_namespace: t.owners(boot_id, pid_namespace, among))
-    return frozenset(session for session, _ in dead)
+    if not dead:
+        return {}
+    from dibs.store.sql.session_verbs import end_reason, live_descendants
+
+    owners = {owner for _, owner in dead}
+    ended = {session: OWNER_DIED for session, _ in dead}
+    for one in live_descendants(t, list(ended)):
+        ended.setdefault(one.id, end_reason(one, owners))
+    return ended

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _OWNER = ("boot_id", "pid_namespace", "pid", "start_time")
-SESSION = ("id", "agent", "kind", "host", *_OWNER, "meta", "started_at", "seen_at", "ended_at", "end_reason", "key")
+SESSION = (
+    *("id", "agent", "kind", "host", *_OWNER, "meta", "started_at", "seen_at", "ended_at", "end_reason", "key"),
+    "parent",
+)
 COLUMNS = {
     "item": Item._fields,
     "claim": Claim._fields,

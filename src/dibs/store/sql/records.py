@@ -147,6 +147,7 @@ FIELDS: dict[type[Value], dict[str, Check]] = {
         "ended_at": _optional(_INSTANT),
         "end_reason": _optional(_NOTE),
         "key": _optional(check.name),
+        "parent": _optional(check.name),
     },
     Item: {
         **dict.fromkeys(NewItem._fields, _any),

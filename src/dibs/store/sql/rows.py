@@ -74,7 +74,7 @@ def session(row: Row) -> Session:
     owner = None
     if boot_id is not None:
         owner = Owner(boot_id=boot_id, pid_namespace=pid_namespace, pid=pid, start_time=start_time)
-    started_at, seen_at, ended_at, end_reason, key = times
+    started_at, seen_at, ended_at, end_reason, key, parent = times
     return Session(
         id=id,
         agent=agent,
@@ -87,6 +87,7 @@ def session(row: Row) -> Session:
         ended_at=ended_at,
         end_reason=end_reason,
         key=key,
+        parent=parent,
     )
 
 

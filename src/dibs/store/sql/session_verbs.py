@@ -5,20 +5,20 @@ from __future__ import annotations
 from dibs.errors import Forbidden, Invalid
 from dibs.model import SQL, Agent, SessionEnd
 from dibs.rules import ending, fencing
+from dibs.rules.sessions import ANCESTORS_MAX, require_parent, require_same_parent
 from dibs.store.sql import rows
 from dibs.store.sql.ticket_verbs import close_ticket
+from dibs.text import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
 
-    from dibs.model import Item, Key, Session
+    from dibs.model import Item, Key, Owner, Session
     from dibs.rules.decision import State, Step
     from dibs.store.sql.transaction import Transaction
 
 EVERY_CLAIM = -1
-#: The end reason of a session whose owner process is dead.
-OWNER_DIED = "its owner process died"
 
 
 def set_agent(t: Transaction, agent: Agent) -> Agent:
@@ -40,12 +40,17 @@ def take_up(t: Transaction, session: str, *, key: str, agent: str) -> Session:
 
 def start_session(t: Transaction, session: Session) -> Session:
     t.lock_new_session(session.id)
+    if session.parent is not None:
+        t.lock_session(session.parent)  # a parent before its children, as where they end
     t.lock_session(session.id)
     known = find_session(t, session.id)
     if known is not None:
         _refuse_another_caller(t, known, session)
         if known.ended_at is None:
+            require_same_parent(known, session)
             return _update_session(t, known, session)
+    if session.parent is not None:
+        require_parent(session.id, _ancestors(t, session))
     t.run("create_agent", rows.encode(Agent(name=session.agent, created_at=t.now, updated_at=t.now)))
     started = session.replace(started_at=t.now, seen_at=t.now, ended_at=None, end_reason=None)
     t.run("put_session", rows.encode_session(started))
@@ -54,15 +59,62 @@ def start_session(t: Transaction, session: Session) -> Session:
 
 def end_session(t: Transaction, session: str, *, reason: str | None = None) -> SessionEnd:
     found = t.session(session)
-    t.lock_items(item for (item,) in t.all("items_around_session", session=session))
+    around = t.all("around_session", session=session)
+    children = [child for _, child in around if child is not None]
+    descendants = live_descendants(t, [session]) if children else []
+    for one in descendants:
+        around += t.all("around_session", session=one.id)
+    t.lock_items({item for item, _ in around if item is not None})
+    if descendants:
+        # The tickets of all of them first: what one of them releases must not be offered to another one.
+        for one in (found, *descendants):
+            _close_tickets(t, one)
     released = end_claims(t, found, _release, EVERY_CLAIM)
+    for one in descendants:
+        released += end_claims(t, one, _release_with_parent, EVERY_CLAIM)
+        close_session(t, one, ending.PARENT_ENDED)
     ended = close_session(t, found, reason or "ended by its owner")
     return SessionEnd(session=ended, released=tuple(item.id for item in released))
+
+
+def live_descendants(t: Transaction, sessions: Sequence[str]) -> list[Session]:
+    """The live children of these sessions, the children of those, and so on, parents first. Each is locked before its
+    children are read, so that it gets no other child meanwhile."""
+    found: list[Session] = []
+    level = list(sessions)
+    for _ in range(ANCESTORS_MAX):
+        children = t.all("live_children", sessions=json_text.dumps(level)) if level else []
+        level = []
+        for (id,) in children:
+            t.lock_session(id)
+            child = find_session(t, id)
+            if child is not None and child.ended_at is None:
+                found.append(child)
+                level.append(id)
+    return found
 
 
 def find_session(t: Transaction, id: str) -> Session | None:
     row = t.one("session_by_id", id=id)
     return None if row is None else rows.session(row)
+
+
+def end_reason(session: Session, dead: Collection[Owner]) -> str:
+    """Why a session ends that has a dead owner, or an ancestor with one."""
+    return ending.OWNER_DIED if session.owner in dead else ending.PARENT_ENDED
+
+
+def _ancestors(t: Transaction, session: Session) -> list[str]:
+    """The parent of a new session, which must be live, and its ancestors: nearest first, as far as it matters."""
+    assert session.parent is not None
+    if session.parent == session.id:
+        return [session.id]
+    found: list[str] = []
+    above: Session | None = t.session(session.parent)
+    while above is not None and len(found) <= ANCESTORS_MAX:
+        found.append(above.id)
+        above = None if above.parent is None else find_session(t, above.parent)
+    return found
 
 
 def _refuse_another_caller(t: Transaction, known: Session, again: Session) -> None:
@@ -115,8 +167,7 @@ def end_claims(t: Transaction, session: Session, end: Callable[[Transaction, Sta
 
 def close_session(t: Transaction, session: Session, reason: str) -> Session:
     """End the session itself, with its tickets and soft claims."""
-    for (item,) in t.all("tickets_of_session", session=session.id):
-        close_ticket(t, t.state(item), session.id, "its session ended")
+    _close_tickets(t, session)
     t.run("drop_soft_claims_of_session", {"session": session.id})
     ended = session.replace(ended_at=t.now, end_reason=reason)
     t.run("put_session", rows.encode_session(ended))
@@ -125,9 +176,19 @@ def close_session(t: Transaction, session: Session, reason: str) -> Session:
     return ended
 
 
+def _close_tickets(t: Transaction, session: Session) -> None:
+    for (item,) in t.all("tickets_of_session", session=session.id):
+        close_ticket(t, t.state(item), session.id, "its session ended")
+
+
 def _release(t: Transaction, state: State) -> Step:
     assert state.claim is not None
     return ending.release(t.now, state, state.claim, reason="session ended")
+
+
+def _release_with_parent(t: Transaction, state: State) -> Step:
+    assert state.claim is not None
+    return ending.release(t.now, state, state.claim, reason=ending.PARENT_ENDED)
 
 
 # Keys of a server's callers. The board keeps them, so that every server on it knows them.

@@ -10,7 +10,6 @@ from dibs.rules.claiming import Claimant
 from dibs.rules.resources import conflict
 from dibs.store.contract import page
 from dibs.store.sql import projection, rows
-from dibs.store.sql.session_verbs import OWNER_DIED
 from dibs.store.sql.ticket_verbs import latest_ticket
 from dibs.text import json_text
 
@@ -127,7 +126,7 @@ def sessions(t: Transaction, find_dead: FindDead, *, ended: bool = False, limit:
         session = rows.session(row)
         held = t.held(session.id)
         if session.id in projected.dead:
-            session, held = session.replace(ended_at=t.now, end_reason=OWNER_DIED), 0
+            session, held = session.replace(ended_at=t.now, end_reason=projected.dead[session.id]), 0
         if ended or session.ended_at is None:
             recent = t.all("runs_of_session", session=session.id, limit=RECENT_RUNS)
             last = tuple(projected.run(rows.run(run)) for run in recent)
@@ -136,10 +135,10 @@ def sessions(t: Transaction, find_dead: FindDead, *, ended: bool = False, limit:
 
 
 def who(t: Transaction, find_dead: FindDead) -> tuple[Holding, ...]:
-    kinds: dict[str, str | None] = dict(t.all("in_progress"))
-    projected = projection.Projection(t, t.states(kinds), projection.dead_sessions(t, find_dead))
-    states = [projected.states[item] for item in kinds]
-    hard = [_holding(t, state, kinds[state.item.id]) for state in states if state.item.status == IN_PROGRESS]
+    holders = {item: (kind, parent) for item, kind, parent in t.all("in_progress")}
+    projected = projection.Projection(t, t.states(holders), projection.dead_sessions(t, find_dead))
+    states = [projected.states[item] for item in holders]
+    hard = [_holding(t, state, *holders[state.item.id]) for state in states if state.item.status == IN_PROGRESS]
     claims = [rows.soft_claim(row) for row in t.all("live_soft_claims", now=t.now)]
     soft = [_soft_holding(t, claim) for claim in claims if claim.session not in projected.dead]
     return (*hard, *soft)
@@ -260,7 +259,7 @@ def _position(t: Transaction, item: Item) -> tuple[float, float]:
     return -item.priority, t.scalar("seq_of_item", id=item.id) or 0
 
 
-def _holding(t: Transaction, state: State, kind: str | None) -> Holding:
+def _holding(t: Transaction, state: State, kind: str | None, parent: str | None) -> Holding:
     claim = state.claim
     if claim is None:
         silent = (t.now - state.item.updated_at) / 1000
@@ -275,15 +274,18 @@ def _holding(t: Transaction, state: State, kind: str | None) -> Holding:
         age_seconds=(t.now - claim.claimed_at) / 1000,
         remaining_seconds=fencing.remaining_seconds(claim, t.now),
         waiters=sum(queueing.live(ticket, t.now) for ticket in state.tickets),
+        parent=parent,
     )
 
 
 def _soft_holding(t: Transaction, soft: SoftClaim) -> Holding:
     row = t.one("session_by_id", id=soft.session)
+    session = None if row is None else rows.session(row)
     return Holding(
         item=t.state(soft.item).item,
         claim=None,
-        kind=None if row is None else rows.session(row).kind,
+        kind=None if session is None else session.kind,
+        parent=None if session is None else session.parent,
         health="soft",
         age_seconds=(t.now - soft.claimed_at) / 1000,
         remaining_seconds=max(0, soft.expires_at - t.now) / 1000,

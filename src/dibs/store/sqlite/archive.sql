@@ -59,6 +59,14 @@ INSERT INTO tickets (@ticket) VALUES (:@ticket)
 SELECT 'the session ' || s.id || ' is of an agent that is not there, ' || s.agent AS what FROM sessions s
 WHERE NOT EXISTS (SELECT 1 FROM agents a WHERE a.name = s.agent)
 UNION ALL
+SELECT 'the session ' || s.id || ' has more than four ancestors, or is its own' FROM sessions s
+JOIN sessions a1 ON a1.id = s.parent AND a1.ended_at IS NULL
+JOIN sessions a2 ON a2.id = a1.parent AND a2.ended_at IS NULL
+JOIN sessions a3 ON a3.id = a2.parent AND a3.ended_at IS NULL
+JOIN sessions a4 ON a4.id = a3.parent AND a4.ended_at IS NULL
+JOIN sessions a5 ON a5.id = a4.parent AND a5.ended_at IS NULL
+WHERE s.ended_at IS NULL
+UNION ALL
 SELECT 'a claim of ' || c.item || ' fits no item in progress under token ' || c.token FROM claims c
 WHERE NOT EXISTS (SELECT 1 FROM items i WHERE i.id = c.item AND i.status = 'in_progress' AND i.token = c.token)
 UNION ALL

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: "dibs" in ASCII, so that `file` and other programs recognize the database.
 APPLICATION_ID = 0x64696273
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 #: Small, because a short process that finds a WAL without its index reads all of it.
 CHECKPOINT_PAGES = 250
 #: The size of a WAL of so many pages, each with its frame header.

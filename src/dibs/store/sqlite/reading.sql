@@ -86,7 +86,7 @@ WHERE (:item IS NULL OR item = :item) AND (:agent IS NULL OR agent = :agent)
 ORDER BY id DESC LIMIT :limit
 
 -- name: in_progress
-SELECT items.id, sessions.kind
+SELECT items.id, sessions.kind, sessions.parent
 FROM items
 LEFT JOIN claims ON claims.item = items.id
 LEFT JOIN sessions ON sessions.id = claims.session
@@ -109,12 +109,26 @@ SELECT @agent FROM agents ORDER BY name
 SELECT @session
 FROM sessions WHERE (:ended OR ended_at IS NULL) ORDER BY seen_at DESC, id LIMIT :limit
 
+-- Sessions with a claim, and the ancestors of children with one; with `among`, only of these sessions.
 -- name: owned_sessions
+WITH RECURSIVE ancestors (id) AS (
+    SELECT parent FROM sessions
+    WHERE parent IS NOT NULL AND ended_at IS NULL AND id IN (SELECT session FROM claims)
+      AND (:among IS NULL OR id IN (SELECT value FROM json_each(:among)))
+    UNION SELECT s.parent FROM ancestors JOIN sessions s ON s.id = ancestors.id WHERE s.parent IS NOT NULL
+)
 SELECT id, boot_id, pid_namespace, pid, start_time
 FROM sessions
 WHERE id IN (SELECT session FROM claims)
   AND ended_at IS NULL AND boot_id = :boot_id AND pid_namespace = :pid_namespace
   AND (:among IS NULL OR id IN (SELECT value FROM json_each(:among)))
+UNION SELECT s.id, s.boot_id, s.pid_namespace, s.pid, s.start_time
+FROM ancestors JOIN sessions s ON s.id = ancestors.id
+WHERE s.ended_at IS NULL AND s.boot_id = :boot_id AND s.pid_namespace = :pid_namespace
+
+-- name: live_children
+SELECT id FROM sessions
+WHERE parent IN (SELECT value FROM json_each(:sessions)) AND ended_at IS NULL ORDER BY id
 
 -- name: count_by_status
 SELECT status, count(*) FROM items GROUP BY status

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dibs.model import FAILED, Item, Sweep
 from dibs.rules import ending
 from dibs.store.sql import requests
-from dibs.store.sql.session_verbs import OWNER_DIED, close_session, end_claims, find_session
+from dibs.store.sql.session_verbs import close_session, end_claims, end_reason, find_session, live_descendants
 from dibs.store.sqlite.claim_path import record_overdue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from dibs.model import Owner
     from dibs.rules.decision import State, Step
@@ -23,8 +23,9 @@ TRIM_BATCH = 1000
 def sweep(t: Transaction, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
     moved = record_overdue(t, limit)
     expired, lost = moved["expired_items"], list[Item]()
+    owners = {owner for _, owner in dead}
     for session, owner in dead:
-        lost += _reap(t, session, owner, limit - len(lost))
+        lost += _reap(t, session, owner, owners, limit - len(lost))
     since = t.now - round(t.settings.request_kept_seconds * 1000)
     t.run("trim_requests", {"before": since, "kept": requests.OUTDATED_KEPT, "limit": TRIM_BATCH})
     t.run("trim_activity", {"kept": t.settings.activity_kept})
@@ -41,17 +42,21 @@ def sweep(t: Transaction, *, dead: Sequence[tuple[str, Owner]] = (), limit: int)
     )
 
 
-def _reap(t: Transaction, session: str, owner: Owner, limit: int) -> list[Item]:
-    """End the claims of a session whose owner process is dead, unless it has ended or has another owner by now. Without
-    claims left, the session itself ends."""
+def _reap(t: Transaction, session: str, owner: Owner, dead: Collection[Owner], limit: int) -> list[Item]:
+    """End the claims of a session whose owner process is dead, and those of its descendants, unless it has ended or has
+    another owner by now. Without claims left, all these sessions end."""
     found = find_session(t, session)
     if found is None or found.ended_at is not None or found.owner != owner:
         return []
-    ended = end_claims(t, found, _owner_died, limit)
-    if not t.all("items_of_session", session=session, limit=1):
-        close_session(t, found, OWNER_DIED)
+    ended: list[Item] = []
+    reasons = {one: end_reason(one, dead) for one in (found, *live_descendants(t, [session]))}
+    for one, why in reasons.items():
+
+        def owner_died(t: Transaction, state: State, why: str = why) -> Step:
+            return ending.owner_died(t.now, state, t.settings, why)
+
+        ended += end_claims(t, one, owner_died, limit - len(ended))
+    if not any(t.all("items_of_session", session=one.id, limit=1) for one in reasons):
+        for one, why in reasons.items():
+            close_session(t, one, why)
     return ended
-
-
-def _owner_died(t: Transaction, state: State) -> Step:
-    return ending.owner_died(t.now, state, t.settings)

@@ -20,9 +20,11 @@ WHERE item = :item AND token = :token AND outcome IS NOT NULL
 -- name: items_of_session
 SELECT item FROM claims WHERE session = :session ORDER BY claimed_at, item LIMIT :limit
 
--- name: items_around_session
-SELECT item FROM claims WHERE session = :session
-UNION SELECT item FROM tickets WHERE session = :session AND closed_at IS NULL
+-- What ends with a session: items that it holds or waits for, and its live children.
+-- name: around_session
+SELECT item, NULL FROM claims WHERE session = :session
+UNION SELECT item, NULL FROM tickets WHERE session = :session AND closed_at IS NULL
+UNION ALL SELECT NULL, id FROM sessions WHERE parent = :session AND ended_at IS NULL
 
 -- name: trim_requests
 DELETE FROM requests WHERE (actor, id) IN (

@@ -13,6 +13,7 @@ GROUPS = (
     "annotations",
     "answers",
     "approvals",
+    "children",
     "claims",
     "crash",
     "dead_owners",
@@ -55,6 +56,7 @@ from dibs.testing.conformance.agent_limits import TestCapacity, TestCapacityToge
 from dibs.testing.conformance.annotations import TestAnnotations  # noqa: E402
 from dibs.testing.conformance.answers import TestAnswers  # noqa: E402
 from dibs.testing.conformance.approvals import TestApprovals, TestPolicy  # noqa: E402
+from dibs.testing.conformance.children import TestChildren  # noqa: E402
 from dibs.testing.conformance.claims import TestClaims  # noqa: E402
 from dibs.testing.conformance.crash import TestCrash  # noqa: E402
 from dibs.testing.conformance.dead_owners import TestDeadOwners  # noqa: E402
@@ -98,6 +100,7 @@ __all__ = [
     "TestBackoff",
     "TestCapacity",
     "TestCapacityTogether",
+    "TestChildren",
     "TestClaims",
     "TestCrash",
     "TestDeadOwners",

@@ -209,16 +209,18 @@ BEGIN
              || coalesce(', ' || p_told, '') || '}')::json);
 END $$;
 
--- End a claim that expired or whose owner died: a strike; the last strike fails the item.
-CREATE OR REPLACE FUNCTION dibs.strike(INOUT i dibs.items, c dibs.claims, p_outcome text, p_now bigint, s dibs.settings)
-LANGUAGE plpgsql AS $$
+-- End a claim that expired or whose owner died: a strike; the last strike fails the item. `p_why` is an additional reason.
+CREATE OR REPLACE FUNCTION dibs.strike(
+    INOUT i dibs.items, c dibs.claims, p_outcome text, p_now bigint, s dibs.settings, p_why text DEFAULT NULL
+) LANGUAGE plpgsql AS $$
 BEGIN
     i.strikes := i.strikes + 1;
     IF i.strikes >= s.max_strikes THEN
-        i := dibs.end_run(i, c, p_outcome, 'failed', p_now, 'dibs', i.strikes || ' of ' || s.max_strikes || ' strikes',
+        i := dibs.end_run(i, c, p_outcome, 'failed', p_now, 'dibs',
+                          concat_ws('; ', i.strikes || ' of ' || s.max_strikes || ' strikes', p_why),
                           p_told => '"strikes": ' || i.strikes);
     ELSE
-        i := dibs.end_run(i, c, p_outcome, dibs.rest(i, p_now), p_now, 'dibs', NULL, p_told => '"strikes": ' || i.strikes);
+        i := dibs.end_run(i, c, p_outcome, dibs.rest(i, p_now), p_now, 'dibs', p_why, p_told => '"strikes": ' || i.strikes);
     END IF;
     i := dibs.follow(i, p_now, s);
 END $$;

@@ -1,17 +1,51 @@
 -- The sweep: expired claims, claims of dead owners, schedules that have come, lapsed offers, outdated rows.
 
--- End the claims of a session whose owner was found dead, unless it has ended or has another owner by now. Without claims left,
--- the session ends. Locked items are left for the next sweep.
-CREATE OR REPLACE FUNCTION dibs.bury(p_session text, p_owner json, p_limit bigint, s dibs.settings, OUT lost text[], OUT failed text[])
-LANGUAGE plpgsql AS $$
+-- Why a session ends that has one of these dead owners, or an ancestor with one.
+CREATE OR REPLACE FUNCTION dibs.end_reason(x dibs.sessions, p_dead json) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN EXISTS (
+        SELECT 1 FROM json_array_elements(p_dead) d
+        WHERE (x.boot_id, x.pid_namespace, x.pid, x.start_time) = (d -> 1 ->> 'boot_id',
+              (d -> 1 ->> 'pid_namespace')::bigint, (d -> 1 ->> 'pid')::bigint, (d -> 1 ->> 'start_time')::bigint)
+    ) THEN 'its owner process died' ELSE 'its parent session ended' END
+$$;
+
+-- The session and its live descendants, all locked, parents first; NULL if another transaction has locked one of them. A session
+-- has four ancestors at most. (`+ 0` keeps the planner from the index of agents, which finds all live sessions.)
+CREATE OR REPLACE FUNCTION dibs.lock_family(p_session text) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+    family text[] := ARRAY[p_session];
+    level text[] := family;
+    locked text[];
+BEGIN
+    FOR generation IN 1..4 LOOP
+        SELECT coalesce(array_agg(y.id), '{}') INTO locked FROM (
+            SELECT x.id FROM dibs.sessions x WHERE x.parent = ANY (level) AND x.ended_at + 0 IS NULL
+            FOR NO KEY UPDATE SKIP LOCKED) y;
+        IF EXISTS (
+            SELECT 1 FROM dibs.sessions x WHERE x.parent = ANY (level) AND x.ended_at + 0 IS NULL AND x.id <> ALL (locked)
+        ) THEN
+            RETURN NULL;
+        END IF;
+        EXIT WHEN locked = '{}';
+        family := family || locked;
+        level := locked;
+    END LOOP;
+    RETURN family;
+END $$;
+
+-- End the claims of a session whose owner was found dead, and those of its descendants, unless it has ended or has another owner
+-- by now. Without claims left, all these sessions end. What is locked is left for the next sweep.
+CREATE OR REPLACE FUNCTION dibs.bury(
+    p_session text, p_owner json, p_dead json, p_limit bigint, s dibs.settings, OUT lost text[], OUT failed text[]
+) LANGUAGE plpgsql AS $$
 DECLARE
     me dibs.sessions;
+    family text[];
+    orphans text[];
     each text;
     i dibs.items;
     c dibs.claims;
     at bigint;
-    passed_by boolean := false;
-    seen bigint := 0;
 BEGIN
     lost := '{}';
     failed := '{}';
@@ -21,18 +55,27 @@ BEGIN
         (p_owner ->> 'start_time')::bigint) THEN
         RETURN;
     END IF;
+    family := dibs.lock_family(p_session);
+    IF family IS NULL THEN
+        RETURN;
+    END IF;
+    IF cardinality(family) > 1 THEN
+        orphans := ARRAY(SELECT x.id FROM dibs.sessions x
+                         WHERE x.id = ANY (family) AND dibs.end_reason(x, p_dead) = 'its parent session ended');
+    END IF;
     FOR each IN
-        SELECT x.item FROM (SELECT item FROM dibs.claims WHERE session = p_session OFFSET 0) x ORDER BY x.item LIMIT p_limit
+        SELECT x.item FROM (SELECT item FROM dibs.claims WHERE session = ANY (family) OFFSET 0) x ORDER BY x.item LIMIT p_limit
     LOOP
-        seen := seen + 1;
         SELECT * INTO i FROM dibs.items WHERE id = each FOR NO KEY UPDATE SKIP LOCKED;
-        passed_by := passed_by OR NOT FOUND;
         CONTINUE WHEN NOT FOUND;
         SELECT * INTO c FROM dibs.claims WHERE item = each FOR UPDATE SKIP LOCKED;
-        passed_by := passed_by OR NOT FOUND;
-        CONTINUE WHEN NOT FOUND OR c.session <> p_session;
+        CONTINUE WHEN NOT FOUND OR c.session <> ALL (family);
         at := dibs.clock();
-        i := dibs.strike(i, c, CASE WHEN c.expires_at > at THEN 'owner_died' ELSE 'expired' END, at, s);
+        IF c.expires_at > at THEN
+            i := dibs.strike(i, c, 'owner_died', at, s, CASE WHEN c.session = ANY (orphans) THEN 'its parent session ended' END);
+        ELSE
+            i := dibs.strike(i, c, 'expired', at, s);
+        END IF;
         PERFORM dibs.save(i);
         IF c.expires_at > at THEN
             lost := lost || each;
@@ -41,11 +84,12 @@ BEGIN
             END IF;
         END IF;
     END LOOP;
-    IF passed_by OR seen >= p_limit THEN
+    IF EXISTS (SELECT 1 FROM dibs.claims WHERE session = ANY (family)) THEN
         RETURN;
     END IF;
     FOR each IN
-        SELECT t.item FROM (SELECT item FROM dibs.tickets WHERE session = p_session AND closed_at IS NULL OFFSET 0) t
+        SELECT DISTINCT t.item FROM (
+            SELECT item FROM dibs.tickets WHERE session = ANY (family) AND closed_at IS NULL OFFSET 0) t
         ORDER BY t.item
     LOOP
         SELECT * INTO i FROM dibs.items WHERE id = each FOR NO KEY UPDATE SKIP LOCKED;
@@ -54,14 +98,17 @@ BEGIN
         END IF;
         at := dibs.clock();
         UPDATE dibs.tickets SET closed_at = at, reason = 'its session ended'
-        WHERE item = each AND session = p_session AND closed_at IS NULL;
-        IF i.offered_to = p_session THEN
+        WHERE item = each AND session = ANY (family) AND closed_at IS NULL;
+        IF i.offered_to = ANY (family) THEN
             i := dibs.available(i, at, s);
             PERFORM dibs.save(i);
         END IF;
     END LOOP;
-    DELETE FROM dibs.soft_claims WHERE session = p_session;
-    UPDATE dibs.sessions SET ended_at = dibs.clock(), end_reason = 'its owner process died' WHERE id = p_session;
+    DELETE FROM dibs.soft_claims WHERE session = ANY (family);
+    UPDATE dibs.sessions
+    SET ended_at = dibs.clock(),
+        end_reason = CASE WHEN id = ANY (orphans) THEN 'its parent session ended' ELSE 'its owner process died' END
+    WHERE id = ANY (family);
 END $$;
 
 CREATE OR REPLACE FUNCTION dibs.sweep(p_dead json, p_limit bigint, s dibs.settings) RETURNS json LANGUAGE plpgsql
@@ -81,7 +128,7 @@ BEGIN
     failed := moved.failed;
     FOR dead IN SELECT json_array_elements(p_dead) LOOP
         EXIT WHEN cardinality(bereaved) >= p_limit;
-        buried := dibs.bury(dead ->> 0, dead -> 1, p_limit - cardinality(bereaved), s);
+        buried := dibs.bury(dead ->> 0, dead -> 1, p_dead, p_limit - cardinality(bereaved), s);
         bereaved := bereaved || buried.lost;
         failed := failed || buried.failed;
     END LOOP;

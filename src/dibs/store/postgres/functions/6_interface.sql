@@ -14,7 +14,7 @@ BEGIN
     VALUES (p_session, p_agent, 'sql', '', '{}', at, at)
     ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, started_at = excluded.started_at,
         seen_at = excluded.seen_at, ended_at = NULL, end_reason = NULL, host = excluded.host, meta = excluded.meta,
-        boot_id = NULL, pid_namespace = NULL, pid = NULL, start_time = NULL
+        boot_id = NULL, pid_namespace = NULL, pid = NULL, start_time = NULL, parent = NULL
     WHERE s.ended_at IS NOT NULL AND s.agent = excluded.agent AND s.key IS NULL;
 END $$;
 

@@ -1,0 +1,51 @@
+"""Decisions about sessions: which one may be the parent of which.
+
+A child session, such as that of a subagent, ends with its parent. A live session keeps the parent that it was started
+with, and all ancestors of a live session are live: every verb that ends a session ends its descendants, too.
+"""
+
+from __future__ import annotations
+
+from dibs.errors import Invalid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dibs.model import Session
+
+#: How many ancestors a session can have. An end of a session ends all its descendants in one transaction.
+ANCESTORS_MAX = 4
+
+
+def require_parent(session: str, ancestors: Sequence[str]) -> None:
+    """Refuse these ancestors, nearest first, for a session that is about to start."""
+    if session in ancestors:
+        raise Invalid(
+            f"session {session} cannot be its own parent or a child of its own children; name another parent",
+            field="parent",
+            session=session,
+            parent=ancestors[0],
+        )
+    if len(ancestors) > ANCESTORS_MAX:
+        raise Invalid(
+            f"session {ancestors[0]} has {ANCESTORS_MAX} ancestors, which is the most, so it can have no children;"
+            f" name its parent {ancestors[1]} instead",
+            field="parent",
+            session=session,
+            parent=ancestors[0],
+            ancestors_max=ANCESTORS_MAX,
+        )
+
+
+def require_same_parent(live: Session, again: Session) -> None:
+    """Refuse another parent for a live session that is started again; one that names none keeps its own."""
+    if again.parent in (None, live.parent):
+        return
+    has = "has no parent" if live.parent is None else f"is a child of {live.parent}"
+    raise Invalid(
+        f"session {live.id} is live and {has}; end it first, or choose another id",
+        field="parent",
+        session=live.id,
+        parent=live.parent,
+    )

@@ -1,0 +1,9 @@
+-- A session may be a child of another one: a subagent of an agent. It ends with its parent.
+
+ALTER TABLE dibs.sessions ADD COLUMN parent text COLLATE "C";
+
+CREATE INDEX sessions_parent ON dibs.sessions (parent) WHERE parent IS NOT NULL;
+
+-- Made anew with one parameter more: why a strike was given, and who else died.
+DROP FUNCTION IF EXISTS dibs.strike(dibs.items, dibs.claims, text, bigint, dibs.settings);
+DROP FUNCTION IF EXISTS dibs.bury(text, json, bigint, dibs.settings);
