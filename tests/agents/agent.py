@@ -78,7 +78,8 @@ class Agent:
 
     def run(self, line: str) -> Done:
         """Run a line in the agent's own shell. Its children are children of the agent."""
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         out, err = (self.home / f"{next(_numbers)}" for _ in range(2))
         self.process.stdin.write(f"{{ {line}; }} >{out} 2>{err} </dev/null\n")
         code = self.process.stdout.readline()

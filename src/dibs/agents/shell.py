@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 PROGRAMS = ("dibs", "calldibs")
 #: Commands of dibs that run other programs.
 RUNNERS = frozenset({"work", "exec", "demo"})
+#: Commands that take the session as an option. Others find it in the environment, or need none.
+ACTING = frozenset(
+    {
+        *("next", "claim", "wait", "leave", "heartbeat", "progress", "release", "done", "fail", "submit"),
+        *("why", "annotate", "reject"),
+    }
+)
 #: What an agent may do without asking a person: take work, keep it, end it, and look at the board.
 HARMLESS = frozenset(
     {
@@ -47,11 +54,11 @@ def is_harmless(words: list[str]) -> bool:
 
 
 def as_session(payload: Payload, session: str) -> dict[str, Any]:
-    """The tool's input, with the command acting as `session`. A simple call gets an option, because the permission
-    rules of clients are about how a command begins."""
+    """The tool's input, with the command acting as `session`. A simple call gets an option where that is possible,
+    because the permission rules of clients are about how a command begins."""
     command = payload.command
     words = simple_call(command)
-    if words is not None and "--" not in words and "--session" not in words:
+    if words is not None and words[1:2] and words[1] in ACTING and "--" not in words and "--session" not in words:
         changed = f"{command.rstrip()} --session {session}"
     else:
         changed = f"export DIBS_SESSION={session}; {command}"

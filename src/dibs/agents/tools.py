@@ -61,8 +61,12 @@ def after(payload: Payload, access: Access) -> str:
 
 
 def _call_of_dibs(payload: Payload, state: State, words: list[str]) -> str:
-    input = shell.as_session(payload, state.session) if _needs_session(payload) else None
-    return answers.pass_on(payload, input=input, allow=shell.is_harmless(words))
+    """A command that is neither harmless nor acts as a session stays as it is: changed, it would no longer be what the
+    person has approved."""
+    is_harmless = shell.is_harmless(words)
+    is_changed = _needs_session(payload) and (is_harmless or (words[1:2] and words[1] in shell.ACTING))
+    input = shell.as_session(payload, state.session) if is_changed else None
+    return answers.pass_on(payload, input=input, allow=is_harmless)
 
 
 def _needs_session(payload: Payload) -> bool:
