@@ -7,13 +7,14 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dibs.board import Board
 from tests.agents.agent import HOOK, SESSION, Agent, payload, wait_for
 
-EVENTS = {
+EVENTS: dict[str, dict[str, Any]] = {
     "SessionStart": {"source": "startup"},
     "UserPromptSubmit": {"prompt": "x"},
     "PreToolUse": {"tool_name": "Write", "tool_input": {"file_path": "x", "content": "x"}},

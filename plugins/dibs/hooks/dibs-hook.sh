@@ -29,7 +29,6 @@ esac
 # Only the part before the tool's own input: the input may contain the same names.
 head=${payload%%\"tool_input\"*}
 head=${head%%\"toolArgs\"*}
-input=${payload#"$head"}
 
 # Sets `value` to the text of a field.
 field() {
@@ -81,7 +80,7 @@ Edit | Write | MultiEdit | NotebookEdit | apply_patch) ask_dibs ;;
 write_file | replace | edit | write | patch | create | str_replace_editor | Delete | StrReplace) ask_dibs ;;
 mcp__dibs__* | mcp__plugin_dibs_dibs__*) ask_dibs ;;
 Bash | bash | shell | Shell | run_shell_command | exec_command)
-    case $input in
+    case ${payload#"$head"} in
     *dibs*) ask_dibs ;;
     esac
     ;;
