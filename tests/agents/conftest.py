@@ -35,6 +35,12 @@ def board(folder: Path) -> Iterator[Board]:
 
 
 @pytest.fixture
+def short_claims(folder: Path) -> None:
+    """Claims last a second unless they are renewed, also those that a keeper has recovered."""
+    (folder / "dibs.toml").write_text("[board]\nttl_seconds = 1\nttl_seconds_min = 1\n")
+
+
+@pytest.fixture
 def agents(folder: Path, tmp_path: Path, environment: dict[str, str]) -> Iterator[Callable[..., Agent]]:  # noqa: F811
     """Starts agents on the board. In the end all of them are killed, and no keeper and no state may be left."""
     started: list[Agent] = []

@@ -15,9 +15,6 @@ from dibs.errors import ItemAlreadyClaimed
 from tests.agents.agent import OTHER_SESSION, SESSION, Agent, wait_for
 from tests.agents.conftest import BOB
 
-#: As short as claims of these tests may be: they are over before their holder's heartbeat, if it is stopped.
-SHORT_SECONDS = 1.0
-
 
 @pytest.fixture
 def working(agent: Agent, board: Board) -> Agent:
@@ -30,9 +27,9 @@ def working(agent: Agent, board: Board) -> Agent:
 
 def claim_shortly(board: Board) -> int:
     """A short claim of the agent, which its keeper has renewed; returns its token."""
-    token = board.claim("a", session=SESSION, ttl_seconds=SHORT_SECONDS).claim.token
-    wait_for(lambda: (claim := board.get("a").claim) is None or claim.heartbeat_count)
-    return token
+    board.claim("a", session=SESSION, ttl_seconds=1)
+    wait_for(lambda: (claim := board.get("a").claim) is not None and claim.heartbeat_count)
+    return board.get("a").item.token
 
 
 def take_over(board: Board, item: str) -> None:
@@ -40,6 +37,7 @@ def take_over(board: Board, item: str) -> None:
     board.claim(item, session=BOB, wait_seconds=30)
 
 
+@pytest.mark.usefixtures("short_claims")
 def test_a_zombie_is_denied_at_its_next_tool_call_until_it_answers(working: Agent, board: Board) -> None:
     claim_shortly(board)
     working.signal(signal.SIGSTOP)
@@ -59,6 +57,7 @@ def test_a_zombie_is_denied_at_its_next_tool_call_until_it_answers(working: Agen
     assert board.get("a").claim.session == BOB  # type: ignore[union-attr]
 
 
+@pytest.mark.usefixtures("short_claims")
 def test_an_expired_claim_that_nobody_took_is_recovered_silently(working: Agent, board: Board) -> None:
     token = claim_shortly(board)
     working.signal(signal.SIGSTOP)
@@ -69,6 +68,17 @@ def test_an_expired_claim_that_nobody_took_is_recovered_silently(working: Agent,
     assert claim is not None
     assert claim.session == SESSION
     assert claim.token > token
+
+
+def test_a_call_of_dibs_in_a_sandbox_answers_too(working: Agent, board: Board) -> None:
+    """There it cannot write the state folder; the hook after it does."""
+    board.claim("a", session=SESSION)
+    board.force_release("a", reason="needed elsewhere")
+    wait_for((working.state / "lost-a").exists)
+    working.hook("PostToolUse", tool_name="Bash", tool_input={"command": "make a"})
+    working.denied(working.bash("make"))
+    working.hook("PostToolUseFailure", tool_name="Bash", tool_input={"command": "dibs release a"}, error="Exit code 4")
+    assert working.bash("make") == {}
 
 
 @pytest.mark.parametrize("how", ["force_released", "cancelled"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from dibs.board import Board
 from tests.agents.agent import OTHER_SESSION, SESSION, Agent, wait_for
 from tests.agents.conftest import BOB
@@ -51,6 +53,7 @@ def test_two_subagents_exclude_each_other_and_end_when_they_stop(agent: Agent, b
     assert not list(agent.states.iterdir())
 
 
+@pytest.mark.usefixtures("short_claims")
 def test_a_subagent_is_renewed_and_fenced_like_its_parent(agent: Agent, board: Board) -> None:
     for item in "ab":
         board.add(item, id=item)
@@ -60,7 +63,8 @@ def test_a_subagent_is_renewed_and_fenced_like_its_parent(agent: Agent, board: B
     child = f"{SESSION}-{FIRST}"
     board.claim("a", session=child, ttl_seconds=1)
     wait_for(lambda: (claim := board.get("a").claim) is not None and claim.heartbeat_count > 1)
-    board.claim("b", session=SESSION)
+    board.claim("a", session=child, ttl_seconds=600)
+    board.claim("b", session=SESSION, ttl_seconds=600)
     board.force_release("b", reason="needed elsewhere")
     wait_for((agent.state / "lost-b").exists)
     assert agent.bash("make", FIRST) == {}, "it has an item of its own"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 
+import pytest
+
 from dibs.board import Board
 from tests.agents.agent import HOOK, SESSION, Agent, payload, wait_for
 from tests.agents.conftest import BOB
@@ -51,6 +53,7 @@ def test_many_hooks_at_once_renew_once(agent: Agent, board: Board) -> None:
     assert claim.expires_at - claimed_at >= 45 * 60 * 1000
 
 
+@pytest.mark.usefixtures("short_claims")
 def test_claims_are_renewed_during_a_turn_only(agent: Agent, board: Board) -> None:
     board.add("A", id="a")
     agent.start()

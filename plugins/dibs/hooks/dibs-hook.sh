@@ -73,7 +73,16 @@ tool=$value
 case $tool in
 TaskCreate | TaskUpdate | TaskList | create_goal) ask_dibs ;;
 esac
-[ -n "$before" ] || exit 0
+
+# Sets `lost` if something is lost: by the session, or by the one that a subagent works for.
+lost=
+for loss in "$state"/lost-* "$root/$session"/lost-*; do
+    [ -e "$loss" ] && lost=yes
+done
+if [ -z "$before" ]; then
+    [ -n "$lost" ] && ask_dibs
+    exit 0
+fi
 
 case $tool in
 Edit | Write | MultiEdit | NotebookEdit | apply_patch) ask_dibs ;;
@@ -88,9 +97,7 @@ Bash | bash | shell | Shell | run_shell_command | exec_command)
 esac
 
 # A command: nothing may be lost, and the state must be fresh.
-for lost in "$state"/lost-* "$root/$session"/lost-*; do
-    [ -e "$lost" ] && ask_dibs
-done
+[ -n "$lost" ] && ask_dibs
 until=
 { read -r until <"$state/until"; } 2>/dev/null
 [ "$until" -gt "$(date +%s)" ] 2>/dev/null && exit 0

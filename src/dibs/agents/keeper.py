@@ -100,6 +100,7 @@ class Keeper:
             elif is_dead:
                 self._is_over = True
                 self._say_farewell()
+        sessions.remove(self._state)
 
     def _is_mine(self) -> bool:
         """Whether this process's lock is on the file in the folder: a session that was ended and resumed has another
@@ -124,7 +125,6 @@ class Keeper:
         last = threading.Thread(target=end, daemon=True)
         last.start()
         last.join(FAREWELL_SECONDS)
-        sessions.remove(self._state)
 
     # The board
 
@@ -173,7 +173,7 @@ class Keeper:
         if state.has(END):
             self._end(board, state.session, state.read(END))
             self._is_over = True
-            sessions.remove(state)
+            state.discard(END)  # wakes the first thread, which removes the folder before the process ends
             return 0.0
         pause = self._tend(board, state)
         for child in state.names(CHILD):
@@ -229,7 +229,7 @@ class Keeper:
         if record is not None and state.session not in self._begun:
             agent = sessions.begin(board, record, {"client": record.client})
             if agent != record.agent:
-                state.make(record.replace(agent=agent))
+                state.save(record.replace(agent=agent))
             self._begun.add(state.session)
 
     def _end(self, board: Board, session: str, reason: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from dibs.agents.payload import CLAUDE
+from dibs.agents.payload import CLAUDE, CURSOR
 from dibs.agents.state import State
 from dibs.errors import Invalid
 from dibs.sdk import owner
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Where a client names its own process.
 PID_VARIABLES = {CLAUDE: "CLAUDE_PID"}
+#: The programs of clients that are not called as the client.
+PROGRAMS = {CURSOR: "cursor-agent"}
 ANCESTORS_MAX = 64
 #: How many words of a command line can be the program: `node --option /usr/bin/gemini`.
 WORDS_MAX = 3
@@ -66,10 +68,11 @@ def _ancestors() -> Iterator[int]:
 
 
 def _is_program(pid: int, client: str) -> bool:
-    """Whether one of the first words of its command line is the client: `codex`, `gemini.js`, `cursor-agent`."""
+    """Whether one of the first words of its command line is the client: `codex`, `gemini.js`. A client's helper, such
+    as `codex-linux-sandbox`, may end with the command that it runs."""
     words = _read(f"/proc/{pid}/cmdline").split(b"\0")[:WORDS_MAX]
-    stems = {os.path.basename(word).partition(b".")[0].partition(b"-")[0] for word in words}
-    return client.encode() in stems
+    stems = {os.path.basename(word).partition(b".")[0] for word in words}
+    return PROGRAMS.get(client, client).encode() in stems
 
 
 def _read(path: str) -> bytes:

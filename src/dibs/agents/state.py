@@ -86,6 +86,9 @@ class State:
     def make(self, record: Record) -> None:
         os.makedirs(agents_folder(), mode=0o700, exist_ok=True)
         os.makedirs(self.path, mode=0o700, exist_ok=True)
+        self.save(record)
+
+    def save(self, record: Record) -> None:
         self.write(SESSION, json_text.dumps(_plain(record)))
 
     def record(self) -> Record | None:

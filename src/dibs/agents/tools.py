@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dibs.agents import answers, fence, files, keeper_process, shell
 from dibs.agents.payload import CODEX, GEMINI, TASK_TOOLS
-from dibs.agents.state import ACTIVE, State
+from dibs.agents.state import ACTIVE, State, answered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ def after(payload: Payload, access: Access) -> str:
     state = State(payload.dibs_session)
     if state.exists():
         state.touch(ACTIVE)
+    # A command in a sandbox cannot write the state folder itself.
+    for word in shell.simple_call(payload.command) or () if payload.is_shell else ():
+        answered(state.session, word)
     if payload.tool in TASK_TOOLS:
         from dibs.agents import tasks
 

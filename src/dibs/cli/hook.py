@@ -14,9 +14,9 @@ BYTES_MAX = 64 << 20
 
 
 def hook_options(parser: Parser) -> None:
-    parser.argument("event", "the event, such as PreToolUse; its payload is read from stdin")
+    parser.argument("event", "the event, with its payload on stdin")
     parser.option("--client", metavar="NAME", help="the client (default: told from the payload)")
-    parser.option("--session", metavar="ID", help="with the event keep: the session to keep alive")
+    parser.option("--session", metavar="ID", help="the session whose keeper to be (EVENT: keep)")
 
 
 def hook(cli: Cli) -> int:
