@@ -193,6 +193,22 @@ def test_children_are_shown_below_their_parents_and_end_with_them(dibs: Dibs) ->
     assert [view["session"]["id"] for view in dibs.json("sessions")["sessions"]] == ["other"]
 
 
+def test_what_a_heartbeat_says_of_its_session_is_shown(dibs: Dibs) -> None:
+    dibs.ok("session", "start", "--id", "s1", "--meta", '{"model": "small"}')
+    dibs.ok("heartbeat", "--meta", '{"context_percent": 40, "model": null, "odd": "a\\u001b[31m"}')
+    (view,) = dibs.json("sessions")["sessions"]
+    assert view["session"]["meta"] == {"context_percent": 40, "odd": "a\x1b[31m"}
+    assert "context_percent=40" in dibs.ok("sessions")
+    assert "\x1b" not in dibs.ok("sessions")
+    dibs.ok("heartbeat", "--at-most-every", "60s", "--meta", '{"context_percent": 41}')
+    (view,) = dibs.json("sessions")["sessions"]
+    assert view["session"]["meta"]["context_percent"] == 40
+    for wrong in ("7", "[]", "{", '{"a": "%s"}' % ("x" * 16_000)):
+        code, error = dibs.refused("heartbeat", "--meta", wrong)
+        assert (code, error["code"], error["field"]) == (1, "INVALID", "meta")
+    assert dibs.refused("heartbeat", "x", "--meta", "{}")[0] == 2
+
+
 def test_sessions_show_who_is_there(worked: Dibs) -> None:
     views = {view["session"]["id"]: view for view in worked.json("sessions")["sessions"]}
     assert {id: view["claims"] for id, view in views.items()} == {"s1": 0, "s2": 1}

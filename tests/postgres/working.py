@@ -229,7 +229,8 @@ def heartbeat(work: Work) -> None:
     for _ in range(TIMES):
         kept, late, forgotten = (work.taken(session) for _ in range(3))
         work.expire(late)
-        assert work.store.heartbeat(session=session).lost
+        for meta in (None, {"context_percent": 40}):
+            assert work.store.heartbeat(session=session, meta=meta).lost
         holding: dict[str, int | None] = {kept: None, late: 1, "unheard-of": 1}
         beat = work.store.heartbeat(session=session, holding=holding, at_most_every_seconds=60)
         assert forgotten in beat.forgotten

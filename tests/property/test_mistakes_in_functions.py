@@ -7,6 +7,8 @@ random verbs (`test_postgres_machine`).
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import psycopg
 import pytest
 
 from dibs.board import Board
+from dibs.check import META_BYTES_MAX
 from dibs.errors import DibsError
 from dibs.model import Owner, Session
 from tests.kit import postgres, sqlite
@@ -181,6 +184,29 @@ def sensitive_action(board: Board, clock: TwinClock) -> None:
 def force_release(board: Board, clock: TwinClock) -> None:
     held(board)
     board.force_release("x", reason="its machine is gone")
+
+
+def beats_with_meta(board: Board, clock: TwinClock) -> None:
+    """One stored, one throttled, one that is too large by a byte, one that removes a name; of a holder and of an idle
+    session."""
+    held(board)
+    board.start_session("idle", id="b", meta={"a": 1})
+    for session in ("a", "b"):
+        for seconds, meta in ((61, {"model": "x", "cost": {"usd": 1.50}}), (10, {"model": "y"}), (61, {"model": None})):
+            clock.advance(seconds)
+            board.heartbeat(session=session, at_most_every_seconds=60, meta=meta)
+            board.find_session(session)
+        taken = board.find_session(session).meta.items()
+        room = META_BYTES_MAX - sum(len(f'"{name}": {json.dumps(value)}, ') for name, value in taken) - len('"b": "", ')
+        for size in (room + 1, room):
+            refused(functools.partial(board.heartbeat, session=session, meta={"b": "x" * size}))
+        board.find_session(session)
+
+
+finds("meta is stored with nothing renewed", "heartbeat", "IF due IS NOT NULL OR (", "IF true OR (")(beats_with_meta)
+finds("null is a value", "merged_meta", "<> 'null'", "<> 'nothing'")(beats_with_meta)
+finds("a byte too much", "heartbeat", f"merged.size > {META_BYTES_MAX}", "merged.size > 16001")(beats_with_meta)
+finds("an idle session is never due", "heartbeat", "OR (renewed IS NULL AND", "OR (false AND")(beats_with_meta)
 
 
 def dead_family(board: Board, clock: TwinClock) -> None:

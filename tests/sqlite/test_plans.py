@@ -70,6 +70,7 @@ EXPECTED = {
     "end_run": ["runs USING INDEX sqlite_autoindex_runs_1 (item=? AND token=?)"],
     "insert_event": [],
     "see_session": ["sessions USING PRIMARY KEY"],
+    "store_session_meta": ["sessions USING PRIMARY KEY"],
     "insert_activity": [],
     "count_conflict": ["meta USING PRIMARY KEY"],
     "request": ["requests USING PRIMARY KEY (actor=? AND id=?)"],

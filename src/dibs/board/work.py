@@ -133,18 +133,25 @@ class WorkVerbs(BoardBase):
         holding: Mapping[str, int | None] | None = None,
         known_event: int | None = None,
         at_most_every_seconds: float | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> Heartbeat:
         """Renew the claims of a session; with `holding`, release those not in it. `known_event` is the `event` of an
         earlier answer, so that a late heartbeat does not release newer claims. With `at_most_every_seconds`, a claim
-        that was renewed less than that ago is left as it is."""
+        that was renewed less than that ago is left as it is. `meta` is merged into the session's (null removes a name),
+        by a heartbeat that renews something or whose session holds nothing."""
         if known_event is not None and holding is None:
             raise Invalid("known_event requires holding", field="known_event")
+        # Not sent if it is empty: a server of an older version does not know it.
+        changes: dict[str, Any] = {}
+        if meta:
+            changes["meta"] = check.json_object(meta, "meta", check.META_BYTES_MAX)
         return self._call(
             self.store.heartbeat,
             session=check.session_id(session),
             holding=holding,
             known_event=known_event,
             at_most_every_seconds=at_most_every_seconds,
+            **changes,
         )
 
     def renew(

@@ -110,7 +110,7 @@ def session_start_options(parser: Parser) -> None:
     parser.option("--agent", metavar="NAME", help="the session's agent (default: DIBS_AGENT, or you)")
     parser.option("--id", metavar="ID", help="the id (default: generated)")
     parser.option("--kind", metavar="KIND", help="cli, autonomous, ...; claims of a person last longer")
-    parser.option("--parent", metavar="ID", help="the session that this one is a child of and ends with")
+    parser.option("--parent", metavar="ID", help="a parent session, with which this one ends")
     parser.number("--owner-pid", metavar="PID", help="the process whose death ends the session's claims")
     parser.json_object("--meta", "data to show, a JSON object")
 
@@ -162,11 +162,11 @@ def sessions(cli: Cli) -> None:
     for depth, view in _below_their_parents(views):
         session = view.session
         state = f"ended {ago(session.ended_at)}" if session.ended_at is not None else f"seen {ago(session.seen_at)}"
-        id = "  " * depth + session.id
-        rows.append([session.agent, id, session.kind, str(view.claims), state, clean(session.host)])
+        id, meta = "  " * depth + session.id, "  ".join(f"{name}={value}" for name, value in session.meta.items())
+        rows.append([session.agent, id, session.kind, str(view.claims), state, clean(session.host), meta])
         styles.append([agent_colour(session.agent), "dim" if session.ended_at is not None else ""])
-    header = ("agent", "session", "kind", "claims", "", "host")
-    return cli.print(*cli.table(rows, header=header, styles=styles, shrink=(5, 1), right=(3,)))
+    header = ("agent", "session", "kind", "claims", "", "host", "meta" if any(row[-1] for row in rows) else "")
+    return cli.print(*cli.table(rows, header=header, styles=styles, shrink=(6, 5, 1), right=(3,)))
 
 
 def _below_their_parents(views: tuple[SessionView, ...]) -> list[tuple[int, SessionView]]:

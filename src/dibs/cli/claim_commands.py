@@ -100,6 +100,7 @@ def heartbeat_options(parser: Parser) -> None:
     parser.ttl()
     parser.duration("--at-most-every", "at_most_every_seconds", "skip claims renewed less than this time ago")
     parser.option("--holding", metavar="A,B=N", help="all items held; release every other claim")
+    parser.json_object("--meta", "change data shown of the session; null removes a name")
     parser.identity()
 
 
@@ -110,6 +111,8 @@ def heartbeat(cli: Cli) -> int:
         return _heartbeat_of_all(cli)
     if args.holding is not None:
         raise UsageError("--holding is about all claims of the session; leave out the item", field="holding")
+    if args.meta is not None:
+        raise UsageError("--meta is about the session; leave out the item", field="meta")
     token = identity.claim_token(cli)
 
     def renew(session: str) -> Renewal:
@@ -145,7 +148,7 @@ def _heartbeat_of_all(cli: Cli) -> int:
 
 def _renew_all(cli: Cli, session: str, holding: dict[str, int | None] | None) -> Heartbeat:
     every: float | None = cli.args.at_most_every
-    first = cli.board.heartbeat(session=session, at_most_every_seconds=every)
+    first = cli.board.heartbeat(session=session, at_most_every_seconds=every, meta=cli.args.meta)
     if holding is None:
         return first
     # `known_event` protects claims given to the session after this point, which the caller's list cannot contain.

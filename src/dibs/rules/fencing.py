@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dibs.config import Settings
 from dibs.errors import ClaimExpired, DibsError, Forbidden, ItemNotClaimed, NotClaimOwner
-from dibs.model import Claim, Lost, Renewal, Run
+from dibs.model import Claim, Lost, Renewal, Run, Session
 from dibs.rules.decision import State, Step, step
 from dibs.rules.refusals import holder, token_never_given
 
@@ -138,6 +138,12 @@ def is_due(claim: Claim, now: int, at_most_every_seconds: float | None, ttl_seco
         return True
     every = min(round(at_most_every_seconds * 1000), round(claim.ttl_seconds * 1000 / BEATS_IN_TTL))
     return not now - every < claim.renewed_at <= now
+
+
+def is_session_due(session: Session, now: int, at_most_every_seconds: float | None) -> bool:
+    """`is_due` for a session without claims: whether it was last seen long enough ago."""
+    every = round((at_most_every_seconds or 0) * 1000)
+    return not now - every < session.seen_at <= now
 
 
 def renewal(claim: Claim, now: int, settings: Settings, *, renewed: bool = True) -> Renewal:

@@ -1,4 +1,4 @@
-"""Decisions about sessions: which one may be the parent of which.
+"""Decisions about sessions: which one may be the parent of which, and what a heartbeat makes of its meta.
 
 A child session, such as that of a subagent, ends with its parent. A live session keeps the parent that it was started
 with, and all ancestors of a live session are live: every verb that ends a session ends its descendants, too.
@@ -7,10 +7,12 @@ with, and all ancestors of a live session are live: every verb that ends a sessi
 from __future__ import annotations
 
 from dibs.errors import Invalid
+from dibs.text import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from dibs.model import Session
 
@@ -48,4 +50,22 @@ def require_same_parent(live: Session, again: Session) -> None:
         field="parent",
         session=live.id,
         parent=live.parent,
+    )
+
+
+def merged_meta(meta: Mapping[str, Any], changes: Mapping[str, Any], bytes_max: int) -> dict[str, Any]:
+    """The meta of a session with these changes, of which null removes a name."""
+    merged = {name: value for name, value in {**meta, **changes}.items() if name not in changes or value is not None}
+    # As text, each entry is `"name": value, `. Counted without the text as a whole, so that SQL counts the same.
+    size = sum(len(name.encode()) + len(json_text.dumps(value).encode()) + 6 for name, value in merged.items())
+    if size > bytes_max:
+        raise meta_too_large(size, bytes_max)
+    return merged
+
+
+def meta_too_large(size: int, bytes_max: int) -> Invalid:
+    return Invalid(
+        f"the session's meta would have {size} bytes; {bytes_max} is the most: null removes a name from it",
+        field="meta",
+        bytes_max=bytes_max,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from dibs.model import Grant, Renewal, Session, SessionEnd, Sweep
+    from dibs.model import Grant, Heartbeat, Renewal, Session, SessionEnd, Sweep
 
 
 class Misjudges(Mistake):
@@ -160,6 +161,64 @@ class TakesSilenceForNothing(Mistake):
         if not session.meta:
             self.raw("UPDATE sessions SET meta = '{}' WHERE id = :id", id=session.id)
         return started.replace(meta=session.meta)
+
+
+class Beats(Mistake):
+    """Does something else with what a heartbeat says of its session."""
+
+    def heartbeat(self, *, meta: dict[str, Any] | None = None, **asked: Any) -> Heartbeat:
+        return self.beat(meta, asked) if meta else self.inner.heartbeat(**asked)
+
+    def beat(self, meta: dict[str, Any], asked: dict[str, Any]) -> Heartbeat:
+        raise NotImplementedError
+
+    def put(self, session: str, meta: dict[str, Any]) -> None:
+        self.raw("UPDATE sessions SET meta = :meta WHERE id = :id", id=session, meta=json.dumps(meta))
+
+    def known(self, session: str) -> dict[str, Any]:
+        found = self.inner.find_session(session)
+        return {} if found is None else found.meta
+
+
+@caught_by("heartbeats", "test_a_heartbeat_merges_meta_into_the_sessions")
+class ReplacesMetaWithEachBeat(Beats):
+    def beat(self, meta: dict[str, Any], asked: dict[str, Any]) -> Heartbeat:
+        beat = self.inner.heartbeat(**asked, meta=meta)
+        self.put(asked["session"], meta)
+        return beat
+
+
+@caught_by("heartbeats", "test_a_heartbeat_merges_meta_into_the_sessions")
+class KeepsNullInMeta(Beats):
+    def beat(self, meta: dict[str, Any], asked: dict[str, Any]) -> Heartbeat:
+        beat = self.inner.heartbeat(**asked, meta=meta)
+        self.put(asked["session"], {**self.known(asked["session"]), **meta})
+        return beat
+
+
+@caught_by("heartbeats", "test_meta_that_would_be_too_large_is_refused_and_nothing_is_renewed")
+class RenewsBeforeItLooksAtMeta(Beats):
+    def beat(self, meta: dict[str, Any], asked: dict[str, Any]) -> Heartbeat:
+        self.inner.heartbeat(**asked)
+        return self.inner.heartbeat(**asked, meta=meta)
+
+
+@caught_by("heartbeats", "test_meta_is_stored_by_a_heartbeat_that_renews")
+class StoresMetaAllTheTime(Beats):
+    def beat(self, meta: dict[str, Any], asked: dict[str, Any]) -> Heartbeat:
+        beat = self.inner.heartbeat(**asked)
+        self.put(asked["session"], {**self.known(asked["session"]), **meta})
+        return beat
+
+
+@caught_by("heartbeats", "test_meta_of_a_session_without_claims_is_stored_at_the_same_interval")
+class SeesASessionWithoutStoringItsMeta(Beats):
+    """Each beat puts off the next that stores something."""
+
+    def beat(self, meta: dict[str, Any], asked: dict[str, Any]) -> Heartbeat:
+        beat = self.inner.heartbeat(**asked, meta=meta)
+        self.inner.heartbeat(session=asked["session"])
+        return beat
 
 
 class Deaf:

@@ -101,13 +101,21 @@ class Claims(Driven):
         holding=st.none() | st.dictionaries(items, tokens, max_size=3),
         late=st.booleans(),
         every_seconds=st.sampled_from((None, None, 60.0, 7200.0)),
+        meta=st.sampled_from((None, {"a": 1}, {"a": None, "b": 2})),
     )
-    def heartbeat(self, session: str, holding: dict[int, str] | None, late: bool, every_seconds: float | None) -> None:
+    def heartbeat(
+        self,
+        session: str,
+        holding: dict[int, str] | None,
+        late: bool,
+        every_seconds: float | None,
+        meta: dict[str, Any] | None,
+    ) -> None:
         believed: dict[str, int | None] | None = None
         if holding is not None:
             shown = (self.both.shown(item, session, which) for item, which in holding.items())
             believed = {id: token for id, _, token in shown}
-        self._heartbeat(session, believed, late=late, every_seconds=every_seconds)
+        self._heartbeat(session, believed, late=late, every_seconds=every_seconds, meta=meta)
 
     @rule(number=items, milliseconds=st.sampled_from((-1, 0, 0, 1)), named=st.booleans())
     def heartbeat_at_the_end(self, number: int, milliseconds: int, named: bool) -> None:
@@ -207,14 +215,15 @@ class Claims(Driven):
         *,
         late: bool = False,
         every_seconds: float | None = None,
+        meta: dict[str, Any] | None = None,
     ) -> None:
-        """`late`: sent when the session's heartbeat before it was answered."""
+        """`late`: sent when the session's heartbeat before it was answered. Only twins compare `meta`."""
         known_events: dict[str, tuple[int | None, int]] = self.model.known_events
         event, given = known_events.get(session, (0, 0)) if late and believed is not None else (None, math.inf)
 
         def beat() -> dict[str, Any]:
             answer = self.other.heartbeat(
-                session=session, holding=believed, known_event=event, at_most_every_seconds=every_seconds
+                session=session, holding=believed, known_event=event, at_most_every_seconds=every_seconds, meta=meta
             )
             known_events[session] = (answer.event, self.model.given)
             return {

@@ -40,7 +40,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "claim": {"session": _ME},
     "recover": _BY_HOLDER,
     "next": {"session": _ME, "types": ["bug"], "n": 1},
-    "heartbeat": {"session": _ME, "holding": {"fix-login": 1}},
+    "heartbeat": {"session": _ME, "holding": {"fix-login": 1}, "meta": {"context_percent": 40}},
     "renew": _BY_HOLDER,
     "progress": {**_BY_HOLDER, "note": "the cause is in auth.py"},
     "release": {**_BY_HOLDER, "reason": "needs a designer"},

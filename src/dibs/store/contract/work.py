@@ -87,6 +87,7 @@ class WorkVerbs(ABC):
         holding: Mapping[str, int | None] | None = None,
         known_event: int | None = None,
         at_most_every_seconds: float | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> Heartbeat:
         """Renew every live claim of the session, soft ones too, and never an expired one. `holding` maps each item that
         the caller believes to hold to its token (None: not known): live claims not in it are released as forgotten, and
@@ -100,7 +101,12 @@ class WorkVerbs(ABC):
 
         With `at_most_every_seconds`, capped at a third of the claim's TTL, a claim that was renewed less than that ago
         is left as it is and answered as not `renewed`, so that one of many concurrent callers renews it. Soft claims
-        likewise. If no claim is due, nothing is written."""
+        likewise. If no claim is due, nothing is written; for a session without claims, if it was seen less than that
+        ago.
+
+        `meta` is merged into the session's, name by name; null removes a name. It is stored by a heartbeat that renews
+        a claim, or of a session without claims, and not by one that `at_most_every_seconds` keeps from writing. If the
+        session's meta would become larger than `start_session` allows, nothing changes: `INVALID`."""
 
     @abstractmethod
     def renew(

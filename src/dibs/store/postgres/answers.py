@@ -206,6 +206,11 @@ def refusal(
         return _session_not_found(facts, session)
     if code == "WRONG_AGENT":
         return refusals.wrong_agent(session, facts["session"]["agent"], agent)
+    if code == "META":
+        from dibs.check import META_BYTES_MAX
+        from dibs.rules.sessions import meta_too_large
+
+        return meta_too_large(answer["size"], META_BYTES_MAX)
     if code == "TTL":
         return _raised(lambda: claiming.ttl(facts["session"]["kind"], ttl_seconds, settings))
     if code == "FENCED":

@@ -31,7 +31,7 @@ NEXT = _call_of(
     *("next", "text", "text", "text[]", "text[]", "bigint", _FLOAT, "integer[]", "bigint[]", "boolean", _SETTINGS),
     *("text[]", "text[]", "bigint[]"),
 )
-HEARTBEAT = _call_of("heartbeat", "text", "text[]", "bigint[]", _SETTINGS, "bigint", _FLOAT)
+HEARTBEAT = _call_of("heartbeat", "text", "text[]", "bigint[]", _SETTINGS, "bigint", _FLOAT, "text")
 RENEW = _call_of("renew", "text", "text", "bigint", _FLOAT, _SETTINGS, _FLOAT)
 PROGRESS = _call_of("progress", "text", "text", "bigint", "text", "text", _SETTINGS, "text[]")
 FINISH = _call_of(
@@ -140,11 +140,12 @@ class ClaimPath:
         holding: Mapping[str, int | None] | None = None,
         known_event: int | None = None,
         at_most_every_seconds: float | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> Heartbeat:
         items = None if holding is None else list(holding)
         tokens = None if holding is None else list(holding.values())
         every = counted_interval(at_most_every_seconds, self.settings)
-        sent = (session, items, tokens, self._settings_row, known_event, every)
+        sent = (session, items, tokens, self._settings_row, known_event, every, _json(meta))
         answer = self.call(HEARTBEAT, *sent, repeatable=True)
         self._raise_refusal(answer, None, session=session)
         if answer["forgotten"]:

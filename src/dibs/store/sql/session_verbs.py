@@ -65,10 +65,9 @@ def end_session(t: Transaction, session: str, *, reason: str | None = None) -> S
     for one in descendants:
         around += t.all("around_session", session=one.id)
     t.lock_items({item for item, _ in around if item is not None})
-    if descendants:
-        # The tickets of all of them first: what one of them releases must not be offered to another one.
-        for one in (found, *descendants):
-            _close_tickets(t, one)
+    # The tickets of all of them first: what one of them releases must not be offered to one that ends, too.
+    for one in (found, *descendants):
+        close_tickets(t, one)
     released = end_claims(t, found, _release, EVERY_CLAIM)
     for one in descendants:
         released += end_claims(t, one, _release_with_parent, EVERY_CLAIM)
@@ -166,8 +165,7 @@ def end_claims(t: Transaction, session: Session, end: Callable[[Transaction, Sta
 
 
 def close_session(t: Transaction, session: Session, reason: str) -> Session:
-    """End the session itself, with its tickets and soft claims."""
-    _close_tickets(t, session)
+    """End the session itself, and its soft claims."""
     t.run("drop_soft_claims_of_session", {"session": session.id})
     ended = session.replace(ended_at=t.now, end_reason=reason)
     t.run("put_session", rows.encode_session(ended))
@@ -176,7 +174,7 @@ def close_session(t: Transaction, session: Session, reason: str) -> Session:
     return ended
 
 
-def _close_tickets(t: Transaction, session: Session) -> None:
+def close_tickets(t: Transaction, session: Session) -> None:
     for (item,) in t.all("tickets_of_session", session=session.id):
         close_ticket(t, t.state(item), session.id, "its session ended")
 

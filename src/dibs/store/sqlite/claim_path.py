@@ -9,13 +9,14 @@ from dibs.rules import claiming, ending, fencing, limits
 from dibs.rules.overdue import due_steps
 from dibs.store.sql import rows
 from dibs.store.sqlite import choose_next
+from dibs.text import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from dibs.model import Claim, Ended, Item, Lost, Renewal, Run
+    from dibs.model import Claim, Ended, Item, Lost, Renewal, Run, Session
     from dibs.rules.decision import State, Step
     from dibs.store.sql.transaction import Transaction
 
@@ -115,10 +116,13 @@ def heartbeat(
     holding: Mapping[str, int | None] | None = None,
     known_event: int | None = None,
     at_most_every_seconds: float | None = None,
+    meta: Mapping[str, Any] | None = None,
 ) -> Heartbeat:
-    t.session(session)
+    me = t.session(session)
+    new_meta = _merged_meta(me, meta) if meta else None
     forgotten = [] if holding is None else _release_forgotten(t, session, holding, known_event)
-    every = round((fencing.counted_interval(at_most_every_seconds, t.settings) or 0) * 1000)
+    interval = fencing.counted_interval(at_most_every_seconds, t.settings)
+    every = round((interval or 0) * 1000)
     parameters = {"session": session, "now": t.now, "every": every}
     kept = renewed = [rows.claim(row) for row in t.all("renew_session", **parameters)]
     t.run("renew_soft_claims", parameters)
@@ -128,7 +132,9 @@ def heartbeat(
         lapsed = map(rows.claim, t.all("lapsed_claims_of_session", session=session, now=t.now))
         holding = {one.item: one.token for one in lapsed}
     lost = _lost(t, session, holding)
-    if renewed or not kept:
+    if renewed or (not kept and fencing.is_session_due(me, t.now, interval)):
+        if new_meta is not None:
+            t.run("store_session_meta", {"id": session, "meta": json_text.dumps(new_meta), "now": t.now})
         t.touch_session(session)
     now, settings, due = t.now, t.settings, {one.item for one in renewed}
     return Heartbeat(
@@ -141,6 +147,13 @@ def heartbeat(
         heartbeat_seconds=min([settings.heartbeat_seconds, *(fencing.interval_seconds(one, settings) for one in kept)]),
         event=int(t.scalar("latest_event") or 0),
     )
+
+
+def _merged_meta(session: Session, changes: Mapping[str, Any]) -> dict[str, Any]:
+    from dibs.check import META_BYTES_MAX
+    from dibs.rules.sessions import merged_meta
+
+    return merged_meta(session.meta, changes, META_BYTES_MAX)
 
 
 def _release_forgotten(

@@ -197,6 +197,9 @@ WHERE item = :item AND token = :token AND outcome IS NULL
 INSERT INTO events (item, number, kind, at, status, token, actor, session, agent, data)
 VALUES (:item, :number, :kind, :at, :status, :token, :actor, :session, :agent, :data)
 
+-- name: store_session_meta
+UPDATE sessions SET meta = :meta, seen_at = :now WHERE id = :id
+
 -- name: see_session
 UPDATE sessions SET seen_at = :now WHERE id = :id AND seen_at NOT BETWEEN :now - 4999 AND :now
 

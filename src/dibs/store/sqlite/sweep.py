@@ -5,7 +5,14 @@ from __future__ import annotations
 from dibs.model import FAILED, Item, Sweep
 from dibs.rules import ending
 from dibs.store.sql import requests
-from dibs.store.sql.session_verbs import close_session, end_claims, end_reason, find_session, live_descendants
+from dibs.store.sql.session_verbs import (
+    close_session,
+    close_tickets,
+    end_claims,
+    end_reason,
+    find_session,
+    live_descendants,
+)
 from dibs.store.sqlite.claim_path import record_overdue
 
 TYPE_CHECKING = False
@@ -58,5 +65,6 @@ def _reap(t: Transaction, session: str, owner: Owner, dead: Collection[Owner], l
         ended += end_claims(t, one, owner_died, limit - len(ended))
     if not any(t.all("items_of_session", session=one.id, limit=1) for one in reasons):
         for one, why in reasons.items():
+            close_tickets(t, one)
             close_session(t, one, why)
     return ended

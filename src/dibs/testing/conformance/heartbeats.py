@@ -6,12 +6,23 @@ from __future__ import annotations
 
 import pytest
 
+from dibs.check import META_BYTES_MAX
 from dibs.errors import ClaimExpired, Invalid
 from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, latest, refused, session
 from dibs.testing.harness import Harness
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dibs.board import Board
+
 #: Who ask at once, each in a process of its own.
 CALLERS = 6
+
+
+def meta_of(board: Board, id: str) -> dict[str, Any]:
+    return board.find_session(id).meta
 
 
 class TestHeartbeats:
@@ -206,16 +217,90 @@ class TestHeartbeats:
     def test_of_many_callers_at_once_one_renews(self, harness: Harness) -> None:
         board = harness.board()
         added(board, "x")
-        me = session(board)
+        me, idle = session(board), session(board)
         board.claim("x", session=me)
         harness.clock.advance(61)
-        actors, gate = harness.actors(CALLERS), harness.gate()
-        for actor in actors:
-            actor.send("heartbeat", session=me, at_most_every_seconds=60, at=gate)
-        gate.open()
-        renewals = [actor.answer().reply["renewed"][0] for actor in actors]
+        actors = harness.actors(CALLERS)
+        answers: dict[str, list[Any]] = {}
+        for one in (me, idle):
+            gate = harness.gate()
+            for number, actor in enumerate(actors):
+                actor.send("heartbeat", session=one, at_most_every_seconds=60, meta={f"by-{number}": 1}, at=gate)
+            gate.open()
+            answers[one] = [actor.answer().reply["renewed"] for actor in actors]
+            assert len(meta_of(board, one)) == 1, "one of them stores its meta"
+        assert answers[idle] == [[]] * CALLERS
+        renewals = [renewed[0] for renewed in answers[me]]
         assert sorted(one["renewed"] for one in renewals) == [False] * (CALLERS - 1) + [True]
         assert len({one["expires_at"] for one in renewals}) == 1
         claim = board.get("x").claim
         assert claim is not None
         assert claim.heartbeat_count == 1
+
+    def test_a_heartbeat_merges_meta_into_the_sessions(self, harness: Harness) -> None:
+        board = harness.board()
+        first = {"model": "small", "cost": {"usd": 0.5}, "none": None}
+        me = session(board, meta=first)
+        board.heartbeat(session=me, meta={"context_percent": 40, "model": "large"})
+        assert meta_of(harness.board(), me) == {**first, "model": "large", "context_percent": 40}
+        odd = {"schlüssel\n": ["ü", "\t"]}
+        board.heartbeat(session=me, meta={"model": None, "cost": {"usd": 1.0}, "unknown": None, **odd})
+        expected = {"cost": {"usd": 1.0}, "none": None, "context_percent": 40, **odd}
+        assert list(meta_of(board, me).items()) == list(expected.items())
+        board.heartbeat(session=me)
+        board.heartbeat(session=me, meta={})
+        assert meta_of(board, me) == expected
+        assert [view.session.meta for view in board.sessions()] == [expected]
+        board.heartbeat(session=me, meta=dict.fromkeys(expected))
+        assert meta_of(board, me) == {}
+
+    def test_meta_that_would_be_too_large_is_refused_and_nothing_is_renewed(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", "y")
+        me = session(board, meta={"a": "x" * (META_BYTES_MAX // 2)})
+        given = board.claim("x", session=me).claim
+        board.claim("y", session=me)
+        harness.clock.advance(60)
+        # Each entry takes 6 bytes besides its name and the text of its value, and this text two quotes.
+        room = META_BYTES_MAX - len('"a": "", ') - META_BYTES_MAX // 2 - len('"ü": "", '.encode())
+        for wrong in ({"ü": "x" * (room + 1)}, {"b": "x" * META_BYTES_MAX}, 7, ["a"]):
+            error = refused(Invalid, board.heartbeat, session=me, holding={"x": 1}, meta=wrong)
+            assert error.facts["field"] == "meta"
+            assert wrong == 7 or isinstance(wrong, list) or error.facts["bytes_max"] == META_BYTES_MAX
+        assert (board.get("x").claim, board.get("y").item.status) == (given, "in_progress")
+        assert [*meta_of(board, me)] == ["a"]
+        assert board.heartbeat(session=me, meta={"ü": "x" * room}).renewed[0].renewed
+        assert len(meta_of(board, me)["ü"]) == room
+        board.heartbeat(session=me, meta={"a": None, "b": "x" * (META_BYTES_MAX // 4)})
+        assert [*meta_of(board, me)] == ["ü", "b"]
+
+    def test_meta_is_stored_by_a_heartbeat_that_renews(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me = session(board)
+        board.claim("x", session=me)
+        harness.clock.advance(50)
+        assert not board.heartbeat(session=me, at_most_every_seconds=60, meta={"at": 50}).renewed[0].renewed
+        assert meta_of(board, me) == {}
+        board.heartbeat(session=me, meta={"by": "another"})
+        assert meta_of(board, me) == {"by": "another"}
+        harness.clock.advance(60)
+        assert board.heartbeat(session=me, at_most_every_seconds=60, meta={"at": 110}).renewed[0].renewed
+        assert not board.heartbeat(session=me, at_most_every_seconds=60, meta={"at": 111}).renewed[0].renewed
+        assert meta_of(board, me) == {"by": "another", "at": 110}
+
+    def test_meta_of_a_session_without_claims_is_stored_at_the_same_interval(self, harness: Harness) -> None:
+        harness.clock.freeze()
+        board = harness.board()
+        me = session(board)
+        stored = []
+        for second in range(10, 150, 10):
+            harness.clock.advance(10)
+            board.heartbeat(session=me, at_most_every_seconds=60, meta={"at": second})
+            if meta_of(board, me) == {"at": second}:
+                stored.append(second)
+        assert stored == [60, 120]
+        assert board.find_session(me).seen_at == harness.clock.now() - 20_000
+        harness.clock.advance(-3600)
+        board.heartbeat(session=me, at_most_every_seconds=60, meta={"at": -1})
+        assert meta_of(board, me) == {"at": -1}, "a clock that was set back holds nothing up"

@@ -221,11 +221,23 @@ BEGIN
     RETURN answer;
 END $$;
 
+-- The meta of a session with these changes, of which null removes a name; and its size, counted as the rules do.
+CREATE OR REPLACE FUNCTION dibs.merged_meta(p_meta json, p_changes json, OUT meta text, OUT size bigint) LANGUAGE sql STABLE AS $$
+    SELECT '{' || coalesce(string_agg(to_json(n.key)::text || ': ' || n.value, ', ' ORDER BY n.place, n.added), '') || '}',
+           coalesce(sum(octet_length(n.key) + octet_length(n.value) + 6), 0)
+    FROM (
+        SELECT coalesce(x.key, y.key) AS key, coalesce(y.value, x.value)::text AS value, x.place, y.place AS added
+        FROM json_each(p_meta) WITH ORDINALITY AS x (key, value, place)
+        FULL JOIN json_each(p_changes) WITH ORDINALITY AS y (key, value, place) ON y.key = x.key
+        WHERE y.key IS NULL OR json_typeof(y.value) <> 'null'
+    ) n
+$$;
+
 -- Renew every live claim of the session. `p_items` (NULL: not given) are the items that it believes to hold: live claims of
 -- others are released as forgotten, and those of them that it does not hold are answered as lost.
 CREATE OR REPLACE FUNCTION dibs.heartbeat(
     p_session text, p_items text[], p_tokens bigint[], s dibs.settings, p_known_event bigint DEFAULT NULL,
-    p_every double precision DEFAULT NULL
+    p_every double precision DEFAULT NULL, p_meta text DEFAULT NULL
 ) RETURNS json LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -241,10 +253,17 @@ DECLARE
     due text[];
     lost json[] := '{}';
     k integer;
+    merged record;
 BEGIN
     SELECT * INTO me FROM dibs.sessions WHERE id = p_session FOR NO KEY UPDATE;
     IF NOT FOUND OR me.ended_at IS NOT NULL THEN
         RETURN dibs.facts('SESSION_NOT_FOUND', dibs.clock(), NULL, p_session);
+    END IF;
+    IF p_meta IS NOT NULL THEN
+        merged := dibs.merged_meta(me.meta, p_meta::json);
+        IF merged.size > 16000 THEN
+            RETURN json_build_object('no', 'META', 'size', merged.size);
+        END IF;
     END IF;
     IF p_items IS NOT NULL AND EXISTS (
         SELECT 1 FROM dibs.claims x WHERE x.session = p_session AND x.item <> ALL (p_items)
@@ -283,8 +302,12 @@ BEGIN
         SELECT json_agg(row_to_json(x) ORDER BY x.item), array_agg(x.item || ' ' || x.token) INTO renewed, kept
         FROM dibs.claims x WHERE x.session = p_session AND x.expires_at > at;
     END IF;
-    IF renewed IS NULL OR due IS NOT NULL THEN
-        UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at;
+    IF due IS NOT NULL OR (renewed IS NULL AND dibs.is_due(me.seen_at, p_every * 3, p_every, at)) THEN
+        IF p_meta IS NOT NULL THEN
+            UPDATE dibs.sessions SET meta = merged.meta::json, seen_at = at WHERE id = p_session;
+        ELSE
+            UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at;
+        END IF;
     END IF;
     IF p_items IS NULL THEN
         SELECT array_agg(x.item), array_agg(x.token) INTO p_items, p_tokens
