@@ -57,8 +57,10 @@ def test_many_hooks_at_once_renew_once(agent: Agent, board: Board) -> None:
 def test_claims_are_renewed_during_a_turn_only(agent: Agent, board: Board) -> None:
     board.add("A", id="a")
     agent.start()
+    agent.hook("UserPromptSubmit", prompt="go on", model="opus-5")
     board.claim("a", session=SESSION, ttl_seconds=1)
     wait_for(lambda: (claim := board.get("a").claim) is not None and claim.heartbeat_count > 1)
+    assert board.find_session(SESSION).meta == {"client": "claude", "model": "opus-5"}
     agent.hook("Stop", stop_hook_active=False)
     agent.hook("Stop", stop_hook_active=False)
     assert board.claim("a", session=BOB, wait_seconds=30).claim.session == BOB

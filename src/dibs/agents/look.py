@@ -8,7 +8,7 @@ agent is at work and nobody took the item.
 from __future__ import annotations
 
 from dibs.agents.state import ACTIVE, ANSWERED, Loss, State
-from dibs.errors import ClaimExpired, DibsError, SessionNotFound, StoreUnavailable
+from dibs.errors import ClaimExpired, DibsError, Invalid, SessionNotFound, StoreUnavailable
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -75,9 +75,14 @@ def latest_runs(board: Board, session: str) -> list[Run]:
 
 
 def beat(board: Board, state: State, meta: dict[str, Any] | None = None) -> tuple[float, float]:
-    """Renew the claims of the session; return the seconds until the next heartbeat and until the first expiry."""
+    """Renew the claims of the session, and say what its client tells; return the seconds until the next heartbeat and
+    until the first expiry."""
     try:
-        answer = board.heartbeat(session=state.session, at_most_every_seconds=BEAT_SECONDS)
+        answer = board.heartbeat(session=state.session, at_most_every_seconds=BEAT_SECONDS, meta=meta)
+    except Invalid:
+        if not meta:
+            raise
+        return beat(board, state)  # the session's meta has no room for it, which must cost no claim
     except SessionNotFound:
         return BEAT_SECONDS, FRESH_SECONDS  # somebody ended it; a command of the agent starts it again
     left = min((renewal.remaining_seconds for renewal in answer.renewed), default=FRESH_SECONDS)

@@ -11,10 +11,9 @@ import os
 from dibs import config
 from dibs.agents import answers, keeper_process, look, process
 from dibs.agents import state as states
-from dibs.agents.state import ACTIVE, ASKED, CHILD, END, ENDED, META, Record, State
+from dibs.agents.state import ACTIVE, ASKED, CHILD, END, ENDED, Record, State
 from dibs.errors import Invalid, SessionNotFound
 from dibs.model import READY
-from dibs.text import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def start(payload: Payload, access: Access) -> str:
     if board is not None:
         record = record.replace(agent=begin(board, record, {"client": payload.client, **payload.meta}))
     state.make(record)
-    state.write(META, json_text.dumps({"client": payload.client, **payload.meta}))
+    state.tell(payload.meta)
     for name in (ASKED, END):
         state.discard(name)
     _write_environment(record)

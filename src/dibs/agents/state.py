@@ -159,6 +159,12 @@ class State:
         except OSError:
             return []
 
+    def tell(self, meta: dict[str, Any]) -> None:
+        """Keep what the client tells about the session, for the next heartbeat."""
+        known = self.load(META)
+        if meta.items() - known.items():
+            self.write(META, json_text.dumps(known | meta))
+
     # Until when the keeper vouches for the state
 
     def vouch(self, seconds: float) -> None:

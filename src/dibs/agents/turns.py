@@ -24,6 +24,7 @@ def prompt(payload: Payload, access: Access) -> str:
     if record is None:
         return ""
     state.touch(ACTIVE)
+    state.tell(payload.meta)
     keeper_process.ensure(state, record)
     if payload.subagent is not None:
         return ""
