@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import select
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -134,10 +135,14 @@ class Agent:
         wait_for(lambda: (self.state / "keeper").read_text().endswith("\n"))
         return int((self.state / "keeper").read_text())
 
-    def signal(self, number: int) -> None:
-        """To the agent and its keeper."""
+    def stop(self) -> None:
+        """Stop the agent and its keeper, as when a machine sleeps."""
         for pid in (self.process.pid, self.keeper):
-            os.kill(pid, number)
+            os.kill(pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """The agent goes on; its keeper is slower, and does so when the test ends."""
+        os.kill(self.process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         self.process.kill()

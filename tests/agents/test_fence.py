@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -40,9 +39,9 @@ def take_over(board: Board, item: str) -> None:
 @pytest.mark.usefixtures("short_claims")
 def test_a_zombie_is_denied_at_its_next_tool_call_until_it_answers(working: Agent, board: Board) -> None:
     claim_shortly(board)
-    working.signal(signal.SIGSTOP)
+    working.stop()
     take_over(board, "a")
-    working.signal(signal.SIGCONT)
+    working.go_on()
     for answer in (working.bash("make"), working.edit("README.md")):
         why = working.denied(answer)
         assert "your claim of a is lost: it was taken over by bob (session bob-1)" in why
@@ -60,9 +59,9 @@ def test_a_zombie_is_denied_at_its_next_tool_call_until_it_answers(working: Agen
 @pytest.mark.usefixtures("short_claims")
 def test_an_expired_claim_that_nobody_took_is_recovered_silently(working: Agent, board: Board) -> None:
     token = claim_shortly(board)
-    working.signal(signal.SIGSTOP)
+    working.stop()
     wait_for(lambda: board.get("a").claim is None)
-    working.signal(signal.SIGCONT)
+    working.go_on()
     assert working.bash("make") == {}
     claim = board.get("a").claim
     assert claim is not None
@@ -151,6 +150,7 @@ def test_a_file_that_another_claim_reserves_is_denied_in_every_worktree(
         board.claim(item, session=session)
     assert "bob (session bob-1) reserves src/a/x.py for a" in here.denied(here.edit("src/a/x.py"))
     assert (here.edit("src/apis.py"), here.edit(f"src/b/{'x'}"), here.edit("/tmp/src/a/x.py")) == ({}, {}, {})
+    assert "reserves src/a/x.py for a" in here.denied(here.edit(tmp_path / "tree" / "src" / "a" / "x.py"))
     patch = "*** Begin Patch\n*** Update File: src/c/y.py\n*** Move to: src/a/new.py\n@@\n-a\n+b\n*** End Patch\n"
     answer = there.hook("PreToolUse", tool_name="apply_patch", tool_input={"command": patch}, tool_use_id="t")
     assert "reserves src/a/new.py for a" in there.denied(answer)

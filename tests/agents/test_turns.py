@@ -88,11 +88,19 @@ def test_without_an_owner_process_the_hooks_renew_by_themselves(agents: Callable
     agent.run(f"rm {agent.state}/* && rmdir {agent.state}")
 
 
-def test_the_payload_is_taken_as_it_is(agent: Agent, board: Board) -> None:
-    """Names in the input of a tool are not those of the event."""
+def test_most_tool_calls_start_no_python(agent: Agent, board: Board) -> None:
+    """Names in the input of a tool, which are not those of the event, change nothing about that."""
     agent.start()
+    wait_for(lambda: (agent.state / "until").exists())
+    (agent.home / "dibs").write_text(f"#!/bin/sh\necho $2 >>{agent.home}/started\n")
+    (agent.home / "dibs").chmod(0o755)
+    agent.run(f"export PATH={agent.home}:$PATH")
     input = {"command": 'echo "agent_id":"x"', "session_id": "y", "tool_name": "Edit", "agent_id": "z"}
-    assert agent.hook("PreToolUse", tool_name="Bash", tool_input=input) == {}
-    assert [folder.name for folder in agent.states.iterdir()] == [SESSION]
+    for tool in ("Bash", "Read", "Grep", "mcp__other__tool"):
+        assert agent.hook("PreToolUse", tool_name=tool, tool_input=input) == {}
+        assert agent.hook("PostToolUse", tool_name=tool, tool_input=input, tool_response={"agent_id": "z"}) == {}
+    assert not (agent.home / "started").exists()
+    agent.edit("x")
+    assert (agent.home / "started").read_text() == "PreToolUse\n"
     done = subprocess.run(["sh", HOOK, "PreToolUse"], input=b"\0\xff{", capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (0, b"")
