@@ -42,15 +42,22 @@ def measure() -> tuple[str, list[dict[str, object]]]:
         rows: list[dict[str, object]] = []
         for name, (event, tool, given) in tools.items():
             text = _payload(folder, event, tool, given)
-            times = sorted(_timed(text, event, place) for _ in range(ROUNDS))
-            rows.append({"hook": name, "median": statistics.median(times), "slowest of 30": times[-1]})
-        bare = [_timed("", "", place, ["sh", "-c", "cat"]) for _ in range(ROUNDS)]
-        python = [_timed("", "", place, [sys.executable, "-c", "pass"]) for _ in range(ROUNDS)]
-        rows.append({"hook": "(a shell that runs cat)", "median": statistics.median(bare), "slowest of 30": max(bare)})
-        rows.append({"hook": "(bare python)", "median": statistics.median(python), "slowest of 30": max(python)})
+            times, bare = [], []
+            for _ in range(ROUNDS):
+                bare.append(_timed("", "", place, [sys.executable, "-c", "pass"]))
+                times.append(_timed(text, event, place))
+            ratios = [one / other for one, other in zip(times, bare, strict=True)]
+            rows.append(
+                {
+                    "hook": name,
+                    "median": statistics.median(times),
+                    "bare python": statistics.median(bare),
+                    "median of ratios": statistics.median(ratios),
+                }
+            )
         _timed(_payload(folder, "SessionEnd", "", {}), "SessionEnd", place)
         board.close()
-    return "Hooks of a coding agent on SQLite (ms)", rows
+    return "Hooks of a coding agent on SQLite (ms, median of interleaved runs)", rows
 
 
 def _payload(folder: str, event: str, tool: str, given: dict[str, str]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from dibs.board import Board
-from tests.agents.agent import OTHER_SESSION, SESSION, Agent, wait_for_end
+from tests.agents.agent import OTHER_SESSION, SESSION, Agent, wait_for, wait_for_end
 from tests.agents.conftest import BOB
 
 
@@ -91,6 +92,25 @@ def test_the_death_of_an_agent_frees_its_items_at_once_and_leaves_nothing(agent:
     wait_for_end(keeper)
     assert not agent.state.exists()
     assert board.find_session(SESSION).ended_at is not None
+
+
+def test_a_session_is_resumed_in_another_process_right_after_the_death_of_the_first(
+    agents: Callable[..., Agent], board: Board
+) -> None:
+    board.add("A", id="a")
+    first, second = agents(), agents()
+    first.hook("SessionStart", source="startup")
+    keeper = first.keeper
+    os.kill(keeper, signal.SIGSTOP)
+    first.kill()
+    second.hook("SessionStart", source="resume")
+    board.claim("a", session=SESSION)
+    os.kill(keeper, signal.SIGCONT)
+    # It finds that the session is no longer its own.
+    wait_for_end(keeper)
+    second.hook("UserPromptSubmit", prompt="go on")
+    wait_for(lambda: (claim := board.get("a").claim) is not None and claim.heartbeat_count)
+    assert board.find_session(SESSION).ended_at is None
 
 
 def test_the_state_of_agents_whose_keepers_died_with_them_is_removed_by_the_next_start(

@@ -72,7 +72,7 @@ class Keeper:
         self._is_local = is_local(self._url)
         self._changed = threading.Event()
         self._is_over = False
-        #: By session: what it held at the last look, when its next heartbeat is due, when its first claim expires, and
+        #: By session: what it held at the last look during a turn, when its next heartbeat is due, when its first claim expires, and
         #: until when its state was last vouched for.
         self._held: dict[str, frozenset[tuple[str, int]]] = {}
         self._next_beat: dict[str, float] = {}
@@ -98,8 +98,10 @@ class Keeper:
                 # Another process has resumed the session.
                 self._record, agent = record, _Agent(record.owner)
             elif is_dead:
-                self._is_over = True
                 self._say_farewell()
+                record = self._state.record()
+                # Unless the session was resumed meanwhile.
+                self._is_over = record is None or record.owner == self._record.owner
         sessions.remove(self._state)
 
     def _is_mine(self) -> bool:
@@ -111,13 +113,18 @@ class Keeper:
             return False
 
     def _say_farewell(self) -> None:
-        """The agent is dead. Its claims end as those of a dead owner, for which this process is the best witness."""
+        """The agent is dead. Its claims end as those of a dead owner, for which this process is the best witness; a
+        server does not take a client's word for that, and lets the session end itself."""
+        session, owner = self._state.session, self._record.owner
+        assert owner is not None
 
         def end() -> None:
             try:
                 board = connect(self._url, folder=self._record.folder, lean=True)
-                board.reap_dead_owners()
-                board.end_session(self._state.session, reason="its agent's process ended")
+                board.store.sweep(dead=[(session, owner)], limit=board.settings.sweep_batch)
+                found = board.find_session(session)
+                if found.ended_at is None and found.owner == owner:
+                    board.end_session(session, reason="its agent's process ended")
                 board.close()
             except DibsError:
                 pass  # the next claim on this machine finds the owner dead, and elsewhere the claims expire
@@ -190,9 +197,9 @@ class Keeper:
         if not self._is_local:
             self._begin(board, state)
         held = look.losses_and_held(board, state, recovers=is_active)
-        new = frozenset(held) - self._held.get(session, frozenset())
-        self._held[session] = frozenset(held)
         if is_active:
+            new = frozenset(held) - self._held.get(session, frozenset())
+            self._held[session] = frozenset(held)
             for item, token in new:
                 self._lengthen(board, session, item, token)
             if new or now >= self._next_beat.get(session, 0.0):
