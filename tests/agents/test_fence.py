@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from dibs.board import Board
-from dibs.errors import ItemAlreadyClaimed
 from tests.agents.agent import OTHER_SESSION, SESSION, Agent, wait_for
 from tests.agents.conftest import BOB
 
@@ -170,15 +169,3 @@ def test_only_a_simple_harmless_call_of_dibs_is_allowed(working: Agent) -> None:
         assert working.hook("PreToolUse", tool_name=tool, tool_input={"item": "a"}) == allow
     for command in ("dibs next; rm -rf x", "dibs work -- rm x", "dibs next && x", "dibs show $(x)", "dibs init"):
         assert working.bash(command) == {}, command
-
-
-def test_a_race_for_one_item_has_one_winner(agents: Callable[..., Agent], board: Board) -> None:
-    board.add("A", id="a")
-    first, second = agents(), agents(OTHER_SESSION)
-    codes = []
-    for one in (first, second):
-        one.hook("SessionStart", source="startup")
-        codes.append(one.shell("dibs claim a").code)
-    assert codes == [0, 4]
-    with pytest.raises(ItemAlreadyClaimed):
-        board.claim("a", session=BOB)

@@ -72,8 +72,8 @@ class Keeper:
         self._is_local = is_local(self._url)
         self._changed = threading.Event()
         self._is_over = False
-        #: By session: what it held at the last look during a turn, when its next heartbeat is due, when its first claim expires, and
-        #: until when its state was last vouched for.
+        #: By session: what it held at the last look during a turn, when its next heartbeat is due, when its first claim
+        #: expires, and until when its state was last vouched for.
         self._held: dict[str, frozenset[tuple[str, int]]] = {}
         self._next_beat: dict[str, float] = {}
         self._expiry: dict[str, float] = {}
