@@ -186,6 +186,7 @@ def force_release(board: Board, clock: TwinClock) -> None:
     board.force_release("x", reason="its machine is gone")
 
 
+@finds("a byte too much", "heartbeat", f"merged.size > {META_BYTES_MAX}", "merged.size > 16001")
 def beats_with_meta(board: Board, clock: TwinClock) -> None:
     """One stored, one throttled, one that is too large by a byte, one that removes a name; of a holder and of an idle
     session."""
@@ -203,12 +204,7 @@ def beats_with_meta(board: Board, clock: TwinClock) -> None:
         board.find_session(session)
 
 
-finds("meta is stored with nothing renewed", "heartbeat", "IF due IS NOT NULL OR (", "IF true OR (")(beats_with_meta)
-finds("null is a value", "merged_meta", "<> 'null'", "<> 'nothing'")(beats_with_meta)
-finds("a byte too much", "heartbeat", f"merged.size > {META_BYTES_MAX}", "merged.size > 16001")(beats_with_meta)
-finds("an idle session is never due", "heartbeat", "OR (renewed IS NULL AND", "OR (false AND")(beats_with_meta)
-
-
+@finds("no word of the parent", "bury", "THEN 'its parent session ended' END)", "THEN NULL END)")
 def dead_family(board: Board, clock: TwinClock) -> None:
     """As often as it takes to fail the items: of a child whose parent's owner died, and of one with the same owner."""
     owner = Owner(boot_id="a boot", pid_namespace=1, pid=1, start_time=1)
@@ -224,11 +220,6 @@ def dead_family(board: Board, clock: TwinClock) -> None:
         board.store.sweep(dead=[("a", owner)], limit=10)
         refused(lambda: board.heartbeat(session="c"))
     board.sessions(ended=True)
-
-
-finds("children survive", "lock_family", "RETURN family", "RETURN ARRAY[p_session]")(dead_family)
-finds("no word of the parent", "bury", "THEN 'its parent session ended' END)", "THEN NULL END)")(dead_family)
-finds("all are orphans", "end_reason", "'its owner process died'", "'its parent session ended'")(dead_family)
 
 
 def spoil(url: str, function: str, right: str, wrong: str) -> None:

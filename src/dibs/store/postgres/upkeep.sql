@@ -29,7 +29,7 @@ LIMIT CASE WHEN :limit < 0 THEN NULL ELSE :limit END
 -- What ends with a session, in one round trip: items that it holds or waits for, and its live children.
 -- name: around_session
 SELECT item, NULL FROM dibs.claims WHERE session = :session
-UNION SELECT item, NULL FROM dibs.tickets WHERE session = :session AND closed_at IS NULL
+UNION ALL SELECT item, NULL FROM dibs.tickets WHERE session = :session AND closed_at IS NULL
 UNION ALL SELECT NULL, id FROM dibs.sessions WHERE parent = :session AND ended_at IS NULL
 
 -- name: tickets_of_session

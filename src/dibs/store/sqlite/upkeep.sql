@@ -23,7 +23,7 @@ SELECT item FROM claims WHERE session = :session ORDER BY claimed_at, item LIMIT
 -- What ends with a session: items that it holds or waits for, and its live children.
 -- name: around_session
 SELECT item, NULL FROM claims WHERE session = :session
-UNION SELECT item, NULL FROM tickets WHERE session = :session AND closed_at IS NULL
+UNION ALL SELECT item, NULL FROM tickets WHERE session = :session AND closed_at IS NULL
 UNION ALL SELECT NULL, id FROM sessions WHERE parent = :session AND ended_at IS NULL
 
 -- name: trim_requests
