@@ -22,6 +22,7 @@ ENV_TOKEN = "DIBS_CLAIM_TOKEN"
 ENV_CLAIM_FILE = "DIBS_CLAIM_FILE"
 ENV_KEY = "DIBS_KEY"
 ENV_INSECURE_HTTP = "DIBS_INSECURE_HTTP"
+ENV_FENCE = "DIBS_FENCE"
 
 
 class Settings(Value):
@@ -50,6 +51,7 @@ class Settings(Value):
     sweep_seconds: float = 5 * 60
     lock_wait_seconds: float = 10
     network_filesystem: bool = False
+    fence: bool = True
 
 
 class ServerSettings(Value):
@@ -180,6 +182,12 @@ def checked_server(settings: ServerSettings, source: str = "") -> ServerSettings
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise Invalid(f"{source}tls_cert and tls_key must be given together", field="tls_cert")
     return settings
+
+
+def agents_folder() -> str:
+    """Where the hooks of coding agents keep the state of each session: see `agents.state`."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(state, "dibs", "agents")
 
 
 def user_name() -> str:

@@ -141,6 +141,15 @@ def commit_problem(path: str, folder: str) -> str | None:
     return None
 
 
+def worktree(folder: str) -> tuple[str, str] | None:
+    """The top of the git worktree around `folder`, and the git directory that all worktrees of its repository share."""
+    for above in _upwards(folder):
+        git = _git_dirs(above)
+        if git is not None:
+            return above, os.path.realpath(git[1])
+    return None
+
+
 def absolute(url: str) -> str:
     """The URL that names the board from any folder."""
     url = url.removeprefix("sqlite:")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import subprocess
 import sys
@@ -111,6 +112,34 @@ def test_a_claim_over_http_imports_only_the_client_of_the_standard_library(dibs:
     assert "dibs.store.http.store" in imported
     assert imported & FORBIDDEN <= OVER_HTTP
     assert not imported & {"apsw", "http.client", "httpx2", "psycopg", "dibs.server"}
+
+
+#: A session that the hooks of a coding agent look after, and what its client sends.
+PAYLOAD = '{"session_id": "agent-1", "cwd": %s, "tool_name": "%s", "tool_input": {"file_path": "x", "command": "x"}}'
+
+
+@pytest.mark.parametrize(("event", "tool"), [("PreToolUse", "Write"), ("PreToolUse", "Bash"), ("Stop", "")])
+def test_a_hook_imports_nothing_heavy(dibs: Dibs, event: str, tool: str) -> None:
+    dibs.ok("add", "x", "--id", "x", "--resource", "x")
+    dibs.ok("claim", "x")
+    environment = dibs.environment | {"XDG_STATE_HOME": str(dibs.folder / "state"), "CLAUDE_PID": "1"}
+    payload = PAYLOAD % (json.dumps(str(dibs.folder)), tool)
+    dibs.ok("hook", "SessionStart", input=payload, environment=environment)
+    (dibs.folder / "state" / "dibs" / "agents" / "agent-1" / "until").unlink(missing_ok=True)
+    script = f"import sys; sys.path[:] = {sys.path!r}; {_one_line(LIST_MODULES)}"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", script, "hook", event],
+        cwd=dibs.folder,
+        env=environment,
+        input=payload,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ("reserves x for x" in done.stdout) == (tool == "Write")
+    imported = set(done.stderr.split())
+    assert "apsw" in imported
+    assert not imported & FORBIDDEN
 
 
 def test_only_the_module_of_the_command_is_imported(dibs: Dibs) -> None:

@@ -57,12 +57,15 @@ def connect(
     create: bool = False,
     seeded: bool = True,
     lean: bool = False,
+    lock_wait_seconds: float | None = None,
 ) -> Board:
     """The board at `url`; without it, that of `DIBS_STORE`, or the board of `folder`. With `seeded`, the agents of the
     folder's `dibs.toml` are created (behind a server, the server does that). `lean`: for a process that runs one
-    verb."""
+    verb. `lock_wait_seconds` replaces the setting."""
     url = url or default_url(folder)
     settings, agents = config.load(folder)
+    if lock_wait_seconds is not None:
+        settings = settings.replace(lock_wait_seconds=lock_wait_seconds)
     board = Board(open_store(url, settings, create=create, lean=lean), settings, actor=actor)
     if seeded and not is_remote(url):
         seed(board, agents)

@@ -4,8 +4,8 @@
 runs; the session of the terminal at which a person types. A controlling terminal alone does not prove a person: every
 program that was started from a terminal has it, coding agents included.
 
-Sessions are started on first use, and an ended one is started again. No owner process is ever recorded here: a command
-that runs for 30 ms owns nothing.
+Sessions are started on first use, and an ended one is started again. A command that runs for 30 ms owns nothing: the
+owner process that is recorded for a coding agent's session is the agent's own, if that is above this command.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dibs.value import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     from dibs.cli.context import Cli
     from dibs.cli.parser import Args
@@ -191,6 +191,23 @@ def record_token(cli: Cli, token: int) -> None:
             token_file.append(path, token)
 
 
+def acknowledge(cli: Cli) -> None:
+    """The board has answered a command that names an item. If hooks of a coding agent deny its tools because this
+    session lost that item, they stop doing so: see `agents.state`."""
+    if not os.path.isdir(config.agents_folder()):
+        return
+    session = caller(cli).session
+    if session is not None and has_state(session):
+        from dibs.agents import state
+
+        state.answered(session, cli.args.item)
+
+
+def has_state(session: str) -> bool:
+    """Whether hooks of a coding agent look after this session. An id with a slash names no folder there."""
+    return "/" not in session and os.path.isdir(os.path.join(config.agents_folder(), session))
+
+
 def actor(cli: Cli) -> str | None:
     """The name that the history records for an act without a session: `--actor`, else the named agent, else the
     session's agent, else the coding agent. None means the user of this process."""
@@ -226,10 +243,16 @@ def _start(cli: Cli, session: str) -> None:
     elif agent is None and who.person:
         agent, kind = config.user_name(), PERSON
     agent = agent or who.program
+    given: dict[str, Any] = {}
+    if session in (os.environ.get(name) for name in CLIENTS) or has_state(session):
+        from dibs.agents import process
+
+        given = process.of_session(session, os.environ, CLIENTS)
+        agent = who.agent or given.pop("agent", None) or agent
     if agent is None:
         problem = f"session {session} is new, and its agent is not known"
         raise UsageError(f"{problem}; name it with --agent NAME, or: export DIBS_AGENT=NAME", field="agent")
-    cli.board.start_session(agent, id=session, kind=kind)
+    cli.board.start_session(agent, id=session, kind=kind, **given)
 
 
 def _find_session(cli: Cli, session: str) -> Session | None:

@@ -12,11 +12,13 @@ import os
 import sys
 
 from dibs.cli.commands import COMMANDS, split_command
-from dibs.errors import DibsError, StoreUnusable
+from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
+
+    from dibs.cli.context import Cli
 
 INTERRUPTED = 130
 #: What a shell reports for a program that wrote into a closed pipe.
@@ -79,7 +81,7 @@ def _dispatch(argv: list[str]) -> int:
 
         return help.without_command(name, rest)
     from dibs.cli.context import Cli
-    from dibs.cli.parser import build
+    from dibs.cli.parser import UsageError, build
 
     parser, function = build(name, command)
     args = parser.parse(rest)
@@ -88,9 +90,23 @@ def _dispatch(argv: list[str]) -> int:
         return 0
     cli = Cli(args)
     try:
-        return function(cli) or 0
+        code = function(cli) or 0
+        _acknowledge(cli)
+    except DibsError as error:
+        if not isinstance(error, StoreUnavailable | UsageError):
+            _acknowledge(cli)
+        raise
     finally:
         cli.close()
+    return code
+
+
+def _acknowledge(cli: Cli) -> None:
+    """After an answer, also a refusal, to a command that names an item."""
+    if getattr(cli.args, "item", None) is not None:
+        from dibs.cli import identity
+
+        identity.acknowledge(cli)
 
 
 def _from_os_error(error: OSError) -> DibsError:

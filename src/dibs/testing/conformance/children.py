@@ -9,7 +9,7 @@ import os
 from dibs.errors import AgentAtCapacity, Invalid, SessionNotFound
 from dibs.model import Session
 from dibs.rules.sessions import ANCESTORS_MAX
-from dibs.sdk import owner
+from dibs.system import owner
 from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, kinds, latest, refused, session
 from dibs.testing.conformance.sessions import dead_owner
 from dibs.testing.harness import Harness

@@ -1,0 +1,67 @@
+"""The replies of hooks, in the shape that each client reads on the hook's stdout."""
+
+from __future__ import annotations
+
+from dibs.agents.payload import COPILOT, CURSOR, GEMINI
+from dibs.text import json_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dibs.agents.payload import Payload
+
+#: The name of an event in the client's own words, where they differ.
+GEMINI_EVENTS = {"PreToolUse": "BeforeTool", "PostToolUse": "AfterTool", "UserPromptSubmit": "BeforeAgent"}
+
+
+def deny(payload: Payload, why: str) -> str:
+    """The tool does not run, and the model reads why."""
+    if payload.client == GEMINI:
+        return json_text.line({"decision": "deny", "reason": why})
+    if payload.client == CURSOR:
+        return json_text.line({"permission": "deny", "agent_message": why, "user_message": why})
+    decision = {"permissionDecision": "deny", "permissionDecisionReason": why}
+    return json_text.line(decision) if payload.client == COPILOT else _specific(payload, decision)
+
+
+def pass_on(payload: Payload, *, input: dict[str, Any] | None = None, allow: bool = False, context: str = "") -> str:
+    """The tool runs if the client's own permission flow lets it: with another input, or with a line that the model
+    reads. Only `allow` skips that flow."""
+    if payload.client == GEMINI:
+        return "" if input is None else _specific(payload, {"tool_input": input})
+    if payload.client in (COPILOT, CURSOR):
+        return ""
+    fields: dict[str, Any] = {}
+    if allow:
+        fields["permissionDecision"] = "allow"
+    if input is not None:
+        fields["updatedInput"] = input
+    if context:
+        fields["additionalContext"] = context
+    return _specific(payload, fields) if fields else ""
+
+
+def tell(payload: Payload, context: str) -> str:
+    """Context for the model, without a decision."""
+    if not context:
+        return ""
+    if payload.client == COPILOT:
+        return json_text.line({"additionalContext": context})
+    if payload.client == CURSOR:
+        return json_text.line({"additional_context": context})
+    return _specific(payload, {"additionalContext": context})
+
+
+def go_on(payload: Payload, why: str) -> str:
+    """The agent does not stop yet."""
+    if payload.client == GEMINI:
+        return json_text.line({"decision": "deny", "reason": why})
+    if payload.client == CURSOR:
+        return json_text.line({"followup_message": why})
+    return json_text.line({"decision": "block", "reason": why})
+
+
+def _specific(payload: Payload, fields: dict[str, Any]) -> str:
+    event = GEMINI_EVENTS.get(payload.event, payload.event) if payload.client == GEMINI else payload.event
+    return json_text.line({"hookSpecificOutput": {"hookEventName": event, **fields}})

@@ -1,0 +1,145 @@
+"""What a client tells its hooks, as one value: the payloads of six clients are normalised to the names of Claude Code.
+
+Claude Code and Codex share a shape. Gemini CLI, Copilot and Cursor have other names for the same events, fields and
+tools. The plugin for opencode sends the shape of Claude Code.
+"""
+
+from __future__ import annotations
+
+from dibs.check import item_id
+from dibs.errors import Invalid
+from dibs.text import json_text
+from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+CLAUDE, CODEX, GEMINI, COPILOT, CURSOR, OPENCODE = CLIENTS = (
+    *("claude", "codex", "gemini", "copilot", "cursor", "opencode"),
+)
+#: Names of other clients' events that are not those of Claude Code with a small first letter.
+EVENTS = {
+    "BeforeTool": "PreToolUse",
+    "AfterTool": "PostToolUse",
+    "BeforeAgent": "UserPromptSubmit",
+    "AfterAgent": "Stop",
+    "AgentStop": "Stop",
+    "UserPromptSubmitted": "UserPromptSubmit",
+    "BeforeSubmitPrompt": "UserPromptSubmit",
+}
+#: Tools that run a command, and tools that write files, of all clients.
+SHELLS = frozenset({"Bash", "bash", "shell", "Shell", "run_shell_command", "exec_command"})
+EDITS = frozenset(
+    {
+        *("Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch"),
+        *("write_file", "replace", "edit", "write", "patch", "create", "str_replace_editor", "Delete", "StrReplace"),
+    }
+)
+#: Tools of clients' own lists of tasks.
+TASK_TOOLS = frozenset({"TaskCreate", "TaskUpdate", "TaskList", "create_goal"})
+#: The MCP tools of dibs, as a server of the plugin and as one that was configured by hand.
+OUR_TOOLS = ("mcp__plugin_dibs_dibs__", "mcp__dibs__", "mcp_dibs_", "dibs-")
+
+
+class Payload(Value):
+    """One event. `session` is the client's session id, `subagent` the id of the subagent that acts, if one does."""
+
+    client: str
+    event: str
+    session: str
+    subagent: str | None = None
+    cwd: str = "."
+    tool: str = ""
+    input: dict[str, Any] = {}
+    source: str = ""
+    reason: str = ""
+    mode: str = ""
+    meta: dict[str, Any] = {}
+    raw: dict[str, Any] = {}
+
+    @property
+    def dibs_session(self) -> str:
+        """The session on the board. The shell of a subagent has the subagent's id in Codex, else the parent's."""
+        if self.subagent is None:
+            return self.session
+        return self.subagent if self.client == CODEX else f"{self.session}-{self.subagent}"
+
+    @property
+    def is_shell(self) -> bool:
+        return self.tool in SHELLS
+
+    @property
+    def is_edit(self) -> bool:
+        return self.tool in EDITS
+
+    @property
+    def is_ours(self) -> bool:
+        return self.tool.startswith(OUR_TOOLS)
+
+    @property
+    def command(self) -> str:
+        """The command of a shell tool."""
+        found = self.input.get("command", self.input.get("cmd"))
+        return found if isinstance(found, str) else ""
+
+
+def parse(text: str, event: str = "", client: str | None = None) -> Payload | None:
+    """The payload of an event; None if it names no session that can name a folder, or is no payload at all."""
+    try:
+        raw = json_text.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(raw, dict):
+        return None
+    try:
+        session = item_id(_text(raw, "session_id", "sessionId", "conversation_id"))
+        subagent = _text(raw, "agent_id") or None
+        found = Payload(
+            client=client or _client(raw),
+            event=_event(event or _text(raw, "hook_event_name", "hookName")),
+            session=session,
+            subagent=subagent and item_id(subagent),
+            cwd=_text(raw, "cwd") or ".",
+            tool=_text(raw, "tool_name", "toolName"),
+            input=_object(raw, "tool_input", "toolArgs"),
+            source=_text(raw, "source"),
+            reason=_text(raw, "reason"),
+            mode=_text(raw, "permission_mode"),
+            meta={name: raw[name] for name in ("model", "context_tokens", "cost_usd") if _is_plain(raw.get(name))},
+            raw=raw,
+        )
+        item_id(found.dibs_session)
+    except Invalid:
+        return None
+    return found
+
+
+def _client(raw: dict[str, Any]) -> str:
+    """Which client sends a payload of this shape."""
+    if "sessionId" in raw:
+        return COPILOT
+    if "conversation_id" in raw:
+        return CURSOR
+    if "turn_id" in raw or "/rollout-" in _text(raw, "transcript_path"):
+        return CODEX
+    return GEMINI if "timestamp" in raw else CLAUDE
+
+
+def _event(name: str) -> str:
+    name = name[:1].upper() + name[1:]
+    return EVENTS.get(name, name)
+
+
+def _text(raw: dict[str, Any], *names: str) -> str:
+    found = next((raw[name] for name in names if name in raw), "")
+    return found if isinstance(found, str) else ""
+
+
+def _object(raw: dict[str, Any], *names: str) -> dict[str, Any]:
+    found: object = next((raw[name] for name in names if name in raw), {})
+    return found if isinstance(found, dict) else {}
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int | float) and not (isinstance(value, str) and len(value) > 200)

@@ -1,0 +1,192 @@
+"""The start and the end of an agent's session, and of its subagents' sessions.
+
+The session on the board has the client's session id. A start, a clear and a fork come with a new id, and so with a new
+identity; a resume and a compaction come with the old one. A subagent has a session of its own, a child of the agent's.
+"""
+
+from __future__ import annotations
+
+import os
+
+from dibs import config
+from dibs.agents import answers, keeper_process, look, process
+from dibs.agents import state as states
+from dibs.agents.state import ACTIVE, ASKED, CHILD, END, ENDED, Record, State
+from dibs.errors import Invalid, SessionNotFound
+from dibs.model import READY
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dibs.agents.access import Access
+    from dibs.agents.payload import Payload
+    from dibs.board import Board
+    from dibs.model import Owner
+
+#: Where Claude Code takes the environment of the agent's shell from, before every command.
+ENV_FILE = "CLAUDE_ENV_FILE"
+#: How many characters of the client's session id name the agent, if nothing else does.
+AGENT_LENGTH = 8
+KIND = "agent"
+#: The reason for which a session ends in one process and goes on: the person resumes another session there.
+RESUME = "resume"
+CONTEXT_LENGTH_MAX = 800
+#: How many of the items that wait are counted, and how many held ones are named.
+READY_MAX, NAMED_MAX = 100, 5
+HOW_TO = (
+    "Before you work on an item, claim it: `dibs next`, or `dibs claim ITEM`. Note progress with `dibs progress ITEM "
+    '"..."`, end with `dibs done ITEM`, or give it back with `dibs release ITEM`. Your claims are renewed for you. If '
+    "a claim is refused or lost, stop working on that item and look for another."
+)
+
+
+def start(payload: Payload, access: Access) -> str:
+    states.remove_dead()
+    state = State(payload.session)
+    given = os.environ.get(config.ENV_AGENT)
+    record = Record(
+        session=payload.session,
+        agent=given or payload.session[:AGENT_LENGTH],
+        client=payload.client,
+        folder=os.path.abspath(payload.cwd),
+        owner=process.find(payload.client, os.environ),
+    )
+    board = access.board
+    if board is not None:
+        record = record.replace(agent=begin(board, record, {"client": payload.client, **payload.meta}))
+    state.make(record)
+    state.tell(payload.meta)
+    for name in (ASKED, END):
+        state.discard(name)
+    _write_environment(record)
+    keeper_process.ensure(state, record)
+    return answers.tell(payload, _context(board, state, record))
+
+
+def start_subagent(payload: Payload, access: Access) -> str:
+    """Start the session of a subagent, if it has not been started."""
+    parent = State(payload.session).record()
+    if payload.subagent is None or parent is None:
+        return ""
+    state = State(payload.dibs_session)
+    record = parent.replace(session=payload.dibs_session, parent=payload.session)
+    if access.board is not None:
+        begin(access.board, record, {"client": payload.client, "type": payload.raw.get("agent_type") or ""})
+    state.make(record)
+    state.touch(ACTIVE)
+    State(payload.session).touch(CHILD + record.session)
+    keeper_process.ensure(state, record)
+    return ""
+
+
+def end_subagent(payload: Payload, access: Access) -> str:
+    """End the session of a subagent, which releases its claims. A compaction also ends a subagent, which never
+    started."""
+    state, parent = State(payload.dibs_session), State(payload.session)
+    if payload.subagent is None or not state.exists():
+        return ""
+    if access.board is not None:
+        _finish(access.board, payload.dibs_session, "the subagent stopped")
+    else:
+        parent.touch(ENDED + payload.dibs_session)
+    state.remove()
+    parent.discard(CHILD + payload.dibs_session)
+    return ""
+
+
+def end(payload: Payload, access: Access) -> str:
+    """End the session, which releases its claims, unless it goes on elsewhere: resumed later, or by another process
+    already."""
+    state = State(payload.session)
+    record = state.record()
+    if payload.reason == RESUME or record is None or record.owner != process.find(payload.client, os.environ):
+        return ""
+    reason = f"{payload.client}: {payload.reason or 'ended'}"[:100]
+    if access.board is None:
+        state.write(END, reason)
+        keeper_process.ensure(state, record)
+        return ""
+    if _owner(access.board, payload.session) == record.owner:
+        _finish(access.board, payload.session, reason)
+    remove(state)
+    return ""
+
+
+def begin(board: Board, record: Record, meta: dict[str, object]) -> str:
+    """Start the session on the board, or start it again; return its agent. A session stays its agent's for ever, so one
+    that is resumed under another name keeps its own."""
+    given: dict[str, Any] = {"parent": record.parent} if record.parent else {}
+    try:
+        return board.start_session(
+            record.agent, id=record.session, kind=KIND, owner=record.owner, meta=meta, **given
+        ).agent
+    except Invalid as refusal:
+        agent = refusal.facts.get("agent")
+        if refusal.facts.get("field") != "agent" or not agent or agent == record.agent:
+            raise
+    return begin(board, record.replace(agent=agent), meta)
+
+
+def remove(state: State) -> None:
+    """Remove the folder of a session and those of its subagents."""
+    for child in state.names(CHILD):
+        State(child).remove()
+    state.remove()
+
+
+def _finish(board: Board, session: str, reason: str) -> None:
+    try:
+        board.end_session(session, reason=reason)
+    except SessionNotFound:
+        pass
+
+
+def _owner(board: Board, session: str) -> Owner | None:
+    try:
+        return board.find_session(session).owner
+    except SessionNotFound:
+        return None
+
+
+def _write_environment(record: Record) -> None:
+    """Tell the agent's shell who it is. The file of a session that was resumed or forked may name another session, so
+    it is replaced. Both names consist of characters that a shell does not interpret."""
+    path = os.environ.get(ENV_FILE)
+    if path:
+        try:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(f"export {config.ENV_SESSION}='{record.session}'\n")
+                file.write(f"export {config.ENV_AGENT}='{record.agent}'\n")
+        except OSError:
+            pass  # commands find the session by the client's own variable
+
+
+def _context(board: Board | None, state: State, record: Record) -> str:
+    """What the model reads when its session starts: what it holds, what waits for it, how to take work."""
+    who = f"dibs: this folder has a shared board of work items. You are session {record.session}, agent {record.agent}."
+    facts = [] if board is None else _facts(board, state)
+    return " ".join([who, *facts, HOW_TO])[:CONTEXT_LENGTH_MAX]
+
+
+def _facts(board: Board, state: State) -> list[str]:
+    facts = []
+    held = look.losses_and_held(board, state, recovers=True)
+    losses = state.losses()
+    state.answer(losses)
+    if held:
+        facts.append(f"You hold {_listed([item for item, _ in held])}.")
+    if losses:
+        facts.append(f"You have lost {_listed([loss.item for loss in losses])}: do not work on that.")
+    ready = board.list(statuses=[READY], limit=READY_MAX)
+    offered = [item.id for item in ready if item.offered_to == state.session]
+    if offered:
+        facts.append(f"Offered to you, claim it soon: {_listed(offered)}.")
+    count = f"{READY_MAX} or more items are" if len(ready) == READY_MAX else f"{len(ready)} items are"
+    facts.append("1 item is ready." if len(ready) == 1 else f"{count} ready." if ready else "No item is ready.")
+    return facts
+
+
+def _listed(items: list[str]) -> str:
+    more = f" and {len(items) - NAMED_MAX} more" if len(items) > NAMED_MAX else ""
+    return ", ".join(items[:NAMED_MAX]) + more

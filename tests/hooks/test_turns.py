@@ -1,0 +1,106 @@
+"""Turns: when claims are renewed, how often, and what an agent that wants to stop is asked."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from dibs.board import Board
+from tests.hooks.agent import HOOK, SESSION, Agent, payload, wait_for
+from tests.hooks.conftest import BOB
+
+HOOKS_AT_ONCE = 50
+
+
+def test_stop_asks_once_about_each_claim(agent: Agent, board: Board) -> None:
+    for item in "ab":
+        board.add(item, id=item)
+    agent.start()
+    board.claim("a", session=SESSION)
+    asked = agent.hook("Stop", stop_hook_active=False)
+    assert asked["decision"] == "block"
+    assert "you still hold a" in asked["reason"]
+    assert agent.hook("Stop", stop_hook_active=True) == {}
+    board.claim("b", session=SESSION)
+    assert "you still hold" in agent.hook("Stop", stop_hook_active=False)["reason"]
+    assert agent.hook("Stop", stop_hook_active=False) == {}
+    # A new turn asks anew; without an item in hand nobody is asked.
+    agent.hook("UserPromptSubmit", prompt="go on")
+    assert agent.hook("Stop", stop_hook_active=False)["decision"] == "block"
+    for item in "ab":
+        board.done(item, session=SESSION)
+    agent.hook("UserPromptSubmit", prompt="go on")
+    assert agent.hook("Stop", stop_hook_active=False) == {}
+    assert not (agent.state / "active").exists()
+
+
+def test_many_hooks_at_once_renew_once(agent: Agent, board: Board) -> None:
+    board.add("A", id="a")
+    agent.start()
+    claimed_at = board.claim("a", session=SESSION).claim.claimed_at
+    wait_for(lambda: (claim := board.get("a").claim) is None or claim.heartbeat_count)
+    given = agent.home / "payload"
+    given.write_text(payload("claude", "PreToolUse", SESSION, agent.folder, tool_name="Bash", tool_input={}))
+    agent.run(f"for n in $(seq {HOOKS_AT_ONCE}); do sh {HOOK} PreToolUse <{given} & done; wait")
+    # The same without a state: each of them looks at the board by itself.
+    agent.run(f"for n in 1 2 3 4; do rm -f {agent.state}/until; sh {HOOK} PreToolUse <{given} & done; wait")
+    claim = board.get("a").claim
+    assert claim is not None
+    assert claim.heartbeat_count == 1
+    # That one renewal gave the claim the TTL of agents.
+    assert claim.expires_at - claimed_at >= 45 * 60 * 1000
+
+
+@pytest.mark.usefixtures("short_claims")
+def test_claims_are_renewed_during_a_turn_only(agent: Agent, board: Board) -> None:
+    board.add("A", id="a")
+    agent.start()
+    agent.hook("UserPromptSubmit", prompt="go on", model="opus-5")
+    board.claim("a", session=SESSION, ttl_seconds=1)
+    wait_for(lambda: (claim := board.get("a").claim) is not None and claim.heartbeat_count > 1)
+    assert board.find_session(SESSION).meta == {"client": "claude", "model": "opus-5"}
+    agent.hook("Stop", stop_hook_active=False)
+    agent.hook("Stop", stop_hook_active=False)
+    assert board.claim("a", session=BOB, wait_seconds=30).claim.session == BOB
+    # The prompt that comes then tells of the loss, and the first tool call is not denied.
+    told = agent.hook("UserPromptSubmit", prompt="go on")
+    assert "taken over by bob" in told["additionalContext"]
+    assert agent.bash() == {}
+
+
+def test_without_an_owner_process_the_hooks_renew_by_themselves(agents: Callable[..., Agent], board: Board) -> None:
+    """As where processes cannot be named: there is no keeper."""
+    board.add("A", id="a")
+    agent = agents()
+    agent.run("export CLAUDE_PID=1")
+    agent.start()
+    assert not (agent.state / "keeper").exists()
+    board.claim("a", session=SESSION, ttl_seconds=60)
+    board.renew("a", session=SESSION, ttl_seconds=1)
+    wait_for(lambda: board.get("a").claim is None)
+    (agent.state / "until").unlink()
+    assert agent.bash() == {}
+    claim = board.get("a").claim
+    assert claim is not None
+    assert claim.session == SESSION
+    agent.run(f"rm {agent.state}/* && rmdir {agent.state}")
+
+
+def test_most_tool_calls_start_no_python(agent: Agent, board: Board) -> None:
+    """Names in the input of a tool, which are not those of the event, change nothing about that."""
+    agent.start()
+    wait_for(lambda: (agent.state / "until").exists())
+    (agent.home / "dibs").write_text(f"#!/bin/sh\necho $2 >>{agent.home}/started\n")
+    (agent.home / "dibs").chmod(0o755)
+    agent.run(f"export PATH={agent.home}:$PATH")
+    input = {"command": 'echo "agent_id":"x"', "session_id": "y", "tool_name": "Edit", "agent_id": "z"}
+    for tool in ("Bash", "Read", "Grep", "mcp__other__tool"):
+        assert agent.hook("PreToolUse", tool_name=tool, tool_input=input) == {}
+        assert agent.hook("PostToolUse", tool_name=tool, tool_input=input, tool_response={"agent_id": "z"}) == {}
+    assert not (agent.home / "started").exists()
+    agent.edit("x")
+    assert (agent.home / "started").read_text() == "PreToolUse\n"
+    done = subprocess.run(["sh", HOOK, "PreToolUse"], input=b"\0\xff{", capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, b"")
