@@ -5,7 +5,6 @@ These checks do not read the board: the store decides whether an id exists and w
 
 from __future__ import annotations
 
-import os
 from _collections_abc import Iterable, Mapping  # `os` has imported it; `collections` costs a millisecond
 
 from dibs.errors import Invalid
@@ -47,8 +46,6 @@ LIST_MAX = 100_000
 ANSWER_BYTES_MAX = 10**9
 
 _LETTERS_AND_DIGITS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
-#: The 32 characters of random ids, without those that look alike.
-_RANDOM_CHARACTERS = "abcdefghjkmnpqrstuvwxyz023456789"
 #: An id is also a file name in a vault and a word in a shell.
 _ID = _LETTERS_AND_DIGITS | frozenset("._-")
 _NAME = _ID | frozenset(":/@#+")
@@ -281,6 +278,8 @@ def run(given: object, field: str) -> tuple[str, int]:
 
 def new_item(given: Mapping[str, object], tail: str | None = None) -> NewItem:
     """A new item from the given fields; without an id it gets one made from its title."""
+    from dibs.randomness import id_from_title
+
     unknown = set(given) - set(NewItem._fields)
     if unknown:
         raise Invalid(f"an item has no field {sorted(unknown)[0]!r}", field=sorted(unknown)[0])
@@ -288,7 +287,7 @@ def new_item(given: Mapping[str, object], tail: str | None = None) -> NewItem:
     found_type = name(given.get("type", DEFAULT_TYPE), "type")
     content: dict[str, Any] = {field: _CONTENT[field](value) for field, value in given.items() if field in _CONTENT}
     id = given.get("id")
-    found_id = made_id(found_title, tail) if id is None else item_id(id)
+    found_id = id_from_title(found_title, tail) if id is None else item_id(id)
     return NewItem(**{**content, "id": found_id, "title": found_title, "type": found_type})
 
 
@@ -300,15 +299,6 @@ def edits(given: Mapping[str, object]) -> dict[str, Any]:
         if field not in EDITABLE:
             raise Invalid(f"{field!r} cannot be edited; {', '.join(EDITABLE)} can", field=field)
     return {field: _CONTENT[field](value) for field, value in given.items()}
-
-
-def made_id(from_title: str, tail: str | None = None) -> str:
-    """A readable unique id: the words of the title and a tail, by default of 40 random bits. With 24 bits, one in
-    fifteen boards with 1,500 items of the same title would have a duplicate id, and an item that equals the one with
-    its id is not added."""
-    lower = "".join(char if char in _LETTERS_AND_DIGITS else " " for char in from_title.lower())
-    words = "-".join(lower.split())[:40].rstrip("-")
-    return f"{words or 'item'}-{tail or ''.join(_RANDOM_CHARACTERS[byte % 32] for byte in os.urandom(8))}"
 
 
 def _unique(given: object, field: str, wanted: str, checked: Callable[[object], str]) -> tuple[str, ...]:

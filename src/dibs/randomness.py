@@ -10,6 +10,8 @@ RETRY_SECONDS = 0.01
 RETRY_SECONDS_MAX = 0.5
 #: Bounds the exponent: an outage may last for any number of attempts, and 2.0 ** 1024 overflows.
 DOUBLINGS_MAX = 62
+#: The 32 characters of random ids, without those that look alike.
+_RANDOM_CHARACTERS = "abcdefghjkmnpqrstuvwxyz023456789"
 
 
 def uniform(low: float = 0.0, high: float = 1.0) -> float:
@@ -35,6 +37,15 @@ def sleep_before_retry(attempt: int) -> None:
 def request_id() -> str:
     """A new idempotency key."""
     return os.urandom(12).hex()
+
+
+def id_from_title(title: str, tail: str | None = None) -> str:
+    """A readable unique id: the words of the title and a tail, by default of 40 random bits. With 24 bits, one in
+    fifteen boards with 1,500 items of the same title would have a duplicate id, and an item that equals the one with
+    its id is not added."""
+    lower = "".join(char if char.isascii() and char.isalnum() else " " for char in title.lower())
+    words = "-".join(lower.split())[:40].rstrip("-")
+    return f"{words or 'item'}-{tail or ''.join(_RANDOM_CHARACTERS[byte % 32] for byte in os.urandom(8))}"
 
 
 def _doubled(seconds: float, times: int, max_seconds: float) -> float:

@@ -22,6 +22,7 @@ FOREIGN = ROOT / "tests" / "sources"
 OF_USERS = {"dibs.toml"}
 #: Variables of the environment that belong to users, and stand in the README.
 OF_A_USER = {value for name, value in vars(config).items() if name.startswith("ENV_")}
+MODULE_LINES_MAX = 400
 NEVER = ("exactly once", "exactly-once", "uvx dibs", "img.shields")
 
 
@@ -181,3 +182,10 @@ def test_every_variable_for_tests_is_told() -> None:
 
 def test_agents_are_sent_to_one_place() -> None:
     assert links(read("CLAUDE.md")) == ["AGENTS.md"]
+
+
+@pytest.mark.parametrize("folder", ["src", "bench", "examples"])
+def test_no_module_is_longer_than_the_limit(folder: str) -> None:
+    lines = {path: len(path.read_text().splitlines()) for path in (ROOT / folder).rglob("*.py")}
+    assert lines
+    assert {path: count for path, count in lines.items() if count > MODULE_LINES_MAX} == {}

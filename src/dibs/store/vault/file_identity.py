@@ -8,7 +8,7 @@ has.
 
 from __future__ import annotations
 
-from dibs import check
+from dibs import randomness
 from dibs.store.sql import rows
 from dibs.store.vault import layout
 from dibs.store.vault.disk import Disk, Raced, Unfit
@@ -89,7 +89,7 @@ class TaskFiles:
         name, task = name_of(path), self.tasks[path]
         id = task_text.id_of(name)
         if id in paths or self.t.one("item_by_id", id=id) is not None:
-            id = check.made_id(name.removesuffix(layout.SUFFIX))
+            id = randomness.id_from_title(name.removesuffix(layout.SUFFIX))
         if task.facts is not None:
             self.copies.add(path)
         self.tasks[path] = _as_copy(task, id).replace(has_id_line=False)

@@ -7,7 +7,7 @@ into a new file, `read` returns exactly.
 
 from __future__ import annotations
 
-from dibs import check
+from dibs import check, randomness
 from dibs.errors import Invalid
 from dibs.model import Claim, Item, NewItem, Note, Run
 from dibs.rules.items import CONTENT
@@ -194,7 +194,7 @@ def id_of(name: str) -> str:
     except Invalid:
         from hashlib import sha256
 
-        return check.made_id(stem, sha256(stem.encode(errors="surrogatepass")).hexdigest()[:6])
+        return randomness.id_from_title(stem, sha256(stem.encode(errors="surrogatepass")).hexdigest()[:6])
 
 
 def _task(document: Document, name: str, known: str | None) -> Task:
