@@ -1,0 +1,104 @@
+#!/bin/sh
+# The first part of every hook: dibs-hook.sh EVENT [CLIENT [DIBS]], with the client's payload on stdin.
+#
+# Most tool calls need nothing but a look at the session's state folder, which this script does in a few milliseconds.
+# Everything else is left to `dibs hook EVENT`. Whatever goes wrong, the exit code is 0 and the tool runs: only `dibs
+# hook` decides otherwise.
+#
+# No special built-in (`:`, `.`, `exec`) is redirected here: if that fails, a POSIX shell exits with 2, which denies.
+
+event=$1
+client=${2:-}
+dibs=${3:-dibs}
+root=${XDG_STATE_HOME:-${HOME:-}/.local/state}/dibs/agents
+payload=$(cat) || exit 0
+
+ask_dibs() {
+    command -v "$dibs" >/dev/null 2>&1 || exit 0
+    printf '%s' "$payload" | "$dibs" hook "$event" ${client:+--client "$client"}
+    [ $? -eq 2 ] && exit 2
+    exit 0
+}
+
+case $event in
+PreToolUse | BeforeTool | preToolUse) before=yes ;;
+PostToolUse | PostToolUseFailure | AfterTool | postToolUse) before= ;;
+*) ask_dibs ;;
+esac
+
+# Only the part before the tool's own input: the input may contain the same names.
+head=${payload%%\"tool_input\"*}
+head=${head%%\"toolArgs\"*}
+
+# Sets `value` to the text of a field.
+field() {
+    value=
+    case $head in
+    *"\"$1\":"*)
+        value=${head#*"\"$1\":"}
+        value=${value# }
+        value=${value#\"}
+        value=${value%%\"*}
+        ;;
+    esac
+}
+
+# Exits unless `value` can be the name of a folder: ids come from outside.
+require_name() {
+    case $value in
+    '' | [!A-Za-z0-9]* | *[!A-Za-z0-9._-]*) exit 0 ;;
+    esac
+}
+
+field session_id
+[ -n "$value" ] || field sessionId
+[ -n "$value" ] || field conversation_id
+require_name
+session=$value
+state=$root/$session
+[ -d "$state" ] || exit 0
+
+field agent_id
+if [ -n "$value" ]; then
+    require_name
+    state=$root/$session-$value
+    [ -d "$state" ] || state=$root/$value
+    [ -d "$state" ] || ask_dibs
+fi
+[ -e "$state/active" ] || { true >"$state/active"; } 2>/dev/null
+
+field tool_name
+[ -n "$value" ] || field toolName
+tool=$value
+case $tool in
+TaskCreate | TaskUpdate | TaskList | create_goal) ask_dibs ;;
+esac
+
+# Sets `lost` if something is lost: by the session, or by the one that a subagent works for.
+lost=
+for loss in "$state"/lost-* "$root/$session"/lost-*; do
+    [ -e "$loss" ] && lost=yes
+done
+if [ -z "$before" ]; then
+    [ -n "$lost" ] && ask_dibs
+    exit 0
+fi
+
+case $tool in
+Edit | Write | MultiEdit | NotebookEdit | apply_patch) ask_dibs ;;
+write_file | replace | edit | write | patch | create | str_replace_editor | Delete | StrReplace) ask_dibs ;;
+mcp__dibs__* | mcp__plugin_dibs_dibs__*) ask_dibs ;;
+Bash | bash | shell | Shell | run_shell_command | exec_command)
+    case ${payload#"$head"} in
+    *dibs*) ask_dibs ;;
+    esac
+    ;;
+*) exit 0 ;;
+esac
+
+# A command: nothing may be lost, and the state must be fresh.
+[ -n "$lost" ] && ask_dibs
+until=
+{ read -r until <"$state/until"; } 2>/dev/null
+[ "$until" -gt "$(date +%s)" ] 2>/dev/null && exit 0
+ask_dibs
