@@ -134,7 +134,7 @@ EXAMPLES = {
     "runs": ("dibs runs --item fix-login",),
     "stats": ("dibs stats",),
     "init": ("dibs init",),
-    "setup": ("dibs setup claude", "dibs setup codex --project --yes", "dibs setup cursor --remove"),
+    "setup": ("dibs setup claude --yes", "dibs setup codex --project --yes", "dibs setup cursor --remove --yes"),
     "vault init": ("dibs vault init tasks",),
     "vault sync": ("dibs vault sync", "dibs vault sync --loop 30s"),
     "vault hub": ("dibs vault hub init hub.git",),

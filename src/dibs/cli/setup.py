@@ -20,7 +20,7 @@ NOT_DONE = 1
 
 def setup_options(parser: Parser) -> None:
     parser.argument("client", "claude, codex, cursor, gemini, opencode or copilot")
-    parser.option("--project", help="only for sessions in this project, not for all of yours")
+    parser.option("--project", help="only for sessions in this project")
     parser.option("--remove", help="take back what setup wrote")
     parser.option("--check", help="only say what is not as setup leaves it")
     parser.yes()
