@@ -121,19 +121,13 @@ def find(folder: str) -> str:
 
 def for_init(folder: str) -> str:
     """The URL of the board that `dibs init` makes in `folder`. An existing one must be trusted."""
-    found = _repository(folder)
-    place = found[1] if found else _of_folder(os.path.abspath(folder), None)
+    repositories = (_of_git(above, git) for above in _upwards(folder) if (git := _git_dirs(above)))
+    place = next((place for place in repositories if place.is_repository_trusted(folder)), None)
+    place = place or _of_folder(os.path.abspath(folder), None)
     refusal = place.refusal(folder) if os.path.lexists(place.top) else None
     if refusal is not None:
         raise refusal
     return place.url
-
-
-def repository(folder: str) -> tuple[str, str] | None:
-    """The top of the work tree that `folder` is in, and the folder for a board that all its worktrees share. None
-    outside of a repository that the caller trusts."""
-    found = _repository(folder)
-    return None if found is None else (found[0], os.path.dirname(found[1].url))
 
 
 def commit_problem(path: str, folder: str) -> str | None:
@@ -144,6 +138,15 @@ def commit_problem(path: str, folder: str) -> str | None:
             from dibs.system import git_index
 
             return git_index.problem(path, above, git[0])
+    return None
+
+
+def worktree(folder: str) -> tuple[str, str] | None:
+    """The top of the git worktree around `folder`, and the git directory that all worktrees of its repository share."""
+    for above in _upwards(folder):
+        git = _git_dirs(above)
+        if git is not None:
+            return above, os.path.realpath(git[1])
     return None
 
 
@@ -204,14 +207,6 @@ def _without_secret(setting: str) -> str:
 
     name, equals, _ = setting.partition("=")
     return f"{name}{equals}{MASK}" if unquote(name) in SECRETS else setting
-
-
-def _repository(folder: str) -> tuple[str, Candidate] | None:
-    for above in _upwards(folder):
-        git = _git_dirs(above)
-        if git is not None and (place := _of_git(above, git)).is_repository_trusted(folder):
-            return above, place
-    return None
 
 
 def _candidates(folder: str) -> Iterator[Candidate]:

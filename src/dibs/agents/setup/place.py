@@ -33,11 +33,11 @@ class Place:
     @classmethod
     def here(cls, folder: str, environment: Mapping[str, str], *, project: bool) -> Place:
         home = environment.get("HOME") or os.path.expanduser("~")
-        repository = location.repository(folder)
+        worktree = location.worktree(folder)
         return cls(
             home=os.path.abspath(home),
-            project=(repository[0] if repository else os.path.abspath(folder)) if project else None,
-            board_folder=repository[1] if repository else None,
+            project=(worktree[0] if worktree else os.path.abspath(folder)) if project else None,
+            board_folder=os.path.join(worktree[1], "dibs") if worktree else None,
             tree=_tree(),
             dibs=_command(environment),
             environment=environment,
