@@ -13,7 +13,6 @@ import pytest
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.store.open import open_store
-
 from tests.kit.agents import programs
 from tests.kit.agents.claude import Claude
 from tests.kit.agents.client import Client

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from dibs.board import Board
 from tests.agents.conftest import client
@@ -23,11 +24,12 @@ SHORT_CLAIMS = "[board]\nttl_seconds = 1\nttl_seconds_min = 1\n"
 POLL_SECONDS = 0.01
 
 Connected = Claude | Codex
+ConnectedT = TypeVar("ConnectedT", bound=Connected)
 
 
-def connect(kind: type[Connected], model: Model, project: Path) -> Connected:
+def connect(kind: type[ConnectedT], model: Model, project: Path) -> ConnectedT:
     """A client as a person sets it up in the project."""
-    found: Connected = client(kind, model, project.parent)
+    found = client(kind, model, project.parent)
     found.dibs("setup", kind.kind, "--yes", folder=project)
     return found
 

@@ -11,8 +11,8 @@ import pytest
 
 from dibs.board import Board
 from tests.agents.fleet import BOB, SHORT_CLAIMS, Connected, asleep, connect, holder, state, wait_for
-from tests.kit.agents.claude import Claude
-from tests.kit.agents.codex import Codex
+from tests.kit.agents.claude import Claude, ClaudeAgent
+from tests.kit.agents.codex import Codex, CodexAgent
 from tests.kit.agents.model import Model
 from tests.kit.agents.script import Step, after
 from tests.kit.soak import in_a_soak
@@ -26,9 +26,10 @@ def test_of_four_agents_that_race_for_an_item_one_has_it_and_the_others_read_who
 ) -> None:
     claude, codex = connect(Claude, model, project), connect(Codex, model, project)
     with ExitStack() as stack:
-        agents = [
-            stack.enter_context(client.start(project, _race(client))) for client in (claude, claude, claude, codex)
-        ]
+        agents: list[ClaudeAgent | CodexAgent] = []
+        for _ in range(3):
+            agents.append(stack.enter_context(claude.start(project, _race(claude))))
+        agents.append(stack.enter_context(codex.start(project, _race(codex))))
         refusals = {}
         for number in range(ROUNDS):
             board.add("Fix", id=f"fix-{number}")
