@@ -25,6 +25,7 @@ def test_of_four_agents_that_race_for_an_item_one_has_it_and_the_others_read_who
     model: Model, project: Path, board: Board
 ) -> None:
     claude, codex = connect(Claude, model, project), connect(Codex, model, project)
+    escapes = len(model.escapes)
     with ExitStack() as stack:
         agents: list[ClaudeAgent | CodexAgent] = []
         for _ in range(3):
@@ -52,6 +53,7 @@ def test_of_four_agents_that_race_for_an_item_one_has_it_and_the_others_read_who
                 assert ("code 4" in result.lower()) is (agent is not winner)
                 assert (f"fix-{number} is {refusal}" in str(agent.transcript)) is (agent is not winner)
     assert [holder(board, f"fix-{number}") for number in refusals] == [None] * ROUNDS
+    assert model.escapes[escapes:] == []
 
 
 def _race(client: Connected) -> list[Step]:
