@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
+from dibs.board import Board
+from dibs.config import DEFAULTS
+from dibs.store.open import open_store
 from tests.kit.agents import programs
 from tests.kit.agents.claude import Claude
 from tests.kit.agents.client import Client
@@ -54,3 +58,13 @@ def client(of: type[ClientT], model: Model, folder: Path) -> ClientT:
     if why_not:
         pytest.skip(why_not)
     return of(program, model, folder / f"{of.kind}-home")
+
+
+@pytest.fixture
+def board(project: Path) -> Iterator[Board]:
+    """The board of the project, in this process, which acts as session `bob-1` there."""
+    subprocess.run([sys.executable, "-m", "dibs.cli.main", "init"], cwd=project, check=True, stdout=subprocess.DEVNULL)
+    settings = DEFAULTS.replace(ttl_seconds_min=0.1)
+    with Board(open_store(str(project / ".git" / "dibs" / "board.db"), settings), settings, actor="alice") as board:
+        board.start_session("bob", id="bob-1")
+        yield board

@@ -18,7 +18,7 @@ from tests.kit.agents.codex import Codex
 from tests.kit.agents.model import Model
 from tests.kit.agents.recorder import Answer, Recorded, Recorder, decision
 
-in_a_soak = pytest.mark.skipif(not os.environ.get("DIBS_SOAK"), reason="more of claude: in a soak")
+in_a_soak = pytest.mark.skipif(not os.environ.get("DIBS_SOAK"), reason="more of the clients: in a soak")
 
 #: What both clients give every hook.
 COMMON = {"session_id", "transcript_path", "cwd", "hook_event_name"}
@@ -44,6 +44,7 @@ CODEX_PAYLOADS = {
 }
 
 
+@in_a_soak
 def test_two_clients_at_once_run_what_the_script_says(
     claude: Claude, codex: Codex, project: Path, model: Model
 ) -> None:
@@ -176,6 +177,7 @@ def test_a_hook_wakes_an_idle_claude(claude: Claude, project: Path, recorder: Re
     assert "<task-notification>" in recorder.payloads("UserPromptSubmit")[1]["prompt"]
 
 
+@in_a_soak
 def test_claude_starts_a_new_session_by_clear_and_keeps_it_by_compact_and_resume(
     claude: Claude, project: Path, recorder: Recorder
 ) -> None:
@@ -212,6 +214,7 @@ def test_claude_starts_a_new_session_by_fork(claude: Claude, project: Path, reco
     assert starts == [("startup", agent.session_id), ("fork", forked.session_id)]
 
 
+@in_a_soak
 def test_codex_keeps_its_session_by_resume_and_starts_one_by_fork(
     codex: Codex, project: Path, recorder: Recorder
 ) -> None:
@@ -229,6 +232,7 @@ def test_codex_keeps_its_session_by_resume_and_starts_one_by_fork(
     ]
 
 
+@in_a_soak
 def test_hooks_tell_the_subagents_of_claude_apart_and_its_shells_do_not(
     claude: Claude, project: Path, recorder: Recorder
 ) -> None:
@@ -248,6 +252,7 @@ def test_hooks_tell_the_subagents_of_claude_apart_and_its_shells_do_not(
     assert {each["session_id"] for each in shells} == {agent.session_id}
 
 
+@in_a_soak
 def test_hooks_and_shells_tell_a_subagent_of_codex_apart(codex: Codex, project: Path, recorder: Recorder) -> None:
     codex.use_hooks(recorder.hooks("SubagentStart", "SubagentStop"))
     spawn = codex_steps.subagent([codex_steps.shell("echo $CODEX_SESSION_ID $CODEX_THREAD_ID"), "done"])

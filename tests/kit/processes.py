@@ -67,9 +67,18 @@ def with_variable(name: str, value: str) -> list[int]:
     return [pid for pid, _, state in _all() if state != "Z" and wanted in _environment(pid)]
 
 
+def command(pid: int) -> list[str]:
+    return [word.decode(errors="replace") for word in _words(pid, "cmdline")[:-1]]
+
+
 def _environment(pid: int) -> list[bytes]:
+    return _words(pid, "environ")
+
+
+def _words(pid: int, name: str) -> list[bytes]:
+    """Those of a file that ends each with a zero byte; none if the process is gone."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read().split(b"\0")
     except OSError:
         return []

@@ -92,6 +92,8 @@ class ClaudeAgent(Agent):
 
 class Claude(Client):
     kind = "claude"
+    shell = staticmethod(shell)
+    write = staticmethod(write)
 
     def use_hooks(self, hooks: Json) -> None:
         """As the person's own, for every session from now on."""

@@ -30,9 +30,16 @@ class Client:
 
     def command(self, *words: str) -> str:
         """What a command of the client prints that is no session: `plugin`, for example."""
+        return self._call([str(self.program), *words], self.home)
+
+    def dibs(self, *words: str, folder: Path) -> str:
+        """What a command of dibs prints that the person types: `setup`, for example."""
+        return self._call(["dibs", *words], folder)
+
+    def _call(self, words: Sequence[str], folder: Path) -> str:
         done = subprocess.run(
-            [str(self.program), *words],
-            cwd=self.home,
+            words,
+            cwd=folder,
             env=self._environment(f"{self.kind}-command"),
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -42,8 +42,8 @@ def shell(command: str) -> Step:
     return script.call("exec_command", {"cmd": command})
 
 
-def write(path: str, content: str) -> Step:
-    """A new file; its path is relative to the project."""
+def write(path: Path, content: str) -> Step:
+    """A new file."""
     lines = "".join(f"+{line}\n" for line in content.splitlines())
     return script.call("apply_patch", f"*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch\n")
 
@@ -70,6 +70,8 @@ class CodexAgent(Agent):
 
 class Codex(Client):
     kind = "codex"
+    shell = staticmethod(shell)
+    write = staticmethod(write)
 
     def __init__(self, program: Path, model: Model, home: Path) -> None:
         super().__init__(program, model, home)

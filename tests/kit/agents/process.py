@@ -57,6 +57,10 @@ class Agent:
         """Itself and all that it started, as long as they live."""
         return processes.with_variable(VARIABLE, self._mark)
 
+    def running(self, *command: str) -> list[int]:
+        """Those of its processes that run this command."""
+        return [pid for pid in self.processes if processes.command(pid) == list(command)]
+
     @property
     def lines(self) -> list[Json]:
         """What it printed so far."""

@@ -1,0 +1,40 @@
+"""Codex: hooks and a skill in its folder, and the folders that its sandbox lets commands write.
+
+A writable root that does not exist can break every command in the sandbox, so setup makes them.
+"""
+
+from __future__ import annotations
+
+import os
+
+from dibs.agents.setup.edit import Edit
+from dibs.agents.setup.events import EVENTS
+from dibs.agents.setup.json_edit import JsonEdit
+from dibs.agents.setup.place import Place, Setup
+from dibs.agents.setup.toml_edit import RootsEdit
+from dibs.agents.setup.whole_file import WholeFile
+
+CLIENT = "codex"
+TRUST = (
+    "Codex runs no hook that you have not trusted: review them with /hooks in Codex, or start it in automation with "
+    "--dangerously-bypass-hook-trust"
+)
+
+
+def setup(place: Place) -> Setup:
+    folder = place.folder(".codex", "CODEX_HOME")
+    hooks = {
+        event: [{"hooks": [{"type": "command", "command": place.hook(CLIENT, event), "timeout": seconds}]}]
+        for event, seconds in EVENTS.items()
+    }
+    state = os.path.join(place.state, "agents")
+    roots = [state] if place.board_folder is None else [place.board_folder, state]
+    notes = [TRUST]
+    if place.board_folder is None:
+        notes.append("run this in each repository with a board: the sandbox of Codex keeps .git read-only")
+    edits: list[Edit] = [
+        JsonEdit(os.path.join(folder, "hooks.json"), {"hooks": hooks}),
+        RootsEdit(os.path.join(folder, "config.toml"), roots),
+        WholeFile(os.path.join(folder, "skills", "dibs", "SKILL.md"), place.read("skills", "dibs", "SKILL.md")),
+    ]
+    return Setup(edits, folders=roots, roots=roots, notes=notes)

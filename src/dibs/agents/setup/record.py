@@ -1,0 +1,76 @@
+"""What setup has inserted, so that it can be taken back to the byte. There is a record for each client and scope, in
+the folder of dibs' state. It holds our own text only, nothing of the person's files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass, field
+
+from dibs.agents.setup.edit import Insertion
+from dibs.system import durable
+
+
+@dataclass
+class FileRecord:
+    #: Whether there was no file before.
+    created: bool
+    insertions: list[Insertion]
+
+
+@dataclass
+class Record:
+    files: dict[str, FileRecord] = field(default_factory=dict)
+    #: Folders that were made, outermost first.
+    folders: list[str] = field(default_factory=list)
+    #: Folders that a sandbox lets commands write.
+    roots: list[str] = field(default_factory=list)
+
+
+def path_of(state: str, client: str, project: str | None) -> str:
+    scope = "" if project is None else "-" + hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
+    return os.path.join(state, "setup", f"{client}{scope}.json")
+
+
+def load(path: str) -> Record | None:
+    """None without a record, or with one that cannot be read: then our entries are found by what they look like."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+        files = {
+            name: FileRecord(bool(one["created"]), [Insertion(int(at), str(text)) for at, text in one["insertions"]])
+            for name, one in found["files"].items()
+        }
+        return Record(files, [str(each) for each in found["folders"]], [str(each) for each in found["roots"]])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def save(path: str, record: Record) -> None:
+    durable.write_private(path, json.dumps(asdict(record), indent=1).encode() + b"\n")
+
+
+def delete(path: str, folders: list[str]) -> None:
+    """Delete a record, then those of the folders and of the state's own folders that are empty. A folder that holds
+    other records is theirs from now on."""
+    if os.path.exists(path):
+        os.unlink(path)
+    records = os.path.dirname(path)
+    state = os.path.dirname(records)
+    left = [each for each in [os.path.join(state, "agents"), records, state, *folders] if not _is_removed(each)]
+    heirs = sorted(os.listdir(records)) if os.path.isdir(records) else []
+    heir = os.path.join(records, heirs[0]) if heirs else ""
+    if found := load(heir):
+        above = [each for each in reversed(folders) if each in left and records.startswith(each + os.sep)]
+        found.folders = [*above, *(each for each in found.folders if each not in above)]
+        save(heir, found)
+
+
+def _is_removed(folder: str) -> bool:
+    try:
+        os.rmdir(folder)
+    except OSError:
+        return not os.path.isdir(folder)
+    return True
