@@ -345,6 +345,14 @@ def test_the_sandbox_of_codex_keeps_the_boards_of_all_repositories(
 COMMIT = ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--allow-empty", "--message", "x")
 
 
+def test_a_plugin_that_the_person_installed_in_codex_needs_no_second_hooks(person: Person) -> None:
+    config = person.home / ".codex" / "config.toml"
+    write(config, '[plugins."dibs@dibs"]\nenabled = true\n')
+    there_and_back(person, "codex", USER)
+    person.setup("codex", "--yes")
+    assert [path.name for path in config.parent.iterdir()] == ["config.toml"]
+
+
 def test_what_claude_notes_about_the_plugin_goes_with_it(person: Person) -> None:
     plugins = person.home / ".claude" / "plugins"
     other = {"scope": "user", "version": "1"}
