@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from dibs.agents.setup import clients, events, plan
 from dibs.agents.setup.place import Place
 from dibs.errors import Invalid
 from tests.agents.person import PROJECT, SCOPES, USER, Person, options, there_and_back, write
+from tests.e2e.terminal import Terminal
 from tests.kit.soak import in_a_soak
 
 CLIENTS = tuple(clients.CLIENTS)
@@ -52,18 +55,6 @@ TOML_FILES = {
     "windows": '[sandbox_workspace_write]\r\nwritable_roots = ["/data"]\r\n',
     "text that looks like it": 'note = """\n[sandbox_workspace_write]\nwritable_roots = []\n"""\n',
 }
-
-
-@pytest.fixture
-def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Person:
-    person = Person(tmp_path, capsys)
-    person.home.mkdir()
-    subprocess.run(["git", "init", "--quiet", str(person.project)], check=True)
-    monkeypatch.setenv("HOME", str(person.home))
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(person.project)
-    return person
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -266,6 +257,18 @@ def test_without_a_person_and_without_yes_the_lines_are_shown_and_nothing_change
     assert '+    "dibs@dibs": true\n' in said
     assert "--yes" in said
     assert person.snapshot() == before
+
+
+@pytest.mark.parametrize(("typed", "is_written"), [("n", False), ("y", True)])
+def test_a_person_is_shown_the_lines_and_asked(person: Person, typed: str, is_written: bool) -> None:
+    environment = {"HOME": str(person.home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "xterm"}
+    command = shlex.join([sys.executable, "-m", "dibs.cli.main", "setup", "claude", "--no-color"])
+    with Terminal(command, person.project, environment) as terminal:
+        assert '+    "dibs@dibs": true\n' in terminal.read_until("[y/N]")
+        assert not person.settings("claude", USER).exists()
+        terminal.type(f"{typed}\n")
+        assert ("written" if is_written else "nothing was changed") in terminal.read_to_end()
+    assert person.settings("claude", USER).exists() == is_written
 
 
 def test_a_client_that_is_not_known_is_refused_with_those_that_are(person: Person) -> None:
