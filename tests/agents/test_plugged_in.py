@@ -26,8 +26,6 @@ TOP = Path(__file__).resolve().parents[2]
 #: What the hook of a session's start tells the model.
 CONTEXT = "shared board of work items"
 
-pytest.importorskip("dibs.agents.hook")
-
 
 @pytest.fixture
 def board(project: Path) -> Board:
