@@ -48,6 +48,10 @@ class Access:
             self._board = connect(self.url, folder=self.folder, lean=True, lock_wait_seconds=LOCK_SECONDS)
         return self._board
 
+    def connect(self) -> Board:
+        """A board that is not in a file, for a caller that limits its own wait."""
+        return connect(self.url, folder=self.folder, lean=True, lock_wait_seconds=LOCK_SECONDS)
+
     @property
     def settings(self) -> Settings:
         return config.load(self.folder)[0] if self._board is None else self._board.settings
