@@ -53,7 +53,7 @@ def read_task(claude: Claude, id: int) -> dict[str, Any]:
 def test_of_four_clients_at_one_list_one_owns_each_task(hooked: Claude, project: Path, board: Board) -> None:
     for number in range(1, ROUNDS + 1):
         board.add(f"Task {number}", id=f"item-{number}")
-    link = [DIBS, "tasks", "link", TASKS["CLAUDE_CODE_TASK_LIST_ID"]]
+    link = [str(DIBS), "tasks", "link", TASKS["CLAUDE_CODE_TASK_LIST_ID"]]
     environment = {**os.environ, "CLAUDE_CONFIG_DIR": str(hooked.home / ".claude")}
     subprocess.run(link, cwd=project, env=environment, check=True, capture_output=True)
 

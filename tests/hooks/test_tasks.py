@@ -54,7 +54,6 @@ def holder(board: Board, item: str) -> str | None:
 def test_a_task_has_one_owner_and_others_read_who_it_is(tasks: Callable[..., TaskClient], board: Board) -> None:
     one, two = tasks(), tasks(OTHER_SESSION)
     one.create("1", "Fix login")
-    assert one.event("TaskCreated", "1") == {}
     item = only_item(board, "Fix login")
     assert board.get(item).item.created_by == SESSION[:8]
     assert two.update("1", owner="two") == ""
@@ -63,15 +62,13 @@ def test_a_task_has_one_owner_and_others_read_who_it_is(tasks: Callable[..., Tas
     # The task keeps its item whatever it is called.
     assert two.update("1", subject="Mend login", status="in_progress") == ""
     assert one.listed() == f"#1 [in_progress] Mend login ({OTHER_SESSION[:8]} {OTHER_SESSION})"
-    assert two.listed() == f"#1 [in_progress] Mend login (you, {OTHER_SESSION[:8]})"
     assert "is already claimed by" in one.update("1", status="completed")
     assert two.update("1", status="completed") == ""
     assert board.get(item).item.status == "done"
     assert one.read("1")["status"] == "completed"
-    assert "already done" in one.update("1", status="in_progress")
 
 
-def test_a_lost_claim_completes_no_task(client: TaskClient, board: Board) -> None:
+def test_a_lost_claim_completes_no_task(client: TaskClient, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
     client.create("1", "Fix login")
     item = only_item(board, "Fix login")
     client.update("1", status="in_progress")
@@ -86,15 +83,21 @@ def test_a_lost_claim_completes_no_task(client: TaskClient, board: Board) -> Non
     assert client.listed() == "#1 [pending] Fix login"
     board.claim(item, session=BOB)
     assert "bob (session bob-1)" in client.update("1", status="completed")
+    monkeypatch.setenv("DIBS_FENCE", "off")
+    assert client.event("TaskCompleted", "1") == {}, "a person may switch that off"
+    monkeypatch.delenv("DIBS_FENCE")
     board.release(item, session=BOB)
     assert client.update("1", status="in_progress") == ""
+    assert client.listed() == f"#1 [in_progress] Fix login (you, {SESSION[:8]})"
     assert client.update("1", status="completed") == ""
     assert board.get(item).item.status == "done"
+    assert "already done" in client.update("1", status="in_progress")
 
 
 def test_a_task_that_nobody_works_on_is_given_back(client: TaskClient, board: Board) -> None:
     board.add("Fix login", id="fix-login")
-    client.create("1", "Fix it", metadata={"dibs": "fix-login"})
+    for _ in range(2):
+        client.create("1", "Fix it", metadata={"dibs": "fix-login"})
     assert [item.id for item in board.list()] == ["fix-login"]
     for give_back in ({"status": "pending"}, {"owner": ""}, {"status": "deleted"}):
         assert client.update("1", owner="me", status="in_progress") == ""
@@ -106,22 +109,20 @@ def test_a_task_that_nobody_works_on_is_given_back(client: TaskClient, board: Bo
     board.claim("fix-login", session=BOB)
     assert client.update("2", status="pending") == ""
     assert holder(board, "fix-login") == BOB
-    # Without hooks at its creation and at its begin, a task is claimed when it is completed.
+    # A task that a session without hooks created is an item once another one begins it.
     client.write("3", "Ship it")
-    assert client.update("3", status="completed") == ""
-    client.write("4", "Ship more")
-    assert client.update("4", status="in_progress") == ""
-    assert holder(board, only_item(board, "Ship more")) == SESSION
+    assert client.update("3", status="in_progress") == ""
+    assert holder(board, only_item(board, "Ship it")) == SESSION
 
 
-@pytest.mark.parametrize("failure", ["PostToolUseFailure", "Task not found"])
-def test_a_tool_call_that_failed_gives_its_claim_back(client: TaskClient, board: Board, failure: str) -> None:
+def test_a_tool_call_that_failed_gives_its_claim_back(client: TaskClient, board: Board) -> None:
     client.create("1", "Fix login")
     item = only_item(board, "Fix login")
-    client.update("1", status="in_progress", fails=failure)
-    assert holder(board, item) is None
+    for failure in ("PostToolUseFailure", "Task not found"):
+        client.update("1", status="in_progress", fails=failure)
+        assert holder(board, item) is None
     assert client.update("1", status="in_progress") == ""
-    client.update("1", status="in_progress", fails=failure)
+    client.update("1", status="in_progress", fails="PostToolUseFailure")
     assert holder(board, item) == SESSION, "an earlier call claimed it"
     assert not list(client.agent.state.glob("call-*"))
 
@@ -179,11 +180,11 @@ def test_a_goal_of_codex_that_names_an_item_claims_it(agents: Callable[..., Agen
     agent = agents(OTHER_SESSION, "codex")
     agent.start()
 
-    def goal(objective: object) -> dict[str, object]:
+    def goal(objective: str) -> dict[str, object]:
         input = {"objective": objective}
         return agent.hook("PreToolUse", tool_name="create_goal", tool_input=input, tool_use_id="call_8_0")
 
-    for other in ("a better world", "c: unknown", "", 5):
+    for other in ("a better world", "c: unknown"):
         assert goal(other) == {}
     assert holder(board, "a") is None
     assert goal("a: mend it") == {}
@@ -205,7 +206,6 @@ def test_tasks_over_a_server_are_claimed_and_a_dead_one_lets_everything_through(
         assert one.update("1", status="in_progress") == ""
         assert holder(board, item) == SESSION
     assert one.update("1", status="completed") == ""
-    assert one.listed() == "#1 [completed] Fix login"
 
 
 def test_a_server_that_does_not_answer_lets_everything_through(tasks: Callable[..., TaskClient]) -> None:

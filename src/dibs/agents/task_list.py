@@ -114,11 +114,8 @@ def all_tasks(folder: str) -> list[Task]:
 def link(name: str, items: Iterable[Item]) -> tuple[str, dict[str, str]]:
     """Write a task for each item that the list does not have; return the folder, and the new tasks' numbers by item."""
     folder = folder_of(name)
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        _lock(folder)
-    except OSError as error:
-        raise Invalid(f"cannot write the list in {folder}: {error.strerror}", field="list") from error
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    _lock(folder)
     try:
         tasks = all_tasks(folder)
         known = {task.item for task in tasks}
@@ -150,8 +147,6 @@ def _write(folder: str, number: int, item: Item) -> None:
         with open(half, "x", encoding="utf-8") as file:
             file.write(json_text.dumps(fields))
         os.link(half, os.path.join(folder, f"{number}.json"))
-    except OSError as error:
-        raise Invalid(f"cannot write task {number} in {folder}: {error.strerror}", field="list") from error
     finally:
         if os.path.lexists(half):
             os.unlink(half)

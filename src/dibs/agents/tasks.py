@@ -8,7 +8,7 @@ client does by itself.
 
 from __future__ import annotations
 
-from dibs.agents import answers, look, sessions, task_list
+from dibs.agents import answers, fence, look, sessions, task_list
 from dibs.agents.access import Access
 from dibs.agents.state import State, answered
 from dibs.agents.task_list import COMPLETED, DELETED, IN_PROGRESS, KEY, PENDING
@@ -117,8 +117,7 @@ def _update(payload: Payload, board: Board) -> str:
         try:
             grant = _claim(payload, board, task)
         except REFUSALS as refusal:
-            answered(payload.dibs_session, task.item)
-            return answers.deny(payload, f"dibs: {refusal.message}. Take another task.")
+            return _deny(payload, board, task.item, f"dibs: {refusal.message}. Take another task.")
         answered(payload.dibs_session, task.item)
         token = 0 if grant.renewed else grant.claim.token
         if payload.subagent is None and payload.input.get("status") != IN_PROGRESS:
@@ -213,7 +212,7 @@ def _create_goal(payload: Payload, board: Board) -> str:
     except (Invalid, ItemNotFound):
         return ""
     except REFUSALS as refusal:
-        return answers.deny(payload, f"dibs: {refusal.message}. For other work: dibs next")
+        return _deny(payload, board, item, f"dibs: {refusal.message}. For other work: dibs next")
     answered(payload.dibs_session, item)
     return ""
 
@@ -236,16 +235,15 @@ def _complete(payload: Payload, board: Board) -> str:
     task = _task(payload, payload.raw.get("task_id"))
     if task is None:
         return ""
-    reply = ""
     try:
         _end(payload, board, task)
     except ItemNotFound:
         return ""  # no hook saw its creation or its begin
     except REFUSALS as refusal:
         anew = "Leave it, or set it in_progress to claim it anew."
-        reply = answers.go_on(payload, f"dibs: {refusal.message}. Task #{task.id} stays open. {anew}")
+        return _deny(payload, board, task.item, f"dibs: {refusal.message}. Task #{task.id} stays open. {anew}")
     answered(payload.dibs_session, task.item)
-    return reply
+    return ""
 
 
 def _end(payload: Payload, board: Board, task: Task) -> None:
@@ -337,6 +335,15 @@ def _needs(payload: Payload, board: Board, task: Task, chain: tuple[str, ...] = 
             _add(payload, board, blocker, (*chain, task.id))
         found.append(blocker.item)
     return found
+
+
+def _deny(payload: Payload, board: Board, item: str, why: str) -> str:
+    """The tool does not run, or the task is not completed, unless a person switched that off. The agent has its answer
+    about the item, and knows of a loss."""
+    answered(payload.dibs_session, item)
+    if fence.is_off(board.settings):
+        return ""
+    return answers.deny(payload, why) if payload.tool else answers.go_on(payload, why)
 
 
 # What a payload says
