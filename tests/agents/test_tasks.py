@@ -14,14 +14,15 @@ from typing import Any
 import pytest
 
 from dibs.board import Board, connect
-from tests.hooks.agent import HOOK
+from tests.hooks.agent import HOOK, wait_for
 from tests.kit.agents import script
-from tests.kit.agents.claude import TASKS, Claude
-from tests.kit.agents.script import Step
+from tests.kit.agents.claude import TASKS, TEAMS, Claude, shell, teammate
+from tests.kit.agents.codex import Codex
+from tests.kit.agents.script import Json, Step
 
 CLIENTS = 4
 ROUNDS = 20 if os.environ.get("DIBS_SOAK") else 2
-EVENTS = ("SessionStart", "PreToolUse", "PostToolUse", "TaskCreated", "TaskCompleted")
+EVENTS = ("SessionStart", "SubagentStop", "PreToolUse", "PostToolUse", "TaskCreated", "TaskCompleted", "TeammateIdle")
 DIBS = Path(sys.executable).with_name("dibs")
 
 
@@ -34,9 +35,13 @@ def board(project: Path) -> Iterator[Board]:
 
 @pytest.fixture
 def hooked(claude: Claude) -> Claude:
-    command = {"type": "command", "timeout": 30}
-    claude.use_hooks({event: [{"hooks": [{**command, "command": f"sh {HOOK} {event}"}]}] for event in EVENTS})
+    claude.use_hooks(hooks())
     return claude
+
+
+def hooks() -> Json:
+    command = {"type": "command", "timeout": 30}
+    return {event: [{"hooks": [{**command, "command": f"sh {HOOK} {event}"}]}] for event in EVENTS}
 
 
 def update(id: int, **fields: str) -> Step:
@@ -91,9 +96,8 @@ def test_of_four_clients_at_one_list_one_owns_each_task(hooked: Claude, project:
 def test_a_force_released_holder_completes_no_task(hooked: Claude, project: Path, board: Board) -> None:
     new = script.call("TaskCreate", {"subject": "Fix login", "description": "no cookie", "activeForm": ""})
     listed = script.call("TaskList", {})
-    finish = update(1, status="completed")
-    steps = [new, update(1, status="in_progress"), script.after("released", finish), listed]
-    steps += [update(1, status="in_progress"), finish, "done"]
+    finish = script.after("released", update(1, status="completed"))
+    steps = [new, update(1, status="in_progress"), finish, listed, "done"]
     with hooked.start(project, steps, environment=TASKS) as agent:
         agent.await_pause("released")
         (item,) = board.list()
@@ -101,10 +105,40 @@ def test_a_force_released_holder_completes_no_task(hooked: Claude, project: Path
         board.force_release(item.id, reason="needed elsewhere")
         agent.go_on("released")
         assert agent.finish() == 0
-        refused, shown, *rest = agent.results[2:]
+        refused, shown = agent.results[2:]
     assert "Task #1 stays open" in refused
     assert "force_released" in refused
     assert shown == "#1 [pending] Fix login"
-    assert [one.strip() for one in rest] == ["Updated task #1", "Updated task #1 status"]
-    assert [run.outcome for run in board.runs(item=item.id)] == ["done", "force_released"]
-    assert read_task(hooked, 1)["metadata"] == {"dibs": item.id}
+    task = read_task(hooked, 1)
+    assert (task["status"], task["metadata"]) == ("in_progress", {"dibs": item.id})
+    assert board.get(item.id).item.status == "ready"
+
+
+@pytest.mark.soak
+def test_an_idle_teammate_is_offered_an_item_and_takes_it(hooked: Claude, project: Path, board: Board) -> None:
+    board.add("Fix login", id="fix-login")
+    work = [shell("dibs claim fix-login"), shell("dibs done fix-login"), "idle again"]
+    mate = teammate("worker", ["I am idle", *work])
+    with hooked.start_terminal(project, [mate, "I lead"], environment=TEAMS) as agent:
+        wait_for(lambda: board.get("fix-login").item.status == "done")
+        assert any("dibs claim fix-login" in text for request in agent.requests for text in request.texts)
+    (run,) = board.runs(item="fix-login")
+    assert "-aworker-" in run.session
+
+
+@pytest.mark.soak
+def test_a_goal_of_codex_claims_its_item(codex: Codex, project: Path, board: Board) -> None:
+    for item in "ab":
+        board.add(item, id=item)
+    board.start_session("bob", id="bob-1")
+    board.claim("b", session="bob-1")
+    codex.use_hooks(hooks())
+    goals = [script.call("create_goal", {"objective": objective}) for objective in ("b", "a: mend it")]
+    with codex.start(project, [*goals, script.after("asked", "done")]) as agent:
+        agent.await_pause("asked")
+        claim = board.get("a").claim
+        assert claim is not None
+        assert claim.session == agent.session_id
+        assert "bob (session bob-1)" in agent.results[0]
+        agent.go_on("asked")
+        assert agent.wait() == 0
