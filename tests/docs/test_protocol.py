@@ -387,6 +387,7 @@ LINES = {
     "import": ("dibs init --store new.db >/dev/null; dibs import board.jsonl --store new.db", 0),
     "import --from": ("echo '[]' > tasks.json; dibs import --from tasks tasks.json", 1),
     "mirror": ("dibs mirror tasks.json --once", 0),
+    "tasks link": ("CLAUDE_CONFIG_DIR=$PWD/claude dibs tasks link shop", 0),
     "copy": ("dibs copy . copy.db", 0),
     "migrate": ("dibs migrate", 0),
     "key create": ("dibs key create --role viewer", 0),

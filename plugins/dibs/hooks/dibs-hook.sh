@@ -81,8 +81,8 @@ fi
 field tool_name
 [ -n "$value" ] || field toolName
 tool=$value
-case $tool in
-TaskCreate | TaskUpdate | TaskList | create_goal) ask_dibs ;;
+case $before$tool in
+yesTaskUpdate | yescreate_goal | TaskUpdate | TaskList) ask_dibs ;;
 esac
 
 # Sets `lost` if something is lost: by the session, or by the one that a subagent works for.

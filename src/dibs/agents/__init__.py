@@ -6,5 +6,6 @@ folder (`state`) and a keeper (`keeper`): a process that lives as long as the ag
 the agent works, and notes in the state folder what the session has lost. Most hooks end in a shell script
 (`plugins/dibs/hooks/dibs-hook.sh`) that reads the state folder and starts no Python.
 
-A hook never fails a tool, never waits on a network, and prints nothing unless something was lost or is in use.
+A hook never fails a tool, never waits on a network (except, for seconds, a hook of a task), and prints nothing unless
+something was lost or is in use.
 """

@@ -1,7 +1,8 @@
 """The board of an agent's session, as far as a hook may open it.
 
 A hook opens a board in a SQLite file of this machine, and waits for its lock only briefly. Only the keeper talks to a
-database, to a server, and to a vault, whose look may run git. For these a hook reads what the keeper saw.
+database, to a server, and to a vault, whose look may run git. For these a hook reads what the keeper saw. Hooks of
+tasks are the exception: a claim needs the board's own answer.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ class Access:
         if self._board is None and is_local(self.url):
             self._board = connect(self.url, folder=self.folder, lean=True, lock_wait_seconds=LOCK_SECONDS)
         return self._board
+
+    def connect(self) -> Board:
+        """A board that is not in a file, for a caller that limits its own wait."""
+        return connect(self.url, folder=self.folder, lean=True, lock_wait_seconds=LOCK_SECONDS)
 
     @property
     def settings(self) -> Settings:

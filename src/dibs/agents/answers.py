@@ -53,8 +53,13 @@ def tell(payload: Payload, context: str) -> str:
     return _specific(payload, {"additionalContext": context})
 
 
+def replace_output(payload: Payload, output: dict[str, Any]) -> str:
+    """The model reads this as the result of the tool that ran."""
+    return _specific(payload, {"updatedToolOutput": output})
+
+
 def go_on(payload: Payload, why: str) -> str:
-    """The agent does not stop yet."""
+    """The agent does not stop yet; the task is not completed."""
     if payload.client == GEMINI:
         return json_text.line({"decision": "deny", "reason": why})
     if payload.client == CURSOR:

@@ -36,8 +36,9 @@ EDITS = frozenset(
         *("write_file", "replace", "edit", "write", "patch", "create", "str_replace_editor", "Delete", "StrReplace"),
     }
 )
-#: Tools of clients' own lists of tasks.
-TASK_TOOLS = frozenset({"TaskCreate", "TaskUpdate", "TaskList", "create_goal"})
+#: Tools of clients' own lists of tasks that the board is asked about: before they run, and after.
+TASK_TOOLS_BEFORE = frozenset({"TaskUpdate", "create_goal"})
+TASK_TOOLS_AFTER = frozenset({"TaskUpdate", "TaskList"})
 #: The MCP tools of dibs, as a server of the plugin and as one that was configured by hand.
 OUR_TOOLS = ("mcp__plugin_dibs_dibs__", "mcp__dibs__", "mcp_dibs_", "dibs-")
 

@@ -10,6 +10,9 @@
     asked          lines `ITEM TOKEN`: claims that the agent was asked about when it wanted to stop
     child-SESSION  a subagent's session, which has a folder of its own
     ended-SESSION  a subagent's session that the keeper has yet to end
+    call-ID        what a call of a task tool is about, until it has run
+    assigned       lines `ITEM TOKEN`: claims that were made for a teammate, which may take them over
+    offered-SESSION  lines `ITEM TOKEN`: items that a teammate was offered
     end            why the session is to end; the keeper ends it
     meta.json      what the client tells about itself, for the board
     view.json      what the keeper last saw, for boards that hooks do not open themselves

@@ -1,13 +1,14 @@
 """Tool calls of an agent: which are denied, which run as which session, and which need nobody's approval.
 
 Nothing is allowed here that the person would be asked about, except a single harmless call of `dibs` and the tools of
-dibs itself. Everything else passes undecided.
+dibs itself. The client's own task tools, which ask nobody, are allowed with a changed input. Everything else passes
+undecided.
 """
 
 from __future__ import annotations
 
 from dibs.agents import answers, fence, files, keeper_process, shell
-from dibs.agents.payload import CODEX, GEMINI, TASK_TOOLS
+from dibs.agents.payload import CODEX, GEMINI, TASK_TOOLS_AFTER, TASK_TOOLS_BEFORE
 from dibs.agents.state import ACTIVE, State, answered
 
 TYPE_CHECKING = False
@@ -29,7 +30,7 @@ def before(payload: Payload, access: Access) -> str:
     state.touch(ACTIVE)
     if payload.is_ours:
         return answers.pass_on(payload, allow=True)
-    if payload.tool in TASK_TOOLS:
+    if payload.tool in TASK_TOOLS_BEFORE:
         from dibs.agents import tasks
 
         return tasks.before(payload, access)
@@ -56,7 +57,7 @@ def after(payload: Payload, access: Access) -> str:
     # A command in a sandbox cannot write the state folder itself.
     for word in shell.simple_call(payload.command) or () if payload.is_shell else ():
         answered(state.session, word)
-    if payload.tool in TASK_TOOLS:
+    if payload.tool in TASK_TOOLS_AFTER and state.exists():
         from dibs.agents import tasks
 
         return tasks.after(payload, access)
