@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
+    from dibs.mcp.messages import Request
     from dibs.mcp.tools import Tool
 
     T = TypeVar("T")
@@ -28,10 +29,28 @@ OPEN = tuple(status for status in STATUSES if status not in ENDED)
 TICKET_SECONDS = 120.0
 NO_SESSION = "this call names no session; add the argument session: an id that you choose once for this conversation"
 ENDED_SESSION = "end this conversation and begin another, or ask a person to run: dibs session start --id %s --agent %s"
+#: The keys of `_meta` that name a conversation, the narrower first: subagents share the session of their parent.
+META_KEYS = ("threadId", "sessionId")
 #: The tools that end a claim.
 ENDS = frozenset({"release", "done", "fail", "submit"})
 #: The kind of a session that this interface starts.
 KIND = "mcp"
+
+
+def named_session(arguments: object, request: Request) -> tuple[str | None, bool]:
+    """The session that a call names, and whether it does so by its argument."""
+    given = arguments.get(tools.SESSION) if isinstance(arguments, dict) else None
+    if given is not None:
+        return check.session_id(given), True
+    found = next((request.meta[key] for key in META_KEYS if isinstance(request.meta.get(key), str)), None)
+    return (None if found is None else check.session_id(found)), False
+
+
+def agent_of(client: str | None) -> str:
+    """The agent of a client, from the name that it gives itself: `codex` for `codex-mcp-client`."""
+    name = (client or "").lower()
+    words = "".join(char if char.isascii() and char.isalnum() else " " for char in name).split()
+    return "copilot" if "copilot" in name else words[0][:40] if words else "agent"
 
 
 class Acting:
@@ -113,13 +132,13 @@ def _wait(tool: Tool, given: dict[str, Any], acting: Acting) -> Any:
                 else:
                     is_settled = not is_own
                     return _granted(acting, grant)
-            acting.on_wait(place)
             left = end - time.monotonic()
             if place.status in ENDED:
                 raise ItemNotClaimable(f"{item} is {place.status}", item=item, status=place.status)
             if left <= 0:
                 is_settled = True
                 return {**brief.encode(place), "do": "call wait again at once to keep your place"}
+            acting.on_wait(place)
             place = wait(left)
     finally:
         if not is_settled and acting.session is not None:

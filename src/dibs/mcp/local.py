@@ -11,10 +11,9 @@ from __future__ import annotations
 import os
 import time
 
-from dibs import check
 from dibs.board import Board
 from dibs.errors import DibsError, Invalid, StoreUnavailable, StoreUnusable
-from dibs.mcp import calls, tools
+from dibs.mcp import calls
 from dibs.mcp.keeper import Keeper
 from dibs.sdk import owner
 from dibs.store.contract import Watch
@@ -24,34 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from dibs.mcp.messages import Request
     from dibs.mcp.stdio import Call
     from dibs.mcp.tools import Tool
 
-#: The keys of `_meta` that name a conversation, the narrower first: subagents share the session of their parent.
-META_KEYS = ("threadId", "sessionId")
 #: How soon a waiting call notices that it was cancelled.
 CANCEL_SECONDS = 0.25
 
 
 class Cancelled(StoreUnavailable):
     """The client has cancelled the call."""
-
-
-def named_session(arguments: object, request: Request) -> tuple[str | None, bool]:
-    """The session that a call names, and whether it does so by its argument."""
-    given = arguments.get(tools.SESSION) if isinstance(arguments, dict) else None
-    if given is not None:
-        return check.session_id(given), True
-    found = next((request.meta[key] for key in META_KEYS if isinstance(request.meta.get(key), str)), None)
-    return (None if found is None else check.session_id(found)), False
-
-
-def agent_of(client: str | None) -> str:
-    """The agent of a client, from the name that it gives itself: `codex` for `codex-mcp-client`."""
-    name = (client or "").lower()
-    words = "".join(char if char.isascii() and char.isalnum() else " " for char in name).split()
-    return "copilot" if "copilot" in name else words[0][:40] if words else "agent"
 
 
 class LocalTools:
@@ -88,8 +68,8 @@ class LocalTools:
         return self._board
 
     def _acting(self, arguments: object, call: Call, client: str | None) -> tuple[calls.Acting, bool]:
-        session, by_argument = named_session(arguments, call.request)
-        agent = self._agent or agent_of(call.request.client or client)
+        session, by_argument = calls.named_session(arguments, call.request)
+        agent = self._agent or calls.agent_of(call.request.client or client)
         if session is None:
             self._session = session = self._session or f"{agent}-mcp-{os.urandom(6).hex()}"
         owner_pid = None if by_argument else self._client_pid()

@@ -37,6 +37,11 @@ class RpcError(Exception):
         self.code, self.message, self.data, self.http_status = code, message, data, http_status
 
 
+def unsupported(version: object) -> RpcError:
+    data = {"supported": list(VERSIONS), "requested": str(version)[:100]}
+    return RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+
+
 class Request(Value):
     """A request, or without `id` a notification. `meta` is `_meta` of the params, `client` the name that the client
     gave itself in it."""

@@ -68,7 +68,6 @@ def _call(request: Request, call_tool: CallTool) -> dict[str, Any]:
 def _require_version(request: Request) -> None:
     version = request.meta[messages.VERSION_KEY]
     if version != messages.MODERN:
-        data = {"supported": list(messages.VERSIONS), "requested": str(version)[:100]}
-        raise RpcError(messages.UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+        raise messages.unsupported(version)
     if not isinstance(request.meta.get(messages.CAPABILITIES_KEY), dict):
         raise RpcError(messages.INVALID_PARAMS, f"_meta lacks {messages.CAPABILITIES_KEY}")

@@ -46,6 +46,7 @@ DEFAULTS = {"type": DEFAULT_TYPE, "project": DEFAULT_PROJECT, "priority": DEFAUL
 #: What to do after a refusal, by its code. Verbs have the same names as commands and as tools.
 REMEDIES = {
     "TASK_NOT_FOUND": "list shows the ids",
+    "SESSION_NOT_FOUND": "next or claim begins a session",
     "TASK_ALREADY_CLAIMED": "next gives other work; wait queues for this item",
     "TASK_NOT_CLAIMED": "stop working on it, or claim it first",
     "TASK_NOT_CLAIMABLE": "next gives other work; why has every reason",

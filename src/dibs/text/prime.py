@@ -27,17 +27,16 @@ BEGIN, END = "<!-- dibs: begin -->", "<!-- dibs: end -->"
 def with_section(text: str) -> str:
     """A file for agents, such as AGENTS.md, with this text as a marked section: replaced, or added at the end."""
     section = f"{BEGIN}\n## Work board\n\n{TEXT}{END}\n"
-    before, found, rest = text.partition(BEGIN)
-    if found and END in rest:
+    before, mark, rest = text.partition(BEGIN)
+    if mark and END in rest:
         return before + section + rest.partition(END)[2].removeprefix("\n")
-    gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
-    return text + gap + section
+    ending = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+    return text + ending + section
 
 
 def without_section(text: str) -> str:
-    """The file as it was before `with_section`."""
-    before, found, rest = text.partition(BEGIN)
-    if not (found and END in rest):
+    """The file without that section, and without the empty line before it."""
+    before, mark, rest = text.partition(BEGIN)
+    if not (mark and END in rest):
         return text
-    after = rest.partition(END)[2].removeprefix("\n")
-    return before + after if after else before.removesuffix("\n\n") + "\n" if before.strip() else ""
+    return before.removesuffix("\n") + rest.partition(END)[2].removeprefix("\n")
