@@ -8,11 +8,12 @@ import os
 import select
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 PATIENCE_SECONDS = 30
-MODERN_META = {
+MODERN_META: dict[str, Any] = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
 }
@@ -64,14 +65,14 @@ class McpClient:
         assert found["id"] == id
         return found
 
-    def start_call(self, tool: str, meta: dict[str, Any] | None = None, **arguments: Any) -> int:
+    def start_call(self, tool: str, meta: Mapping[str, Any] | None = None, **arguments: Any) -> int:
         """Call a tool, and do not wait for its answer: the id of the request."""
         id = next(self._ids)
         about = {} if meta is None else {"_meta": meta}
         self.send(request(id, "tools/call", name=tool, arguments=arguments, **about))
         return id
 
-    def call(self, tool: str, meta: dict[str, Any] | None = None, **arguments: Any) -> Any:
+    def call(self, tool: str, meta: Mapping[str, Any] | None = None, **arguments: Any) -> Any:
         """The data that a tool answers."""
         id = self.start_call(tool, meta, **arguments)
         found = self.read()

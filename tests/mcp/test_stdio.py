@@ -125,7 +125,8 @@ def test_hostile_text_of_an_item_stays_inside_of_its_data(board: Board, mcp: Mcp
     data = claimed.pop("data")
     assert claimed == {"claimed": "x", "token": 2, "remaining_seconds": 1800}
     assert (data["body"], data["previous"]["notes"], data["previous"]["reason"]) == (HOSTILE, [HOSTILE], HOSTILE)
-    for tool, arguments in (("show", {"item": "x"}), ("list", {}), ("who", {}), ("why", {"item": "x"})):
+    for tool in ("show", "why", "list", "who"):
+        arguments: dict[str, Any] = {"item": "x"} if tool in ("show", "why") else {}
         mcp.start_call(tool, **arguments)
         line = json.dumps(mcp.read())
         assert "\n" not in line
@@ -158,7 +159,8 @@ def test_a_session_that_has_ended_is_refused_with_what_to_do(board: Board, mcp: 
     board.add("x", id="x")
     mcp.call("claim", item="x")
     board.end_session("s1", reason="cleared")
-    for tool, arguments in (("next", {}), ("claim", {"item": "x"}), ("wait", {"item": "x"})):
+    for tool in ("claim", "wait", "next"):
+        arguments: dict[str, Any] = {} if tool == "next" else {"item": "x"}
         refused = mcp.call(tool, **arguments)
         assert refused["error"] == "SESSION_NOT_FOUND"
         assert "dibs session start --id s1 --agent coder" in refused["do"]

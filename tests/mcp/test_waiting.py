@@ -118,10 +118,14 @@ def test_the_holder_that_waits_for_its_own_item_has_it(held: Board, start: Start
 
 def test_waiters_are_served_in_order(held: Board, start: Start) -> None:
     clients = [start(DIBS_SESSION=f"w{n}", DIBS_AGENT="coder") for n in range(2)]
-    for n, client in enumerate(clients):
+    for place, client in enumerate(clients, start=1):
         client.start_call("wait", item="x")
-        until(lambda n=n: len(held.get("x").waiters) == n + 1)
+        _await_waiters(held, place)
     threading.Timer(0, lambda: held.release("x", session="s0")).start()
     for client in clients:
         assert data_of(client.read())["claimed"] == "x"
         client.call("release", item="x")
+
+
+def _await_waiters(board: Board, count: int) -> None:
+    until(lambda: len(board.get("x").waiters) == count)

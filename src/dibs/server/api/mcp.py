@@ -114,6 +114,7 @@ def _check_headers(rpc: messages.Request, headers: Mapping[str, str]) -> None:
 
 
 def _decoded(value: str | None) -> str | None:
+    value = None if value is None else value.strip(" \t")
     if value is None or not (value.startswith(ENCODED_START) and value.endswith(ENCODED_END)):
         return value
     try:
