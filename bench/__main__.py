@@ -11,7 +11,7 @@ import json
 import os
 import sys
 
-NAMES = ("startup", "drain", "wakeup", "growth", "postgres", "horizon", "serving", "vault")
+NAMES = ("startup", "drain", "wakeup", "growth", "postgres", "horizon", "serving", "vault", "mcp")
 RESULTS = "bench/latest.json"
 
 

@@ -313,3 +313,32 @@ def test_tools_are_listed_where_there_is_no_board_and_calls_say_what_to_do(
         assert "dibs init" in refused["message"]
     finally:
         client.kill()
+
+
+# Sessions that others made
+
+
+def test_a_session_whose_process_died_goes_on_in_the_process_that_resumes_it(board: Board, start: Start) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    board.start_session("claude", id="resumed", owner_pid=process.pid)
+    process.kill()
+    process.communicate()
+    board.sweep()
+    board.add("x", id="x")
+    assert start(DIBS_SESSION="resumed").call("next")["claimed"] == "x"
+    session = board.find_session("resumed")
+    assert session.ended_at is None
+    assert session.owner is not None
+    assert session.owner.pid == os.getpid()
+    board.sweep()
+    assert board.get("x").claim is not None
+
+
+def test_a_claim_that_the_session_had_before_outlives_the_connection(board: Board, start: Start) -> None:
+    board.add("x", id="x")
+    board.start_session("worker", id="w", owner_pid=os.getpid())
+    board.claim("x", session="w")
+    client = start(DIBS_SESSION="w")
+    assert client.call("claim", item="x")["renewed"] is True
+    assert client.end() == 0
+    assert board.get("x").claim is not None

@@ -23,7 +23,7 @@ def mcp(cli: Cli) -> None:
     from dibs.cli.wait import exit_on_termination
     from dibs.mcp.stdio import StdioServer
 
-    who = identity.caller(cli)
+    who, client_pid = identity.caller(cli), os.getppid()
 
     def make_tools() -> LocalTools:
         from dibs.board import connect
@@ -33,6 +33,7 @@ def mcp(cli: Cli) -> None:
             lambda: connect(cli.args.store),
             session=None if who.by_terminal else who.session,
             agent=who.agent or who.program,
+            client_pid=client_pid,
         )
 
     exit_on_termination()

@@ -31,7 +31,8 @@ NO_SESSION = "this call names no session; add the argument session: an id that y
 ENDED_SESSION = "end this conversation and begin another, or ask a person to run: dibs session start --id %s --agent %s"
 #: The keys of `_meta` that name a conversation, the narrower first: subagents share the session of their parent.
 META_KEYS = ("threadId", "sessionId")
-#: The tools that end a claim.
+#: The tools that may be the first of a session, and those that end a claim.
+CLAIMS = frozenset({"next", "claim", "wait"})
 ENDS = frozenset({"release", "done", "fail", "submit"})
 #: The kind of a session that this interface starts.
 KIND = "mcp"
@@ -55,7 +56,7 @@ def agent_of(client: str | None) -> str:
 
 class Acting:
     """Who acts in one call, and how. `call` calls a verb of the board by its name. `agent` is the agent of a session
-    that has to be started, `owner_pid` its process, if one is known."""
+    that has to be started, which `start` does."""
 
     def __init__(
         self,
@@ -63,10 +64,11 @@ class Acting:
         session: str | None,
         agent: str,
         *,
-        owner_pid: int | None = None,
+        start: Callable[[], object] | None = None,
         on_wait: Callable[[Waiting], None] = lambda _: None,
     ) -> None:
-        self.call, self.session, self.agent, self.owner_pid, self.on_wait = call, session, agent, owner_pid, on_wait
+        self.call, self.session, self.agent, self.on_wait = call, session, agent, on_wait
+        self.start = start or (lambda: call("start_session", agent=agent, id=session, kind=KIND))
         #: The claims that this call was given.
         self.granted: list[Grant] = []
 
@@ -205,8 +207,7 @@ def _call_started(acting: Acting, verb: Callable[[str], T]) -> T:
     except SessionNotFound as error:
         if error.facts.get("ended") or acting.session is None:
             raise
-    owner = {} if acting.owner_pid is None else {"owner_pid": acting.owner_pid}
-    acting.call("start_session", agent=acting.agent, id=acting.session, kind=KIND, **owner)
+    acting.start()
     return verb(acting.session)
 
 

@@ -25,20 +25,22 @@ class Keeper:
     def __init__(self, board: Callable[[], Board]) -> None:
         self._board = board
         self._changed = threading.Condition()
-        #: The items that each session was given.
-        self._held: dict[str, set[str]] = {}
+        #: The items that each session holds, and whether their claims are released at the end.
+        self._held: dict[str, dict[str, bool]] = {}
         self._is_running = self._is_closed = False
 
-    def keep(self, session: str, item: str) -> None:
+    def keep(self, session: str, item: str, *, releases: bool) -> None:
+        """`releases`: the claim was made here. One that the session had before is renewed, and left to its maker."""
         with self._changed:
-            self._held.setdefault(session, set()).add(item)
+            held = self._held.setdefault(session, {})
+            held[item] = releases or held.get(item, False)
             if not self._is_running:
                 self._is_running = True
                 threading.Thread(target=self._run, name="keeper", daemon=True).start()
 
     def forget(self, session: str, item: str) -> None:
         with self._changed:
-            self._hold_only(session, self._held.get(session, set()) - {item})
+            self._drop(session, {item})
 
     def close(self) -> None:
         """Renew nothing any more, and release what is held."""
@@ -46,7 +48,8 @@ class Keeper:
             self._is_closed = True
             held, self._held = self._held, {}
             self._changed.notify_all()
-        for session, item in [(session, item) for session, items in held.items() for item in sorted(items)]:
+        given = [(session, item) for session, items in held.items() for item, releases in items.items() if releases]
+        for session, item in given:
             try:
                 self._board().release(item, session=session, reason=CLOSED)
             except StoreUnavailable:
@@ -78,11 +81,12 @@ class Keeper:
             renewed, seconds = {renewal.item for renewal in beat.renewed}, beat.heartbeat_seconds
         with self._changed:
             # What was claimed during the heartbeat stays.
-            self._hold_only(session, self._held.get(session, set()) - (held - renewed))
+            self._drop(session, held - renewed)
         return seconds
 
-    def _hold_only(self, session: str, items: set[str]) -> None:
-        if items:
-            self._held[session] = items
-        else:
+    def _drop(self, session: str, items: set[str]) -> None:
+        held = self._held.get(session, {})
+        for item in items:
+            held.pop(item, None)
+        if not held:
             self._held.pop(session, None)

@@ -37,7 +37,18 @@ class Call:
         self.request, self._send = request, send
         self.cancelled = False
         self.ended = _thread.allocate_lock()
+        self._settling, self._is_settled = _thread.allocate_lock(), False
         self._reports = 0
+
+    def cancel(self) -> None:
+        with self._settling:
+            self.cancelled = self.cancelled or not self._is_settled
+
+    def settle(self) -> bool:
+        """Whether the call was cancelled. It cannot be from here on: what it was given is kept, and its answer sent."""
+        with self._settling:
+            self._is_settled = True
+            return self.cancelled
 
     def report(self, place: Waiting) -> None:
         """Tell the client the position in a queue, if it asked for progress."""
@@ -117,7 +128,7 @@ class StdioServer:
         id = notification.params.get("requestId")
         call = self._waiting.get(id) if isinstance(id, str | int) else None
         if notification.method == "notifications/cancelled" and call is not None:
-            call.cancelled = True
+            call.cancel()
 
     def _start(self, call: Call) -> None:
         """Answer in a thread."""
@@ -172,7 +183,7 @@ class StdioServer:
     def _close(self) -> None:
         waiting = list(self._waiting.values())
         for call in waiting:
-            call.cancelled = True
+            call.cancel()
         for call in waiting:
             call.ended.acquire(timeout=CLOSE_SECONDS)
         if self._tools is not None:
