@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from dibs.board import Board, connect
+from tests.agents.conftest import client
 from tests.kit.agents import claude as claude_steps
 from tests.kit.agents import codex as codex_steps
 from tests.kit.agents import script
 from tests.kit.agents.claude import Claude
 from tests.kit.agents.codex import Codex
+from tests.kit.agents.model import Model
+from tests.kit.agents.others import Copilot, Gemini, Other
 
+in_a_soak = pytest.mark.skipif(not os.environ.get("DIBS_SOAK"), reason="other agents, and more of claude: in a soak")
 SERVER = [sys.executable, "-m", "dibs.cli.main", "mcp"]
 
 
@@ -61,6 +68,60 @@ def test_codex_does_an_item_through_the_tools(codex: Codex, project: Path) -> No
         assert '"status":"done"' in agent.results[2]
         (run,) = board.get("a").runs
         assert (run.session, run.agent, run.reason) == (agent.session_id, "codex", "by a tool")
+    board.close()
+
+
+@in_a_soak
+def test_gemini_calls_the_tools(model: Model, project: Path, tmp_path: Path) -> None:
+    gemini = client(Gemini, model, tmp_path)
+    settings = gemini.home / ".gemini" / "settings.json"
+    server = {"command": SERVER[0], "args": SERVER[1:], "trust": True}
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "mcpServers": {"dibs": server}}))
+    _claims_by_a_tool(gemini, project, "mcp_dibs_next", "gemini")
+
+
+@in_a_soak
+def test_copilot_calls_the_tools(model: Model, project: Path, tmp_path: Path) -> None:
+    copilot = client(Copilot, model, tmp_path)
+    (copilot.home / ".copilot").mkdir()
+    server = {"type": "local", "command": SERVER[0], "args": SERVER[1:], "tools": ["*"]}
+    (copilot.home / ".copilot" / "mcp-config.json").write_text(json.dumps({"mcpServers": {"dibs": server}}))
+    _claims_by_a_tool(copilot, project, "dibs-next", "copilot")
+
+
+def _claims_by_a_tool(other: Other, project: Path, tool: str, name: str) -> None:
+    board = _board(project)
+    with other.start(project, [script.call(tool, {}), "done"]) as agent:
+        assert agent.wait() == 0, agent.complaints
+        assert any("claimed" in str(request.results) for request in agent.requests), agent.requests
+    (run,) = board.get("a").runs
+    assert run.agent == name
+    # Copilot kills its servers; then the death of the client frees the item.
+    assert run.outcome in ("released", "owner_died")
+    board.close()
+
+
+@in_a_soak
+def test_a_model_that_knows_only_prime_does_an_item(claude: Claude, project: Path) -> None:
+    """Each line is taken from what the line before printed, or from `dibs prime`."""
+    board = _board(project)
+    steps = [
+        claude_steps.shell("dibs prime"),
+        claude_steps.shell("dibs next --brief"),
+        claude_steps.shell('dibs progress a "note"'),
+        claude_steps.shell('dibs done a --note "..."'),
+        "done",
+    ]
+    with claude.start(project, steps) as agent:
+        agent.await_turn()
+        told = agent.results[0]
+        for step in steps[1:4]:
+            assert isinstance(step, dict)
+            typed = step["calls"][0]["arguments"]["command"]
+            assert typed.replace(" a ", " ID ") in told
+        assert json.loads(agent.results[1])["claims"][0]["claimed"] == "a"
+        assert agent.finish() == 0
+    assert board.get("a").item.status == "done"
     board.close()
 
 

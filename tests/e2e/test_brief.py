@@ -19,9 +19,7 @@ READS = ("list --all", "show a", "show b", "who", "why c", "log a", "events", "r
 @pytest.fixture(scope="module")
 def answers(template: Dibs) -> dict[str, tuple[str, str]]:
     """What each of them prints with `--brief` and with `--json`."""
-    return {
-        words: (template.ok(*words.split(), "--brief"), template.ok(*words.split(), "--json")) for words in READS
-    }
+    return {words: (template.ok(*words.split(), "--brief"), template.ok(*words.split(), "--json")) for words in READS}
 
 
 def test_every_command_takes_it() -> None:

@@ -238,12 +238,12 @@ def test_a_signal_ends_the_server_in_the_same_way(board: Board, mcp: McpClient, 
 
 #: A client that starts a server, claims, and says the pid of the server. Its child holds the server's input open.
 CLIENT = """
-import subprocess, sys, time
+import subprocess, sys
 server = subprocess.Popen([sys.executable, "-m", "dibs.cli.main", "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 server.stdin.write(sys.argv[1].encode() + b"\\n")
 server.stdin.flush()
 server.stdout.readline()
-holder = subprocess.Popen([sys.executable, "-c", "input()"], pass_fds=[server.stdin.fileno()], stdin=subprocess.PIPE)
+holder = subprocess.Popen(["sleep", "60"], pass_fds=[server.stdin.fileno()])
 print(server.pid, holder.pid, flush=True)
 sys.stdin.read()
 """
@@ -270,7 +270,8 @@ def test_a_killed_client_takes_its_server_along_also_if_the_input_stays_open(
         assert owner.pid == client.pid
         client.kill()
     try:
-        until(lambda: board.get("x").item.status == "ready" and not _is_alive(server))
+        until(lambda: not _is_alive(server))
+        assert board.get("x").runs[0].reason == CLOSED
     finally:
         os.kill(holder, signal.SIGKILL)
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 READ_BYTES = 65536
 #: How many calls may wait at once.
 WAITS_MAX = 32
+#: How often to look whether the client lives, where the system does not say so.
+PARENT_LOOK_MS = 5000
 #: How long the end of the server waits for a call that was cancelled.
 CLOSE_SECONDS = 2.0
 
@@ -79,13 +81,15 @@ class StdioServer:
 
     def _lines(self) -> Iterator[bytes | None]:
         """The lines of the input, until it or the client ends; None for a line that is too long."""
-        poll, client = select.poll(), _watch_parent()
+        poll, parent, client = select.poll(), os.getppid(), _watch_parent()
         poll.register(self._input, select.POLLIN | select.POLLHUP)
         if client is not None:
             poll.register(client, select.POLLIN)
         buffer, is_too_long = bytearray(), False
         while True:
-            ready = {descriptor for descriptor, _ in poll.poll()}
+            ready = {descriptor for descriptor, _ in poll.poll(PARENT_LOOK_MS if client is None else None)}
+            if not ready and os.getppid() == parent:
+                continue
             data = os.read(self._input, READ_BYTES) if self._input in ready else b""
             *lines, rest = data.split(b"\n")
             for line in lines:
