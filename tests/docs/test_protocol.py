@@ -47,7 +47,7 @@ DRAWN = {"expire": "expiry", "owner_died": "dead owner", "settle": "unblocked", 
 NO_LONGER_OFFERED = {"offered_to": None, "offer_expires_at": None}
 #: How the reason of a ticket begins whose session was offered the item and refused it.
 COULD_NOT_ACCEPT = "its session could not accept: "
-EVERYWHERE = {"--store", "--json", "--no-color", "-h", "--help"}
+EVERYWHERE = {"--store", "--json", "--brief", "--no-color", "-h", "--help"}
 
 
 def check_transitions(text: str) -> None:
@@ -397,11 +397,12 @@ LINES = {
     "trust --list": ("dibs trust --list", 1),
     "config": ("dibs config", 0),
     "completion": ("dibs completion bash", 0),
+    "prime": ("dibs prime", 0),
 }
 #: How a line of the above is named where its command gives more than one shape.
 WHICH = re.compile(r" (--\w+|ITEM)$")
 #: They take their time, a server or a clone, and have tests of their own.
-NOT_RUN = {"work", "exec", "demo", "serve", "key link", "vault sync", "hook"}
+NOT_RUN = {"work", "exec", "demo", "serve", "mcp", "key link", "vault sync", "hook"}
 
 
 def check_json(text: str, shop: Shop) -> None:

@@ -71,6 +71,8 @@ COMMANDS = {
     "session end": _command("admin", "agents", "end a session and release its claims"),
     "sessions": _command("admin", "agents", "list sessions"),
     "serve": _command("admin", "server", "serve the board over HTTP to other machines and browsers"),
+    "mcp": _command("admin", "mcp", "serve the board's tools to a model's client, on stdio"),
+    "prime": _command("admin", "mcp", "print what a model must know to work with the board"),
     "key create": _command("admin", "server", "create an API key and show it once"),
     "key list": _command("admin", "server", "list API keys without their secrets"),
     "key revoke": _command("admin", "server", "revoke an API key"),
@@ -150,6 +152,8 @@ EXAMPLES = {
     "session end": ("dibs session end",),
     "sessions": ("dibs sessions",),
     "serve": ("dibs serve", "dibs serve --port 9000 --name https://board.example.org --log-json"),
+    "mcp": ("dibs mcp",),
+    "prime": ("dibs prime",),
     "key create": ("dibs key create --role agent --agent coder --expires 30d",),
     "key list": ("dibs key list",),
     "key revoke": ("dibs key revoke 5f0c2a91d3",),
@@ -175,7 +179,14 @@ EXAMPLES = {
 FAMILIES = frozenset(name.split()[0] for name in COMMANDS if " " in name)
 
 #: Options that may precede the command, and whether each takes a value.
-GLOBAL_OPTIONS = {"--store": True, "--session": True, "--agent": True, "--json": False, "--no-color": False}
+GLOBAL_OPTIONS = {
+    "--store": True,
+    "--session": True,
+    "--agent": True,
+    "--json": False,
+    "--brief": False,
+    "--no-color": False,
+}
 
 
 def split_command(argv: list[str]) -> tuple[str | None, list[str]]:

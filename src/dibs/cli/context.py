@@ -51,7 +51,8 @@ class Cli:
 
     def __init__(self, args: Args) -> None:
         self.args = args
-        self.json: bool = args.json
+        #: Whether the answer is JSON, full or brief.
+        self.json: bool = args.json or args.brief
         self._board: Board | None = None
         self._paint: Paint | None = None
 
@@ -84,17 +85,27 @@ class Cli:
             self._board.close()
 
     def reply(self, value: Any, *lines: str) -> None:
-        """Print the value with `--json`, else the lines."""
+        """Print the value with `--json` or `--brief`, else the lines."""
         if self.json:
             self.print_json(value)
         else:
             self.print(*lines)
 
+    def encode(self, value: Any) -> Any:
+        """A value as plain data: brief with `--brief`, else in full."""
+        if self.args.brief:
+            from dibs.text import brief
+
+            return brief.encode(value)
+        from dibs.text import wire
+
+        return wire.encode(value)
+
     def print_json(self, value: Any) -> None:
         """Print one line of JSON, in ASCII, so that it cannot send control sequences to a terminal."""
-        from dibs.text import json_text, wire
+        from dibs.text import json_text
 
-        sys.stdout.write(json_text.line(wire.encode(value)) + "\n")
+        sys.stdout.write(json_text.line(self.encode(value), compact=self.args.brief) + "\n")
 
     def print(self, *lines: str) -> None:
         """Print lines, with every control character replaced that `Paint` did not add."""

@@ -18,8 +18,15 @@ dibs: a work board for fleets of agents; no two of them work on the same item.
 usage: dibs COMMAND [options]
 """
 AFTER = """
-Every command accepts --store URL, --json and --no-color, before or after its
-name. For the options of a command, and examples: dibs COMMAND --help
+Every command accepts --store URL, --json, --brief and --no-color, before or
+after its name. For the options of a command, and examples: dibs COMMAND --help
+
+Commands that claim act as a session: --session ID, else DIBS_SESSION, else that
+of the coding agent or the terminal that runs them. Without any state in the
+environment: dibs next --session ID --agent NAME, and the same with every command
+
+Exit codes: 0 done, 1 error, 2 usage or no session, 3 nothing to claim,
+4 taken or lost, 5 not found, 6 not allowed, 75 try again later
 """
 SHELLS = ("bash", "zsh", "fish")
 PROGRAMS = ("dibs", "calldibs")

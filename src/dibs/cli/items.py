@@ -171,12 +171,10 @@ def list(cli: Cli) -> None:
 
 def _with_assignees(cli: Cli, items: tuple[Item, ...]) -> builtins.list[dict[str, Any]]:
     """Each item with the agent that holds it, or null."""
-    from dibs.text import wire
-
     agents = {}
     if any(item.status == IN_PROGRESS for item in items):
         agents = {line.item.id: line.claim.agent for line in cli.board.who() if line.claim is not None}
-    return [{**wire.encode(item), "assignee": agents.get(item.id)} for item in items]
+    return [{**cli.encode(item), "assignee": agents.get(item.id)} for item in items]
 
 
 def _rows(cli: Cli, items: tuple[Item, ...]) -> builtins.list[str]:

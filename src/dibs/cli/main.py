@@ -2,7 +2,7 @@
 
 Exit codes: 0 success, 1 error, 2 usage error (also: no session known), 3 nothing to claim, 4 conflict or claim lost,
 5 not found, 6 not allowed, 75 try again later, 130 interrupted (while waiting also 129 for SIGHUP and 143 for SIGTERM).
-With `--json`, a refusal goes to stdout as `{"error": {...}}`; otherwise it goes to stderr as one line.
+With `--json` or `--brief`, a refusal goes to stdout as `{"error": ...}`; otherwise it goes to stderr as one line.
 """
 
 from __future__ import annotations
@@ -53,14 +53,9 @@ def _run(argv: list[str]) -> int:
     except BrokenPipeError:
         raise
     except DibsError as error:
-        return _refuse(error, _wants_json(argv))
+        return _refuse(error, argv)
     except OSError as error:
-        return _refuse(_from_os_error(error), _wants_json(argv))
-
-
-def _wants_json(argv: list[str]) -> bool:
-    """Whether `--json` is among the options; after `--` it is text, or belongs to another command."""
-    return "--json" in (argv[: argv.index("--")] if "--" in argv else argv)
+        return _refuse(_from_os_error(error), argv)
 
 
 def _prepare_streams() -> None:
@@ -115,9 +110,16 @@ def _from_os_error(error: OSError) -> DibsError:
     return StoreUnusable(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
 
 
-def _refuse(error: DibsError, as_json: bool) -> int:
+def _refuse(error: DibsError, argv: list[str]) -> int:
     _hide_passwords(error)
-    if as_json:
+    # After `--`, an option is text, or belongs to another command.
+    options = argv[: argv.index("--")] if "--" in argv else argv
+    if "--brief" in options:
+        from dibs.text import brief, json_text
+
+        sys.stdout.write(json_text.line(brief.error(error), compact=True) + "\n")
+        return error.exit_code
+    if "--json" in options:
         from dibs.text import json_text, wire
 
         sys.stdout.write(json_text.line(wire.error(error)) + "\n")

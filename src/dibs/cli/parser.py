@@ -152,6 +152,7 @@ class Parser:
         """The options of every command; declared last, so that help lists them last."""
         self.option("--store", metavar="URL", help="the board (default: DIBS_STORE, or the nearest)")
         self.option("--json", help="print JSON, also for errors")
+        self.option("--brief", help="print short JSON, for models")
         self.option("--no-color", help="print no colours on a terminal")
         self.option("-h", "--help", help="show this help")
 

@@ -16,13 +16,13 @@ _ESCAPES |= {ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): "\\n", ord("\r"): "\
 INFINITY = float("inf")
 
 
-def line(data: Any) -> str:
-    """One line of JSON in ASCII, which every terminal and encoding can show."""
-    text = dumps(data)
+def line(data: Any, *, compact: bool = False) -> str:
+    """One line of JSON in ASCII, which every terminal and encoding can show. `compact`: without spaces."""
+    text = dumps(data, ",", ":") if compact else dumps(data)
     return text if text.isascii() else "".join(char if char.isascii() else _escaped(ord(char)) for char in text)
 
 
-def dumps(data: Any) -> str:
+def dumps(data: Any, comma: str = ", ", colon: str = ": ") -> str:
     """Plain data as JSON. NaN, infinity, keys that are not text, and other types are refused."""
     if isinstance(data, str):
         return f'"{data.translate(_ESCAPES)}"'
@@ -37,9 +37,9 @@ def dumps(data: Any) -> str:
             raise ValueError(f"{data} is not a JSON number")
         return float.__repr__(data)
     if isinstance(data, dict):
-        return "{" + ", ".join(f"{_key(key)}: {dumps(value)}" for key, value in data.items()) + "}"
+        return "{" + comma.join(f"{_key(key)}{colon}{dumps(value, comma, colon)}" for key, value in data.items()) + "}"
     if isinstance(data, list | tuple):
-        return "[" + ", ".join(map(dumps, data)) + "]"
+        return "[" + comma.join(dumps(value, comma, colon) for value in data) + "]"
     raise TypeError(f"{type(data).__name__} is not a JSON type")
 
 

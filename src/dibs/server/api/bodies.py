@@ -8,6 +8,7 @@ one before it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from pydantic_core import from_json
 
 from dibs.errors import Invalid
 
+T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
 
 #: Any body of this size parses within a few milliseconds.
@@ -40,15 +42,24 @@ async def read(request: Request, model: type[Model]) -> Model:
 
 async def read_optional(request: Request, model: type[Model]) -> Model | None:
     """None for an empty body and for null."""
+    return await _parsed(request, lambda body: _validate(body, model))
+
+
+async def read_data(request: Request) -> Any:
+    """The data of a body that is no call of a verb."""
+    return await _parsed(request, _decode)
+
+
+async def _parsed(request: Request, parse: Callable[[bytearray], T]) -> T:
     body = bytearray()
     async for piece in request.stream():
         body += piece
     if len(body) <= SMALL_BYTES_MAX:
-        return _parse(body, model)
-    return await asyncio.get_running_loop().run_in_executor(_thread, _parse, body, model)
+        return parse(body)
+    return await asyncio.get_running_loop().run_in_executor(_thread, parse, body)
 
 
-def _parse(body: bytearray, model: type[Model]) -> Model | None:
+def _validate(body: bytearray, model: type[Model]) -> Model | None:
     data = _decode(body) if body else None
     # The decoded values may take several times the size of the body.
     body.clear()

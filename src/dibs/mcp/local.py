@@ -1,0 +1,158 @@
+"""Calls of tools on the board of this process, for its one client: who acts, and which claims are kept alive.
+
+A call names its session by the argument `session`, which the hooks of a client inject; else by `_meta`, where Codex has
+its thread; else the session is that of the environment; else this process has one of its own. Hooks keep the claims of
+the sessions that they name. The claims of the others are renewed here while the client lives, and released when it
+closes the connection.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import time
+
+from dibs.board import Board
+from dibs.errors import DibsError, Invalid, SessionNotFound, StoreUnavailable, StoreUnusable
+from dibs.mcp import calls
+from dibs.mcp.keeper import Keeper
+from dibs.sdk import owner
+from dibs.store.contract import Watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from dibs.mcp.stdio import Call
+    from dibs.mcp.tools import Tool
+
+#: How soon a waiting call notices that it was cancelled.
+CANCEL_SECONDS = 0.25
+
+
+class Cancelled(StoreUnavailable):
+    """The client has cancelled the call."""
+
+
+class LocalTools:
+    def __init__(
+        self, open_board: Callable[[], Board], *, session: str | None, agent: str | None, client_pid: int
+    ) -> None:
+        """`session` and `agent` are those of the environment. The first call of a tool opens the board: a client may
+        list the tools where there is none."""
+        self._open_board = open_board
+        self._board: Board | None = None
+        self._session, self._agent = session, agent
+        self._client_process = client_pid
+        self._keeper = Keeper(self._opened)
+        #: One call at a time opens the board and starts sessions.
+        self._beginning = _thread.allocate_lock()
+        #: The sessions that claimed through this process.
+        self._taken_up: set[str] = set()
+
+    def call(self, tool: Tool, arguments: Any, call: Call, client: str | None) -> tuple[str, bool]:
+        """The text of the answer, and whether it is a refusal."""
+        try:
+            with self._beginning:
+                session, by_argument = calls.named_session(arguments, call.request)
+                agent = self._agent or calls.agent_of(call.request.client or client)
+                if session is None:
+                    self._session = session = self._session or f"{agent}-mcp-{os.urandom(6).hex()}"
+                board = self._opened()
+                if tool.name in calls.CLAIMS and not by_argument:
+                    self._take_up(board, session, agent)
+        except DibsError as error:
+            return calls.refusal(error), True
+        acting = calls.Acting(
+            lambda name, **given: _verb(board, call, name, given), session, agent, on_wait=call.report
+        )
+        text, is_error = calls.answer(tool, arguments, acting)
+        if call.settle():
+            _give_back(acting)
+        elif not by_argument:
+            for grant in acting.granted:
+                self._keeper.keep(session, grant.item.id, releases=not grant.renewed)
+            if tool.name in calls.ENDS and not is_error:
+                self._keeper.forget(session, arguments["item"])
+        return text, is_error
+
+    def close(self) -> None:
+        self._keeper.close()
+        if self._board is not None:
+            self._board.close()
+
+    def _opened(self) -> Board:
+        if self._board is None:
+            self._board = self._open_board()
+        return self._board
+
+    def _take_up(self, board: Board, session: str, agent: str) -> None:
+        """Before the first claim, start a session that the board does not know, and take over one whose process is
+        dead: its client goes on in another process. One that was ended stays so."""
+        if session in self._taken_up:
+            return
+        try:
+            known = board.find_session(session)
+        except SessionNotFound:
+            board.start_session(agent, id=session, kind=calls.KIND, owner_pid=self._client_pid())
+        else:
+            if known.owner is not None and owner.find_dead([(session, known.owner)]):
+                board.start_session(known.agent, id=session, kind=known.kind, owner_pid=self._client_pid())
+        self._taken_up.add(session)
+
+    def _client_pid(self) -> int | None:
+        """The process that started this one, if it is still there: a launcher that ends at once is not the client."""
+        if self._client_process <= 1 or os.getppid() != self._client_process:
+            return None
+        try:
+            owner.of(self._client_process)
+        except Invalid:
+            return None  # only Linux has owner processes
+        return self._client_process
+
+
+def _verb(board: Board, call: Call, name: str, given: dict[str, Any]) -> Any:
+    try:
+        return getattr(_cancellable(board, call) if given.get("wait_seconds") else board, name)(**given)
+    except OSError as error:
+        parts = [str(part) for part in (error.filename, error.strerror) if part]
+        raise StoreUnusable(": ".join(parts)) from error
+
+
+def _give_back(acting: calls.Acting) -> None:
+    """Release what a call was given whose answer nobody will read."""
+    for grant in acting.granted:
+        if not grant.renewed:
+            try:
+                acting.call("release", item=grant.item.id, session=acting.session, token=grant.claim.token)
+            except DibsError:
+                pass  # it expires by itself
+
+
+def _cancellable(board: Board, call: Call) -> Board:
+    """The board with waits that end when the call is cancelled."""
+
+    def watch(session: str | None) -> Watch:
+        return _CancellableWatch(board.store.watch(session=session), call)
+
+    return Board(board.store, board.settings, actor=board.actor, watch=watch)
+
+
+class _CancellableWatch(Watch):
+    def __init__(self, inner: Watch, call: Call) -> None:
+        self._inner, self._call = inner, call
+
+    def wait(self, timeout_seconds: float) -> bool:
+        end = time.monotonic() + timeout_seconds
+        while True:
+            if self._call.cancelled:
+                raise Cancelled("the call was cancelled")
+            left = end - time.monotonic()
+            if self._inner.wait(max(0.0, min(left, CANCEL_SECONDS))):
+                return True
+            if left <= CANCEL_SECONDS:
+                return False
+
+    def close(self) -> None:
+        self._inner.close()

@@ -1,0 +1,73 @@
+"""The methods of an MCP server that has tools and nothing else, the same for stdio and for HTTP."""
+
+from __future__ import annotations
+
+from dibs import __version__
+from dibs.mcp import messages, tools
+from dibs.mcp.messages import RpcError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from dibs.mcp.messages import Request
+
+    #: Calls a tool with its arguments; returns the text of the answer, and whether it is a refusal.
+    CallTool = Callable[[tools.Tool, Any], tuple[str, bool]]
+
+SERVER = {"name": "dibs", "title": "dibs: a work board for fleets of agents", "version": __version__}
+CAPABILITIES: dict[str, Any] = {"tools": {}}
+#: The tools change only with the version of dibs.
+CACHE = {"ttlMs": 300_000, "cacheScope": "public"}
+
+
+def answer(request: Request, call_tool: CallTool, *, with_session: bool = False) -> dict[str, Any]:
+    """The result of a request. `with_session`: only an argument can name the session of a call."""
+    if request.modern:
+        _require_version(request)
+    found = _result(request, call_tool, with_session)
+    if request.modern:
+        return {"resultType": "complete", **found, "_meta": {messages.SERVER_KEY: SERVER}}
+    return found
+
+
+def _result(request: Request, call_tool: CallTool, with_session: bool) -> dict[str, Any]:
+    method, params = request.method, request.params
+    if method == "tools/call":
+        return _call(request, call_tool)
+    if method == "tools/list":
+        cache = CACHE if request.modern else {}
+        return {"tools": tools.listed(with_session=with_session), **cache}
+    if method == "server/discover":
+        if not request.modern:
+            raise RpcError(messages.INVALID_PARAMS, f"_meta lacks {messages.VERSION_KEY}")
+        about = {"supportedVersions": list(messages.VERSIONS), "capabilities": CAPABILITIES}
+        return {**about, "instructions": tools.INSTRUCTIONS, **CACHE}
+    if method == "initialize" and not request.modern:
+        asked = params.get("protocolVersion")
+        version = asked if asked in messages.LEGACY else messages.LEGACY[0]
+        about = {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": SERVER}
+        return {**about, "instructions": tools.INSTRUCTIONS}
+    if method == "ping" and not request.modern:
+        return {}
+    raise RpcError(messages.METHOD_NOT_FOUND, f"there is no method {method[:100]!r}", http_status=404)
+
+
+def _call(request: Request, call_tool: CallTool) -> dict[str, Any]:
+    name = request.params.get("name")
+    tool = tools.BY_NAME.get(name) if isinstance(name, str) else None
+    if tool is None:
+        known = ", ".join(tools.BY_NAME)
+        raise RpcError(messages.INVALID_PARAMS, f"there is no tool {str(name)[:100]!r}; there are {known}")
+    text, is_error = call_tool(tool, request.params.get("arguments", {}))
+    # No structuredContent: some clients show the model that and others the text, and both would be sent.
+    return {"content": [{"type": "text", "text": text}], **({"isError": True} if is_error else {})}
+
+
+def _require_version(request: Request) -> None:
+    version = request.meta[messages.VERSION_KEY]
+    if version != messages.MODERN:
+        raise messages.unsupported(version)
+    if not isinstance(request.meta.get(messages.CAPABILITIES_KEY), dict):
+        raise RpcError(messages.INVALID_PARAMS, f"_meta lacks {messages.CAPABILITIES_KEY}")

@@ -1,0 +1,202 @@
+"""`dibs mcp`: messages are lines on standard input and output.
+
+The main thread reads, and runs every call that does not wait. A call that waits for other sessions has a thread of its
+own, so that it can be cancelled. The server ends when its input is closed, or when its client, the process that started
+it, is gone. Until the first call of a tool, nothing is imported that only a board needs.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import select
+
+from dibs.mcp import messages, protocol, tools
+from dibs.mcp.messages import RpcError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from dibs.mcp.local import LocalTools
+    from dibs.mcp.messages import Request
+    from dibs.model import Waiting
+
+READ_BYTES = 65536
+#: How many calls may wait at once.
+WAITS_MAX = 32
+#: How often to look whether the client lives, where the system does not say so.
+PARENT_LOOK_MS = 5000
+#: How long the end of the server waits for a call that was cancelled.
+CLOSE_SECONDS = 2.0
+
+
+class Call:
+    """One request that is being answered. `cancelled` ends its wait, and its answer is not sent."""
+
+    def __init__(self, request: Request, send: Callable[[dict[str, Any]], None]) -> None:
+        self.request, self._send = request, send
+        self.cancelled = False
+        self.ended = _thread.allocate_lock()
+        self._settling, self._is_settled = _thread.allocate_lock(), False
+        self._reports = 0
+
+    def cancel(self) -> None:
+        with self._settling:
+            self.cancelled = self.cancelled or not self._is_settled
+
+    def settle(self) -> bool:
+        """Whether the call was cancelled. It cannot be from here on: what it was given is kept, and its answer sent."""
+        with self._settling:
+            self._is_settled = True
+            return self.cancelled
+
+    def report(self, place: Waiting) -> None:
+        """Tell the client the position in a queue, if it asked for progress."""
+        token = self.request.meta.get("progressToken")
+        if isinstance(token, str | int) and not self.cancelled:
+            self._reports += 1
+            self._send(messages.progress(token, self._reports, f"position {place.position} in the queue"))
+
+
+class StdioServer:
+    def __init__(self, make_tools: Callable[[], LocalTools], *, input: int = 0, output: int = 1) -> None:
+        self._make_tools = make_tools
+        self._tools: LocalTools | None = None
+        self._client: str | None = None
+        self._input, self._output = input, output
+        self._writing = _thread.allocate_lock()
+        #: The calls that wait, by the id of their request.
+        self._waiting: dict[str | int, Call] = {}
+
+    def run(self) -> None:
+        try:
+            for line in self._lines():
+                self._receive(line)
+        except BrokenPipeError:
+            pass  # the client no longer reads
+        finally:
+            self._close()
+
+    def _lines(self) -> Iterator[bytes | None]:
+        """The lines of the input, until it or the client ends; None for a line that is too long."""
+        poll, parent, client = select.poll(), os.getppid(), _watch_parent()
+        poll.register(self._input, select.POLLIN | select.POLLHUP)
+        if client is not None:
+            poll.register(client, select.POLLIN)
+        buffer, is_too_long = bytearray(), False
+        while True:
+            ready = {descriptor for descriptor, _ in poll.poll(PARENT_LOOK_MS if client is None else None)}
+            if not ready and os.getppid() == parent:
+                continue
+            data = os.read(self._input, READ_BYTES) if self._input in ready else b""
+            *lines, rest = data.split(b"\n")
+            for line in lines:
+                yield None if is_too_long else bytes(buffer) + line
+                buffer.clear()
+                is_too_long = False
+            buffer += rest
+            if len(buffer) > messages.MESSAGE_BYTES_MAX:
+                buffer.clear()
+                is_too_long = True
+            if not data:
+                if buffer:
+                    yield bytes(buffer)
+                return
+
+    def _receive(self, line: bytes | None) -> None:
+        message: object = None
+        try:
+            if line is None:
+                raise RpcError(messages.INVALID_REQUEST, f"a message has at most {messages.MESSAGE_BYTES_MAX} bytes")
+            if not line.strip():
+                return
+            message = messages.parse(line)
+            request = messages.read(message)
+            if request is None:
+                return
+            if request.id is None:
+                self._cancel(request)
+                return
+            call = Call(request, self._send)
+            if tools.blocks(request):
+                self._start(call)
+                return
+        except RpcError as error:
+            self._send(messages.failure(messages.id_of(message), error))
+            return
+        self._answer(call)
+
+    def _cancel(self, notification: Request) -> None:
+        id = notification.params.get("requestId")
+        call = self._waiting.get(id) if isinstance(id, str | int) else None
+        if notification.method == "notifications/cancelled" and call is not None:
+            call.cancel()
+
+    def _start(self, call: Call) -> None:
+        """Answer in a thread."""
+        id = call.request.id
+        assert id is not None
+        if id in self._waiting:
+            # With the id, this would look like the answer to the first request.
+            self._send(messages.failure(None, RpcError(messages.INVALID_REQUEST, f"the id {id!r} is in use")))
+            return
+        if len(self._waiting) >= WAITS_MAX:
+            raise RpcError(messages.INTERNAL_ERROR, f"{WAITS_MAX} calls wait already; cancel one, or try again later")
+        self._waiting[id] = call
+        call.ended.acquire()
+        self._local()  # made by this thread alone
+        _thread.start_new_thread(self._answer_waiting, (id, call))
+
+    def _answer_waiting(self, id: str | int, call: Call) -> None:
+        try:
+            self._answer(call)
+        except BrokenPipeError:
+            pass  # the main thread notices it too
+        finally:
+            self._waiting.pop(id, None)
+            call.ended.release()
+
+    def _answer(self, call: Call) -> None:
+        """Send an answer, also if a mistake in dibs prevents it; the traceback then goes to stderr."""
+        request = call.request
+        message = messages.failure(request.id, RpcError(messages.INTERNAL_ERROR, "internal error"))
+        try:
+            if request.method == "initialize":
+                self._client = messages.client_name(request.params.get("clientInfo"))
+            found = protocol.answer(request, lambda tool, given: self._local().call(tool, given, call, self._client))
+            message = messages.result(request.id, found)
+        except RpcError as error:
+            message = messages.failure(request.id, error)
+        finally:
+            if not call.cancelled:
+                self._send(message)
+
+    def _local(self) -> LocalTools:
+        if self._tools is None:
+            self._tools = self._make_tools()
+        return self._tools
+
+    def _send(self, message: dict[str, Any]) -> None:
+        data = memoryview(messages.line(message))
+        with self._writing:
+            while data:
+                data = data[os.write(self._output, data) :]
+
+    def _close(self) -> None:
+        waiting = list(self._waiting.values())
+        for call in waiting:
+            call.cancel()
+        for call in waiting:
+            call.ended.acquire(timeout=CLOSE_SECONDS)
+        if self._tools is not None:
+            self._tools.close()
+
+
+def _watch_parent() -> int | None:
+    """A descriptor that becomes readable when the parent process ends; None where the system has none."""
+    try:
+        return os.pidfd_open(os.getppid())
+    except (AttributeError, OSError):
+        return None
