@@ -13,6 +13,7 @@ import zlib
 
 from dibs import check
 from dibs.errors import Invalid, StoreUnavailable
+from dibs.randomness import id_from_title
 from dibs.text import json_text
 from dibs.value import Value
 
@@ -90,7 +91,7 @@ def task(folder: str, id: str, raw: dict[str, Any]) -> Task:
     try:
         item = check.item_id(linked)
     except Invalid:
-        linked, item = None, check.made_id(subject, f"{number:08x}")
+        linked, item = None, id_from_title(subject, f"{number:08x}")
     return Task(
         id=id,
         item=item,

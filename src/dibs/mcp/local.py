@@ -16,8 +16,8 @@ from dibs.board import Board
 from dibs.errors import DibsError, Invalid, SessionNotFound, StoreUnavailable, StoreUnusable
 from dibs.mcp import calls
 from dibs.mcp.keeper import Keeper
-from dibs.sdk import owner
 from dibs.store.contract import Watch
+from dibs.system import owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
