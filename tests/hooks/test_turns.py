@@ -26,6 +26,10 @@ def test_stop_asks_once_about_each_claim(agent: Agent, board: Board) -> None:
     board.claim("b", session=SESSION)
     assert "you still hold" in agent.hook("Stop", stop_hook_active=False)["reason"]
     assert agent.hook("Stop", stop_hook_active=False) == {}
+    # A prompt that no person typed begins no new turn: some clients send the question itself as one.
+    for prompt in (asked["reason"], "<task-notification>\n<task-id>a1</task-id>"):
+        agent.hook("UserPromptSubmit", prompt=prompt)
+        assert agent.hook("Stop", stop_hook_active=False) == {}
     # A new turn asks anew; without an item in hand nobody is asked.
     agent.hook("UserPromptSubmit", prompt="go on")
     assert agent.hook("Stop", stop_hook_active=False)["decision"] == "block"

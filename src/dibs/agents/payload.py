@@ -55,6 +55,7 @@ class Payload(Value):
     input: dict[str, Any] = {}
     source: str = ""
     reason: str = ""
+    prompt: str = ""
     mode: str = ""
     meta: dict[str, Any] = {}
     raw: dict[str, Any] = {}
@@ -106,6 +107,7 @@ def parse(text: str, event: str = "", client: str | None = None) -> Payload | No
             input=_object(raw, "tool_input", "toolArgs"),
             source=_text(raw, "source"),
             reason=_text(raw, "reason"),
+            prompt=_text(raw, "prompt"),
             mode=_text(raw, "permission_mode"),
             meta={name: raw[name] for name in ("model", "context_tokens", "cost_usd") if _is_plain(raw.get(name))},
             raw=raw,

@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 
 #: How often an agent is asked about its claims in one turn, however often it claims anew.
 ASKS_MAX = 5
+QUESTION = "dibs: you still hold "
+#: How prompts begin that no person typed: a client's note that a subagent or a hook has ended, and our own question,
+#: which Gemini CLI and Copilot CLI send to the model as a prompt.
+NOT_TYPED = ("<task-notification>", QUESTION)
 
 
 def prompt(payload: Payload, access: Access) -> str:
     """The person has seen what happened: losses are told once more, and deny nothing from now on. The prompt of a
-    subagent comes from its parent."""
+    subagent comes from its parent, and a prompt that no person typed answers nothing."""
     state = State(payload.dibs_session)
     record = state.record()
     if record is None:
@@ -26,7 +30,7 @@ def prompt(payload: Payload, access: Access) -> str:
     state.touch(ACTIVE)
     state.tell(payload.meta)
     keeper_process.ensure(state, record)
-    if payload.subagent is not None:
+    if payload.subagent is not None or payload.prompt.lstrip().startswith(NOT_TYPED):
         return ""
     state.discard(ASKED)
     try:
@@ -55,6 +59,6 @@ def stop(payload: Payload, access: Access) -> str:
     items = ", ".join(item for item, _ in held)
     return answers.go_on(
         payload,
-        f"dibs: you still hold {items}. Finish it with `dibs done ITEM`, give it back with `dibs release ITEM`, or, if "
+        f"{QUESTION}{items}. Finish it with `dibs done ITEM`, give it back with `dibs release ITEM`, or, if "
         'you will go on later, leave a note with `dibs progress ITEM "..."`. Then stop.',
     )
