@@ -118,7 +118,10 @@ def test_a_claim_over_http_imports_only_the_client_of_the_standard_library(dibs:
 PAYLOAD = '{"session_id": "agent-1", "cwd": %s, "tool_name": "%s", "tool_input": {"file_path": "x", "command": "x"}}'
 
 
-@pytest.mark.parametrize(("event", "tool"), [("PreToolUse", "Write"), ("PreToolUse", "Bash"), ("PreToolUse", "TaskUpdate"), ("Stop", "")])
+@pytest.mark.parametrize(
+    ("event", "tool"),
+    [("PreToolUse", "Write"), ("PreToolUse", "Bash"), ("PreToolUse", "TaskUpdate"), ("Stop", "")],
+)
 def test_a_hook_imports_nothing_heavy(dibs: Dibs, event: str, tool: str) -> None:
     dibs.ok("add", "x", "--id", "x", "--resource", "x")
     dibs.ok("claim", "x")
