@@ -46,12 +46,12 @@ class Access:
     @property
     def board(self) -> Board | None:
         if self._board is None and is_local(self.url):
-            self._board = connect(self.url, folder=self.folder, lean=True, lock_wait_seconds=LOCK_SECONDS)
+            self._board = self.connect(LOCK_SECONDS)
         return self._board
 
-    def connect(self) -> Board:
-        """A board that is not in a file, for a caller that limits its own wait."""
-        return connect(self.url, folder=self.folder, lean=True, lock_wait_seconds=LOCK_SECONDS)
+    def connect(self, wait_seconds: float) -> Board:
+        """The board, wherever it is, for a caller that needs its answer and closes it."""
+        return connect(self.url, folder=self.folder, lean=True, lock_wait_seconds=wait_seconds)
 
     @property
     def settings(self) -> Settings:

@@ -9,7 +9,7 @@ client does by itself.
 from __future__ import annotations
 
 from dibs.agents import answers, fence, look, sessions, task_list
-from dibs.agents.access import Access
+from dibs.agents.access import is_local
 from dibs.agents.state import State, answered
 from dibs.agents.task_list import COMPLETED, DELETED, IN_PROGRESS, KEY, PENDING
 from dibs.check import item_id
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from dibs.agents.access import Access
     from dibs.agents.payload import Payload
     from dibs.agents.task_list import Task
     from dibs.board import Board
@@ -48,8 +49,9 @@ REFUSALS = (
     *(ItemAlreadyClaimed, ItemNotClaimable, ItemNotClaimed, NotClaimOwner, ClaimExpired),
     *(AgentAtCapacity, ResourceBusy, RateLimited, Forbidden),
 )
-#: How long a task tool waits for a board that is not in a file. Then the tool runs.
-NETWORK_SECONDS = 3.0
+#: How long a task tool waits for the board; then it runs. Longer than other hooks wait, because without an answer two
+#: sessions may begin one task, and shorter than clients wait for a hook.
+BOARD_SECONDS = 3.0
 #: In the state folder: what a call of a tool is about, until it has run; claims that were made for a teammate; items
 #: that a teammate was offered.
 CALL, ASSIGNED, OFFERED = "call-", "assigned", "offered-"
@@ -85,21 +87,26 @@ def idle(payload: Payload, access: Access) -> str:
 
 def _on_board(payload: Payload, access: Access, step: Step) -> str:
     """The answer of a step; an empty one if the board does not answer in time."""
-    if access.board is not None:
-        return step(payload, access.board)
+
+    def run() -> str:
+        with access.connect(BOARD_SECONDS) as board:
+            return step(payload, board)
+
+    if is_local(access.url):
+        return run()
     import threading
 
     found: list[str] = []
 
-    def run() -> None:
+    def try_to_run() -> None:
         try:
-            found.append(step(payload, access.connect()))
+            found.append(run())
         except Exception:  # whatever it is, the agent must not notice
             pass
 
-    thread = threading.Thread(target=run, daemon=True)
+    thread = threading.Thread(target=try_to_run, daemon=True)
     thread.start()
-    thread.join(NETWORK_SECONDS)
+    thread.join(BOARD_SECONDS)
     return found[0] if found else ""
 
 
