@@ -13,6 +13,7 @@ import pytest
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.store.open import open_store
+from tests.agents.person import Person
 from tests.kit.agents import programs
 from tests.kit.agents.claude import Claude
 from tests.kit.agents.client import Client
@@ -41,6 +42,18 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
     return folder
+
+
+@pytest.fixture
+def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Person:
+    person = Person(tmp_path, capsys)
+    person.home.mkdir()
+    subprocess.run(["git", "init", "--quiet", str(person.project)], check=True)
+    monkeypatch.setenv("HOME", str(person.home))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(person.project)
+    return person
 
 
 @pytest.fixture

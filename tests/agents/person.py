@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dibs.agents.setup import clients
+from dibs.agents.setup.json_edit import JsonEdit
 from dibs.agents.setup.place import Place
 from dibs.cli.main import main
 
@@ -39,7 +40,8 @@ class Person:
     def settings(self, client: str, scope: str) -> Path:
         """The JSON file of a client that setup adds to."""
         place = Place.here(str(self.project), os.environ, project=scope == PROJECT)
-        return Path(clients.CLIENTS[client](place).edits[0].path)
+        edits = clients.CLIENTS[client](place).edits
+        return Path(next(edit.path for edit in edits if isinstance(edit, JsonEdit)))
 
 
 def options(scope: str) -> tuple[str, ...]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import subprocess
+import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,8 @@ from dibs.agents.setup import clients, events, plan
 from dibs.agents.setup.place import Place
 from dibs.errors import Invalid
 from tests.agents.person import PROJECT, SCOPES, USER, Person, options, there_and_back, write
+from tests.agents.settings_files import BROKEN, JSON_FILES, TOML_FILES
+from tests.e2e.terminal import Terminal
 from tests.kit.soak import in_a_soak
 
 CLIENTS = tuple(clients.CLIENTS)
@@ -25,45 +30,6 @@ JSON_CLIENTS = ("claude", "codex", "cursor", "gemini", "copilot")
 JSON_AT_EVERY_COMMIT = ["claude", "codex", *in_a_soak("cursor", "gemini", "copilot")]
 
 MINE = {"command": "mine.sh"}
-#: Files as people and clients leave them.
-JSON_FILES = {
-    "empty file": "",
-    "empty object": "{}",
-    "blank object": "{ }\n",
-    "one line": '{"model": "opus", "hooks": {"Stop": []}}',
-    "two spaces": '{\n  "model": "opus"\n}\n',
-    "tabs": '{\n\t"a": [1, 2],\n\t"b": {\n\t\t"c": null\n\t}\n}',
-    "windows": '{\r\n    "model": "opus"\r\n}\r\n',
-    "comments": '// mine\n{\n  "a": 1, // one\n  /* two */ "b": 2 // last\n}\n',
-    "trailing comma": '{\n  "a": [\n    1,\n  ],\n}\n',
-    "groups": '{\n  "hooks": {},\n  "enabledPlugins": {\n    "x@y": true\n  },\n  "extraKnownMarketplaces": {}\n}\n',
-    "hooks": '{"hooks": {"SessionStart": [{"command": "mine.sh"}], "sessionStart": [], "Stop": []}, "é": "ü\\n"}\n',
-}
-TOML_FILES = {
-    "empty": "",
-    "other tables": 'model = "o"  # mine\n\n[features]\nhooks = true\n',
-    "no newline": "[features]\nhooks = true",
-    "table": "[sandbox_workspace_write]\nnetwork_access = true\n\n[features]\nx = 1\n",
-    "roots": '[sandbox_workspace_write] # here\nwritable_roots = ["/data"] # and there\n',
-    "empty roots": "[sandbox_workspace_write]\nwritable_roots = [ ]\n",
-    "lines": '[sandbox_workspace_write]\nwritable_roots = [\n  "/data", # mine\n  "/more",\n]\n',
-    "dotted": 'sandbox_workspace_write.writable_roots = ["/data"]\n',
-    "inline": "sandbox_workspace_write = { writable_roots = ['/data'], network_access = true }\n",
-    "windows": '[sandbox_workspace_write]\r\nwritable_roots = ["/data"]\r\n',
-    "text that looks like it": 'note = """\n[sandbox_workspace_write]\nwritable_roots = []\n"""\n',
-}
-
-
-@pytest.fixture
-def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Person:
-    person = Person(tmp_path, capsys)
-    person.home.mkdir()
-    subprocess.run(["git", "init", "--quiet", str(person.project)], check=True)
-    monkeypatch.setenv("HOME", str(person.home))
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(person.project)
-    return person
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -130,6 +96,17 @@ def test_what_a_person_changed_since_survives(person: Person, client: str) -> No
     assert [each for each in person.home.rglob("*dibs*") if each != path] == []
 
 
+@pytest.mark.parametrize("client", ["codex", "gemini"])
+def test_a_hook_that_was_added_to_our_entry_stays(person: Person, client: str) -> None:
+    path = person.settings(client, USER)
+    person.setup(client, "--yes")
+    changed = json.loads(path.read_text())
+    changed["hooks"]["SessionStart"][0]["hooks"].append(MINE)
+    path.write_text(json.dumps(changed, indent=2))
+    person.setup(client, "--remove", "--yes")
+    assert json.loads(path.read_text()) == {"hooks": {"SessionStart": [{"hooks": [MINE]}]}}
+
+
 def test_a_line_that_was_added_beside_ours_is_all_that_stays(person: Person) -> None:
     path = person.settings("claude", USER)
     write(path, '{\n  "model": "opus"\n}\n')
@@ -166,7 +143,7 @@ def test_a_skill_that_was_changed_since_is_the_person_s(person: Person) -> None:
     person.setup("cursor", "--yes")
     skill = person.home / ".cursor" / "skills" / "dibs" / "SKILL.md"
     skill.write_text(skill.read_text() + "and mine\n")
-    assert "SKILL.md has other" not in person.setup("cursor", "--check", code=1)
+    assert f"{skill} is not as setup leaves it" in person.setup("cursor", "--check", code=1)
     assert "move it away" in person.setup("cursor", "--yes", code=1)
     assert "stays" in person.setup("cursor", "--remove", "--yes")
     assert skill.exists()
@@ -200,18 +177,6 @@ def test_what_another_version_wrote_is_replaced(person: Person, client: str, mon
     assert not any(b"/old/" in (data or b"") or data == b"an older text\n" for _, data in person.snapshot().values())
     person.setup(client, "--remove", "--yes")
     assert person.snapshot() == before
-
-
-BROKEN = {
-    "a value is missing": ('{\n  "a": 1,\n  "b":\n}\n', 4),
-    "a comma is missing": ('{\n  "a": 1\n  "b": 2\n}\n', 3),
-    "it ends too early": ('{\n  "a": [1', 2),
-    "something follows": ("{}\n\n{}\n", 3),
-    "a key twice": ('{\n  "hooks": {},\n  "hooks": {}\n}\n', 3),
-    "not an object": ("\n[]\n", 2),
-    "other hooks": ('{\n  "hooks": [],\n  "enabledPlugins": [],\n  "extraKnownMarketplaces": []\n}\n', None),
-    "deep": ('{"a": ' + "[" * 10_000, 1),
-}
 
 
 @pytest.mark.parametrize("content", BROKEN)
@@ -268,6 +233,18 @@ def test_without_a_person_and_without_yes_the_lines_are_shown_and_nothing_change
     assert person.snapshot() == before
 
 
+@pytest.mark.parametrize(("typed", "is_written"), [("n", False), ("y", True)])
+def test_a_person_is_shown_the_lines_and_asked(person: Person, typed: str, is_written: bool) -> None:
+    environment = {"HOME": str(person.home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "xterm"}
+    command = shlex.join([sys.executable, "-m", "dibs.cli.main", "setup", "claude", "--no-color"])
+    with Terminal(command, person.project, environment) as terminal:
+        assert '+    "dibs@dibs": true\n' in terminal.read_until("[y/N]")
+        assert not person.settings("claude", USER).exists()
+        terminal.type(f"{typed}\n")
+        assert ("written" if is_written else "nothing was changed") in terminal.read_to_end()
+    assert person.settings("claude", USER).exists() == is_written
+
+
 def test_a_client_that_is_not_known_is_refused_with_those_that_are(person: Person) -> None:
     assert "claude, codex, cursor, gemini, opencode, copilot" in person.setup("emacs", "--yes", code=1)
     person.setup("claude", "--check", "--remove", code=2)
@@ -297,6 +274,13 @@ def test_a_file_that_changes_while_the_person_reads_is_not_overwritten(person: P
     with pytest.raises(Invalid, match="changed meanwhile"):
         client.carry_out(planned, remove=False)
     assert person.snapshot() == before
+
+
+def test_what_is_no_file_is_refused(person: Person) -> None:
+    path = person.settings("claude", USER)
+    path.parent.mkdir()
+    os.mkfifo(path)
+    assert "not a regular file" in person.setup("claude", "--yes", code=1)
 
 
 def test_a_linked_file_is_changed_where_it_is(person: Person) -> None:
@@ -345,6 +329,14 @@ def test_the_sandbox_of_codex_keeps_the_boards_of_all_repositories(
 COMMIT = ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--allow-empty", "--message", "x")
 
 
+def test_a_plugin_that_the_person_installed_in_codex_needs_no_second_hooks(person: Person) -> None:
+    config = person.home / ".codex" / "config.toml"
+    write(config, '[plugins."dibs@dibs"]\nenabled = true\n')
+    there_and_back(person, "codex", USER)
+    person.setup("codex", "--yes")
+    assert [path.name for path in config.parent.iterdir()] == ["config.toml"]
+
+
 def test_what_claude_notes_about_the_plugin_goes_with_it(person: Person) -> None:
     plugins = person.home / ".claude" / "plugins"
     other = {"scope": "user", "version": "1"}
@@ -358,6 +350,7 @@ def test_what_claude_notes_about_the_plugin_goes_with_it(person: Person) -> None
     left: Any = json.loads((plugins / "installed_plugins.json").read_text())
     assert left == {"version": 2, "plugins": {"x@y": [other]}}
     assert json.loads((plugins / "known_marketplaces.json").read_text()) == {"y": {}}
+    assert "nothing to remove" in person.setup("claude", "--remove", "--yes")
 
 
 def test_json_says_the_same_to_programs(person: Person) -> None:
@@ -367,9 +360,20 @@ def test_json_says_the_same_to_programs(person: Person) -> None:
     assert json.loads(person.setup("claude", "--check", "--json"))["problems"] == []
 
 
-def test_the_plugin_and_setup_have_the_same_events() -> None:
+def test_the_wheel_has_the_plugin_where_setup_looks_for_it() -> None:
+    top = Path(Place.here(os.getcwd(), os.environ, project=False).tree)
+    build = tomllib.loads((top / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+    for source, target in build["wheel"]["force-include"].items():
+        assert (top / source).exists()
+        assert target == f"dibs/plugin/{source}"
+
+
+def test_the_plugin_has_the_version_of_dibs_and_the_events_of_setup() -> None:
     tree = Path(Place.here(os.getcwd(), os.environ, project=False).tree)
-    hooks = json.loads((tree / "plugins" / "dibs" / "hooks" / "hooks.json").read_text())["hooks"]
+    plugin = tree / "plugins" / "dibs"
+    # Codex copies a plugin, and takes another copy only for another version.
+    assert json.loads((plugin / ".claude-plugin" / "plugin.json").read_text())["version"] == version("calldibs")
+    hooks = json.loads((plugin / "hooks" / "hooks.json").read_text())["hooks"]
     assert {event: entry[0]["hooks"][0]["timeout"] for event, entry in hooks.items()} == (
         events.EVENTS | events.TASK_EVENTS
     )

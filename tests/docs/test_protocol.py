@@ -335,6 +335,8 @@ def test_an_event_holds_the_data_it_is_said_to(led: Led) -> None:
 #: A line for each command whose JSON is compared, and which of the shapes in its row it gives.
 LINES = {
     "init": ("dibs init", 0),
+    "setup": ("dibs setup claude --yes", 0),
+    "setup --check": ("dibs setup claude --check", 1),
     "vault init": ("dibs vault init tasks", 0),
     "vault hub": ("dibs vault hub init hub.git", 0),
     "add": ("dibs add 'Fix login' --id a", 0),

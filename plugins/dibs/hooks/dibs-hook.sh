@@ -9,12 +9,23 @@
 
 event=$1
 client=${2:-}
-dibs=${3:-dibs}
+given=${3:-}
 root=${XDG_STATE_HOME:-${HOME:-}/.local/state}/dibs/agents
 payload=$(cat) || exit 0
 
+# Sets `dibs` to the command that was given, else the one that was installed with this script, else that of the PATH.
+find_dibs() {
+    for dibs in "$given" "${0%/*}/../../../../../../../../bin/dibs"; do
+        case $dibs in
+        */*) [ -x "$dibs" ] && return ;;
+        esac
+    done
+    dibs=dibs
+    command -v dibs >/dev/null 2>&1
+}
+
 ask_dibs() {
-    command -v "$dibs" >/dev/null 2>&1 || exit 0
+    find_dibs || exit 0
     printf '%s' "$payload" | "$dibs" hook "$event" ${client:+--client "$client"}
     [ $? -eq 2 ] && exit 2
     exit 0

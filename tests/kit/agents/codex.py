@@ -115,10 +115,11 @@ class Codex(Client):
     ) -> CodexAgent:
         """A session with one prompt; `resume` is the id of an earlier one, `writable` what a sandbox opens as well."""
         name = self._next_name()
-        roots = json.dumps([str(path) for path in writable])
         words = ["exec", "--json", "--skip-git-repo-check", "--sandbox", sandbox, *self._plugins, *options]
         words += ["-c", f"model_providers.scripted.base_url={self.model.url}/{name}/v1"]
-        words += ["-c", f"sandbox_workspace_write.writable_roots={roots}"]
+        if writable:
+            roots = json.dumps([str(path) for path in writable])
+            words += ["-c", f"sandbox_workspace_write.writable_roots={roots}"]
         words += ["--dangerously-bypass-hook-trust"] if trust_hooks else []
         words += ["fork" if fork else "resume", resume] if resume else []
         agent = self._run(CodexAgent, name, [*words, script.prompt(steps)], project, environment)

@@ -57,4 +57,6 @@ class Client:
         except BaseException:
             if self._earlier is None:
                 record.delete(self._record, list(reversed(planned.folders)))
+            else:
+                record.save(self._record, self._earlier)
             raise

@@ -6,6 +6,8 @@ A writable root that does not exist can break every command in the sandbox, so s
 from __future__ import annotations
 
 import os
+import sys
+import tomllib
 
 from dibs.agents.setup.edit import Edit
 from dibs.agents.setup.events import EVENTS
@@ -20,6 +22,11 @@ TRUST = (
     "--dangerously-bypass-hook-trust"
 )
 
+LOGIN = (
+    "Codex runs commands in a login shell, which may forget a virtual environment: bash -lc 'command -v dibs' has to "
+    "print a path"
+)
+
 
 def setup(place: Place) -> Setup:
     folder = place.folder(".codex", "CODEX_HOME")
@@ -29,12 +36,23 @@ def setup(place: Place) -> Setup:
     }
     state = os.path.join(place.state, "agents")
     roots = [state] if place.board_folder is None else [place.board_folder, state]
-    notes = [TRUST]
+    notes = [TRUST, LOGIN] if sys.prefix != sys.base_prefix else [TRUST]
     if place.board_folder is None:
         notes.append("run this in each repository with a board: the sandbox of Codex keeps .git read-only")
-    edits: list[Edit] = [
-        JsonEdit(os.path.join(folder, "hooks.json"), {"hooks": hooks}),
-        RootsEdit(os.path.join(folder, "config.toml"), roots),
-        WholeFile(os.path.join(folder, "skills", "dibs", "SKILL.md"), place.read("skills", "dibs", "SKILL.md")),
-    ]
+    config = os.path.join(folder, "config.toml")
+    edits: list[Edit] = [RootsEdit(config, roots)]
+    if not _has_plugin(config):
+        edits += [
+            JsonEdit(os.path.join(folder, "hooks.json"), {"hooks": hooks}),
+            WholeFile(os.path.join(folder, "skills", "dibs", "SKILL.md"), place.read("skills", "dibs", "SKILL.md")),
+        ]
     return Setup(edits, folders=roots, roots=roots, notes=notes)
+
+
+def _has_plugin(config: str) -> bool:
+    """Whether the person has installed the plugin in Codex: its hooks would run twice."""
+    try:
+        with open(config, "rb") as file:
+            return bool(tomllib.load(file)["plugins"]["dibs@dibs"]["enabled"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

@@ -57,7 +57,7 @@ class JsonEdit:
             elif isinstance(group, dict):
                 for key, value in list(group.items()):
                     if isinstance(value, list):
-                        group[key] = [each for each in value if not _is_hook(each)]
+                        group[key] = [_their_part(each) for each in value if not _is_ours(each)]
                     if value == ours.get(key) or group[key] == []:
                         del group[key]
                 if not group:
@@ -72,7 +72,7 @@ class JsonEdit:
         found = {}
         for key, value in group.items():
             if isinstance(value, list):
-                found[key] = [each for each in value if _is_hook(each)]
+                found[key] = [each for each in value if _is_ours(each) or _their_part(each) != each]
             elif key in ours:
                 found[key] = value
         return {key: value for key, value in found.items() if value != []}
@@ -114,13 +114,17 @@ class JsonEdit:
             if group is None or not isinstance(ours, dict) or not isinstance(group.value, dict):
                 continue
             for at, (key, member) in enumerate(zip(group.keys, group.members, strict=True)):
-                hooks = [_is_hook(each) for each in member.value] if isinstance(member.value, list) else []
+                hooks = [_is_ours(each) for each in member.value] if isinstance(member.value, list) else []
                 if member.value == ours.get(key) or (hooks and all(hooks)):
                     if len(group.members) == 1:
                         return jsonc.without_member(text, root, root.keys.index(name))
                     return jsonc.without_member(text, group, at)
                 if any(hooks):
                     return jsonc.without_member(text, member, hooks.index(True))
+                for entry in member.members if hooks else ():
+                    inner = entry.get("hooks")
+                    if inner is not None and _their_part(entry.value) != entry.value:
+                        return jsonc.without_member(text, inner, [_is_ours(one) for one in inner.value].index(True))
         return None
 
     def _object(self, text: str, node: Node, what: str) -> Node:
@@ -133,9 +137,21 @@ class JsonEdit:
         return Invalid(f"{self.path}, line {line}: {what}", field="file", path=self.path, line=line)
 
 
-def _is_hook(entry: Any) -> bool:
-    """Whether a hook, in the shape of any client, is one of ours."""
-    return SCRIPT in json.dumps(entry)
+def _is_ours(entry: Any) -> bool:
+    """Whether a hook, or an entry with a list of hooks, is ours alone."""
+    if not isinstance(entry, dict):
+        return False
+    inner = entry.get("hooks")
+    if isinstance(inner, list):
+        return bool(inner) and all(map(_is_ours, inner))
+    return any(isinstance(value, str) and SCRIPT in value for value in entry.values())
+
+
+def _their_part(entry: Any) -> Any:
+    """An entry without those of its hooks that are ours."""
+    if isinstance(entry, dict) and isinstance(inner := entry.get("hooks"), list) and not _is_ours(entry):
+        return {**entry, "hooks": [one for one in inner if not _is_ours(one)]}
+    return entry
 
 
 def _short(value: Any) -> str:

@@ -91,7 +91,7 @@ def _command(environment: Mapping[str, str]) -> str:
     """The `dibs` of this interpreter, else that of the PATH."""
     folders = [os.path.dirname(sys.executable), *environment.get("PATH", os.defpath).split(os.pathsep)]
     for folder in folders:
-        path = os.path.join(os.path.abspath(folder), "dibs")
-        if os.path.isfile(path) and os.access(path, os.X_OK):
+        path = os.path.join(folder, "dibs")
+        if os.path.isabs(path) and os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     raise Invalid("there is no command dibs for hooks to call; install it: pip install calldibs", field="dibs")

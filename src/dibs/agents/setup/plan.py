@@ -91,8 +91,7 @@ def problems(edits: list[Edit], folders: list[str]) -> list[str]:
             if text is None:
                 found.append(f"{edit.path} does not exist")
             elif not edit.is_complete(text):
-                bare = edit.stripped(text) == text
-                found.append(f"{edit.path} {'has no entries of dibs' if bare else 'has other entries of dibs'}")
+                found.append(f"{edit.path} is not as setup leaves it")
         except Invalid as error:
             found.append(error.message)
     return found + [f"the folder {folder} does not exist" for folder in folders if not os.path.isdir(folder)]
@@ -123,9 +122,9 @@ def make_folders(folders: list[str], private: list[str]) -> None:
 
 def read(path: str) -> str | None:
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise Invalid(f"{path} is not a regular file", field="file", path=path)
         with open(path, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise Invalid(f"{path} is not a regular file", field="file", path=path)
             data = file.read(BYTES_MAX + 1)
     except FileNotFoundError:
         return None
