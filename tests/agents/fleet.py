@@ -21,7 +21,7 @@ from tests.kit.agents.process import Agent
 BOB = "bob-1"
 #: Claims last a second unless they are renewed.
 SHORT_CLAIMS = "[board]\nttl_seconds = 1\nttl_seconds_min = 1\n"
-POLL_SECONDS = 0.01
+POLL_SECONDS = 0.05
 
 Connected = Claude | Codex
 ConnectedT = TypeVar("ConnectedT", bound=Connected)

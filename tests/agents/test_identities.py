@@ -24,6 +24,8 @@ def test_claude_keeps_its_claims_by_compact_and_begins_anew_by_clear(model: Mode
     with claude.start(project, [claude.shell("dibs claim one"), "I stop", "I stop"]) as agent:
         agent.await_turn(1)
         first = agent.session_id
+        asked = ["dibs: you still hold one" in str(request.texts) for request in agent.requests]
+        assert asked == [False, False, True], "asked once before it stops"
         agent.prompt("/compact")
         agent.await_turn(2)
         agent.prompt([claude.shell("dibs progress one half"), "I stop", "I stop"])
@@ -44,7 +46,7 @@ def test_claude_keeps_its_claims_by_compact_and_begins_anew_by_clear(model: Mode
     assert not list(state(agent, second).parent.iterdir())
 
 
-@pytest.mark.parametrize("kind", [Claude, Codex])
+@pytest.mark.parametrize("kind", [Codex, *in_a_soak(Claude)])
 def test_a_resumed_agent_is_the_same_with_its_claim_and_a_fork_is_another_one(
     kind: type[Connected], model: Model, project: Path, board: Board
 ) -> None:

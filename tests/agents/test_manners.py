@@ -14,6 +14,7 @@ from tests.kit.agents.claude import ASK, Claude
 from tests.kit.agents.codex import Codex
 from tests.kit.agents.model import Model
 from tests.kit.agents.script import together
+from tests.kit.soak import in_a_soak
 
 HOOKS = Path(__file__).parent.parent.parent / "plugins" / "dibs" / "hooks"
 CALLS_AT_ONCE = 50
@@ -40,7 +41,7 @@ def test_claude_asks_the_person_what_it_asked_before_setup_except_for_a_simple_c
     assert asked[1] == [command for command in commands[:4] if command != "dibs claim fix"]
 
 
-@pytest.mark.parametrize("kind", [Claude, Codex])
+@pytest.mark.parametrize("kind", [Codex, *in_a_soak(Claude)])
 def test_stop_asks_once_and_the_end_of_the_session_releases(
     kind: type[Connected], model: Model, project: Path, board: Board
 ) -> None:

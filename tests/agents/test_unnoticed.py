@@ -16,6 +16,7 @@ from tests.kit.agents.claude import Claude
 from tests.kit.agents.codex import Codex
 from tests.kit.agents.model import Model
 from tests.kit.agents.script import Json, after
+from tests.kit.soak import in_a_soak
 
 PLUGIN = Path(__file__).parent.parent.parent / "plugins" / "dibs"
 #: What differs between two runs of one script: ids and times.
@@ -46,8 +47,7 @@ class Pair:
         one = self._client
         steps = [
             one.shell("echo hello"),
-            after("meanwhile", one.shell("echo again")),
-            one.write(self._project / "file", "x"),
+            after("meanwhile", one.write(self._project / "file", "x")),
             one.shell("rm file"),
             "done",
         ]
@@ -61,7 +61,7 @@ class Pair:
         return [VARYING.sub("", text) for text in texts]
 
 
-@pytest.fixture(params=[Claude, Codex])
+@pytest.fixture(params=[Claude, *in_a_soak(Codex)])
 def pair(request: pytest.FixtureRequest, model: Model, project: Path, tmp_path: Path) -> Pair:
     return Pair(client(request.param, model, tmp_path), project)
 
