@@ -88,7 +88,7 @@ class Client:
 
 
 def measure() -> tuple[str, list[Row]]:
-    rows = [_dibs_row(), _command_row()]
+    rows = [_dibs_row(), _board_row(), _command_row()]
     folder, why_not = npm.packages(f"rhizome-{RHIZOME}", f"@rhizome-mcp/linux-x64@{RHIZOME}")
     program = folder / "@rhizome-mcp" / "linux-x64" / "bin" / "rhizome-mcp"
     rows.append(_rhizome_row(str(program)) if not why_not else _row(f"rhizome-mcp: {why_not}"))
@@ -125,6 +125,14 @@ def _dibs_row() -> Row:
         )
         client.close()
         return row
+
+
+def _board_row() -> Row:
+    """What the store takes of a claim, which syncs the disk; the rest is the protocol."""
+    with tempfile.TemporaryDirectory() as folder:
+        with dibs.connect(_board(folder, CLAIMS)["DIBS_STORE"]) as board:
+            claims = [_timed(partial(board.claim, f"item-{n}", session="bench")) for n in range(CLAIMS)]
+        return _row("board.claim()", claim_ms=statistics.median(claims))
 
 
 def _command_row() -> Row:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dibs.board import Board
-from dibs.mcp import messages
+from dibs.mcp import messages, tools
 from tests.mcp.client import MODERN_META, McpClient, request
 
 MODERN = "io.modelcontextprotocol/protocolVersion"
@@ -121,6 +121,28 @@ def test_a_duplicate_id_of_a_waiting_call_is_refused_without_the_id(board: Board
     assert "id" not in refused
     board.add("x", id="x")
     assert mcp.read()["id"] == "same"
+
+
+NASTY: list[Any] = [
+    *(None, True, 0, -1, 1.5, 10**400, 1e308, "", " ", "x", "\ud800", "\0", "../x", "x" * 2000),
+    *([], [None], [[]], ["x"] * 100, {}, {"x": None}, {"\ud800": "\udfff"}, {"a": {"b": [1, {"c": 1e308}]}}),
+]
+
+
+def test_every_argument_of_every_tool_may_be_anything(board: Board, mcp: McpClient) -> None:
+    board.add("x", id="x")
+    for tool in tools.TOOLS:
+        for name in (*tool.parameters, "session"):
+            for value in NASTY:
+                arguments = {**dict.fromkeys(tool.required, "x"), "wait_seconds": 0, name: value}
+                arguments = {one: given for one, given in arguments.items() if one in (*tool.parameters, "session")}
+                found = mcp.ask("tools/call", name=tool.name, arguments=arguments)
+                assert "result" in found, (tool.name, arguments)
+    wrong: list[Any] = [None, [], "x", 5]
+    for given in wrong:
+        found = mcp.ask("tools/call", name="list", arguments=given)
+        assert found["result"].get("isError", False) == (given is not None)
+    assert mcp.ask("ping")["result"] == {}
 
 
 def test_a_message_in_pieces_and_many_in_one_piece(mcp: McpClient) -> None:

@@ -19,9 +19,10 @@ from dibs.mcp.tools import INSTRUCTIONS
 from dibs.model import AGENT
 from tests.kit import sqlite
 from tests.kit.http import Host
+from tests.kit.soak import in_a_soak
 from tests.server.calling import serving
 
-ERAS = ("legacy", messages.MODERN, "auto")
+ERAS = ("legacy", "auto", *in_a_soak(messages.MODERN))
 VERSIONS = {"legacy": "2025-11-25", messages.MODERN: messages.MODERN, "auto": messages.MODERN}
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from dibs.board import Board
 from dibs.mcp import stdio
 from tests.e2e.conftest import until
+from tests.kit.http import Host
 from tests.mcp.client import McpClient, data_of
+from tests.server.attacking import served
 
 Start = Callable[..., McpClient]
 
@@ -129,3 +132,27 @@ def test_waiters_are_served_in_order(held: Board, start: Start) -> None:
 
 def _await_waiters(board: Board, count: int) -> None:
     until(lambda: len(board.get("x").waiters) == count)
+
+
+def test_a_wait_on_the_board_of_a_server_can_be_cancelled_too(
+    http_host: Host, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    with served(http_host, tmp_path) as shop:
+        shop.board.add("x", id="x")
+        shop.board.start_session("other", id="s0")
+        shop.board.claim("x", session="s0")
+        about = {"DIBS_STORE": shop.url, "DIBS_KEY": shop.admin.key or "", "DIBS_SESSION": "s1", "DIBS_AGENT": "coder"}
+        mcp = McpClient(tmp_path, environment | about)
+        try:
+            id = mcp.start_call("wait", item="x")
+            until(lambda: shop.board.get("x").waiters)
+            mcp.cancel(id)
+            until(lambda: not shop.board.get("x").waiters)
+            mcp.start_call("wait", item="x")
+            until(lambda: shop.board.get("x").waiters)
+            shop.board.release("x", session="s0")
+            assert data_of(mcp.read())["claimed"] == "x"
+            assert mcp.end() == 0
+        finally:
+            mcp.kill()
+        assert shop.board.get("x").item.status == "ready"

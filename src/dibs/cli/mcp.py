@@ -37,10 +37,12 @@ def mcp(cli: Cli) -> None:
         )
 
     exit_on_termination()
-    # Whatever prints goes to stderr: the client takes every line of stdout for a message.
-    output = os.dup(1)
-    os.dup2(2, 1)
-    StdioServer(make_tools, output=output).run()
+    # The streams belong to the protocol alone: what a program that a store runs reads or prints is no message.
+    streams = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1):
+        os.dup2(nothing, descriptor)
+    StdioServer(make_tools, *streams).run()
 
 
 def prime(cli: Cli) -> None:

@@ -56,7 +56,7 @@ def agent_of(client: str | None) -> str:
 
 class Acting:
     """Who acts in one call, and how. `call` calls a verb of the board by its name. `agent` is the agent of a session
-    that has to be started, which `start` does."""
+    that has to be started."""
 
     def __init__(
         self,
@@ -64,11 +64,10 @@ class Acting:
         session: str | None,
         agent: str,
         *,
-        start: Callable[[], object] | None = None,
         on_wait: Callable[[Waiting], None] = lambda _: None,
     ) -> None:
+        """`on_wait` is called with the place in a queue, as long as the call waits there."""
         self.call, self.session, self.agent, self.on_wait = call, session, agent, on_wait
-        self.start = start or (lambda: call("start_session", agent=agent, id=session, kind=KIND))
         #: The claims that this call was given.
         self.granted: list[Grant] = []
 
@@ -207,7 +206,7 @@ def _call_started(acting: Acting, verb: Callable[[str], T]) -> T:
     except SessionNotFound as error:
         if error.facts.get("ended") or acting.session is None:
             raise
-    acting.start()
+    acting.call("start_session", agent=acting.agent, id=acting.session, kind=KIND)
     return verb(acting.session)
 
 

@@ -73,7 +73,7 @@ class Keeper:
             held = set(self._held.get(session, ()))
         try:
             beat = board.heartbeat(session=session)
-        except StoreUnavailable:
+        except (StoreUnavailable, OSError):
             return RETRY_SECONDS
         except DibsError:
             renewed, seconds = set(), board.settings.heartbeat_seconds  # the session has ended

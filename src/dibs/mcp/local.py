@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: How soon a waiting call notices that it was cancelled.
 CANCEL_SECONDS = 0.25
+#: How long one request to a server waits.
+REQUEST_SECONDS = 2.0
 
 
 class Cancelled(StoreUnavailable):
@@ -69,7 +71,7 @@ class LocalTools:
         )
         text, is_error = calls.answer(tool, arguments, acting)
         if call.settle():
-            _give_back(acting)
+            _undo(tool, arguments, acting)
         elif not by_argument:
             for grant in acting.granted:
                 self._keeper.keep(session, grant.item.id, releases=not grant.renewed)
@@ -114,20 +116,39 @@ class LocalTools:
 
 def _verb(board: Board, call: Call, name: str, given: dict[str, Any]) -> Any:
     try:
-        return getattr(_cancellable(board, call) if given.get("wait_seconds") else board, name)(**given)
+        if given.get("wait_seconds"):
+            return _wait(board, call, name, given)
+        return getattr(board, name)(**given)
     except OSError as error:
         parts = [str(part) for part in (error.filename, error.strerror) if part]
         raise StoreUnusable(": ".join(parts)) from error
 
 
-def _give_back(acting: calls.Acting) -> None:
-    """Release what a call was given whose answer nobody will read."""
-    for grant in acting.granted:
-        if not grant.renewed:
-            try:
-                acting.call("release", item=grant.item.id, session=acting.session, token=grant.claim.token)
-            except DibsError:
-                pass  # it expires by itself
+def _wait(board: Board, call: Call, name: str, given: dict[str, Any]) -> Any:
+    """A verb that waits, until the call is cancelled. A server that waits for its clients is asked again and again:
+    a request that is under way cannot be taken back."""
+    if not board.store.waits:
+        return getattr(_cancellable(board, call), name)(**given)
+    end = time.monotonic() + given["wait_seconds"]
+    while not call.cancelled:
+        left = end - time.monotonic()
+        found = getattr(board, name)(**{**given, "wait_seconds": max(0.0, min(left, REQUEST_SECONDS))})
+        # A ticket is an answer at any time; the caller asks again.
+        if found or left <= REQUEST_SECONDS:
+            return found
+    raise Cancelled("the call was cancelled")
+
+
+def _undo(tool: Tool, arguments: Any, acting: calls.Acting) -> None:
+    """Give back what a call was given whose answer nobody will read."""
+    verbs = [("release", {"item": one.item.id, "token": one.claim.token}) for one in acting.granted if not one.renewed]
+    if tool.name == "wait" and isinstance(arguments, dict) and not acting.granted:
+        verbs.append(("leave", {"item": arguments.get("item")}))
+    for verb, given in verbs:
+        try:
+            acting.call(verb, **given, session=acting.session)
+        except DibsError:
+            pass  # it expires by itself
 
 
 def _cancellable(board: Board, call: Call) -> Board:

@@ -118,12 +118,12 @@ def progress(token: str | int, number: int, message: str) -> dict[str, Any]:
 
 
 def line(message: dict[str, Any]) -> bytes:
-    """A message as one line."""
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    """A message as one line. A refusal may quote a lone surrogate, which is escaped as JSON does it."""
+    return text(message).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def text(data: Any) -> str:
-    """Data as the text of an answer, on one line."""
+    """Data as JSON on one line."""
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -60,7 +60,8 @@ def _call(request: Request, call_tool: CallTool) -> dict[str, Any]:
     if tool is None:
         known = ", ".join(tools.BY_NAME)
         raise RpcError(messages.INVALID_PARAMS, f"there is no tool {str(name)[:100]!r}; there are {known}")
-    text, is_error = call_tool(tool, request.params.get("arguments", {}))
+    arguments = request.params.get("arguments")
+    text, is_error = call_tool(tool, {} if arguments is None else arguments)
     # No structuredContent: some clients show the model that and others the text, and both would be sent.
     return {"content": [{"type": "text", "text": text}], **({"isError": True} if is_error else {})}
 

@@ -41,6 +41,7 @@ class Call:
         self.ended = _thread.allocate_lock()
         self._settling, self._is_settled = _thread.allocate_lock(), False
         self._reports = 0
+        self._position: int | None = None
 
     def cancel(self) -> None:
         with self._settling:
@@ -53,15 +54,17 @@ class Call:
             return self.cancelled
 
     def report(self, place: Waiting) -> None:
-        """Tell the client the position in a queue, if it asked for progress."""
-        token = self.request.meta.get("progressToken")
-        if isinstance(token, str | int) and not self.cancelled:
+        """Tell the client a new position in a queue, if it asked for progress."""
+        token, was = self.request.meta.get("progressToken"), self._position
+        self._position = place.position
+        if isinstance(token, str | int) and not self.cancelled and place.position != was:
             self._reports += 1
             self._send(messages.progress(token, self._reports, f"position {place.position} in the queue"))
 
 
 class StdioServer:
-    def __init__(self, make_tools: Callable[[], LocalTools], *, input: int = 0, output: int = 1) -> None:
+    def __init__(self, make_tools: Callable[[], LocalTools], input: int, output: int) -> None:
+        """`input` and `output` are descriptors."""
         self._make_tools = make_tools
         self._tools: LocalTools | None = None
         self._client: str | None = None
