@@ -23,7 +23,6 @@ from dibs.model import EDITABLE, STATUSES, NewItem
 from dibs.rules.items import APPROVED_CONTENT, HELD_CONTENT
 from dibs.rules.resources import normalize, overlap
 from dibs.rules.table import RESTING, TRANSITIONS
-from dibs.store.contract import Store
 from dibs.text import priorities, times
 from dibs.value import Value
 from dibs.verbs import VERBS
@@ -31,6 +30,7 @@ from tests.docs.board import Led
 from tests.docs.markdown import blocks, code, prose, read, section, table
 from tests.docs.shop import Shop
 from tests.docs.test_readme import kinds
+from tests.kit.contract import Contract
 
 PROTOCOL = read("docs/protocol.md")
 
@@ -95,7 +95,7 @@ def check_verbs(text: str) -> None:
     of_board = {name for name, _ in inspect.getmembers(Board, inspect.isfunction) if not name.startswith("_")}
     assert headings == of_board - NO_VERBS
     below = {re.match(r"\w+", words)[0] for words in re.findall(r"^- `([^`]+)`", beneath, re.MULTILINE)}  # type: ignore[index]
-    of_store = {name for name in Store.__abstractmethods__ if not name.startswith("_")}
+    of_store = {name for name in Contract.__abstractmethods__ if not name.startswith("_")}
     assert of_store - headings == below
 
 

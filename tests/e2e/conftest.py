@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.terminal import Terminal
+from tests.kit.command_server import CommandServer
 
 SECONDS_MAX = 30
 #: Works on a board as fast as it can, in every way there is, until its stdin is closed.
@@ -52,6 +53,9 @@ while not select.select([sys.stdin], [], [], 0)[0]:
 class Dibs:
     """Calls `dibs` in a folder, as one session of one agent unless told otherwise."""
 
+    #: Runs commands without the start of an interpreter, if there is one.
+    server: CommandServer | None = None
+
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.folder = folder
         self.environment = environment
@@ -64,21 +68,36 @@ class Dibs:
         environment: dict[str, str] | None = None,
         **options: Any,
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
+        feed = input.encode() if isinstance(input, str) else input
+        done = self._run(words, folder or self.folder, feed, self.environment | (environment or {}), **options)
+        stdout, stderr = done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="surrogateescape")
+        assert "Traceback" not in stderr, stderr
+        return subprocess.CompletedProcess(done.args, done.returncode, stdout, stderr)
+
+    def _run(
+        self,
+        words: tuple[str | bytes, ...],
+        folder: Path,
+        feed: bytes | None,
+        environment: dict[str, str],
+        **options: Any,
+    ) -> subprocess.CompletedProcess[bytes]:
+        if self.server is not None and not options and self.server.fits(words, environment):
+            return self.server.run(
+                words, folder=str(folder), environment=environment, feed=feed, seconds_max=SECONDS_MAX
+            )
+        return subprocess.run(
             [sys.executable, "-m", "dibs.cli.main", *words],
-            cwd=folder or self.folder,
-            env=self.environment | (environment or {}),
-            input=input.encode() if isinstance(input, str) else input,
-            stdin=subprocess.DEVNULL if input is None else None,
+            cwd=folder,
+            env=environment,
+            input=feed,
+            stdin=subprocess.DEVNULL if feed is None else None,
             capture_output=True,
             timeout=SECONDS_MAX,
             start_new_session=True,
             check=False,
             **options,
         )
-        stdout, stderr = done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="surrogateescape")
-        assert "Traceback" not in stderr, stderr
-        return subprocess.CompletedProcess(done.args, done.returncode, stdout, stderr)
 
     def ok(self, *words: str | bytes, **options: Any) -> str:
         """What a command says that has to succeed."""
@@ -147,6 +166,14 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         # Compiling dibs anew for every one of the hundreds of processes would double the time of all this.
         "PYTHONPYCACHEPREFIX": str(tmp_path_factory.mktemp("pycache")),
     }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def command_server(environment: dict[str, str]) -> Iterator[None]:
+    Dibs.server = CommandServer(environment)
+    yield
+    Dibs.server.close()
+    Dibs.server = None
 
 
 @pytest.fixture(scope="module")

@@ -26,8 +26,8 @@ from tests.kit.postgres_server import PostgresServer
 from tests.kit.processes import with_variable
 from tests.server.process import Serving
 
-WORKERS = 12 if sizes.FACTOR == 1 else 50
-ITEMS = 120 if sizes.FACTOR == 1 else 1000
+WORKERS = 8 if sizes.FACTOR == 1 else 50
+ITEMS = 80 if sizes.FACTOR == 1 else 1000
 KILLS = 4 if sizes.FACTOR == 1 else 40
 #: Between two kills there is time to take something.
 PAUSE_SECONDS = 0.15

@@ -18,9 +18,9 @@ from tests.kit.postgres_server import PostgresServer
 from tests.kit.random_clients import OK, VERBS
 
 PROCESSES, THREADS = 4, 8
-ROUND_SECONDS = 5.0
+ROUND_SECONDS = 2.5 if sizes.FACTOR == 1 else 5.0
 #: Rounds are added until every verb was done once: on a machine that others use as well, one may not be enough.
-ROUNDS, ROUNDS_SOAK, ROUNDS_MORE_MAX = 2, 12, 8
+ROUNDS, ROUNDS_SOAK, ROUNDS_MORE_MAX = 2, 12, 16
 
 
 @pytest.fixture

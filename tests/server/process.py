@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import resource
@@ -15,9 +16,21 @@ from pathlib import Path
 from typing import Any, Self
 
 from dibs.board import connect, make
+from dibs.testing.fork_server import Called
+from tests.kit.command_server import CommandServer
 from tests.server.attacking import Caller
 
 STOP_SECONDS_MAX = 20
+
+
+#: What a server imports: most of what its start costs.
+SERVER_MODULES = ("dibs.cli.server", "dibs.server.app", "uvicorn")
+
+
+@functools.cache
+def _commands() -> CommandServer:
+    """Forks servers, and commands of their users."""
+    return CommandServer({"PATH": os.environ["PATH"]}, *SERVER_MODULES)
 
 
 class Serving:
@@ -34,19 +47,12 @@ class Serving:
             **({} if store is None else {"DIBS_STORE": store}),
         }
         self._log = open(folder / "log", "w+", encoding="utf-8")  # noqa: SIM115 - open for as long as the process
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "dibs.cli.main", "serve", "--port", "0", "--json", *words],
-            cwd=folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            start_new_session=True,
-            preexec_fn=None if files is None else lambda: resource.setrlimit(resource.RLIMIT_NOFILE, files),
-        )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        command = ["serve", "--port", "0", "--json", *words]
+        reading, writing = os.pipe()
+        self.process = self._forked(command, writing) if files is None else self._started(command, writing, files)
+        os.close(writing)
+        self._stdout = open(reading, encoding="utf-8")  # noqa: SIM115 - open for as long as the process
+        line = self._stdout.readline()
         assert line, self.log()
         self.said: dict[str, Any] = json.loads(line)
         self.told: dict[str, Any] = self.said.get("serving", {})
@@ -58,9 +64,27 @@ class Serving:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        self._stdout.close()
         self._log.close()
+        if isinstance(self.process, Called):
+            self.process.close()
+
+    def _forked(self, command: list[str], stdout: int) -> Called | subprocess.Popen[bytes]:
+        with open(os.devnull, "rb") as null:
+            files = (null.fileno(), stdout, self._log.fileno())
+            return _commands().start(command, str(self.folder), self.environment, files)
+
+    def _started(self, command: list[str], stdout: int, files: tuple[int, int]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "dibs.cli.main", *command],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=self._log,
+            start_new_session=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, files),
+        )
 
     @property
     def url(self) -> str:
@@ -73,17 +97,14 @@ class Serving:
 
     def dibs(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """The command line of the same user, told where the server is and nothing else."""
-        return subprocess.run(
-            [sys.executable, "-m", "dibs.cli.main", *words],
-            cwd=self.folder,
-            env=self.environment | {"DIBS_STORE": self.url} | environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=30,
-            start_new_session=True,
-            check=False,
+        done = _commands().run(
+            words,
+            folder=str(self.folder),
+            environment=self.environment | {"DIBS_STORE": self.url} | environment,
+            feed=None,
+            seconds_max=30,
         )
+        return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def stop(self, by: int = signal.SIGTERM) -> int:
         self.process.send_signal(by)

@@ -6,11 +6,13 @@ import inspect
 
 import pytest
 
-from dibs.store.contract import Store
 from dibs.store.http.store import HttpStore, WrittenVerbs
+from dibs.store.postgres.store import PostgresStore
 from dibs.store.sql.dispatch import SqlVerbs, function_of
 from dibs.store.sqlite.store import SqliteStore
+from dibs.store.vault.store import VaultStore
 from dibs.verbs import BY_NAME
+from tests.kit.contract import Contract
 
 #: What a function takes that is not from the caller: the transaction, what finds dead owners, the end of the feed.
 FROM_STORE = {"t", "find_dead", "until"}
@@ -27,22 +29,26 @@ def parameters(function: object, without: set[str]) -> dict[str, tuple[object, o
 def test_a_function_has_the_parameters_of_its_verb(verb: str) -> None:
     method = getattr(SqliteStore, verb)
     internal = {name for of, name in INTERNAL if of == verb}
-    contract = parameters(getattr(Store, verb), {"self", "request"})
+    contract = parameters(getattr(Contract, verb), {"self", "request"})
     assert parameters(function_of(*method.function), FROM_STORE | internal) == contract
     assert method.__name__ == verb
 
 
 def test_the_feed_has_the_parameters_of_its_verb() -> None:
     given = parameters(function_of("dibs.store.sql.views", "events"), FROM_STORE)
-    assert given == parameters(Store.events, {"self"})
+    assert given == parameters(Contract.events, {"self"})
 
 
 def test_every_verb_of_the_table_is_one_of_the_contract() -> None:
     tables = {name for name in vars(SqlVerbs) if not name.startswith("_")} - {"feed_end"}
-    assert tables <= set(dir(Store))
+    assert tables <= set(dir(Contract))
     assert BY_NAME.keys() - set(dir(SqliteStore)) == {"add_many", "log"}
 
 
-def test_the_client_of_a_server_has_every_verb_of_the_contract() -> None:
-    assert not HttpStore.__abstractmethods__
-    assert WrittenVerbs.__abstractmethods__ <= BY_NAME.keys()
+@pytest.mark.parametrize("store", [SqliteStore, PostgresStore, VaultStore, HttpStore])
+def test_a_store_has_every_verb_of_the_contract(store: type) -> None:
+    assert Contract.__abstractmethods__ <= set(dir(store))
+
+
+def test_what_the_client_of_a_server_does_not_write_out_comes_from_the_table() -> None:
+    assert Contract.__abstractmethods__ - set(dir(WrittenVerbs)) <= BY_NAME.keys()

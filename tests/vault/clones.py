@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import shutil
 import subprocess
+import tempfile
 
 from dibs.store.vault.git import hub
 from dibs.store.vault.git import sync as syncing
@@ -30,24 +33,32 @@ def git(folder: Path, *words: str, feed: str | None = None, env: dict[str, str] 
     return answer.stdout
 
 
+@functools.cache
+def _new_hub() -> tempfile.TemporaryDirectory[str]:
+    """A hub in a folder that ends with this process. A copy of it is cheaper than the gits that make one."""
+    folder = tempfile.TemporaryDirectory(prefix="dibs-hub-")
+    hub.make(os.path.join(folder.name, "hub.git"))
+    return folder
+
+
 def make_hub(folder: Path) -> Path:
     path = folder / "hub.git"
-    hub.make(str(path))
+    shutil.copytree(os.path.join(_new_hub().name, "hub.git"), path)
     return path
 
 
 def make_clone(folder: Path, name: str, remote: Path | str | None = None) -> Path:
     """A clone on the branch main, which follows the hub's."""
     path = folder / name
-    git(folder, "clone", "--quiet", str(remote or folder / "hub.git"), str(path))
-    git(path, "symbolic-ref", "HEAD", "refs/heads/main")
-    for setting, value in (
-        ("user.name", name),
-        ("user.email", f"{name}@example.org"),
-        ("branch.main.remote", "origin"),
-        ("branch.main.merge", "refs/heads/main"),
-    ):
-        git(path, "config", setting, value)
+    settings = {
+        "user.name": name,
+        "user.email": f"{name}@example.org",
+        "branch.main.remote": "origin",
+        "branch.main.merge": "refs/heads/main",
+    }
+    options = [word for setting, value in settings.items() for word in ("-c", f"{setting}={value}")]
+    git(folder, "clone", "--quiet", *options, str(remote or folder / "hub.git"), str(path))
+    (path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     (path / ".dibs").mkdir()
     (path / ".dibs" / ".gitignore").write_text("*\n")
     return path

@@ -17,7 +17,7 @@ from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.maintenance.doctor import examine
 from dibs.store.vault.store import VaultStore
-from dibs.testing.sizes import rounds
+from dibs.testing.sizes import FACTOR, rounds
 from tests.kit.soak import in_a_soak
 from tests.vault.clones import git, make_clone, make_hub, on_hub
 
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-CLONES = 6
+CLONES = 4 if FACTOR == 1 else 6
 #: By how many a clone takes at once: a push takes its time, whatever is in it.
-ITEMS = {1: rounds(12, 100), 10: rounds(40, 100)}
+ITEMS = {1: rounds(12, 100), 10: rounds(30, 100)}
 #: Of those through outages, each of which takes its time.
-FEW = rounds(8, 16)
+FEW = rounds(4, 16)
+FEW_CLONES = 3 if FACTOR == 1 else 4
 #: How many races there are at most until something that comes by chance has come.
 RACES_MAX = 5
 PATIENCE_SECONDS = 500
@@ -131,7 +132,7 @@ def take_away(fleet: Fleet) -> None:
 
 
 def test_a_hub_that_is_cut_off_in_the_middle_of_pushes(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path, FEW, clones=4)
+    fleet = Fleet(tmp_path, FEW, clones=FEW_CLONES)
     put_between(fleet, faults=30)
     told = fleet.race()
     assert sum(one["away"] for one in told) > 0, "nothing was cut off"
@@ -195,7 +196,7 @@ def test_pushes_that_are_killed(tmp_path: Path, beside: Callable[[Callable[[], N
     beside(kill_one)
     for number in range(RACES_MAX):
         (tmp_path / str(number)).mkdir()
-        fleet = Fleet(tmp_path / str(number), FEW, clones=4)
+        fleet = Fleet(tmp_path / str(number), FEW, clones=FEW_CLONES)
         fleet.race()
         fleet.check()
         if killed:
@@ -208,7 +209,7 @@ def test_a_hub_that_comes_and_goes(tmp_path: Path, beside: Callable[[Callable[[]
     """The way there goes: a repository that is renamed under a push keeps the lock of its branch for ever."""
     here, away = tmp_path / "way", tmp_path / "no-way"
     here.symlink_to("hub.git")
-    fleet = Fleet(tmp_path, FEW, clones=4, remote=str(here))
+    fleet = Fleet(tmp_path, FEW, clones=FEW_CLONES, remote=str(here))
     turns = iter(range(40))
 
     def toggle() -> None:

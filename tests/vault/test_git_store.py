@@ -427,8 +427,14 @@ def test_a_claim_outlives_a_look_at_an_older_commit(
 UNDONE = [("reset", "--hard", "HEAD~2"), ("reset", "--hard", "HEAD~3"), ("checkout", "--", "."), ("stash",)]
 
 
-@pytest.mark.parametrize("undo", UNDONE)
-@pytest.mark.parametrize("is_new", [False, True])
+@pytest.mark.parametrize(
+    ("undo", "is_new"),
+    [
+        (UNDONE[0], True),
+        *((undo, False) for undo in UNDONE),
+        *(pytest.param(undo, True, marks=pytest.mark.soak) for undo in UNDONE[1:]),
+    ],
+)
 def test_what_others_were_told_outlives_a_reset_of_the_branch(pair: Pair, undo: tuple[str, ...], is_new: bool) -> None:
     """Neither the claims here and elsewhere are taken back, nor is an older text sent off over a newer one."""
     token = pair.b.claim("y", session=pair.bob).claim.token

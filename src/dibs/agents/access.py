@@ -13,8 +13,7 @@ from dibs import config
 from dibs.agents import keeper_process, look
 from dibs.agents.look import Reservation, View
 from dibs.agents.state import VIEW, State
-from dibs.board import connect
-from dibs.board.board import default_url
+from dibs.board import connect, default_url
 from dibs.location import VAULT
 
 TYPE_CHECKING = False

@@ -18,8 +18,7 @@ from dibs.agents import keeper_process, look, sessions
 from dibs.agents.access import POKE, is_local
 from dibs.agents.look import FRESH_SECONDS
 from dibs.agents.state import ACTIVE, CHILD, END, ENDED, KEEPER, META, SESSION, VIEW, State
-from dibs.board import connect
-from dibs.board.board import default_url
+from dibs.board import connect, default_url
 from dibs.config import DEFAULTS
 from dibs.errors import DibsError, SessionNotFound
 from dibs.sdk.heartbeat import clock

@@ -6,6 +6,110 @@ ended, and the ends of a run can recover a claim that expired.
 
 from __future__ import annotations
 
-from dibs.board.board import Board, connect, default_url, make, make_hub, migrate, seed
+import os
 
-__all__ = ["Board", "connect", "default_url", "make", "make_hub", "migrate", "seed"]
+from dibs import config
+from dibs.board.manage import ManageVerbs
+from dibs.board.read import ReadVerbs
+from dibs.board.work import WorkVerbs
+from dibs.errors import Invalid
+from dibs.store.open import exists, is_remote, migrate_store, open_store
+from dibs.store.open import make_hub as make_store_hub
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from dibs.sdk.async_session import AsyncSession
+    from dibs.sdk.session import LiveSession
+
+
+class Board(ManageVerbs, WorkVerbs, ReadVerbs):
+    """All verbs, over a store."""
+
+    def session(
+        self,
+        agent: str,
+        *,
+        id: str | None = None,
+        kind: str = "autonomous",
+        meta: Mapping[str, Any] | None = None,
+        parent: str | None = None,
+        ttl_seconds: float | None = None,
+        recover: bool = True,
+    ) -> LiveSession:
+        """A session of this process, kept alive in the background: `with board.session(agent="coder") as me:`."""
+        from dibs.sdk.session import LiveSession
+
+        return LiveSession(
+            self, agent, id=id, kind=kind, meta=meta, parent=parent, ttl_seconds=ttl_seconds, recover=recover
+        )
+
+    def asession(self, agent: str, **options: Any) -> AsyncSession:
+        """The same for asyncio, with the same options: `async with board.asession(agent="coder") as me:`."""
+        from dibs.sdk.async_session import AsyncSession
+
+        return AsyncSession(lambda: self.session(agent, **options))
+
+
+def connect(
+    url: str | None = None,
+    *,
+    folder: str = ".",
+    actor: str | None = None,
+    create: bool = False,
+    seeded: bool = True,
+    lean: bool = False,
+    lock_wait_seconds: float | None = None,
+) -> Board:
+    """The board at `url`; without it, that of `DIBS_STORE`, or the board of `folder`. With `seeded`, the agents of the
+    folder's `dibs.toml` are created (behind a server, the server does that). `lean`: for a process that runs one
+    verb. `lock_wait_seconds` replaces the setting."""
+    url = url or default_url(folder)
+    settings, agents = config.load(folder)
+    if lock_wait_seconds is not None:
+        settings = settings.replace(lock_wait_seconds=lock_wait_seconds)
+    board = Board(open_store(url, settings, create=create, lean=lean), settings, actor=actor)
+    if seeded and not is_remote(url):
+        seed(board, agents)
+    return board
+
+
+def make(url: str, *, folder: str = ".") -> bool:
+    """Create the board at `url` unless it exists; return whether it is new."""
+    made = not exists(url, config.load(folder)[0])
+    connect(url, folder=folder, create=True).close()
+    return made
+
+
+def migrate(url: str | None = None, *, folder: str = ".") -> tuple[int, int]:
+    """Migrate a board to this version's schema; return the versions before and after."""
+    return migrate_store(url or default_url(folder), config.load(folder)[0])
+
+
+def make_hub(path: str) -> bool:
+    """Create a bare repository for clones of a vault unless it exists; return whether it is new."""
+    return make_store_hub(path)
+
+
+def default_url(folder: str) -> str:
+    """The URL in `DIBS_STORE`, or that of the board of `folder`."""
+    named = os.environ.get(config.ENV_STORE)
+    if named:
+        return named
+    from dibs import location
+
+    return location.find(folder)
+
+
+def seed(board: Board, agents: Mapping[str, Mapping[str, Any]]) -> None:
+    """Create the agents of a `dibs.toml` that the board does not have yet."""
+    if agents:
+        known = {agent.name for agent in board.agents()}
+        for name, fields in agents.items():
+            if name not in known:
+                try:
+                    board.set_agent(name, **fields)
+                except TypeError as error:
+                    raise Invalid(f"{config.FILE_NAME}: [agents.{name}]: {error}", field=name) from error

@@ -2,7 +2,7 @@
 
 To start Python and import a store's driver costs many times what a fork does. The room opens no board and starts no
 thread, so that an actor out of it is as fresh as one that was started. It ends with the process that called it, and
-its actors with their orders.
+its actors with their orders. A room can fork other programs than actors: any function of a module that it imports.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+ACTOR = "dibs.testing.actor:main"
 #: What actors import late, whatever their board is.
-MODULES = ("dibs.testing.actor", "dibs.testing.scenes", "dibs.testing.storm")
+MODULES = ("dibs.testing.scenes", "dibs.testing.storm")
 CALL_BYTES_MAX, LINE_BYTES_MAX = 1 << 16, 64
 STOPPED = b"stopped"
 _rooms: dict[tuple[int, str], Room] = {}
@@ -93,23 +94,41 @@ class Called:
 
 
 class Room:
-    """One room for each process that calls actors, and for each module that opens their boards."""
+    """A room that imports these modules, and whose forks run `program`, a function as `module:name`."""
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, *modules: str, program: str = ACTOR, environment: dict[str, str] | None = None) -> None:
         mine, its = socket.socketpair()
         with its:
-            command = [sys.executable, "-m", __name__, str(its.fileno()), module]
-            self._process = subprocess.Popen(command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL)
+            command = [sys.executable, "-m", __name__, str(its.fileno()), program, *modules]
+            self._process = subprocess.Popen(
+                command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, env=environment
+            )
         self._calls = mine
         atexit.register(self.close)
 
-    def call(self, orders: int, answers: int, errors: int) -> Called:
-        """A new actor that reads and writes these files, with this process's environment."""
+    def call(
+        self,
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        *,
+        words: Sequence[str] = (),
+        folder: str | None = None,
+        environment: dict[str, str] | None = None,
+        own_session: bool = False,
+    ) -> Called:
+        """A fork that reads and writes these files. Without others, its folder and environment are this process's."""
         mine, its = socket.socketpair()
         with its:
-            call = json.dumps({"environment": dict(os.environ), "folder": os.getcwd()}).encode() + b"\n"
+            order = {
+                "words": list(words),
+                "folder": os.getcwd() if folder is None else folder,
+                "environment": dict(os.environ) if environment is None else environment,
+                "own_session": own_session,
+            }
+            call = json.dumps(order).encode() + b"\n"
             assert len(call) <= CALL_BYTES_MAX, f"an environment of {len(call)} bytes"
-            socket.send_fds(self._calls, [call], [orders, answers, errors, its.fileno()])
+            socket.send_fds(self._calls, [call], [stdin, stdout, stderr, its.fileno()])
         return Called(mine)
 
     def close(self) -> None:
@@ -118,18 +137,20 @@ class Room:
 
 
 def room_for(call: str) -> Room:
-    """The room for boards that this function opens."""
+    """The room of this process for actors whose boards this function opens."""
     module = call.partition(":")[0]
     key = (os.getpid(), module)
     if key not in _rooms:
-        _rooms[key] = Room(module)
+        _rooms[key] = Room(*MODULES, module)
     return _rooms[key]
 
 
 def main() -> None:
-    calls, module = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
-    for name in (*MODULES, module):
+    calls, program, modules = socket.socket(fileno=int(sys.argv[1])), sys.argv[2], sys.argv[3:]
+    for name in modules:
         importlib.import_module(name)
+    module, _, name = program.partition(":")
+    act: Callable[[], None] = getattr(importlib.import_module(module), name)
     # Collected by every actor for itself, what all of them share would be copied for each.
     gc.freeze()
     told: dict[int, int] = {}
@@ -139,7 +160,6 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, lambda *_: _tell(told))
     # An interrupt at the terminal is for the tests and for actors.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    act: Callable[[], None] = sys.modules["dibs.testing.actor"].main
     while call := _heard(calls, woken):
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
         said, files = call
@@ -184,6 +204,9 @@ def _become_actor(calls: socket.socket, told: dict[int, int], said: bytes, files
     os.environ.clear()
     os.environ.update(call["environment"])
     os.chdir(call["folder"])
+    sys.argv[1:] = call["words"]
+    if call["own_session"]:
+        os.setsid()
 
 
 def _tell(told: dict[int, int]) -> None:

@@ -30,16 +30,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from dibs.store.contract.manage import ManageVerbs
-from dibs.store.contract.read import Page, ReadVerbs, page
-from dibs.store.contract.work import WorkVerbs
+from dibs.errors import Invalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
 
-    from dibs.model import Grant, Owner, Waiting
+    from dibs.model import Grant, Owner, Session, Synced, Waiting
+    from dibs.store.contract.manage import ManageVerbs
+    from dibs.store.contract.read import ReadVerbs
+    from dibs.store.contract.work import WorkVerbs
+
+    V = TypeVar("V")
 
     #: Takes a function that finds the sessions with owner processes in a namespace (boot id, pid namespace), and
     #: returns those sessions whose owner this process can prove dead.
@@ -53,6 +56,25 @@ def find_none(_: Callable[[str, int], Iterable[tuple[str, Owner]]]) -> Sequence[
     return ()
 
 
+if TYPE_CHECKING:
+
+    class Page(tuple[V, ...]):
+        more: bool
+
+else:
+
+    class Page(tuple):
+        """The first part of an answer. `more`: `bytes_max` cut it short; a read `after` its last entry continues."""
+
+        more = False
+
+
+def page(found: Iterable[V], *, more: bool = False) -> Page[V]:
+    made = Page(found)
+    made.more = more
+    return made
+
+
 class Watch(ABC):
     """Waits for changes of the board. Only a hint: a caller that wakes reads the board again."""
 
@@ -64,7 +86,19 @@ class Watch(ABC):
     def close(self) -> None: ...
 
 
-class Store(ManageVerbs, WorkVerbs, ReadVerbs):
+if TYPE_CHECKING:
+
+    class Verbs(ManageVerbs, WorkVerbs, ReadVerbs):
+        """What every store has to implement."""
+
+else:
+    # Declarations only: they would cost every command about a millisecond, and the type checker misses none.
+    Verbs = ABC
+
+
+class Store(Verbs):
+    """The base of every store: besides the verbs, what the board and servers use, with defaults."""
+
     #: Called by the committing thread after a commit that made an item claimable, so that waiters in this process wake
     #: without a notification.
     on_freed: Callable[[], None] | None = None
@@ -95,6 +129,28 @@ class Store(ManageVerbs, WorkVerbs, ReadVerbs):
         """`wait` by a store that `waits`: it answers when the ticket gets an offer or another position, or the time is
         up."""
         raise NotImplementedError
+
+    # What only some stores can do
+
+    def take_up(self, session: str, *, key: str, agent: str) -> Session:
+        """Bind a live session of this agent that was started in SQL, and so without a key, to this key of the agent.
+        Any other session, and one that is bound to another valid key, is answered unchanged. Only servers call this: a
+        server knows the agent of a key."""
+        raise Invalid("only a server can bind a session to a key", field="store")
+
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """Findings of `doctor` that are not damage, such as files of a vault that are not on the board: (finding,
+        advice)."""
+        return ()
+
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """Findings of `doctor` that are not faults, such as a file that every user can read: (finding, advice)."""
+        return ()
+
+    def sync(self, *, expire: bool = False) -> Synced:
+        """Synchronize a vault with its git remote. With `expire`, which only a process that synchronizes in a loop may
+        set, end the claims of sessions in other clones that were silent for too long."""
+        raise Invalid("only a vault can be synchronized; this board is not one", field="store")
 
     @abstractmethod
     def close(self) -> None: ...

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from dibs.errors import Invalid
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
         SessionEnd,
         SessionView,
     )
-    from dibs.store.contract.read import Page
+    from dibs.store.contract import Page
 
 
 class ManageVerbs(ABC):
@@ -173,12 +171,6 @@ class ManageVerbs(ABC):
     @abstractmethod
     def find_session(self, id: str) -> Session | None:
         """The session with this id, live or ended."""
-
-    def take_up(self, session: str, *, key: str, agent: str) -> Session:
-        """Bind a live session of this agent that was started in SQL, and so without a key, to this key of the agent.
-        Any other session, and one that is bound to another valid key, is answered unchanged. Only servers call this: a
-        server knows the agent of a key."""
-        raise Invalid("only a server can bind a session to a key", field="store")
 
     @abstractmethod
     def put_key(self, key: Key, *, seconds: float | None = None) -> Key:

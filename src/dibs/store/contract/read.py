@@ -4,34 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from dibs.errors import Invalid
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any, TypeVar
+    from typing import Any
 
-    from dibs.model import Activity, Event, Holding, Prune, Pulse, Run, Stats, Synced
-
-    V = TypeVar("V")
-
-if TYPE_CHECKING:
-
-    class Page(tuple[V, ...]):
-        more: bool
-
-else:
-
-    class Page(tuple):
-        """The first part of an answer. `more`: `bytes_max` cut it short; a read `after` its last entry continues."""
-
-        more = False
-
-
-def page(found: Iterable[V], *, more: bool = False) -> Page[V]:
-    made = Page(found)
-    made.more = more
-    return made
+    from dibs.model import Activity, Event, Holding, Prune, Pulse, Run, Stats
+    from dibs.store.contract import Page
 
 
 class ReadVerbs(ABC):
@@ -113,17 +92,3 @@ class ReadVerbs(ABC):
     def check(self) -> tuple[str, ...]:
         """Faults of the store itself, one sentence each; empty if it is sound. A fault with a remedy has the remedy
         after "; ". A fault without one is damage, which only a restore repairs."""
-
-    def remarks(self) -> tuple[tuple[str, str], ...]:
-        """Findings of `doctor` that are not damage, such as files of a vault that are not on the board: (finding,
-        advice)."""
-        return ()
-
-    def notes(self) -> tuple[tuple[str, str], ...]:
-        """Findings of `doctor` that are not faults, such as a file that every user can read: (finding, advice)."""
-        return ()
-
-    def sync(self, *, expire: bool = False) -> Synced:
-        """Synchronize a vault with its git remote. With `expire`, which only a process that synchronizes in a loop may
-        set, end the claims of sessions in other clones that were silent for too long."""
-        raise Invalid("only a vault can be synchronized; this board is not one", field="store")

@@ -284,12 +284,10 @@ def _verb(verb: Verb) -> Any:
     return method
 
 
-_VERBS_OF_TABLE: Any = type(
-    "VerbsOfTable", (), {verb.name: _verb(verb) for verb in VERBS if verb.name in WrittenVerbs.__abstractmethods__}
-)
+_VERBS_OF_TABLE: Any = type("VerbsOfTable", (), {verb.name: _verb(verb) for verb in VERBS})
 
 
-class HttpStore(_VERBS_OF_TABLE, WrittenVerbs):  # type: ignore[misc]  # a base that is made at run time
+class HttpStore(WrittenVerbs, _VERBS_OF_TABLE):  # type: ignore[misc]  # a base that is made at run time
     """Every other verb of the contract follows from the table of verbs."""
 
 

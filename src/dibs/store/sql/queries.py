@@ -42,24 +42,23 @@ def expand_macros(text: str) -> str:
     return text
 
 
-class Statements:
+class Statements(dict[str, str]):
     """Each file is read when the first of its statements is used."""
 
     def __init__(self, folder: str, expand: Callable[[str], str] = expand_macros) -> None:
         self._folder = folder
         self._expand = expand
         self._read: set[str] = set()
-        self._known: dict[str, str] = {}
 
-    def __getitem__(self, name: str) -> str:
+    def __missing__(self, name: str) -> str:
         for file_name in FILES:
-            if name in self._known:
-                break
             if file_name not in self._read:
                 # Marked as read only afterwards: another thread that skipped it would miss the statement.
-                self._known |= self.of_file(file_name)
+                self.update(self.of_file(file_name))
                 self._read.add(file_name)
-        return self._known[name]
+            if dict.__contains__(self, name):
+                return self[name]
+        raise KeyError(name)
 
     def of_file(self, file_name: str) -> dict[str, str]:
         with open(os.path.join(self._folder, file_name), encoding="utf-8") as file:
