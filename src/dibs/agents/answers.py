@@ -30,7 +30,9 @@ def pass_on(payload: Payload, *, input: dict[str, Any] | None = None, allow: boo
     reads. Only `allow` skips that flow."""
     if payload.client == GEMINI:
         return "" if input is None else _specific(payload, {"tool_input": input})
-    if payload.client in (COPILOT, CURSOR):
+    if payload.client == CURSOR:
+        return tell(payload, context)
+    if payload.client == COPILOT:
         return ""
     fields: dict[str, Any] = {}
     if allow:
