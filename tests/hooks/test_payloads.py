@@ -65,7 +65,7 @@ def test_each_client_is_denied_in_its_own_words() -> None:
     for one in said.values():
         assert "allow" not in answers.pass_on(one, input={"command": "x"}, context="y")
     told = {client: answers.pass_on(one, context="why") for client, one in said.items()}
-    assert ["why" in told[client] for client in said] == [True, True, False, False, True]
+    assert ["why" in told[client] for client in said] == [True, True, False, True, True], "Gemini CLI takes none"
 
 
 @pytest.mark.parametrize(

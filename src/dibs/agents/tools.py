@@ -32,8 +32,7 @@ def before(payload: Payload, access: Access) -> str:
         return ""
     state.touch(ACTIVE)
     if payload.is_ours:
-        # Whatever the model wrote there: it acts as itself.
-        return answers.pass_on(payload, input={**payload.input, SESSION: state.session}, allow=payload.is_of_plugin)
+        return _tool_of_dibs(payload, state)
     if payload.tool in TASK_TOOLS_BEFORE:
         from dibs.agents import tasks
 
@@ -62,6 +61,16 @@ def after(payload: Payload, access: Access) -> str:
 
         return tasks.after(payload, access)
     return ""
+
+
+def _tool_of_dibs(payload: Payload, state: State) -> str:
+    """The call acts as this session, whatever the model wrote. Codex takes no changed input; it tells the server by
+    itself which thread calls."""
+    if payload.client != CODEX:
+        return answers.pass_on(payload, input={**payload.input, SESSION: state.session}, allow=payload.is_of_plugin)
+    if payload.input.get(SESSION, state.session) == state.session:
+        return ""
+    return answers.deny(payload, f"dibs: you are session {state.session}; call it again without the argument session")
 
 
 def _call_of_dibs(payload: Payload, state: State, words: list[str]) -> str:
