@@ -11,6 +11,9 @@ event=$1
 client=${2:-}
 given=${3:-}
 root=${XDG_STATE_HOME:-${HOME:-}/.local/state}/dibs/agents
+# By bytes: patterns match the same everywhere, and bash is quick with a payload of a megabyte.
+locale=${LC_ALL-}
+LC_ALL=C
 payload=$(cat) || exit 0
 
 # Sets `dibs` to the command that was given, else the one that was installed with this script, else that of the PATH.
@@ -26,6 +29,7 @@ find_dibs() {
 
 ask_dibs() {
     find_dibs || exit 0
+    LC_ALL=$locale
     printf '%s' "$payload" | "$dibs" hook "$event" ${client:+--client "$client"}
     [ $? -eq 2 ] && exit 2
     exit 0
