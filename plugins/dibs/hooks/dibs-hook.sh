@@ -11,9 +11,6 @@ event=$1
 client=${2:-}
 given=${3:-}
 root=${XDG_STATE_HOME:-${HOME:-}/.local/state}/dibs/agents
-# By bytes: patterns match the same everywhere, and bash is quick with a payload of a megabyte.
-locale=${LC_ALL-}
-LC_ALL=C
 payload=$(cat) || exit 0
 
 # Sets `dibs` to the command that was given, else the one that was installed with this script, else that of the PATH.
@@ -27,6 +24,7 @@ find_dibs() {
     command -v dibs >/dev/null 2>&1
 }
 
+locale=${LC_ALL-}
 ask_dibs() {
     find_dibs || exit 0
     LC_ALL=$locale
@@ -40,6 +38,9 @@ PreToolUse | BeforeTool | preToolUse) before=yes ;;
 PostToolUse | PostToolUseFailure | AfterTool | postToolUse) before= ;;
 *) ask_dibs ;;
 esac
+
+# By bytes: patterns match the same everywhere, and bash is quick with a payload of a megabyte.
+LC_ALL=C
 
 # Only the part before the tool's own input: the input may contain the same names.
 head=${payload%%\"tool_input\"*}
