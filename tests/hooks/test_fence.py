@@ -131,6 +131,8 @@ def test_a_call_of_dibs_is_never_denied(working: Agent, board: Board) -> None:
         "cd .",
     ):
         working.denied(working.bash(command))
+    write = {"file_path": str(working.folder / "x"), "content": "x", "command": "dibs next; dibs who"}
+    working.denied(working.hook("PreToolUse", tool_name="Write", tool_input=write))
 
 
 @pytest.mark.parametrize("how", ["force_released", "cancelled"])

@@ -1,8 +1,8 @@
 """Tool calls of an agent: which are denied, which run as which session, and which need nobody's approval.
 
 Nothing is allowed here that the person would be asked about, except a single harmless call of `dibs` and the tools of
-dibs itself. The client's own task tools, which ask nobody, are allowed with a changed input. Everything else passes
-undecided.
+the plugin's own server. The client's own task tools, which ask nobody, are allowed with a changed input. Everything
+else passes undecided.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def before(payload: Payload, access: Access) -> str:
         return _call_of_dibs(payload, state, words)
     if not (payload.is_shell or payload.is_edit):
         return ""
-    if not fence.is_off() and not shell.is_list_of_calls(payload.command):
+    if not (fence.is_off() or (payload.is_shell and shell.is_list_of_calls(payload.command))):
         why, is_denial = _objection(payload, access, state, record)
         if why:
             return answers.deny(payload, why) if is_denial else answers.pass_on(payload, context=why)
