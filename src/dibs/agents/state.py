@@ -192,6 +192,12 @@ class State:
     def lose(self, loss: Loss) -> None:
         self.write(LOST + loss.item, json_text.dumps(_plain(loss)))
 
+    def lost_token(self, item: str) -> int | None:
+        """The token of the claim that the session has lost, or its parent, for which a subagent works."""
+        record = self.record()
+        default = State(record.parent).lost_token(item) if record is not None and record.parent else None
+        return next((loss.token for loss in self.losses() if loss.item == item), default)
+
     def answer(self, losses: Iterable[Loss]) -> None:
         """The losses are known to the agent or to a person."""
         for loss in losses:
