@@ -117,6 +117,10 @@ def progress(token: str | int, number: int, message: str) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
 
 
+def tools_changed() -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+
+
 def line(message: dict[str, Any]) -> bytes:
     """A message as one line. A refusal may quote a lone surrogate, which is escaped as JSON does it."""
     return text(message).encode("utf-8", "backslashreplace") + b"\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dibs import __version__
 from dibs.mcp import messages, tools
 from dibs.mcp.messages import RpcError
+from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,38 +18,62 @@ if TYPE_CHECKING:
     CallTool = Callable[[tools.Tool, Any], tuple[str, bool]]
 
 SERVER = {"name": "dibs", "title": "dibs: a work board for fleets of agents", "version": __version__}
-CAPABILITIES: dict[str, Any] = {"tools": {}}
-#: The tools change only with the version of dibs.
+#: How long a client may keep what a server offers: with a board it changes only with the version of dibs.
 CACHE = {"ttlMs": 300_000, "cacheScope": "public"}
+NO_CACHE = {"ttlMs": 0, "cacheScope": "private"}
 
 
-def answer(request: Request, call_tool: CallTool, *, with_session: bool = False) -> dict[str, Any]:
-    """The result of a request. `with_session`: only an argument can name the session of a call."""
+class Offer(Value):
+    """What a server tells its client about itself: without a board, nothing that a model would pay for.
+    `with_session`: only an argument can name the session of a call."""
+
+    has_board: bool = True
+    with_session: bool = False
+
+    @property
+    def instructions(self) -> dict[str, str]:
+        return {"instructions": tools.INSTRUCTIONS} if self.has_board else {}
+
+    @property
+    def tools(self) -> list[tools.Schema]:
+        return tools.listed(with_session=self.with_session) if self.has_board else []
+
+    @property
+    def cache(self) -> dict[str, Any]:
+        return CACHE if self.has_board else NO_CACHE
+
+
+def answer(request: Request, call_tool: CallTool, offer: Callable[[], Offer]) -> dict[str, Any]:
+    """The result of a request."""
     if request.modern:
         _require_version(request)
-    found = _result(request, call_tool, with_session)
+    found = _result(request, call_tool, offer)
     if request.modern:
         return {"resultType": "complete", **found, "_meta": {messages.SERVER_KEY: SERVER}}
     return found
 
 
-def _result(request: Request, call_tool: CallTool, with_session: bool) -> dict[str, Any]:
+def _result(request: Request, call_tool: CallTool, offer: Callable[[], Offer]) -> dict[str, Any]:
     method, params = request.method, request.params
     if method == "tools/call":
         return _call(request, call_tool)
     if method == "tools/list":
-        cache = CACHE if request.modern else {}
-        return {"tools": tools.listed(with_session=with_session), **cache}
+        offered = offer()
+        return {"tools": offered.tools, **(offered.cache if request.modern else {})}
     if method == "server/discover":
         if not request.modern:
             raise RpcError(messages.INVALID_PARAMS, f"_meta lacks {messages.VERSION_KEY}")
-        about = {"supportedVersions": list(messages.VERSIONS), "capabilities": CAPABILITIES}
-        return {**about, "instructions": tools.INSTRUCTIONS, **CACHE}
+        offered = offer()
+        about = {"supportedVersions": list(messages.VERSIONS), "capabilities": {"tools": {}}}
+        return {**about, **offered.instructions, **offered.cache}
     if method == "initialize" and not request.modern:
         asked = params.get("protocolVersion")
         version = asked if asked in messages.LEGACY else messages.LEGACY[0]
-        about = {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": SERVER}
-        return {**about, "instructions": tools.INSTRUCTIONS}
+        offered = offer()
+        # A modern client would have to subscribe; it is told by `cache` not to keep the empty list.
+        capabilities = {"tools": {} if offered.has_board else {"listChanged": True}}
+        about = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": SERVER}
+        return {**about, **offered.instructions}
     if method == "ping" and not request.modern:
         return {}
     raise RpcError(messages.METHOD_NOT_FOUND, f"there is no method {method[:100]!r}", http_status=404)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import _thread
 import os
 import select
+import time
 
 from dibs.mcp import messages, protocol, tools
 from dibs.mcp.messages import RpcError
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
 
     from dibs.mcp.local import LocalTools
     from dibs.mcp.messages import Request
-    from dibs.model import Waiting
 
 READ_BYTES = 65536
 #: How many calls may wait at once.
 WAITS_MAX = 32
 #: How often to look whether the client lives, where the system does not say so.
 PARENT_LOOK_MS = 5000
+#: How often to look whether there is a board now, where there was none: 3 or 4 stats for each folder above.
+BOARD_LOOK_MS = 10_000
+#: How often a client is told that a call still waits.
+PROGRESS_SECONDS = 5.0
 #: How long the end of the server waits for a call that was cancelled.
 CLOSE_SECONDS = 2.0
 
@@ -40,8 +44,9 @@ class Call:
         self.cancelled = False
         self.ended = _thread.allocate_lock()
         self._settling, self._is_settled = _thread.allocate_lock(), False
-        self._reports = 0
-        self._position: int | None = None
+        #: What it waits for, what the client was told of that and when, and how often.
+        self.waits_for = ""
+        self._reported, self._reported_at, self._reports = "", 0.0, 0
 
     def cancel(self) -> None:
         with self._settling:
@@ -53,19 +58,28 @@ class Call:
             self._is_settled = True
             return self.cancelled
 
-    def report(self, place: Waiting) -> None:
-        """Tell the client a new position in a queue, if it asked for progress."""
-        token, was = self.request.meta.get("progressToken"), self._position
-        self._position = place.position
-        if isinstance(token, str | int) and not self.cancelled and place.position != was:
+    def wait_for(self, what: str) -> None:
+        self.waits_for = what
+
+    def report(self) -> None:
+        """Tell the client that the call waits, if it asked for progress: when it waits for something else than before,
+        and every few seconds."""
+        token, now = self.request.meta.get("progressToken"), time.monotonic()
+        is_due = self.waits_for != self._reported or now >= self._reported_at + PROGRESS_SECONDS
+        if isinstance(token, str | int) and is_due and not self.cancelled:
             self._reports += 1
-            self._send(messages.progress(token, self._reports, f"position {place.position} in the queue"))
+            self._reported, self._reported_at = self.waits_for, now
+            self._send(messages.progress(token, self._reports, self.waits_for))
 
 
 class StdioServer:
-    def __init__(self, make_tools: Callable[[], LocalTools], input: int, output: int) -> None:
-        """`input` and `output` are descriptors."""
-        self._make_tools = make_tools
+    def __init__(
+        self, make_tools: Callable[[], LocalTools], has_board: Callable[[], bool], input: int, output: int
+    ) -> None:
+        """`has_board` looks whether there is a board; `input` and `output` are descriptors."""
+        self._make_tools, self._has_board = make_tools, has_board
+        #: Whether a legacy client was last offered nothing, because there is no board.
+        self._offers_nothing = False
         self._tools: LocalTools | None = None
         self._client: str | None = None
         self._input, self._output = input, output
@@ -90,7 +104,9 @@ class StdioServer:
             poll.register(client, select.POLLIN)
         buffer, is_too_long = bytearray(), False
         while True:
-            ready = {descriptor for descriptor, _ in poll.poll(PARENT_LOOK_MS if client is None else None)}
+            looks = [BOARD_LOOK_MS if self._offers_nothing else None, PARENT_LOOK_MS if client is None else None]
+            ready = {descriptor for descriptor, _ in poll.poll(min(filter(None, looks), default=None))}
+            self._look_for_board()
             if not ready and os.getppid() == parent:
                 continue
             data = os.read(self._input, READ_BYTES) if self._input in ready else b""
@@ -168,13 +184,27 @@ class StdioServer:
         try:
             if request.method == "initialize":
                 self._client = messages.client_name(request.params.get("clientInfo"))
-            found = protocol.answer(request, lambda tool, given: self._local().call(tool, given, call, self._client))
+            found = protocol.answer(
+                request,
+                lambda tool, given: self._local().call(tool, given, call, self._client),
+                lambda: self._offer(request),
+            )
             message = messages.result(request.id, found)
         except RpcError as error:
             message = messages.failure(request.id, error)
         finally:
             if not call.cancelled:
                 self._send(message)
+
+    def _offer(self, request: Request) -> protocol.Offer:
+        offer = protocol.Offer(has_board=self._has_board())
+        self._offers_nothing = not (offer.has_board or request.modern)
+        return offer
+
+    def _look_for_board(self) -> None:
+        if self._offers_nothing and self._has_board():
+            self._offers_nothing = False
+            self._send(messages.tools_changed())
 
     def _local(self) -> LocalTools:
         if self._tools is None:
