@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from dibs.board import Board, connect
 from tests.agents.conftest import client
+from tests.agents.fleet import wait_for
 from tests.kit.agents import claude as claude_steps
 from tests.kit.agents import codex as codex_steps
 from tests.kit.agents import script
@@ -125,13 +127,21 @@ def test_a_model_that_knows_only_prime_does_an_item(claude: Claude, project: Pat
 
 
 @in_a_soak
-def test_claude_offers_its_model_nothing_where_there_is_no_board(claude: Claude, project: Path, tmp_path: Path) -> None:
-    with claude.start(project, [script.after("board", "done")], *_configured(tmp_path)) as agent:
-        agent.await_pause("board")
+def test_claude_offers_its_model_nothing_until_there_is_a_board(claude: Claude, project: Path, tmp_path: Path) -> None:
+    with claude.start(project, ["done"], *_configured(tmp_path)) as agent:
+        agent.await_turn()
         assert "mcp__dibs" not in json.dumps(agent.requests[-1].body)
         assert "dibs is the work board" not in json.dumps(agent.requests[-1].body)
         assert [server["status"] for server in agent.lines[0]["mcp_servers"]] == ["connected"]
-        agent.go_on("board")
+        _board(project).close()
+        turns = itertools.count(2)
+
+        def is_offered() -> bool:
+            agent.prompt(["done"])
+            agent.await_turn(next(turns))
+            return "mcp__dibs__next" in json.dumps(agent.requests[-1].body)
+
+        wait_for(is_offered)
         assert agent.finish() == 0
 
 

@@ -46,7 +46,7 @@ class Hooks:
         return False
 
     def has_agent_above(self, session: str) -> bool:
-        """Whether they tend it, for an agent that this process runs below of."""
+        """Whether they tend it, for an agent whose process is above this one."""
         return False
 
     def start_fields(self, session: str) -> dict[str, Any]:

@@ -31,8 +31,10 @@ class Offer(Value):
     with_session: bool = False
 
     @property
-    def instructions(self) -> dict[str, str]:
-        return {"instructions": tools.INSTRUCTIONS} if self.has_board else {}
+    def about(self) -> dict[str, Any]:
+        if self.has_board:
+            return {"capabilities": {"tools": {}}, "instructions": tools.INSTRUCTIONS}
+        return {"capabilities": {"tools": {"listChanged": True}}}
 
     @property
     def tools(self) -> list[tools.Schema]:
@@ -46,7 +48,7 @@ class Offer(Value):
 def answer(request: Request, call_tool: CallTool, offer: Callable[[], Offer]) -> dict[str, Any]:
     """The result of a request."""
     if request.modern:
-        _require_version(request)
+        require_version(request)
     found = _result(request, call_tool, offer)
     if request.modern:
         return {"resultType": "complete", **found, "_meta": {messages.SERVER_KEY: SERVER}}
@@ -64,16 +66,11 @@ def _result(request: Request, call_tool: CallTool, offer: Callable[[], Offer]) -
         if not request.modern:
             raise RpcError(messages.INVALID_PARAMS, f"_meta lacks {messages.VERSION_KEY}")
         offered = offer()
-        about = {"supportedVersions": list(messages.VERSIONS), "capabilities": {"tools": {}}}
-        return {**about, **offered.instructions, **offered.cache}
+        return {"supportedVersions": list(messages.VERSIONS), **offered.about, **offered.cache}
     if method == "initialize" and not request.modern:
         asked = params.get("protocolVersion")
         version = asked if asked in messages.LEGACY else messages.LEGACY[0]
-        offered = offer()
-        # A modern client would have to subscribe; it is told by `cache` not to keep the empty list.
-        capabilities = {"tools": {} if offered.has_board else {"listChanged": True}}
-        about = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": SERVER}
-        return {**about, **offered.instructions}
+        return {"protocolVersion": version, "serverInfo": SERVER, **offer().about}
     if method == "ping" and not request.modern:
         return {}
     raise RpcError(messages.METHOD_NOT_FOUND, f"there is no method {method[:100]!r}", http_status=404)
@@ -91,7 +88,8 @@ def _call(request: Request, call_tool: CallTool) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], **({"isError": True} if is_error else {})}
 
 
-def _require_version(request: Request) -> None:
+def require_version(request: Request) -> None:
+    """Refuse a modern request of another revision, or one that does not say what its client can do."""
     version = request.meta[messages.VERSION_KEY]
     if version != messages.MODERN:
         raise messages.unsupported(version)

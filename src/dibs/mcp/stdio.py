@@ -30,6 +30,7 @@ WAITS_MAX = 32
 PARENT_LOOK_MS = 5000
 #: How often to look whether there is a board now, where there was none: 3 or 4 stats for each folder above.
 BOARD_LOOK_MS = 10_000
+SUBSCRIPTIONS_MAX = 32
 #: How often a client is told that a call still waits.
 PROGRESS_SECONDS = 5.0
 #: How long the end of the server waits for a call that was cancelled.
@@ -78,8 +79,10 @@ class StdioServer:
     ) -> None:
         """`has_board` looks whether there is a board; `input` and `output` are descriptors."""
         self._make_tools, self._has_board = make_tools, has_board
-        #: Whether a legacy client was last offered nothing, because there is no board.
+        #: Whether the client was last offered nothing, because there is no board; and who is told when there is one:
+        #: the ids of requests to subscribe, and None for a legacy client.
         self._offers_nothing = False
+        self._subscribers: list[str | int | None] = []
         self._tools: LocalTools | None = None
         self._client: str | None = None
         self._input, self._output = input, output
@@ -138,6 +141,10 @@ class StdioServer:
             if request.id is None:
                 self._cancel(request)
                 return
+            if request.method == "subscriptions/listen" and request.modern:
+                protocol.require_version(request)
+                self._subscribe(request.id, request.params.get("notifications"))
+                return
             call = Call(request, self._send)
             if tools.blocks(request):
                 self._start(call)
@@ -147,8 +154,19 @@ class StdioServer:
             return
         self._answer(call)
 
+    def _subscribe(self, id: str | int, asked: object) -> None:
+        """Acknowledge a subscription. An answer would end it, and it lasts as long as the connection."""
+        if len(self._subscribers) >= SUBSCRIPTIONS_MAX:
+            raise RpcError(messages.INTERNAL_ERROR, f"there are {SUBSCRIPTIONS_MAX} subscriptions already")
+        wants_tools = isinstance(asked, dict) and asked.get(messages.TOOLS_CHANGED) is True
+        if wants_tools:
+            self._subscribers.append(id)
+        self._send(messages.subscribed(id, {messages.TOOLS_CHANGED: True} if wants_tools else {}))
+
     def _cancel(self, notification: Request) -> None:
         id = notification.params.get("requestId")
+        if id is not None and id in self._subscribers:
+            self._subscribers.remove(id)
         call = self._waiting.get(id) if isinstance(id, str | int) else None
         if notification.method == "notifications/cancelled" and call is not None:
             call.cancel()
@@ -198,13 +216,16 @@ class StdioServer:
 
     def _offer(self, request: Request) -> protocol.Offer:
         offer = protocol.Offer(has_board=self._has_board())
-        self._offers_nothing = not (offer.has_board or request.modern)
+        self._offers_nothing = not offer.has_board
+        if request.method == "initialize" and None not in self._subscribers:
+            self._subscribers.append(None)
         return offer
 
     def _look_for_board(self) -> None:
         if self._offers_nothing and self._has_board():
             self._offers_nothing = False
-            self._send(messages.tools_changed())
+            for id in self._subscribers:
+                self._send(messages.tools_changed(id))
 
     def _local(self) -> LocalTools:
         if self._tools is None:
