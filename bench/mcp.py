@@ -1,12 +1,14 @@
-"""What a model's client pays: the start and the memory of the MCP server, the bytes of its tools and of one item, the
-latency of a claim. Beside it the command line with `--brief`, and rhizome-mcp where npm has it.
+"""What a model and its client pay: the start and the memory of the MCP server, the bytes of its tools and of one item,
+the latency of a claim. Beside it rhizome-mcp where npm has it, the command line with `--brief`, and hooks.
 
-Bytes are those that a model reads: of the tools (of the command line, `dibs prime`), and of the answers about one item,
-from its claim over a note to its end.
+Bytes are those that a model reads: of the tools (of the command line, `dibs prime`; of hooks, what they say when a
+session starts), and of the answers about one item, from its claim over a note to its end. All contestants take turns in
+every round, so that a busy machine is busy for all of them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -25,10 +27,12 @@ import dibs
 from tests.kit import npm
 
 RHIZOME = "1.5.1"
-STARTS = 21
-CLAIMS = 200
+ROUNDS = 7
+STARTS, CLAIMS, COMMANDS = 3, 30, 3  # of each in a round
 TITLE, BODY, NOTE = "Fix login", "The login fails with a redirect loop.\nSee src/login.py.", "the cause is in auth.py"
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
+SESSION = "40099e16-bce1-4c1c-bfb8-631ecdceaf04"
+HOOK = Path(__file__).parent.parent / "plugins" / "dibs" / "hooks" / "dibs-hook.sh"
 
 Row = dict[str, object]
 
@@ -70,9 +74,7 @@ class Client:
 
     @property
     def megabytes(self) -> float:
-        """The most that it has had in memory."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+        return _megabytes(self._process.pid)
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -87,134 +89,268 @@ class Client:
         self._process.stdin.flush()
 
 
-def measure() -> tuple[str, list[Row]]:
-    rows = [_dibs_row(), _board_row(), _command_row()]
-    folder, why_not = npm.packages(f"rhizome-{RHIZOME}", f"@rhizome-mcp/linux-x64@{RHIZOME}")
-    program = folder / "@rhizome-mcp" / "linux-x64" / "bin" / "rhizome-mcp"
-    rows.append(_rhizome_row(str(program)) if not why_not else _row(f"rhizome-mcp: {why_not}"))
-    return "MCP on stdio, a local board (medians; start in bare interpreters of this machine)", rows
+class Contestant:
+    """One way to a board. Each turn adds to the figures of the turns before."""
 
+    name = ""
+    #: How many claims a turn makes.
+    claims = CLAIMS
 
-def _row(name: str, **figures: object) -> Row:
-    columns = ("first answer ms", "of bare", "MB at first", "MB", "tools bytes", "claim ms", "item bytes")
-    return {"": name, **dict.fromkeys(columns), **{name.replace("_", " "): value for name, value in figures.items()}}
+    def __init__(self) -> None:
+        self._folder = contextlib.ExitStack()
+        self.folder = self._folder.enter_context(tempfile.TemporaryDirectory())
+        self.first_ms: list[float] = []
+        self.of_bare: list[float] = []
+        self.claim_ms: list[float] = []
+        self.megabytes_at_first: float | None = None
 
+    def turn(self, items: list[str]) -> None:
+        self.starts()
+        self.claim_ms += [_timed(partial(self.claim, item)) for item in items]
 
-def _dibs_row() -> Row:
-    with tempfile.TemporaryDirectory() as folder:
-        environment = _board(folder, CLAIMS)
+    def starts(self) -> None:
+        """Start it a few times, in turn with a bare interpreter."""
 
-        def start() -> Client:
-            return Client([_script(), "mcp"], folder, environment)
+    def claim(self, item: str) -> object:
+        raise NotImplementedError
 
-        first, ratio, megabytes = _starts(start)
-        client = start()
-        claims = [_timed(partial(client.call, "claim", item=f"item-{n}")) for n in range(CLAIMS)]
-        size = _seen(client.call("next"))
-        size += _seen(client.call("progress", item="whole", note=NOTE))
-        size += _seen(client.call("done", item="whole", note=NOTE))
-        row = _row(
-            "dibs mcp",
-            first_answer_ms=first,
-            of_bare=ratio,
-            MB_at_first=megabytes,
-            MB=client.megabytes,
-            tools_bytes=client.tools_bytes(),
-            claim_ms=statistics.median(claims),
-            item_bytes=size,
-        )
-        client.close()
-        return row
+    def tools_bytes(self) -> int | None:
+        return None
 
+    def item_bytes(self) -> int | None:
+        return None
 
-def _board_row() -> Row:
-    """What the store takes of a claim, which syncs the disk; the rest is the protocol."""
-    with tempfile.TemporaryDirectory() as folder:
-        with dibs.connect(_board(folder, CLAIMS)["DIBS_STORE"]) as board:
-            claims = [_timed(partial(board.claim, f"item-{n}", session="bench")) for n in range(CLAIMS)]
-        return _row("board.claim()", claim_ms=statistics.median(claims))
+    def megabytes(self) -> float | None:
+        return None
 
+    def close(self) -> None:
+        self._folder.close()
 
-def _command_row() -> Row:
-    with tempfile.TemporaryDirectory() as folder:
-        environment = _board(folder, STARTS)
-
-        def run(*words: str) -> bytes:
-            return subprocess.run(
-                [_script(), *words, "--brief"], env=environment, check=True, capture_output=True
-            ).stdout
-
-        claims = [_timed(partial(run, "claim", f"item-{n}")) for n in range(STARTS)]
-        size = len(run("next")) + len(run("progress", "whole", NOTE)) + len(run("done", "whole", "--note", NOTE))
-        prime = len(subprocess.run([_script(), "prime"], env=environment, check=True, capture_output=True).stdout)
-        return _row("dibs ... --brief", tools_bytes=prime, claim_ms=statistics.median(claims), item_bytes=size)
-
-
-def _rhizome_row(program: str) -> Row:
-    with tempfile.TemporaryDirectory() as folder:
-        project, environment = os.path.join(folder, "project"), {**os.environ, "HOME": folder}
-        subprocess.run(["git", "init", "--quiet", project], check=True)
-        command = [program, "--data-root", os.path.join(folder, "data")]
-        subprocess.run([*command, "init"], cwd=project, env=environment, check=True, capture_output=True)
-
-        def start() -> Client:
-            return Client([*command, "serve", "--profile", "agent"], project, environment)
-
-        first, ratio, megabytes = _starts(start)
-        client = start()
-        me = client.call("create_agent_session", client_name="bench")["structuredContent"]["agent_session_handle"]
-        new = {"type": "task", "title": TITLE, "description": BODY, "status": "ready", "agent_session_handle": me}
-        ids = [client.call("create_issue", **new)["structuredContent"]["id"] for _ in range(CLAIMS + 1)]
-        claims = [_timed(partial(client.call, "claim_issue", issue_id=id, agent_session_handle=me)) for id in ids[1:]]
-        listed = client.call("list_issues", is_claimable=True, limit=1)
-        # Its claim does not answer with the text of the issue.
-        shown = client.call("get_issue", issue_id=ids[0])
-        claimed = client.call("claim_issue", issue_id=ids[0], agent_session_handle=me)
-        held = claimed["structuredContent"]
-        holder = {
-            "attempt_id": held["attempt"]["id"],
-            "lease_token": held["lease_token"],
-            "agent_session_handle": me,
+    def row(self) -> Row:
+        return {
+            "": self.name,
+            "first answer ms": _median(self.first_ms),
+            "of bare": _median(self.of_bare),
+            "MB at first": self.megabytes_at_first,
+            "MB": self.megabytes(),
+            "tools bytes": self.tools_bytes(),
+            "claim ms": _median(self.claim_ms),
+            "item bytes": self.item_bytes(),
         }
-        noted = client.call("save_attempt_note", kind="finding", content=NOTE, **holder)
-        done = {"outcome": "completed", "target_issue_status": "done", "result_summary": NOTE}
-        ended = client.call("finish_attempt", **done, **holder)
-        row = _row(
-            f"rhizome-mcp {RHIZOME}",
-            first_answer_ms=first,
-            of_bare=ratio,
-            MB_at_first=megabytes,
-            MB=client.megabytes,
-            tools_bytes=client.tools_bytes(),
-            claim_ms=statistics.median(claims),
-            item_bytes=sum(map(_seen, (listed, shown, claimed, noted, ended))),
-        )
-        client.close()
-        return row
 
-
-def _board(folder: str, items: int) -> dict[str, str]:
-    """A board with so many items, and one more of low priority for the whole way; the environment of its client."""
-    path = os.path.join(folder, "board.db")
-    with dibs.connect(path, create=True) as board:
-        board.start_session("bench", id="bench")
-        for n in range(items):
-            board.add(TITLE, id=f"item-{n}", body=BODY)
-        board.add(TITLE, id="whole", body=BODY, priority="low")
-    return {**os.environ, "DIBS_STORE": path, "DIBS_SESSION": "bench", "DIBS_AGENT": "bench"}
-
-
-def _starts(start: Callable[[], Client]) -> tuple[float, float, float]:
-    """The median of first answers and of their ratios to a bare interpreter, interleaved; the memory of one."""
-    firsts, ratios, megabytes = [], [], 0.0
-    for _ in range(STARTS):
+    def _add_start(self, start: Callable[[], float]) -> None:
         bare = _timed(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
-        client = start()
-        firsts.append(client.first_ms)
-        ratios.append(client.first_ms / bare)
-        megabytes = client.megabytes
-        client.close()
-    return statistics.median(firsts), statistics.median(ratios), megabytes
+        self.first_ms.append(start())
+        self.of_bare.append(self.first_ms[-1] / bare)
+
+
+class Server(Contestant):
+    """An MCP server on stdio; the last one that was started goes on."""
+
+    command: list[str]
+    place: str
+    environment: dict[str, str]
+
+    def begin(self) -> None:
+        self.client = Client(self.command, self.place, self.environment)
+
+    def starts(self) -> None:
+        def start() -> float:
+            client = Client(self.command, self.place, self.environment)
+            self.megabytes_at_first = client.megabytes
+            client.close()
+            return client.first_ms
+
+        for _ in range(STARTS):
+            self._add_start(start)
+
+    def megabytes(self) -> float:
+        return self.client.megabytes
+
+    def tools_bytes(self) -> int:
+        return self.client.tools_bytes()
+
+    def close(self) -> None:
+        self.client.close()
+        super().close()
+
+
+class DibsMcp(Server):
+    name = "dibs mcp"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.command, self.place, self.environment = [_script(), "mcp"], self.folder, _board(self.folder)
+        self.begin()
+
+    def claim(self, item: str) -> object:
+        return self.client.call("claim", item=item)
+
+    def item_bytes(self) -> int:
+        answers = [self.client.call("next")]
+        answers.append(self.client.call("progress", item="whole", note=NOTE))
+        answers.append(self.client.call("done", item="whole", note=NOTE))
+        return sum(map(_seen, answers))
+
+
+class Rhizome(Server):
+    name = f"rhizome-mcp {RHIZOME}"
+
+    def __init__(self, program: str) -> None:
+        super().__init__()
+        self.place, self.environment = os.path.join(self.folder, "project"), {**os.environ, "HOME": self.folder}
+        subprocess.run(["git", "init", "--quiet", self.place], check=True)
+        command = [program, "--data-root", os.path.join(self.folder, "data")]
+        subprocess.run([*command, "init"], cwd=self.place, env=self.environment, check=True, capture_output=True)
+        self.command = [*command, "serve", "--profile", "agent"]
+        self.begin()
+        me = self.client.call("create_agent_session", client_name="bench")["structuredContent"]
+        self._me = me["agent_session_handle"]
+        self._ids = {item: self._add() for item in (*_items(), "whole")}
+
+    def _add(self) -> str:
+        new = {"type": "task", "title": TITLE, "description": BODY, "status": "ready"}
+        return str(self.client.call("create_issue", **new, agent_session_handle=self._me)["structuredContent"]["id"])
+
+    def claim(self, item: str) -> dict[str, Any]:
+        return self.client.call("claim_issue", issue_id=self._ids[item], agent_session_handle=self._me)
+
+    def item_bytes(self) -> int:
+        """Its claim does not answer with the text of the issue."""
+        answers = [self.client.call("list_issues", is_claimable=True, limit=1)]
+        answers += [self.client.call("get_issue", issue_id=self._ids["whole"]), self.claim("whole")]
+        held = answers[-1]["structuredContent"]
+        holder = {"attempt_id": held["attempt"]["id"], "lease_token": held["lease_token"]}
+        holder["agent_session_handle"] = self._me
+        answers.append(self.client.call("save_attempt_note", kind="finding", content=NOTE, **holder))
+        done = {"outcome": "completed", "target_issue_status": "done", "result_summary": NOTE}
+        answers.append(self.client.call("finish_attempt", **done, **holder))
+        return sum(map(_seen, answers))
+
+
+class Commands(Contestant):
+    name = "dibs ... --brief"
+    claims = COMMANDS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.environment = _board(self.folder)
+
+    def run(self, *words: str) -> bytes:
+        return subprocess.run([_script(), *words], env=self.environment, check=True, capture_output=True).stdout
+
+    def claim(self, item: str) -> object:
+        return self.run("claim", item, "--brief")
+
+    def starts(self) -> None:
+        for _ in range(STARTS):
+            self._add_start(lambda: _timed(lambda: self.run("who", "--brief")))
+
+    def tools_bytes(self) -> int:
+        return len(self.run("prime"))
+
+    def item_bytes(self) -> int:
+        calls = [("next",), ("progress", "whole", NOTE), ("done", "whole", "--note", NOTE)]
+        return sum(len(self.run(*words, "--brief")) for words in calls)
+
+
+class Hooks(Commands):
+    """The same commands in the shell of an agent with hooks: each has a hook before it and one after it. The first
+    answer is that of the hook at the start of a session, the memory that of the process that keeps its claims."""
+
+    name = "the same with hooks"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.environment["DIBS_SESSION"] = SESSION
+        self.environment |= {"XDG_STATE_HOME": os.path.join(self.folder, "state"), "CLAUDE_PID": str(os.getpid())}
+        self.environment["PATH"] = f"{os.path.dirname(sys.executable)}:{self.environment['PATH']}"
+        self._said = self._hook("SessionStart")
+
+    def starts(self) -> None:
+        for _ in range(STARTS):
+            self._add_start(lambda: _timed(lambda: self._hook("SessionStart")))
+
+    def run(self, *words: str) -> bytes:
+        command = {"tool_name": "Bash", "tool_input": {"command": " ".join(("dibs", *words))}}
+        self._hook("PreToolUse", **command)
+        found = super().run(*words)
+        self._hook("PostToolUse", **command)
+        return found
+
+    def megabytes(self) -> float:
+        state = Path(self.environment["XDG_STATE_HOME"], "dibs", "agents", SESSION)
+        return _megabytes(int((state / "keeper").read_text()))
+
+    def tools_bytes(self) -> int:
+        return len(json.loads(self._said)["hookSpecificOutput"]["additionalContext"])
+
+    def close(self) -> None:
+        self._hook("SessionEnd")
+        super().close()
+
+    def _hook(self, event: str, **about: Any) -> bytes:
+        payload = {"session_id": SESSION, "cwd": self.folder, "hook_event_name": event, **about}
+        return subprocess.run(
+            ["sh", str(HOOK), event],
+            input=json.dumps(payload).encode(),
+            env=self.environment,
+            check=True,
+            stdout=subprocess.PIPE,
+        ).stdout
+
+
+class Store(Contestant):
+    """What the store takes of a claim, which syncs the disk; the rest is the protocol."""
+
+    name = "board.claim()"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._board = dibs.connect(_board(self.folder)["DIBS_STORE"])
+
+    def claim(self, item: str) -> object:
+        return self._board.claim(item, session=SESSION)
+
+    def close(self) -> None:
+        self._board.close()
+        super().close()
+
+
+def measure() -> tuple[str, list[Row]]:
+    contestants: list[Contestant] = [DibsMcp(), Commands(), Hooks(), Store()]
+    folder, why_not = npm.packages(f"rhizome-{RHIZOME}", f"@rhizome-mcp/linux-x64@{RHIZOME}")
+    if why_not:
+        print(f"rhizome-mcp: {why_not}", file=sys.stderr)
+    else:
+        program = folder / "@rhizome-mcp" / "linux-x64" / "bin" / "rhizome-mcp"
+        contestants.insert(1, Rhizome(str(program)))
+    items, load = iter(_items()), os.getloadavg()[0]
+    for _ in range(ROUNDS):
+        turn = list(itertools.islice(items, CLAIMS))
+        for one in contestants:
+            one.turn(turn[: one.claims])
+    rows = [one.row() for one in contestants]
+    for one in contestants:
+        one.close()
+    return f"MCP on stdio, a local board (medians of {ROUNDS} rounds in turn; load {load:.1f} before)", rows
+
+
+def _items() -> list[str]:
+    return [f"item-{n}" for n in range(ROUNDS * CLAIMS)]
+
+
+def _board(folder: str) -> dict[str, str]:
+    """A board with items to claim, and one for the whole way, which `next` gives; the environment of its client."""
+    os.mkdir(os.path.join(folder, ".dibs"))
+    path = os.path.join(folder, ".dibs", "board.db")
+    with dibs.connect(path, create=True) as board:
+        board.start_session("bench", id=SESSION)
+        for item in _items():
+            board.add(TITLE, id=item, body=BODY)
+        board.add(TITLE, id="whole", body=BODY, priority="high")
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("DIBS_", "CLAUDE", "CODEX"))}
+    return {**own, "DIBS_STORE": path, "DIBS_SESSION": SESSION, "DIBS_AGENT": "bench"}
 
 
 def _seen(result: dict[str, Any]) -> int:
@@ -222,6 +358,12 @@ def _seen(result: dict[str, Any]) -> int:
     if "structuredContent" in result:
         return len(json.dumps(result["structuredContent"], separators=(",", ":")))
     return sum(len(content["text"].encode()) for content in result["content"])
+
+
+def _megabytes(pid: int) -> float:
+    """The most that a process has had in memory."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def _script() -> str:
@@ -234,3 +376,7 @@ def _timed(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return (time.perf_counter() - start) * 1000
+
+
+def _median(values: list[float]) -> float | None:
+    return statistics.median(values) if values else None

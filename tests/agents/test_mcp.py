@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from dibs.board import Board, connect
 from tests.agents.conftest import client
+from tests.agents.fleet import wait_for
 from tests.kit.agents import claude as claude_steps
 from tests.kit.agents import codex as codex_steps
 from tests.kit.agents import script
@@ -25,8 +27,6 @@ SERVER = [sys.executable, "-m", "dibs.cli.main", "mcp"]
 
 def test_claude_does_an_item_through_the_tools(claude: Claude, project: Path, tmp_path: Path) -> None:
     board = _board(project)
-    config = {"mcpServers": {"dibs": {"command": SERVER[0], "args": SERVER[1:]}}}
-    (tmp_path / "mcp.json").write_text(json.dumps(config))
     steps = [
         script.call("mcp__dibs__next", {}),
         claude_steps.shell("dibs progress a 'half way' --brief"),
@@ -34,7 +34,7 @@ def test_claude_does_an_item_through_the_tools(claude: Claude, project: Path, tm
         script.call("mcp__dibs__claim", {"item": "b"}),
         script.after("held", "done"),
     ]
-    with claude.start(project, steps, "--mcp-config", str(tmp_path / "mcp.json")) as agent:
+    with claude.start(project, steps, *_configured(tmp_path)) as agent:
         agent.await_pause("held")
         claimed, noted, done, _ = map(json.loads, agent.results)
         assert claimed["data"] == {"title": "The first"}
@@ -54,15 +54,13 @@ def test_claude_does_an_item_through_the_tools(claude: Claude, project: Path, tm
 
 def test_codex_does_an_item_through_the_tools(codex: Codex, project: Path) -> None:
     board = _board(project)
-    options = ["-c", f"mcp_servers.dibs.command={json.dumps(SERVER[0])}"]
-    options += ["-c", f"mcp_servers.dibs.args={json.dumps(SERVER[1:])}", "-c", 'approval_policy="never"']
     steps = [
         script.call("mcp__dibs.next", {}),
         codex_steps.shell("dibs progress a 'half way' --brief"),
         script.call("mcp__dibs.done", {"item": "a", "note": "by a tool"}),
         "done",
     ]
-    with codex.start(project, steps, *options) as agent:
+    with codex.start(project, steps, *_options()) as agent:
         assert agent.wait() == 0, agent.complaints
         assert '"claimed":"a"' in agent.results[0]
         assert '"status":"done"' in agent.results[2]
@@ -101,28 +99,71 @@ def _claims_by_a_tool(other: Other, project: Path, tool: str, name: str) -> None
     board.close()
 
 
-@in_a_soak
+#: A line of `dibs prime`, without its explanation, and the id in the answer to `dibs next`.
+LINE, CLAIMED = r"(?m)^(dibs %s\b.*?)(?:  |$)", r'"claimed": ?"([^"]+)"'
+
+
 def test_a_model_that_knows_only_prime_does_an_item(claude: Claude, project: Path) -> None:
-    """Each line is taken from what the line before printed, or from `dibs prime`."""
-    board = _board(project)
+    """The model types `dibs prime`, then lines that it reads there, with the id that it is given."""
+    board = connect(str(project / ".git" / "dibs" / "board.db"), create=True)
+    id = board.add("The first").id
+    typed = claude_steps.shell("TYPED")
     steps = [
         claude_steps.shell("dibs prime"),
-        claude_steps.shell("dibs next --brief"),
-        claude_steps.shell('dibs progress a "note"'),
-        claude_steps.shell('dibs done a --note "..."'),
+        script.filled(typed, TYPED=LINE % "next"),
+        script.filled(typed, TYPED=LINE % "progress", ID=CLAIMED),
+        script.filled(typed, TYPED=LINE % "done", ID=CLAIMED),
         "done",
     ]
     with claude.start(project, steps) as agent:
         agent.await_turn()
-        told = agent.results[0]
-        for step in steps[1:4]:
-            assert isinstance(step, dict)
-            typed = step["calls"][0]["arguments"]["command"]
-            assert typed.replace(" a ", " ID ") in told
-        assert json.loads(agent.results[1])["claims"][0]["claimed"] == "a"
+        calls = [request.step["calls"][0]["arguments"]["command"] for request in agent.requests[1:4]]
+        assert calls == ["dibs next --brief", f'dibs progress {id} "note"', f'dibs done {id} --note "..."']
         assert agent.finish() == 0
-    assert board.get("a").item.status == "done"
+    (run,) = board.get(id).runs
+    assert (run.outcome, run.session, run.reason) == ("done", agent.session_id, "...")
+    assert [note.note for note in board.get(id).notes] == ["note"]
     board.close()
+
+
+@in_a_soak
+def test_claude_offers_its_model_nothing_until_there_is_a_board(claude: Claude, project: Path, tmp_path: Path) -> None:
+    with claude.start(project, ["done"], *_configured(tmp_path)) as agent:
+        agent.await_turn()
+        assert "mcp__dibs" not in json.dumps(agent.requests[-1].body)
+        assert "dibs is the work board" not in json.dumps(agent.requests[-1].body)
+        assert [server["status"] for server in agent.lines[0]["mcp_servers"]] == ["connected"]
+        _board(project).close()
+        turns = itertools.count(2)
+
+        def is_offered() -> bool:
+            agent.prompt(["done"])
+            agent.await_turn(next(turns))
+            return "mcp__dibs__next" in json.dumps(agent.requests[-1].body)
+
+        wait_for(is_offered)
+        assert agent.finish() == 0
+
+
+@in_a_soak
+def test_codex_offers_its_model_nothing_where_there_is_no_board(codex: Codex, project: Path) -> None:
+    with codex.start(project, ["done"], *_options()) as agent:
+        assert agent.wait() == 0, agent.complaints
+        assert "dibs" not in json.dumps(agent.requests[-1].body.get("tools"))
+        assert "dibs is the work board" not in json.dumps(agent.requests[-1].body)
+
+
+def _configured(folder: Path) -> list[str]:
+    """The server as a person configures it in Claude Code."""
+    config = {"mcpServers": {"dibs": {"command": SERVER[0], "args": SERVER[1:]}}}
+    (folder / "mcp.json").write_text(json.dumps(config))
+    return ["--mcp-config", str(folder / "mcp.json")]
+
+
+def _options() -> list[str]:
+    """The same in Codex."""
+    options = ["-c", f"mcp_servers.dibs.command={json.dumps(SERVER[0])}"]
+    return [*options, "-c", f"mcp_servers.dibs.args={json.dumps(SERVER[1:])}", "-c", 'approval_policy="never"']
 
 
 def _board(project: Path) -> Board:

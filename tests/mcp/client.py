@@ -10,9 +10,10 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 PATIENCE_SECONDS = 30
+RUN = "import sys; from dibs.cli.main import main; sys.exit(main(sys.argv[1:]))"
 MODERN_META: dict[str, Any] = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -23,32 +24,24 @@ def request(id: Any, method: str, **params: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
 
 
-class McpClient:
-    def __init__(self, folder: Path, environment: dict[str, str], *words: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "dibs.cli.main", "mcp", *words],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+class Connection:
+    """The two streams of a server."""
+
+    def __init__(self, input: IO[bytes], output: IO[bytes]) -> None:
+        self._input, self._output = input, output
         self._ids = itertools.count(1)
         self._buffer = b""
 
     def write(self, data: bytes) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(data)
-        self.process.stdin.flush()
+        self._input.write(data)
+        self._input.flush()
 
     def send(self, message: Any) -> None:
         self.write(json.dumps(message).encode() + b"\n")
 
     def read(self) -> Any:
         """The next message."""
-        assert self.process.stdout is not None
-        descriptor = self.process.stdout.fileno()
+        descriptor = self._output.fileno()
         while b"\n" not in self._buffer:
             assert select.select([descriptor], [], [], PATIENCE_SECONDS)[0], "the server does not answer"
             data = os.read(descriptor, 65536)
@@ -81,6 +74,29 @@ class McpClient:
 
     def cancel(self, id: int) -> None:
         self.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
+
+    def close(self) -> None:
+        for stream in (self._input, self._output):
+            stream.close()
+
+    def errors(self) -> str:
+        return "the server has ended"
+
+
+class McpClient(Connection):
+    def __init__(self, folder: Path, environment: dict[str, str], *words: str, program: str = RUN) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program, "mcp", *words],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        super().__init__(self.process.stdin, self.process.stdout)
 
     def end(self) -> int:
         """Close the connection as a client does; the exit code."""

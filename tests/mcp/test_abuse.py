@@ -68,6 +68,15 @@ def test_a_message_that_is_none_is_an_error(shared: McpClient, line: bytes, code
     assert shared.ask("ping")["result"] == {}
 
 
+def test_text_that_cannot_be_encoded_is_answered_as_it_came(shared: McpClient) -> None:
+    shared.write(b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}\n')
+    assert shared.read() == {"jsonrpc": "2.0", "id": "\ud800", "result": {}}
+    found = shared.ask("tools/list", _meta={MODERN: "\ud800", CAPABILITIES: {}})["error"]
+    assert (found["code"], found["data"]["requested"]) == (-32022, "\ud800")
+    assert shared.ask("ping\ud800")["error"]["code"] == -32601
+    assert shared.ask("ping")["result"] == {}
+
+
 IGNORED = {
     "an empty line": b"",
     "spaces": b" \t\r",

@@ -15,6 +15,7 @@ import pytest
 
 from dibs.board import Board
 from dibs.mcp.keeper import CLOSED
+from dibs.mcp.local import BEGIN_ANOTHER, LEAVE_OUT, RECONNECT
 from tests.e2e.conftest import until
 from tests.mcp.client import MODERN_META, McpClient, request
 
@@ -136,37 +137,53 @@ def test_hostile_text_of_an_item_stays_inside_of_its_data(board: Board, mcp: Mcp
 # Who acts
 
 
-def test_the_argument_names_the_session_before_meta_and_meta_before_the_environment(
-    board: Board, mcp: McpClient
-) -> None:
-    for id in ("a", "b", "c"):
+def test_meta_names_the_session_before_the_environment(board: Board, mcp: McpClient) -> None:
+    for id in ("a", "b"):
         board.add(id, id=id)
     thread = {"threadId": "thread-1", "sessionId": "session-1"}
-    mcp.call("claim", thread, item="a", session="hook-1")
-    mcp.call("claim", thread, item="b")
-    mcp.call("claim", item="c")
-    assert {line.item.id: line.claim.session for line in board.who() if line.claim} == {
-        "a": "hook-1",
-        "b": "thread-1",
-        "c": "s1",
-    }
+    mcp.call("claim", thread, item="a")
+    mcp.call("claim", item="b")
+    assert {line.item.id: line.claim.session for line in board.who() if line.claim} == {"a": "thread-1", "b": "s1"}
     # Each is a session of its own: none ends the claim of another.
     assert mcp.call("done", item="a")["error"] == "NOT_CLAIM_OWNER"
-    assert mcp.call("done", item="a", session="hook-1")["status"] == "done"
+    # The argument comes first. It may name the session of the environment, that of `_meta`, and one that this server
+    # has started.
+    assert mcp.call("progress", thread, item="b", note="n", session="s1")["item"] == "b"
+    assert mcp.call("progress", thread, item="a", note="n", session="thread-1")["item"] == "a"
+    assert mcp.call("done", item="a", session="thread-1")["status"] == "done"
+
+
+def test_a_model_acts_as_no_session_of_others(board: Board, mcp: McpClient) -> None:
+    board.add("x", id="x")
+    board.start_session("other", id="s0")
+    board.claim("x", session="s0")
+    before = board.get("x")
+    calls: list[tuple[str, dict[str, Any]]] = [
+        *((tool, {"item": "x"}) for tool in ("done", "release", "claim", "wait", "show")),
+        ("progress", {"item": "x", "note": "n"}),
+        ("next", {}),
+    ]
+    for tool, arguments in calls:
+        for session in ("s0", "made-up"):
+            refused = mcp.call(tool, **arguments, session=session)
+            assert (refused["error"], refused["field"]) == ("FORBIDDEN", "session")
+            assert f"{session} is not the session of this conversation" in refused["message"]
+            assert refused["do"] == LEAVE_OUT
+    assert board.get("x") == before
+    assert [view.session.id for view in board.sessions()] == ["s0"]
 
 
 def test_a_session_that_has_ended_is_refused_with_what_to_do(board: Board, mcp: McpClient) -> None:
     board.add("x", id="x")
-    mcp.call("claim", item="x")
-    board.end_session("s1", reason="cleared")
-    for tool in ("claim", "wait", "next"):
-        arguments: dict[str, Any] = {} if tool == "next" else {"item": "x"}
-        refused = mcp.call(tool, **arguments)
-        assert refused["error"] == "SESSION_NOT_FOUND"
-        assert "dibs session start --id s1 --agent coder" in refused["do"]
-    assert board.get("x").claim is None
-    # After /clear, hooks name the new session; the environment still has the old one.
-    assert mcp.call("next", session="s2")["claimed"] == "x"
+    thread = {"threadId": "t1"}
+    for session, meta, what_to_do in (("s1", None, RECONNECT), ("t1", thread, BEGIN_ANOTHER)):
+        mcp.call("claim", meta, item="x")
+        board.end_session(session, reason="cleared")
+        for tool in ("claim", "wait", "next"):
+            refused = mcp.call(tool, meta, **({} if tool == "next" else {"item": "x"}))
+            assert (refused["error"], refused["do"]) == ("SESSION_NOT_FOUND", what_to_do)
+        assert board.get("x").claim is None
+        assert board.find_session(session).ended_at is not None
 
 
 def test_without_any_session_the_process_is_one_of_its_own(board: Board, start: Start) -> None:
@@ -212,18 +229,16 @@ def test_claims_are_renewed_while_the_client_lives(settings: Callable[..., None]
 
 
 def test_a_closed_connection_gives_the_claims_back_at_once(board: Board, mcp: McpClient) -> None:
-    for id in ("a", "b", "c", "mine"):
+    for id in ("a", "b", "c"):
         board.add(id, id=id)
     for id in ("a", "b", "c"):
         mcp.call("claim", item=id)
     mcp.call("done", item="b")
-    mcp.call("claim", item="mine", session="by-hooks")
     assert mcp.end() == 0
     assert {id: board.get(id).item.status for id in ("a", "b", "c")} == {"a": "ready", "b": "done", "c": "ready"}
     assert board.get("a").runs[0].reason == CLOSED
     assert board.get("a").item.strikes == 0
-    # Hooks end the sessions that they name; and the session itself goes on, if its client comes back.
-    assert board.get("mine").claim is not None
+    # The session itself goes on, if its client comes back.
     assert board.find_session("s1").ended_at is None
 
 
@@ -302,18 +317,6 @@ def test_two_clients_that_race_for_an_item_get_one_claim(board: Board, start: St
             client.start_call("claim", item=f"x{n}")
         texts = [client.read()["result"]["content"][0]["text"] for client in clients]
         assert sorted("TASK_ALREADY_CLAIMED" in text for text in texts) == [False, True]
-
-
-def test_tools_are_listed_where_there_is_no_board_and_calls_say_what_to_do(
-    tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]
-) -> None:
-    client = McpClient(tmp_path_factory.mktemp("empty"), environment)
-    try:
-        assert len(client.ask("tools/list")["result"]["tools"]) == 13
-        refused = client.call("next")
-        assert "dibs init" in refused["message"]
-    finally:
-        client.kill()
 
 
 # Sessions that others made

@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dibs.board import Board
-from dibs.mcp import stdio
+from dibs.mcp import messages, stdio
 from tests.e2e.conftest import until
 from tests.kit.http import Host
-from tests.mcp.client import McpClient, data_of
+from tests.mcp.client import McpClient, data_of, request
 from tests.server.attacking import served
 
 Start = Callable[..., McpClient]
@@ -52,10 +53,11 @@ def test_a_wait_ends_with_the_claim_when_the_item_is_free(held: Board, mcp: McpC
 def test_a_wait_that_takes_longer_answers_with_the_place_and_keeps_it(held: Board, mcp: McpClient) -> None:
     place = mcp.call("wait", item="x", wait_seconds=0.1)
     assert place["position"] == 1
+    assert place["ticket"] == held.get("x").waiters[0].id > 0
     assert place["holder"] == {"agent": "other", "session": "s0"}
     assert "again" in place["do"]
     (ticket,) = held.get("x").waiters
-    mcp.call("wait", item="x", wait_seconds=0.1)
+    assert mcp.call("wait", item="x", wait_seconds=0.1)["ticket"] == place["ticket"]
     (again,) = held.get("x").waiters
     assert (again.session, again.since_at) == ("s1", ticket.since_at)
 
@@ -87,12 +89,33 @@ def _ask_again(mcp: McpClient, id: int) -> object:
     return mcp.read()
 
 
-def test_next_waits_for_work(board: Board, mcp: McpClient) -> None:
-    mcp.start_call("next", wait_seconds=25)
-    # The session is there before the wait begins.
-    until(lambda: [view for view in board.sessions() if view.session.id == "s1"])
+def test_next_waits_for_work_and_reports_that_it_does(board: Board, mcp: McpClient) -> None:
+    mcp.start_call("next", {"progressToken": 7}, wait_seconds=25)
+    progress = mcp.read()
+    assert progress["method"] == "notifications/progress"
+    assert progress["params"] == {"progressToken": 7, "progress": 1, "message": "nothing to claim yet"}
     board.add("x", id="x")
     assert data_of(mcp.read())["claimed"] == "x"
+    # What need not wait reports nothing.
+    board.add("y", id="y")
+    assert mcp.call("next", {"progressToken": 8}, wait_seconds=25)["claimed"] == "y"
+
+
+def test_a_call_that_still_waits_reports_so_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = messages.read(request(1, "tools/call", _meta={"progressToken": "p"}))
+    assert asked is not None
+    sent: list[dict[str, Any]] = []
+    call = stdio.Call(asked, sent.append)
+    call.wait_for("one")
+    for _ in range(3):
+        call.report()
+    assert len(sent) == 1
+    monkeypatch.setattr(stdio, "PROGRESS_SECONDS", 0)
+    call.report()
+    call.wait_for("two")
+    call.report()
+    told = [(one["params"]["progress"], one["params"]["message"]) for one in sent]
+    assert told == [(1, "one"), (2, "one"), (3, "two")]
 
 
 def test_the_end_of_the_connection_ends_waits(held: Board, mcp: McpClient) -> None:
@@ -104,7 +127,7 @@ def test_the_end_of_the_connection_ends_waits(held: Board, mcp: McpClient) -> No
 
 def test_the_number_of_waiting_calls_is_bounded(held: Board, mcp: McpClient) -> None:
     mcp.call("who")
-    ids = [mcp.start_call("wait", item="x", session=f"w{n}") for n in range(stdio.WAITS_MAX + 1)]
+    ids = [mcp.start_call("wait", {"threadId": f"w{n}"}, item="x") for n in range(stdio.WAITS_MAX + 1)]
     refused = mcp.read()
     assert refused["id"] == ids[-1]
     assert refused["error"]["code"] == -32603

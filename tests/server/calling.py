@@ -32,7 +32,7 @@ class Caller:
 
     def __init__(self, url: str, key: str | None) -> None:
         self._address = urlsplit(url)
-        self._key = key
+        self.key = key
 
     def get(self, path: str) -> Reply:
         return self.ask("GET", path)
@@ -43,8 +43,8 @@ class Caller:
 
     def ask(self, method: str, path: str, data: bytes | None = None, **headers: str) -> Reply:
         said = {name.replace("_", "-"): value for name, value in headers.items()}
-        if self._key is not None:
-            said["Authorization"] = f"Bearer {self._key}"
+        if self.key is not None:
+            said["Authorization"] = f"Bearer {self.key}"
         if data is not None:
             said.setdefault("Content-Type", "application/json")
         connection = HTTPConnection(self._address.hostname or "", self._address.port, timeout=PATIENCE_SECONDS)

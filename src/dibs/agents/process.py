@@ -55,6 +55,16 @@ def of_session(session: str, environment: Mapping[str, str], variables: Mapping[
     return {} if owner is None else {"owner": owner}
 
 
+def is_above(agent: Owner | None) -> bool:
+    """Whether the process of an agent is above this one. Where processes cannot be named, nothing tells otherwise."""
+    if agent is None:
+        return owner.namespace() is None
+    try:
+        return agent.pid in _ancestors() and owner.of(agent.pid) == agent
+    except Invalid:
+        return False
+
+
 def _ancestors() -> Iterator[int]:
     pid = os.getppid()
     for _ in range(ANCESTORS_MAX):

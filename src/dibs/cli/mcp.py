@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 
+from dibs import config
 from dibs.cli import identity
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
+from dibs.errors import Invalid, NotTrusted
 from dibs.text import prime as guide
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dibs.mcp.local import LocalTools
+    from typing import Any
+
+    from dibs.mcp.local import Hooks, LocalTools
 
 
 def mcp_options(parser: Parser) -> None:
@@ -31,6 +35,7 @@ def mcp(cli: Cli) -> None:
 
         return LocalTools(
             lambda: connect(cli.args.store),
+            _hooks(),
             session=None if who.by_terminal else who.session,
             agent=who.agent or who.program,
             client_pid=client_pid,
@@ -42,7 +47,57 @@ def mcp(cli: Cli) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1):
         os.dup2(nothing, descriptor)
-    StdioServer(make_tools, *streams).run()
+    StdioServer(make_tools, lambda: _has_board(cli), *streams).run()
+
+
+def _has_board(cli: Cli) -> bool:
+    """Whether there is a board, as far as this shows without opening it. Calls say what is wrong with one that is not
+    trusted."""
+    if cli.args.store or os.environ.get(config.ENV_STORE):
+        return True
+    from dibs import location
+
+    try:
+        location.find(".")
+    except (Invalid, OSError):
+        return False
+    except NotTrusted:
+        pass
+    return True
+
+
+def _hooks() -> Hooks:
+    """What hooks of coding agents know, from the state folders of their sessions: see `agents.state`. The modules for
+    that are imported when there is such a folder."""
+    from dibs.mcp.local import Hooks
+
+    class StateFolders(Hooks):
+        def tend(self, session: str) -> bool:
+            return identity.has_state(session)
+
+        def has_agent_above(self, session: str) -> bool:
+            if not identity.has_state(session):
+                return False
+            from dibs.agents import process, state
+
+            record = state.State(session).record()
+            return record is not None and process.is_above(record.owner)
+
+        def start_fields(self, session: str) -> dict[str, Any]:
+            if not identity.has_state(session):
+                return {}
+            from dibs.agents import state
+
+            known = state.State(session).record()
+            return {} if known is None else {"agent": known.agent, "owner": known.owner, "parent": known.parent}
+
+        def answered(self, session: str, item: str) -> None:
+            if identity.has_state(session):
+                from dibs.agents import state
+
+                state.answered(session, item)
+
+    return StateFolders()
 
 
 def prime(cli: Cli) -> None:

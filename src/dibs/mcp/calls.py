@@ -28,7 +28,6 @@ OPEN = tuple(status for status in STATUSES if status not in ENDED)
 #: How long a place in a queue is kept for a model to call `wait` again.
 TICKET_SECONDS = 120.0
 NO_SESSION = "this call names no session; add the argument session: an id that you choose once for this conversation"
-ENDED_SESSION = "end this conversation and begin another, or ask a person to run: dibs session start --id %s --agent %s"
 #: The keys of `_meta` that name a conversation, the narrower first: subagents share the session of their parent.
 META_KEYS = ("threadId", "sessionId")
 #: The tools that may be the first of a session, and those that end a claim.
@@ -38,13 +37,16 @@ ENDS = frozenset({"release", "done", "fail", "submit"})
 KIND = "mcp"
 
 
-def named_session(arguments: object, request: Request) -> tuple[str | None, bool]:
-    """The session that a call names, and whether it does so by its argument."""
+def session_of_argument(arguments: object) -> str | None:
+    """The session that a call names by its argument."""
     given = arguments.get(tools.SESSION) if isinstance(arguments, dict) else None
-    if given is not None:
-        return check.session_id(given), True
+    return None if given is None else check.session_id(given)
+
+
+def session_of_meta(request: Request) -> str | None:
+    """The session that the client names in `_meta`."""
     found = next((request.meta[key] for key in META_KEYS if isinstance(request.meta.get(key), str)), None)
-    return (None if found is None else check.session_id(found)), False
+    return None if found is None else check.session_id(found)
 
 
 def agent_of(client: str | None) -> str:
@@ -56,7 +58,7 @@ def agent_of(client: str | None) -> str:
 
 class Acting:
     """Who acts in one call, and how. `call` calls a verb of the board by its name. `agent` is the agent of a session
-    that has to be started."""
+    that has to be started, `when_ended` what to do if the session has ended."""
 
     def __init__(
         self,
@@ -64,10 +66,12 @@ class Acting:
         session: str | None,
         agent: str,
         *,
-        on_wait: Callable[[Waiting], None] = lambda _: None,
+        when_ended: str,
+        on_wait: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`on_wait` is called with the place in a queue, as long as the call waits there."""
-        self.call, self.session, self.agent, self.on_wait = call, session, agent, on_wait
+        """`on_wait` is told what the call is about to wait for."""
+        self.call, self.session, self.agent = call, session, agent
+        self.when_ended, self.on_wait = when_ended, on_wait
         #: The claims that this call was given.
         self.granted: list[Grant] = []
 
@@ -101,6 +105,7 @@ def _claim(tool: Tool, given: dict[str, Any], acting: Acting) -> Any:
 
 def _next(tool: Tool, given: dict[str, Any], acting: Acting) -> Any:
     given = {**given, "wait_seconds": _wait_seconds(given, 0)}
+    acting.on_wait("nothing to claim yet")
     grants = _call_started(acting, lambda session: acting.call("next", **given, session=session))
     if not grants:
         return {"nothing": "nothing to claim now", "do": "end your turn, or call next with wait_seconds"}
@@ -139,7 +144,7 @@ def _wait(tool: Tool, given: dict[str, Any], acting: Acting) -> Any:
             if left <= 0:
                 is_settled = True
                 return {**brief.encode(place), "do": "call wait again at once to keep your place"}
-            acting.on_wait(place)
+            acting.on_wait(f"position {place.position} in the queue")
             place = wait(left)
     finally:
         if not is_settled and acting.session is not None:
@@ -195,7 +200,7 @@ def _call(acting: Acting, verb: Callable[[str], T]) -> T:
         return verb(acting.session)
     except SessionNotFound as error:
         if error.facts.get("ended"):
-            error.facts["do"] = ENDED_SESSION % (acting.session, acting.agent)
+            error.facts["do"] = acting.when_ended
         raise
 
 

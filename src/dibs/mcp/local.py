@@ -1,9 +1,9 @@
 """Calls of tools on the board of this process, for its one client: who acts, and which claims are kept alive.
 
 A call names its session by the argument `session`, which the hooks of a client inject; else by `_meta`, where Codex has
-its thread; else the session is that of the environment; else this process has one of its own. Hooks keep the claims of
-the sessions that they name. The claims of the others are renewed here while the client lives, and released when it
-closes the connection.
+its thread; else the session is that of the environment; else this process has one of its own. A model may write the
+argument too, so it is accepted only for sessions that belong to this client. Hooks keep the claims of the sessions that
+they tend. The claims of the others are renewed here while the client lives, and released when it closes the connection.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import os
 import time
 
 from dibs.board import Board
-from dibs.errors import DibsError, Invalid, SessionNotFound, StoreUnavailable, StoreUnusable
-from dibs.mcp import calls
+from dibs.errors import DibsError, Forbidden, Invalid, SessionNotFound, StoreUnavailable, StoreUnusable
+from dibs.mcp import calls, tools
 from dibs.mcp.keeper import Keeper
 from dibs.store.contract import Watch
 from dibs.system import owner
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from dibs.mcp.messages import Request
     from dibs.mcp.stdio import Call
     from dibs.mcp.tools import Tool
 
@@ -31,6 +32,29 @@ if TYPE_CHECKING:
 CANCEL_SECONDS = 0.25
 #: How long one request to a server waits.
 REQUEST_SECONDS = 2.0
+#: What to do when the session of a call has ended, if another connection or only another conversation has another one.
+RECONNECT = "ask a person to reconnect the server dibs (Claude Code: /mcp), or to begin a new conversation"
+BEGIN_ANOTHER = "ask a person to begin a new conversation"
+LEAVE_OUT = "leave out the argument session, and call it again"
+
+
+class Hooks:
+    """What the hooks of the client know of sessions; here, of a client without hooks."""
+
+    def tend(self, session: str) -> bool:
+        """Whether they keep its claims, and end it."""
+        return False
+
+    def has_agent_above(self, session: str) -> bool:
+        """Whether they tend it, for an agent whose process is above this one."""
+        return False
+
+    def start_fields(self, session: str) -> dict[str, Any]:
+        """What they know of a session that is to be started."""
+        return {}
+
+    def answered(self, session: str, item: str) -> None:
+        """The board has answered a call of this session that names the item."""
 
 
 class Cancelled(StoreUnavailable):
@@ -39,12 +63,13 @@ class Cancelled(StoreUnavailable):
 
 class LocalTools:
     def __init__(
-        self, open_board: Callable[[], Board], *, session: str | None, agent: str | None, client_pid: int
+        self, open_board: Callable[[], Board], hooks: Hooks, *, session: str | None, agent: str | None, client_pid: int
     ) -> None:
         """`session` and `agent` are those of the environment. The first call of a tool opens the board: a client may
         list the tools where there is none."""
         self._open_board = open_board
         self._board: Board | None = None
+        self._hooks = hooks
         self._session, self._agent = session, agent
         self._client_process = client_pid
         self._keeper = Keeper(self._opened)
@@ -57,22 +82,34 @@ class LocalTools:
         """The text of the answer, and whether it is a refusal."""
         try:
             with self._beginning:
-                session, by_argument = calls.named_session(arguments, call.request)
                 agent = self._agent or calls.agent_of(call.request.client or client)
-                if session is None:
-                    self._session = session = self._session or f"{agent}-mcp-{os.urandom(6).hex()}"
+                session, when_ended = self._acting_session(arguments, call.request, agent)
                 board = self._opened()
-                if tool.name in calls.CLAIMS and not by_argument:
+                if tool.name in calls.CLAIMS:
                     self._take_up(board, session, agent)
         except DibsError as error:
             return calls.refusal(error), True
-        acting = calls.Acting(
-            lambda name, **given: _verb(board, call, name, given), session, agent, on_wait=call.report
-        )
+        answered: set[str] = set()
+
+        def verb(name: str, **given: Any) -> Any:
+            try:
+                found = _verb(board, call, name, given)
+            except (StoreUnavailable, Invalid):
+                raise  # the board did not decide
+            except DibsError:
+                answered.add(given.get("item", ""))
+                raise
+            answered.add(given.get("item", ""))
+            return found
+
+        acting = calls.Acting(verb, session, agent, when_ended=when_ended, on_wait=call.wait_for)
         text, is_error = calls.answer(tool, arguments, acting)
         if call.settle():
             _undo(tool, arguments, acting)
-        elif not by_argument:
+            return text, is_error
+        for item in filter(None, answered):
+            self._hooks.answered(session, item)
+        if not self._hooks.tend(session):
             for grant in acting.granted:
                 self._keeper.keep(session, grant.item.id, releases=not grant.renewed)
             if tool.name in calls.ENDS and not is_error:
@@ -89,6 +126,20 @@ class LocalTools:
             self._board = self._open_board()
         return self._board
 
+    def _acting_session(self, arguments: Any, request: Request, agent: str) -> tuple[str, str]:
+        """The session that a call acts as, and what to do if that has ended."""
+        by_client = calls.session_of_meta(request)
+        given = calls.session_of_argument(arguments)
+        known = (by_client, self._session, *self._taken_up)
+        if given is not None and given not in known and not self._hooks.has_agent_above(given):
+            problem = f"{given} is not the session of this conversation, so calls here cannot act as it"
+            raise Forbidden(problem, field=tools.SESSION, do=LEAVE_OUT)
+        session = given or by_client
+        if session is None or session == self._session:
+            self._session = self._session or f"{agent}-mcp-{os.urandom(6).hex()}"
+            return self._session, RECONNECT
+        return session, BEGIN_ANOTHER
+
     def _take_up(self, board: Board, session: str, agent: str) -> None:
         """Before the first claim, start a session that the board does not know, and take over one whose process is
         dead: its client goes on in another process. One that was ended stays so."""
@@ -97,7 +148,8 @@ class LocalTools:
         try:
             known = board.find_session(session)
         except SessionNotFound:
-            board.start_session(agent, id=session, kind=calls.KIND, owner_pid=self._client_pid())
+            about = {"agent": agent, **(self._hooks.start_fields(session) or {"owner_pid": self._client_pid()})}
+            board.start_session(**about, id=session, kind=calls.KIND)
         else:
             if known.owner is not None and owner.find_dead([(session, known.owner)]):
                 board.start_session(known.agent, id=session, kind=known.kind, owner_pid=self._client_pid())
@@ -131,6 +183,7 @@ def _wait(board: Board, call: Call, name: str, given: dict[str, Any]) -> Any:
         return getattr(_cancellable(board, call), name)(**given)
     end = time.monotonic() + given["wait_seconds"]
     while not call.cancelled:
+        call.report()
         left = end - time.monotonic()
         found = getattr(board, name)(**{**given, "wait_seconds": max(0.0, min(left, REQUEST_SECONDS))})
         # A ticket is an answer at any time; the caller asks again.
@@ -169,6 +222,7 @@ class _CancellableWatch(Watch):
         while True:
             if self._call.cancelled:
                 raise Cancelled("the call was cancelled")
+            self._call.report()
             left = end - time.monotonic()
             if self._inner.wait(max(0.0, min(left, CANCEL_SECONDS))):
                 return True

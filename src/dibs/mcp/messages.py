@@ -23,7 +23,9 @@ HEADER_MISMATCH, UNSUPPORTED_VERSION = -32020, -32022
 
 _PREFIX = "io.modelcontextprotocol/"
 VERSION_KEY, CLIENT_KEY, SERVER_KEY = f"{_PREFIX}protocolVersion", f"{_PREFIX}clientInfo", f"{_PREFIX}serverInfo"
-CAPABILITIES_KEY = f"{_PREFIX}clientCapabilities"
+CAPABILITIES_KEY, SUBSCRIPTION_KEY = f"{_PREFIX}clientCapabilities", f"{_PREFIX}subscriptionId"
+#: What a client subscribes to, to be told of other tools.
+TOOLS_CHANGED = "toolsListChanged"
 #: The longest message. A body of an item has at most a megabyte, which JSON may write six times as long.
 MESSAGE_BYTES_MAX = 8_000_000
 ID_LENGTH_MAX = 200
@@ -115,6 +117,18 @@ def failure(id: str | int | None, error: RpcError) -> dict[str, Any]:
 def progress(token: str | int, number: int, message: str) -> dict[str, Any]:
     params = {"progressToken": token, "progress": number, "message": message}
     return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+
+
+def subscribed(id: str | int, honored: dict[str, bool]) -> dict[str, Any]:
+    """The first message to a modern client that subscribed by the request with this id."""
+    params = {"notifications": honored, "_meta": {SUBSCRIPTION_KEY: id}}
+    return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
+
+
+def tools_changed(id: str | int | None) -> dict[str, Any]:
+    """For the subscription with this id; None for a legacy client, which is told without one."""
+    about = {} if id is None else {"params": {"_meta": {SUBSCRIPTION_KEY: id}}}
+    return {"jsonrpc": "2.0", "method": "notifications/tools/list_changed", **about}
 
 
 def line(message: dict[str, Any]) -> bytes:

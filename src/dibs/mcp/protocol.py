@@ -5,6 +5,7 @@ from __future__ import annotations
 from dibs import __version__
 from dibs.mcp import messages, tools
 from dibs.mcp.messages import RpcError
+from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,38 +18,59 @@ if TYPE_CHECKING:
     CallTool = Callable[[tools.Tool, Any], tuple[str, bool]]
 
 SERVER = {"name": "dibs", "title": "dibs: a work board for fleets of agents", "version": __version__}
-CAPABILITIES: dict[str, Any] = {"tools": {}}
-#: The tools change only with the version of dibs.
+#: How long a client may keep what a server offers: with a board it changes only with the version of dibs.
 CACHE = {"ttlMs": 300_000, "cacheScope": "public"}
+NO_CACHE = {"ttlMs": 0, "cacheScope": "private"}
 
 
-def answer(request: Request, call_tool: CallTool, *, with_session: bool = False) -> dict[str, Any]:
-    """The result of a request. `with_session`: only an argument can name the session of a call."""
+class Offer(Value):
+    """What a server tells its client about itself: without a board, nothing that a model would pay for.
+    `with_session`: only an argument can name the session of a call."""
+
+    has_board: bool = True
+    with_session: bool = False
+
+    @property
+    def about(self) -> dict[str, Any]:
+        if self.has_board:
+            return {"capabilities": {"tools": {}}, "instructions": tools.INSTRUCTIONS}
+        return {"capabilities": {"tools": {"listChanged": True}}}
+
+    @property
+    def tools(self) -> list[tools.Schema]:
+        return tools.listed(with_session=self.with_session) if self.has_board else []
+
+    @property
+    def cache(self) -> dict[str, Any]:
+        return CACHE if self.has_board else NO_CACHE
+
+
+def answer(request: Request, call_tool: CallTool, offer: Callable[[], Offer]) -> dict[str, Any]:
+    """The result of a request."""
     if request.modern:
-        _require_version(request)
-    found = _result(request, call_tool, with_session)
+        require_version(request)
+    found = _result(request, call_tool, offer)
     if request.modern:
         return {"resultType": "complete", **found, "_meta": {messages.SERVER_KEY: SERVER}}
     return found
 
 
-def _result(request: Request, call_tool: CallTool, with_session: bool) -> dict[str, Any]:
+def _result(request: Request, call_tool: CallTool, offer: Callable[[], Offer]) -> dict[str, Any]:
     method, params = request.method, request.params
     if method == "tools/call":
         return _call(request, call_tool)
     if method == "tools/list":
-        cache = CACHE if request.modern else {}
-        return {"tools": tools.listed(with_session=with_session), **cache}
+        offered = offer()
+        return {"tools": offered.tools, **(offered.cache if request.modern else {})}
     if method == "server/discover":
         if not request.modern:
             raise RpcError(messages.INVALID_PARAMS, f"_meta lacks {messages.VERSION_KEY}")
-        about = {"supportedVersions": list(messages.VERSIONS), "capabilities": CAPABILITIES}
-        return {**about, "instructions": tools.INSTRUCTIONS, **CACHE}
+        offered = offer()
+        return {"supportedVersions": list(messages.VERSIONS), **offered.about, **offered.cache}
     if method == "initialize" and not request.modern:
         asked = params.get("protocolVersion")
         version = asked if asked in messages.LEGACY else messages.LEGACY[0]
-        about = {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": SERVER}
-        return {**about, "instructions": tools.INSTRUCTIONS}
+        return {"protocolVersion": version, "serverInfo": SERVER, **offer().about}
     if method == "ping" and not request.modern:
         return {}
     raise RpcError(messages.METHOD_NOT_FOUND, f"there is no method {method[:100]!r}", http_status=404)
@@ -66,7 +88,8 @@ def _call(request: Request, call_tool: CallTool) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], **({"isError": True} if is_error else {})}
 
 
-def _require_version(request: Request) -> None:
+def require_version(request: Request) -> None:
+    """Refuse a modern request of another revision, or one that does not say what its client can do."""
     version = request.meta[messages.VERSION_KEY]
     if version != messages.MODERN:
         raise messages.unsupported(version)

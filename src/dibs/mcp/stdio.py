@@ -10,6 +10,7 @@ from __future__ import annotations
 import _thread
 import os
 import select
+import time
 
 from dibs.mcp import messages, protocol, tools
 from dibs.mcp.messages import RpcError
@@ -21,13 +22,17 @@ if TYPE_CHECKING:
 
     from dibs.mcp.local import LocalTools
     from dibs.mcp.messages import Request
-    from dibs.model import Waiting
 
 READ_BYTES = 65536
 #: How many calls may wait at once.
 WAITS_MAX = 32
 #: How often to look whether the client lives, where the system does not say so.
 PARENT_LOOK_MS = 5000
+#: How often to look whether there is a board now, where there was none: 3 or 4 stats for each folder above.
+BOARD_LOOK_MS = 10_000
+SUBSCRIPTIONS_MAX = 32
+#: How often a client is told that a call still waits.
+PROGRESS_SECONDS = 5.0
 #: How long the end of the server waits for a call that was cancelled.
 CLOSE_SECONDS = 2.0
 
@@ -40,8 +45,9 @@ class Call:
         self.cancelled = False
         self.ended = _thread.allocate_lock()
         self._settling, self._is_settled = _thread.allocate_lock(), False
-        self._reports = 0
-        self._position: int | None = None
+        #: What it waits for, what the client was told of that and when, and how often.
+        self.waits_for = ""
+        self._reported, self._reported_at, self._reports = "", 0.0, 0
 
     def cancel(self) -> None:
         with self._settling:
@@ -53,19 +59,30 @@ class Call:
             self._is_settled = True
             return self.cancelled
 
-    def report(self, place: Waiting) -> None:
-        """Tell the client a new position in a queue, if it asked for progress."""
-        token, was = self.request.meta.get("progressToken"), self._position
-        self._position = place.position
-        if isinstance(token, str | int) and not self.cancelled and place.position != was:
+    def wait_for(self, what: str) -> None:
+        self.waits_for = what
+
+    def report(self) -> None:
+        """Tell the client that the call waits, if it asked for progress: when it waits for something else than before,
+        and every few seconds."""
+        token, now = self.request.meta.get("progressToken"), time.monotonic()
+        is_due = self.waits_for != self._reported or now >= self._reported_at + PROGRESS_SECONDS
+        if isinstance(token, str | int) and is_due and not self.cancelled:
             self._reports += 1
-            self._send(messages.progress(token, self._reports, f"position {place.position} in the queue"))
+            self._reported, self._reported_at = self.waits_for, now
+            self._send(messages.progress(token, self._reports, self.waits_for))
 
 
 class StdioServer:
-    def __init__(self, make_tools: Callable[[], LocalTools], input: int, output: int) -> None:
-        """`input` and `output` are descriptors."""
-        self._make_tools = make_tools
+    def __init__(
+        self, make_tools: Callable[[], LocalTools], has_board: Callable[[], bool], input: int, output: int
+    ) -> None:
+        """`has_board` looks whether there is a board; `input` and `output` are descriptors."""
+        self._make_tools, self._has_board = make_tools, has_board
+        #: Whether the client was last offered nothing, because there is no board; and who is told when there is one:
+        #: the ids of requests to subscribe, and None for a legacy client.
+        self._offers_nothing = False
+        self._subscribers: list[str | int | None] = []
         self._tools: LocalTools | None = None
         self._client: str | None = None
         self._input, self._output = input, output
@@ -90,7 +107,9 @@ class StdioServer:
             poll.register(client, select.POLLIN)
         buffer, is_too_long = bytearray(), False
         while True:
-            ready = {descriptor for descriptor, _ in poll.poll(PARENT_LOOK_MS if client is None else None)}
+            looks = [BOARD_LOOK_MS if self._offers_nothing else None, PARENT_LOOK_MS if client is None else None]
+            ready = {descriptor for descriptor, _ in poll.poll(min(filter(None, looks), default=None))}
+            self._look_for_board()
             if not ready and os.getppid() == parent:
                 continue
             data = os.read(self._input, READ_BYTES) if self._input in ready else b""
@@ -122,6 +141,10 @@ class StdioServer:
             if request.id is None:
                 self._cancel(request)
                 return
+            if request.method == "subscriptions/listen" and request.modern:
+                protocol.require_version(request)
+                self._subscribe(request.id, request.params.get("notifications"))
+                return
             call = Call(request, self._send)
             if tools.blocks(request):
                 self._start(call)
@@ -131,8 +154,19 @@ class StdioServer:
             return
         self._answer(call)
 
+    def _subscribe(self, id: str | int, asked: object) -> None:
+        """Acknowledge a subscription. An answer would end it, and it lasts as long as the connection."""
+        if len(self._subscribers) >= SUBSCRIPTIONS_MAX:
+            raise RpcError(messages.INTERNAL_ERROR, f"there are {SUBSCRIPTIONS_MAX} subscriptions already")
+        wants_tools = isinstance(asked, dict) and asked.get(messages.TOOLS_CHANGED) is True
+        if wants_tools:
+            self._subscribers.append(id)
+        self._send(messages.subscribed(id, {messages.TOOLS_CHANGED: True} if wants_tools else {}))
+
     def _cancel(self, notification: Request) -> None:
         id = notification.params.get("requestId")
+        if id is not None and id in self._subscribers:
+            self._subscribers.remove(id)
         call = self._waiting.get(id) if isinstance(id, str | int) else None
         if notification.method == "notifications/cancelled" and call is not None:
             call.cancel()
@@ -168,13 +202,30 @@ class StdioServer:
         try:
             if request.method == "initialize":
                 self._client = messages.client_name(request.params.get("clientInfo"))
-            found = protocol.answer(request, lambda tool, given: self._local().call(tool, given, call, self._client))
+            found = protocol.answer(
+                request,
+                lambda tool, given: self._local().call(tool, given, call, self._client),
+                lambda: self._offer(request),
+            )
             message = messages.result(request.id, found)
         except RpcError as error:
             message = messages.failure(request.id, error)
         finally:
             if not call.cancelled:
                 self._send(message)
+
+    def _offer(self, request: Request) -> protocol.Offer:
+        offer = protocol.Offer(has_board=self._has_board())
+        self._offers_nothing = not offer.has_board
+        if request.method == "initialize" and None not in self._subscribers:
+            self._subscribers.append(None)
+        return offer
+
+    def _look_for_board(self) -> None:
+        if self._offers_nothing and self._has_board():
+            self._offers_nothing = False
+            for id in self._subscribers:
+                self._send(messages.tools_changed(id))
 
     def _local(self) -> LocalTools:
         if self._tools is None:

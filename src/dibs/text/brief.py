@@ -64,17 +64,17 @@ REMEDIES = {
 }
 
 
-def encode(value: object) -> Any:
-    """A value, a collection of values or plain data, as short plain data."""
+def encode(value: object, name: str = "") -> Any:
+    """A value, a collection of values or plain data, as short plain data. An instant is known by its name."""
     view = _VIEWS.get(type(value))
     if view is not None:
         return view(value)
     if isinstance(value, dict):
         # An empty list is an answer here: nothing to claim, no item that matches.
-        return {name: encode(inner) for name, inner in value.items() if inner is not None and inner is not False}
+        return {key: encode(inner, key) for key, inner in value.items() if inner is not None and inner is not False}
     if isinstance(value, list | tuple):
-        return [encode(inner) for inner in value]
-    return _without_empty(wire.encode(value))
+        return [encode(inner, name) for inner in value]
+    return _without_empty(wire.encode(value, name))
 
 
 def error(refusal: DibsError) -> Data:
@@ -169,8 +169,9 @@ def _holder(claim: Claim) -> Data:
 
 
 def _waiting(waiting: Waiting) -> Data:
-    ticket = {"item": waiting.ticket.item, "position": waiting.position, "status": waiting.status}
-    return ticket | _given(
+    place = {"item": waiting.ticket.item, "ticket": waiting.ticket.id}
+    place |= {"position": waiting.position, "status": waiting.status}
+    return place | _given(
         offered=waiting.offered, closed=waiting.ticket.reason, holder=waiting.claim and _holder(waiting.claim)
     )
 

@@ -7,6 +7,7 @@ a script is step n of that script. So resumed sessions, subagents and any number
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -40,6 +41,12 @@ def after(pause: str, step: Step) -> Step:
     return {**_as_dict(step), "pause": pause}
 
 
+def filled(step: Step, **patterns: str) -> Step:
+    """The model takes these words of its answer from results: what the group of the pattern matches in the newest
+    result that has it. They are filled in one after the other, so that one may contain the next."""
+    return {**_as_dict(step), "fill": patterns}
+
+
 def prompt(steps: Sequence[Step]) -> str:
     return f"{MARK} {json.dumps(steps)}"
 
@@ -47,14 +54,35 @@ def prompt(steps: Sequence[Step]) -> str:
 def next_step(turns: Iterable[Turn]) -> Json:
     script: list[Step] | None = None
     answers = 0
+    results: list[str] = []
     for turn in turns:
         if turn.role == "model":
             answers += 1
+        elif turn.role == "result":
+            results.append(turn.text)
         elif turn.role == "user" and (found := _script(turn.text)) is not None:
-            script, answers = found, 0
+            script, answers, results = found, 0, []
     if script is None:
         return {"text": "no script"}
-    return _as_dict(script[answers]) if answers < len(script) else {"text": "end of the script"}
+    if answers >= len(script):
+        return {"text": "end of the script"}
+    step = _as_dict(script[answers])
+    for word, pattern in step.pop("fill", {}).items():
+        step = _replaced(step, word, _newest(pattern, results))
+    return step
+
+
+def _newest(pattern: str, results: list[str]) -> str:
+    matches = (re.search(pattern, result) for result in reversed(results))
+    return next((match.group(1) for match in matches if match), f"NOTHING MATCHES {pattern}")
+
+
+def _replaced(value: Any, word: str, text: str) -> Any:
+    if isinstance(value, dict):
+        return {name: _replaced(inner, word, text) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_replaced(inner, word, text) for inner in value]
+    return value.replace(word, text) if isinstance(value, str) else value
 
 
 def _script(text: str) -> list[Step] | None:
@@ -72,4 +100,4 @@ def _script(text: str) -> list[Step] | None:
 
 
 def _as_dict(step: Step) -> Json:
-    return {"text": step} if isinstance(step, str) else step
+    return {"text": step} if isinstance(step, str) else dict(step)

@@ -29,6 +29,8 @@ from dibs.verbs import BY_NAME
 
 PATH = "/mcp"
 VERSION_HEADER, METHOD_HEADER, NAME_HEADER = "mcp-protocol-version", "mcp-method", "mcp-name"
+OFFER = protocol.Offer(with_session=True)
+WHEN_ENDED = "choose another id as session, and call next"
 #: How clients write a header that is not plain ASCII.
 ENCODED_START, ENCODED_END = "=?base64?", "?="
 
@@ -65,7 +67,7 @@ async def _answer(service: Service, request: Request, rpc: messages.Request) -> 
         def call_tool(tool: tools.Tool, arguments: Any) -> tuple[str, bool]:
             return _call(service, board, request, rpc, tool, arguments)
 
-        return protocol.answer(rpc, call_tool, with_session=True)
+        return protocol.answer(rpc, call_tool, lambda: OFFER)
 
     if tools.blocks(rpc):
         return await service.wait(request, work)
@@ -86,10 +88,10 @@ def _call(
             return verb_routes.call(service, board, caller, known, given, None)
 
     try:
-        session, _ = calls.named_session(arguments, rpc)
+        session = calls.session_of_argument(arguments) or calls.session_of_meta(rpc)
     except DibsError as error:
         return calls.refusal(error), True
-    acting = calls.Acting(verb, session, caller.agent or calls.agent_of(rpc.client))
+    acting = calls.Acting(verb, session, caller.agent or calls.agent_of(rpc.client), when_ended=WHEN_ENDED)
     answer = calls.answer(tool, arguments, acting)
     if tools.blocks(rpc):
         verb_routes.release_if_revoked(service, request, tuple(acting.granted))
