@@ -21,7 +21,7 @@ from tests.kit.agents.codex import Codex
 from tests.kit.agents.script import Json, Step
 
 CLIENTS = 4
-ROUNDS = 20 if os.environ.get("DIBS_SOAK") else 2
+ROUNDS = 20
 EVENTS = ("SessionStart", "SubagentStop", "PreToolUse", "PostToolUse", "TaskCreated", "TaskCompleted", "TeammateIdle")
 DIBS = Path(sys.executable).with_name("dibs")
 
