@@ -88,6 +88,16 @@ def claiming_what_it_was_offered(_: Harness, board: Board, doomed: Doomed) -> Ca
 
 
 @caused(ResourceBusy)
+def adding_what_it_holds(_: Harness, board: Board, doomed: Doomed) -> Callable[[], object]:
+    added(board, "adder")
+    added(board, "reserved", resources=["vendored"])
+    doomed.claims("reserved")
+    me = session(board)
+    board.claim("adder", session=me)
+    return lambda: board.edit("adder", add_resources=["vendored/x"], session=me)
+
+
+@caused(ResourceBusy)
 def claiming_what_touches_what_it_holds(_: Harness, board: Board, doomed: Doomed) -> Callable[[], object]:
     added(board, "src", "src-too", resources=["src"])
     doomed.claims("src")
