@@ -51,7 +51,6 @@ class Settings(Value):
     sweep_seconds: float = 5 * 60
     lock_wait_seconds: float = 10
     network_filesystem: bool = False
-    fence: bool = True
 
 
 class ServerSettings(Value):

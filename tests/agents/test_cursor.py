@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from dibs.agents import answers
+from dibs.agents.payload import Payload
 from tests.agents.person import USER, Person
 from tests.kit import npm
 
@@ -42,14 +44,15 @@ def test_the_engine_takes_the_hooks_of_setup(person: Person) -> None:
 
 
 def test_the_engine_takes_the_answers_of_hooks() -> None:
-    answers = pytest.importorskip("dibs.agents.answers")
-    payload = pytest.importorskip("dibs.agents.payload").Payload(client="cursor", event="", session="s")
+    payload = Payload(client="cursor", event="", session="s")
     given = [
         ("preToolUse", json.loads(answers.deny(payload, "no"))),
         ("sessionStart", json.loads(answers.tell(payload, "context"))),
         ("stop", json.loads(answers.go_on(payload, "finish it"))),
+        ("preToolUse", json.loads(answers.pass_on(payload, context="in use"))),
     ]
     found = judged({"version": 1, "hooks": {}}, [*given, ("sessionStart", {"additional_context": 1})])["answers"]
-    assert [one["success"] for one in found] == [True, True, True, False]
+    assert [one["success"] for one in found] == [True, True, True, True, False]
     assert found[0]["data"]["permission"] == "deny"
     assert found[2]["data"]["followup_message"] == "finish it"
+    assert found[3]["data"] == {"additional_context": "in use"}

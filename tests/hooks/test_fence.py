@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dibs.agents.state import Loss, Record, State, answered, lost_token
 from dibs.board import Board
-from tests.hooks.agent import OTHER_SESSION, SESSION, Agent, wait_for
+from tests.hooks.agent import OTHER_SESSION, SESSION, Agent, wait_for, wait_for_end
 from tests.hooks.conftest import BOB
 
 
@@ -68,15 +72,60 @@ def test_an_expired_claim_that_nobody_took_is_recovered_silently(working: Agent,
     assert claim.token > token
 
 
-def test_a_call_of_dibs_in_a_sandbox_answers_too(working: Agent, board: Board) -> None:
-    """There it cannot write the state folder; the hook after it does."""
+def lose(agent: Agent, board: Board, item: str) -> None:
+    """Take an item from an agent that holds it, and wait until its keeper has noted that."""
+    board.force_release(item, reason="needed elsewhere")
+    wait_for((agent.state / f"lost-{item}").exists)
+
+
+def test_only_a_verb_that_the_board_has_answered_ends_the_denial(working: Agent, board: Board, folder: Path) -> None:
     board.claim("a", session=SESSION)
-    board.force_release("a", reason="needed elsewhere")
-    wait_for((working.state / "lost-a").exists)
-    working.hook("PostToolUse", tool_name="Bash", tool_input={"command": "make a"})
+    lose(working, board, "a")
+    # What the client says about a command proves nothing: it may not have run, or been another program.
+    for command in ("dibs release a", "/tmp/nowhere/dibs a"):
+        working.hook("PostToolUse", tool_name="Bash", tool_input={"command": command})
+        working.hook("PostToolUseFailure", tool_name="Bash", tool_input={"command": command}, error="Exit code 127")
+    assert [working.shell(line).code for line in ("dibs frobnicate a", "dibs release", "dibs show b")] == [2, 2, 0]
+    (folder / "dibs.toml").write_text("[board")
+    assert working.shell("dibs release a").code == 1
+    (folder / "dibs.toml").unlink()
     working.denied(working.bash("make"))
-    working.hook("PostToolUseFailure", tool_name="Bash", tool_input={"command": "dibs release a"}, error="Exit code 4")
+    assert working.shell("dibs release a").code == 4
     assert working.bash("make") == {}
+
+
+def test_an_answer_about_an_earlier_claim_leaves_a_later_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    state = State(SESSION)
+    state.make(Record(session=SESSION, agent="x", client="claude", folder="/"))
+    state.lose(Loss(item="a", token=3, how="taken_over", by="bob", since=0))
+    assert (lost_token(SESSION, "a"), lost_token(SESSION, "b")) == (3, None)
+    answered(SESSION, "a", 2)
+    assert [loss.token for loss in state.losses()] == [3]
+    answered(SESSION, "a", 3)
+    assert state.losses() == []
+
+
+def test_a_call_of_dibs_is_never_denied(working: Agent, board: Board) -> None:
+    board.claim("a", session=SESSION)
+    lose(working, board, "a")
+    for command in (
+        "dibs progress a work",
+        "dibs release a --reason exec",
+        "dibs add x --type demo",
+        "dibs release a; dibs next",
+        "dibs release a 2>&1",
+        "cd . && dibs release a",
+    ):
+        assert working.bash(command).get("permissionDecision") != "deny", command
+    for command in (
+        "dibs release a; make",
+        "dibs release a | sh",
+        "dibs exec a -- make",
+        "dibs --json exec a -- x",
+        "cd .",
+    ):
+        working.denied(working.bash(command))
 
 
 @pytest.mark.parametrize("how", ["force_released", "cancelled"])
@@ -102,8 +151,7 @@ def test_an_agent_that_lost_one_of_two_items_may_not_edit_what_belongs_to_the_lo
 ) -> None:
     board.claim("a", session=SESSION)
     board.claim("b", session=SESSION)
-    board.force_release("b", reason="needed elsewhere")
-    wait_for((working.state / "lost-b").exists)
+    lose(working, board, "b")
     assert working.bash("make") == {}
     assert working.edit("src/a.py") == {}
     assert "your claim of b is lost" in working.denied(working.edit("src/b/deep/x.py"))
@@ -111,18 +159,31 @@ def test_an_agent_that_lost_one_of_two_items_may_not_edit_what_belongs_to_the_lo
     assert "your claim of b is lost" in working.denied(working.bash("make"))
 
 
-def test_the_fence_can_be_switched_off(agents: Callable[..., Agent], board: Board, folder: Path) -> None:
+def test_only_a_person_switches_the_fence_off(agents: Callable[..., Agent], board: Board, folder: Path) -> None:
     board.add("A", id="a")
     agent = agents(DIBS_FENCE="off")
     agent.start()
     board.claim("a", session=SESSION)
-    board.force_release("a", reason="needed elsewhere")
-    wait_for((agent.state / "lost-a").exists)
+    lose(agent, board, "a")
     assert agent.bash("make") == {}
     agent.run("unset DIBS_FENCE")
-    agent.denied(agent.bash("make"))
-    (folder / "dibs.toml").write_text("[board]\nfence = false\n")
-    assert agent.bash("make") == {}
+    # A file in the repository does not: an agent can write it, and a commit can bring it.
+    for text in ("", "[board]\nfence = false\n", "[board"):
+        (folder / "dibs.toml").write_text(text)
+        agent.denied(agent.bash("make"))
+        agent.denied(agent.edit("dibs.toml"))
+
+
+def test_an_edit_finds_out_that_the_keeper_was_killed(working: Agent, board: Board) -> None:
+    board.claim("a", session=SESSION)
+    killed = working.keeper
+    os.kill(killed, signal.SIGKILL)
+    wait_for_end(killed)
+    board.force_release("a", reason="needed elsewhere")
+    # The state is fresh still.
+    assert working.bash("make") == {}
+    assert "your claim of a is lost" in working.denied(working.edit("README.md"))
+    wait_for(lambda: working.keeper != killed)
 
 
 # Files in use
@@ -138,7 +199,9 @@ def test_a_file_that_another_claim_reserves_is_denied_in_every_worktree(
     subprocess.run([*git, "worktree", "add", "-q", str(tmp_path / "tree")], check=True)
     for item in "abc":
         board.add(item, id=item, resources=[f"src/{item}"])
-    board.claim("a", session=BOB)
+    board.add("d", id="d", project="site", resources=["site"])
+    for item in "ad":
+        board.claim(item, session=BOB)
     here, there = agents(), agents(OTHER_SESSION, "codex", at=tmp_path / "tree")
     for one, session, item in ((here, SESSION, "b"), (there, OTHER_SESSION, "c")):
         one.hook("SessionStart", source="startup")
@@ -150,6 +213,8 @@ def test_a_file_that_another_claim_reserves_is_denied_in_every_worktree(
     assert "bob (session bob-1) reserves src/a/x.py for a" in here.denied(here.edit("src/a/x.py"))
     assert (here.edit("src/apis.py"), here.edit(f"src/b/{'x'}"), here.edit("/tmp/src/a/x.py")) == ({}, {}, {})
     assert "reserves src/a/x.py for a" in here.denied(here.edit(tmp_path / "tree" / "src" / "a" / "x.py"))
+    # The board is the repository's own, and so are all of its projects.
+    assert "reserves site/x for d" in here.denied(here.edit("site/x"))
     patch = "*** Begin Patch\n*** Update File: src/c/y.py\n*** Move to: src/a/new.py\n@@\n-a\n+b\n*** End Patch\n"
     answer = there.hook("PreToolUse", tool_name="apply_patch", tool_input={"command": patch}, tool_use_id="t")
     assert "reserves src/a/new.py for a" in there.denied(answer)
@@ -159,13 +224,77 @@ def test_a_file_that_another_claim_reserves_is_denied_in_every_worktree(
     assert here.edit("src/a/x.py") == {}
 
 
+def test_a_reserved_file_is_found_through_links(working: Agent, board: Board, folder: Path, tmp_path: Path) -> None:
+    board.add("D", id="d", resources=["data"])
+    for item in "ad":
+        board.claim(item, session=BOB)
+    board.claim("b", session=SESSION)
+    (folder / "src").mkdir()
+    (folder / "src" / "a.py").touch()
+    (folder / "link.py").symlink_to("src/a.py")
+    (folder / "sources").symlink_to("src")
+    (tmp_path / "disk").mkdir()
+    (folder / "data").symlink_to(tmp_path / "disk")
+    for path in ("link.py", "sources/a.py", "data/new.csv"):
+        assert "bob (session bob-1) reserves" in working.denied(working.edit(path)), path
+    assert working.edit("sources/new.py") == {}
+
+
+def test_paths_outside_of_git_count_from_the_folder_with_the_board(
+    agents: Callable[..., Agent], board: Board, folder: Path
+) -> None:
+    for item in "ab":
+        board.add(item, id=item, resources=[f"src/{item}"])
+    board.claim("a", session=BOB)
+    (folder / "src").mkdir()
+    agent = agents(at=folder / "src")
+    agent.start()
+    board.claim("b", session=SESSION)
+    assert "reserves src/a/x for a" in agent.denied(agent.edit("a/x"))
+    assert (agent.edit("b/x"), agent.edit("src/a/x")) == ({}, {})
+
+
+def test_reservations_count_where_the_board_is_that_of_the_file(
+    agents: Callable[..., Agent], board: Board, folder: Path
+) -> None:
+    """A board above several repositories: their files have the same names."""
+    for name in ("shop", "blog"):
+        subprocess.run(["git", "init", "-q", str(folder / name)], check=True)
+        board.add(name, id=name, project=name, resources=["src/x"])
+        board.claim(name, session=BOB)
+        board.add(f"{name} more", id=f"{name}-2", project=name)
+    agent = agents(at=folder / "shop")
+    agent.start()
+    board.claim("blog-2", session=SESSION)
+    told = agent.edit("src/x")
+    assert "bob (session bob-1) reserves src/x for" in told["additionalContext"]
+    board.done("blog", session=BOB)
+    board.claim("shop-2", session=SESSION)
+    assert "reserves src/x for shop" in agent.denied(agent.edit("src/x"))
+    assert (agent.edit("../blog/src/x"), agent.edit("../src/x")) == ({}, {})
+
+
 # Permissions
 
 
 def test_only_a_simple_harmless_call_of_dibs_is_allowed(working: Agent) -> None:
     allow = {"hookEventName": "PreToolUse", "permissionDecision": "allow"}
     assert working.bash("dibs progress a 'it is \"nearly\" done; $HOME'") == allow
-    for tool in ("mcp__dibs__claim", "mcp__plugin_dibs_dibs__claim"):
-        assert working.hook("PreToolUse", tool_name=tool, tool_input={"item": "a"}) == allow
     for command in ("dibs next; rm -rf x", "dibs work -- rm x", "dibs next && x", "dibs show $(x)", "dibs init"):
         assert working.bash(command) == {}, command
+
+
+def test_a_tool_of_dibs_acts_as_the_session_and_is_allowed_only_if_the_plugin_brings_it(working: Agent) -> None:
+    plugin = {"name": "plugin:dibs:dibs", "source": "plugin"}
+    input = {"item": "a", "session": "someone-else"}
+    given = {"hookEventName": "PreToolUse", "updatedInput": {"item": "a", "session": SESSION}}
+
+    def answer(tool: str, server: dict[str, str] = plugin) -> dict[str, Any]:
+        return working.hook("PreToolUse", tool_name=tool, tool_input=input, tool_use_id="t", mcp_server=server)
+
+    assert answer("mcp__plugin_dibs_dibs__claim") == given | {"permissionDecision": "allow"}
+    # A project can bring a server of either name.
+    assert answer("mcp__plugin_dibs_dibs__claim", {"name": "plugin_dibs_dibs", "source": "project"}) == given
+    assert answer("mcp__dibs__claim", {"name": "dibs", "source": "project"}) == given
+    for foreign in ("mcp__dibs__evil__run", "mcp__dibs__run", "mcp__dibs__claim__x", "mcp__plugin_dibs_dibs__evil"):
+        assert answer(foreign) == {}, foreign

@@ -64,6 +64,8 @@ def test_each_client_is_denied_in_its_own_words() -> None:
     assert denials["cursor"]["permission"] == "deny"
     for one in said.values():
         assert "allow" not in answers.pass_on(one, input={"command": "x"}, context="y")
+    told = {client: answers.pass_on(one, context="why") for client, one in said.items()}
+    assert ["why" in told[client] for client in said] == [True, True, False, True, True], "Gemini CLI takes none"
 
 
 @pytest.mark.parametrize(
@@ -81,6 +83,9 @@ def test_each_client_is_denied_in_its_own_words() -> None:
             },
             ["/w/a b.txt", "/d", "/x/e", "/w/f"],
         ),
+        ({"tool_name": "apply_patch", "tool_input": {"path": ".", "input": "  *** Update File: a\n"}}, ["/w", "/w/a"]),
+        ({"tool_name": "Write", "tool_input": {"target_file": "a"}}, ["/w/a"]),
+        ({"tool_name": "edit", "toolArgs": '{"path": "a"}'}, ["/w/a"]),
     ],
 )
 def test_the_files_that_a_tool_writes_are_found(fields: dict[str, Any], paths: list[str]) -> None:
@@ -115,3 +120,21 @@ def test_only_commands_that_cannot_do_harm_need_no_approval() -> None:
     for command in ("dibs", "./dibs next", "dibs init", "dibs backup x", "dibs next --store=x", "dibs --json next"):
         assert not shell.is_harmless(shell.simple_call(command) or [""])
     assert shell.runs_others(["dibs", "exec", "a", "--", "rm"])
+
+
+@pytest.mark.parametrize(
+    ("command", "is_list"),
+    [
+        *(
+            (command, True)
+            for command in ("dibs next", "dibs release a; dibs next", "cd /w && dibs who 2>&1\ndibs next")
+        ),
+        *((command, False) for command in ("cd /w", "dibs next; make", "dibs next & dibs who", "dibs who | cat", "")),
+        *(
+            (command, False)
+            for command in ("dibs next > x", "dibs next; dibs exec a -- x", "dibs who; $(x)", "x=1 dibs")
+        ),
+    ],
+)
+def test_a_list_of_calls_runs_nothing_else(command: str, is_list: bool) -> None:
+    assert shell.is_list_of_calls(command) is is_list

@@ -39,10 +39,10 @@ def test_two_subagents_exclude_each_other_and_end_when_they_stop(agent: Agent, b
     assert "permissionDecision" not in answer
     assert answer["updatedInput"]["command"] == f"export DIBS_SESSION={SESSION}-{SECOND}; cd . && dibs claim b"
     assert agent.bash("make", SECOND) == {}
-    # The parent may not write what its subagent reserves; the subagent may write what its parent reserves.
+    # Parent and subagent are a team, and may write what the other one reserves; two subagents exclude each other.
     board.claim("b", session=SESSION)
-    assert "reserves src/a/x for a" in agent.denied(agent.edit("src/a/x"))
-    assert agent.edit("src/b/x", FIRST) == {}
+    assert (agent.edit("src/a/x"), agent.edit("src/b/x", FIRST)) == ({}, {})
+    assert "reserves src/a/x for a" in agent.denied(agent.edit("src/a/x", SECOND))
     agent.hook("SubagentStop", FIRST, stop_hook_active=False)
     assert (holder(board, "a"), holder(board, "b")) == (None, SESSION)
     assert board.find_session(first.id).ended_at is not None
@@ -78,6 +78,27 @@ def test_a_subagent_is_renewed_and_fenced_like_its_parent(agent: Agent, board: B
     assert "your claim of b is lost" in agent.denied(agent.bash("make", FIRST))
     assert agent.shell(f"dibs release b --session {child}").code == 4
     assert (agent.bash("make", FIRST), agent.bash("make")) == ({}, {})
+
+
+def test_a_subagent_goes_on_while_its_parent_holds_another_item(agent: Agent, board: Board) -> None:
+    for item in "ab":
+        board.add(item, id=item, resources=[f"src/{item}"])
+    agent.start()
+    for item in "ab":
+        board.claim(item, session=SESSION)
+    board.force_release("a", reason="needed elsewhere")
+    wait_for((agent.state / "lost-a").exists)
+    assert (agent.bash("make", FIRST), agent.edit("src/b/x", FIRST)) == ({}, {})
+    assert "your claim of a is lost" in agent.denied(agent.edit("src/a/x", FIRST))
+    board.release("b", session=SESSION)
+    assert "your claim of a is lost" in agent.denied(agent.bash("make", FIRST))
+
+
+def test_two_subagents_call_the_tools_of_dibs_as_themselves(agent: Agent, board: Board) -> None:
+    agent.start()
+    for subagent in (FIRST, SECOND):
+        answer = agent.hook("PreToolUse", subagent, tool_name="mcp__dibs__next", tool_input={}, tool_use_id="t")
+        assert answer["updatedInput"] == {"session": f"{SESSION}-{subagent}"}
 
 
 def test_the_death_of_an_agent_frees_the_items_of_its_subagents(agent: Agent, board: Board) -> None:

@@ -69,12 +69,20 @@ session=$value
 state=$root/$session
 [ -d "$state" ] || exit 0
 
+# Sets `nameless` if the client's shell does not tell dibs the session: that of a subagent has its parent's id, that of
+# Gemini CLI has none.
+nameless=
+[ "$event" = BeforeTool ] && nameless=yes
 field agent_id
 if [ -n "$value" ]; then
     require_name
     state=$root/$session-$value
-    [ -d "$state" ] || state=$root/$value
-    [ -d "$state" ] || ask_dibs
+    nameless=yes
+    if [ ! -d "$state" ]; then
+        state=$root/$value
+        nameless=
+        [ -d "$state" ] || ask_dibs
+    fi
 fi
 [ -e "$state/active" ] || { true >"$state/active"; } 2>/dev/null
 
@@ -84,31 +92,43 @@ tool=$value
 case $before$tool in
 yesTaskUpdate | yescreate_goal | TaskUpdate | TaskList) ask_dibs ;;
 esac
+[ -n "$before" ] || exit 0
 
-# Sets `lost` if something is lost: by the session, or by the one that a subagent works for.
-lost=
-for loss in "$state"/lost-* "$root/$session"/lost-*; do
-    [ -e "$loss" ] && lost=yes
-done
-if [ -z "$before" ]; then
-    [ -n "$lost" ] && ask_dibs
-    exit 0
-fi
-
+# tests/hooks/test_script.py compares these names with those of `dibs.agents.payload` and `dibs.mcp.tools`.
 case $tool in
 Edit | Write | MultiEdit | NotebookEdit | apply_patch) ask_dibs ;;
 write_file | replace | edit | write | patch | create | str_replace_editor | Delete | StrReplace) ask_dibs ;;
-mcp__dibs__* | mcp__plugin_dibs_dibs__*) ask_dibs ;;
-Bash | bash | shell | Shell | run_shell_command | exec_command)
-    case ${payload#"$head"} in
-    *dibs*) ask_dibs ;;
+Bash | bash | shell | Shell | run_shell_command | exec_command) ;;
+mcp__plugin_dibs_dibs__* | mcp__dibs__* | mcp_dibs_* | dibs-* | dibs_*)
+    name=${tool#mcp__plugin_dibs_dibs__}
+    name=${name#mcp__dibs__}
+    name=${name#mcp_dibs_}
+    name=${name#dibs[-_]}
+    case $name in
+    next | claim | progress | release | done | fail | submit | show | list | add | who | why | wait) ask_dibs ;;
     esac
+    exit 0
     ;;
 *) exit 0 ;;
 esac
 
-# A command: nothing may be lost, and the state must be fresh.
-[ -n "$lost" ] && ask_dibs
+# A single call of dibs needs nobody's approval. Where the shell is nameless, every call needs the session.
+input=${payload#"$head"}
+for name in dibs calldibs; do
+    case $input in
+    *"\"command\":\"$name "* | *"\"command\": \"$name "* | *"\"cmd\":\"$name "*) ask_dibs ;;
+    esac
+    [ -n "$nameless" ] || continue
+    case $input in
+    *[!A-Za-z0-9._-]"$name"[!A-Za-z0-9._/-]* | *\\[nt]"$name"[!A-Za-z0-9._/-]*) ask_dibs ;;
+    esac
+done
+
+# Any other command: nothing may be lost, by the session or by the one that a subagent works for, and the state must be
+# fresh.
+for loss in "$state"/lost-* "$root/$session"/lost-*; do
+    [ -e "$loss" ] && ask_dibs
+done
 until=
 { read -r until <"$state/until"; } 2>/dev/null
 [ "$until" -gt "$(date +%s)" ] 2>/dev/null && exit 0

@@ -53,6 +53,7 @@ export const Dibs = async ({ directory }) => {
     "tool.execute.before": async ({ tool, sessionID }, { args }) => {
       const answer = await hook("PreToolUse", sessionID, { tool_name: tool, tool_input: args })
       if (answer.permissionDecision === "deny") throw new Error(answer.permissionDecisionReason)
+      if (answer.updatedInput) Object.assign(args, answer.updatedInput)
     },
     "tool.execute.after": async ({ tool, sessionID }) => {
       await hook("PostToolUse", sessionID, { tool_name: tool })

@@ -7,21 +7,21 @@ tasks are the exception: a claim needs the board's own answer.
 
 from __future__ import annotations
 
+import os
 import time
 
-from dibs import config
 from dibs.agents import keeper_process, look
 from dibs.agents.look import Reservation, View
 from dibs.agents.state import VIEW, State
 from dibs.board import connect
 from dibs.board.board import default_url
+from dibs.errors import Invalid, NotTrusted
 from dibs.location import VAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dibs.agents.state import Record
     from dibs.board import Board
-    from dibs.config import Settings
 
 #: How long a hook waits for the lock of a board before it does without.
 LOCK_SECONDS = 0.5
@@ -51,11 +51,11 @@ class Access:
 
     def connect(self, wait_seconds: float) -> Board:
         """The board, wherever it is, for a caller that needs its answer and closes it."""
-        return connect(self.url, folder=self.folder, lean=True, lock_wait_seconds=wait_seconds)
-
-    @property
-    def settings(self) -> Settings:
-        return config.load(self.folder)[0] if self._board is None else self._board.settings
+        try:
+            return connect(self.url, folder=self.folder, lean=True, lock_wait_seconds=wait_seconds)
+        except (Invalid, NotTrusted):
+            # A `dibs.toml` that cannot be used must not switch the fence off: an agent could write one.
+            return connect(self.url, folder=os.sep, lean=True, lock_wait_seconds=wait_seconds)
 
     def close(self) -> None:
         if self._board is not None:

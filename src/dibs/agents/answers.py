@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 #: The name of an event in the client's own words, where they differ.
 GEMINI_EVENTS = {"PreToolUse": "BeforeTool", "PostToolUse": "AfterTool", "UserPromptSubmit": "BeforeAgent"}
 
+#: What clients other than Claude Code, Codex and opencode call a changed input, and context, before a tool runs. What
+#: they do not take there has no name.
+CHANGES = {
+    GEMINI: ("tool_input", ""),
+    COPILOT: ("modifiedArgs", "additionalContext"),
+    CURSOR: ("", "additional_context"),
+}
+
 
 def deny(payload: Payload, why: str) -> str:
     """The tool does not run, and the model reads why."""
@@ -28,18 +36,17 @@ def deny(payload: Payload, why: str) -> str:
 def pass_on(payload: Payload, *, input: dict[str, Any] | None = None, allow: bool = False, context: str = "") -> str:
     """The tool runs if the client's own permission flow lets it: with another input, or with a line that the model
     reads. Only `allow` skips that flow."""
-    if payload.client == GEMINI:
-        return "" if input is None else _specific(payload, {"tool_input": input})
-    if payload.client in (COPILOT, CURSOR):
-        return ""
+    input_name, context_name = CHANGES.get(payload.client, ("updatedInput", "additionalContext"))
     fields: dict[str, Any] = {}
-    if allow:
+    if allow and payload.client not in CHANGES:
         fields["permissionDecision"] = "allow"
-    if input is not None:
-        fields["updatedInput"] = input
-    if context:
-        fields["additionalContext"] = context
-    return _specific(payload, fields) if fields else ""
+    if input is not None and input_name:
+        fields[input_name] = input
+    if context and context_name:
+        fields[context_name] = context
+    if not fields:
+        return ""
+    return json_text.line(fields) if payload.client in (COPILOT, CURSOR) else _specific(payload, fields)
 
 
 def tell(payload: Payload, context: str) -> str:

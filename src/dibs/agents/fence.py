@@ -10,9 +10,7 @@ from dibs.config import ENV_FENCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dibs.agents.payload import Payload
     from dibs.agents.state import Loss
-    from dibs.config import Settings
 
 OFF = ("off", "0", "no")
 #: What happened to a claim, in words.
@@ -24,21 +22,17 @@ HOW = {
 }
 
 
-def is_off(settings: Settings) -> bool:
-    """Whether a person switched it off: for one agent by the variable, for a board by the setting."""
-    return not settings.fence or os.environ.get(ENV_FENCE, "").lower() in OFF
+def is_off() -> bool:
+    """Whether a person switched it off, in the environment of the client. No file does: an agent can write it, and it
+    may come with a commit."""
+    return os.environ.get(ENV_FENCE, "").lower() in OFF
 
 
-def denial(payload: Payload, losses: list[Loss], *, holds_others: bool, folder: str) -> str | None:
-    """Why the tool may not run; None if it may. An agent that still holds another item is stopped only where it would
-    write what belongs to the lost one."""
-    if not holds_others:
-        return describe(losses[0])
-    if not payload.is_edit:
-        return None
-    below = [files.below_top(path, folder) for path in files.written(payload)]
+def denial(losses: list[Loss], *, holds_others: bool, places: list[str]) -> str | None:
+    """Why a tool may not run that writes these places; None if it may. An agent that still holds another item is
+    stopped only where it would write what belongs to the lost one."""
     for loss in losses:
-        if any(path is not None and files.covering(path, loss.resources) for path in below):
+        if not holds_others or any(files.covering(place, loss.resources) for place in places):
             return describe(loss)
     return None
 

@@ -12,19 +12,21 @@ if TYPE_CHECKING:
     from dibs.agents.state import Record
 
 
-def ensure(state: State, record: Record | None = None) -> None:
-    """Start the keeper unless it runs. It needs the agent's process, since it lives as long as that. A subagent is
-    looked after by the keeper of its parent."""
+def ensure(state: State, record: Record | None = None) -> bool:
+    """Start the keeper unless it runs; return whether it ran. It needs the agent's process, since it lives as long as
+    that. A subagent is looked after by the keeper of its parent."""
     record = record or state.record()
     if record is not None and record.parent is not None:
         state = State(record.parent)
         record = state.record()
     if record is None or record.owner is None:
-        return
+        return False
     lock = take_lock(state)
-    if lock is not None:
-        os.close(lock)
-        _start(state.session)
+    if lock is None:
+        return True
+    os.close(lock)
+    _start(state.session)
+    return False
 
 
 def take_lock(state: State) -> int | None:

@@ -7,7 +7,7 @@ agent is at work and nobody took the item.
 
 from __future__ import annotations
 
-from dibs.agents.state import ACTIVE, ANSWERED, Loss, State
+from dibs.agents.state import ACTIVE, ANSWERED, CHILD, Loss, State
 from dibs.errors import ClaimExpired, DibsError, Invalid, SessionNotFound, StoreUnavailable
 from dibs.value import Value
 
@@ -99,7 +99,9 @@ def refresh(board: Board, state: State) -> tuple[tuple[str, int], ...]:
 
 
 def reservations(board: Board, session: str, parent: str | None) -> tuple[Reservation, ...]:
-    """What the live claims of others reserve. A subagent works for its parent, and may write what that reserves."""
+    """What the live claims of others reserve. A subagent works for its parent: each may write what the other one
+    reserves. Two subagents exclude each other."""
+    team = (session, parent, *State(session).names(CHILD))
     return tuple(
         Reservation(
             item=holding.item.id,
@@ -109,7 +111,7 @@ def reservations(board: Board, session: str, parent: str | None) -> tuple[Reserv
             resources=holding.item.resources,
         )
         for holding in board.who()
-        if holding.claim is not None and holding.item.resources and holding.claim.session not in (session, parent)
+        if holding.claim is not None and holding.item.resources and holding.claim.session not in team
     )
 
 

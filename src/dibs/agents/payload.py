@@ -39,8 +39,18 @@ EDITS = frozenset(
 #: Tools of clients' own lists of tasks that the board is asked about: before they run, and after.
 TASK_TOOLS_BEFORE = frozenset({"TaskUpdate", "create_goal"})
 TASK_TOOLS_AFTER = frozenset({"TaskUpdate", "TaskList"})
-#: The MCP tools of dibs, as a server of the plugin and as one that was configured by hand.
-OUR_TOOLS = ("mcp__plugin_dibs_dibs__", "mcp__dibs__", "mcp_dibs_", "dibs-")
+#: What stands before the name of an MCP tool of dibs: that of the plugin's server in Claude Code, and those of a server
+#: that is configured under the name `dibs`, in the words of each client.
+PLUGIN_TOOLS = "mcp__plugin_dibs_dibs__"
+OUR_TOOLS = {
+    CLAUDE: (PLUGIN_TOOLS, "mcp__dibs__"),
+    CODEX: ("mcp__dibs__",),
+    GEMINI: ("mcp_dibs_",),
+    COPILOT: ("dibs-",),
+    OPENCODE: ("dibs_",),
+}
+#: How Claude Code describes the plugin's server. A project can bring a server whose tools are named like the plugin's.
+PLUGIN_SERVER = {"name": "plugin:dibs:dibs", "source": "plugin"}
 
 
 class Payload(Value):
@@ -77,7 +87,18 @@ class Payload(Value):
 
     @property
     def is_ours(self) -> bool:
-        return self.tool.startswith(OUR_TOOLS)
+        """Whether the tool is one of the tools of dibs, of a server called `dibs`."""
+        before = next((one for one in OUR_TOOLS.get(self.client, ()) if self.tool.startswith(one)), None)
+        if before is None:
+            return False
+        from dibs.mcp.tools import BY_NAME
+
+        return self.tool.removeprefix(before) in BY_NAME
+
+    @property
+    def is_of_plugin(self) -> bool:
+        """Whether the server of the tool is the one that the plugin brings."""
+        return self.tool.startswith(PLUGIN_TOOLS) and self.raw.get("mcp_server") == PLUGIN_SERVER
 
     @property
     def command(self) -> str:
@@ -140,7 +161,13 @@ def _text(raw: dict[str, Any], *names: str) -> str:
 
 
 def _object(raw: dict[str, Any], *names: str) -> dict[str, Any]:
+    """The object, also if it is written as a text of JSON, as older versions of Copilot CLI do."""
     found: object = next((raw[name] for name in names if name in raw), {})
+    if isinstance(found, str):
+        try:
+            found = json_text.loads(found)
+        except (ValueError, RecursionError):
+            return {}
     return found if isinstance(found, dict) else {}
 
 

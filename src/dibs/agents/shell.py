@@ -1,6 +1,7 @@
 """Commands of an agent's shell tool: whether one is a single simple call of `dibs`, and how it acts as another session.
 
-A simple call has no operator, expansion or redirection, so that the shell runs `dibs` and nothing else.
+A simple call has no operator, expansion or redirection, so that the shell runs `dibs` and nothing else. A list of
+simple calls runs nothing else either, but is more than a person who allows one call has in mind.
 """
 
 from __future__ import annotations
@@ -33,18 +34,28 @@ NOT_HARMLESS = ("--store", "--draft-file", "--session", "--agent")
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:=,@%+")
 #: Characters that a shell interprets between double quotes.
 _EXPANDED = frozenset("$`\\!")
+_ERRORS_TO_OUTPUT = "2>&1"
+#: What may stand between the words of a list of calls.
+_JOINTS = ("&&", "||", ";", "\n", _ERRORS_TO_OUTPUT)
 
 
 def simple_call(command: str) -> list[str] | None:
     """The words of a simple call of dibs; None for every other command."""
-    words = _words(command)
-    if not words or words[0].rpartition("/")[2] not in PROGRAMS:
-        return None
-    return words
+    found = _commands(command)
+    return found[0] if found and _calls_dibs(found[0]) else None
+
+
+def is_list_of_calls(command: str) -> bool:
+    """Whether the command runs dibs, once or several times, and nothing else; it may change its folder before."""
+    found = [words for words in _commands(command, _JOINTS) or () if words]
+    calls = [words for words in found if words[0] != "cd"]
+    return bool(calls) and all(_calls_dibs(words) and not runs_others(words) for words in calls)
 
 
 def runs_others(words: list[str]) -> bool:
-    return not RUNNERS.isdisjoint(words)
+    """Whether this call of dibs runs another program. Which word is the command cannot be told behind an option."""
+    command = words[1:2]
+    return not RUNNERS.isdisjoint(words if command and command[0].startswith("-") else command)
 
 
 def is_harmless(words: list[str]) -> bool:
@@ -65,12 +76,20 @@ def as_session(payload: Payload, session: str) -> dict[str, Any]:
     return {**payload.input, "command": changed}
 
 
-def _words(command: str) -> list[str] | None:
-    """The words of one simple command; None if a shell would do more than run it."""
-    words: list[str] = []
+def _calls_dibs(words: list[str]) -> bool:
+    return bool(words) and words[0].rpartition("/")[2] in PROGRAMS
+
+
+def _commands(command: str, joints: tuple[str, ...] = ()) -> list[list[str]] | None:
+    """The words of each simple command, where `joints` separate them; None if a shell would do more than run them."""
+    text = command.strip(" ")
+    commands: list[list[str]] = [[]]
     word: str | None = None
     quote = ""
-    for sign in command.strip(" "):
+    at = 0
+    while at < len(text):
+        sign = text[at]
+        joint = "" if quote else next((one for one in joints if text.startswith(one, at)), "")
         if quote:
             if sign == quote:
                 quote = ""
@@ -78,15 +97,18 @@ def _words(command: str) -> list[str] | None:
                 return None
             else:
                 word = (word or "") + sign
+        elif joint or sign == " ":
+            commands[-1] += [] if word is None else [word]
+            word = None
+            commands += [[]] if joint and joint != _ERRORS_TO_OUTPUT else []
         elif sign in "'\"":
             quote, word = sign, word or ""
-        elif sign == " ":
-            words += [] if word is None else [word]
-            word = None
         elif sign in _PLAIN:
             word = (word or "") + sign
         else:
             return None
+        at += len(joint) or 1
     if quote:
         return None
-    return words + ([] if word is None else [word])
+    commands[-1] += [] if word is None else [word]
+    return commands

@@ -348,7 +348,7 @@ def _deny(payload: Payload, board: Board, item: str, why: str) -> str:
     """The tool does not run, or the task is not completed, unless a person switched that off. The agent has its answer
     about the item, and knows of a loss."""
     answered(payload.dibs_session, item)
-    if fence.is_off(board.settings):
+    if fence.is_off():
         return ""
     return answers.deny(payload, why) if payload.tool else answers.go_on(payload, why)
 

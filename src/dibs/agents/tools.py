@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from dibs.agents import answers, fence, files, keeper_process, shell
 from dibs.agents.payload import CODEX, GEMINI, TASK_TOOLS_AFTER, TASK_TOOLS_BEFORE
-from dibs.agents.state import ACTIVE, State, answered
+from dibs.agents.state import ACTIVE, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dibs.agents.access import Access
     from dibs.agents.payload import Payload
-    from dibs.agents.state import Loss, Record
+    from dibs.agents.state import Record
+
+#: The argument of the tools of dibs that names the session: see `dibs.mcp.tools`.
+SESSION = "session"
 
 
 def before(payload: Payload, access: Access) -> str:
@@ -29,7 +32,7 @@ def before(payload: Payload, access: Access) -> str:
         return ""
     state.touch(ACTIVE)
     if payload.is_ours:
-        return answers.pass_on(payload, allow=True)
+        return _tool_of_dibs(payload, state)
     if payload.tool in TASK_TOOLS_BEFORE:
         from dibs.agents import tasks
 
@@ -39,12 +42,10 @@ def before(payload: Payload, access: Access) -> str:
         return _call_of_dibs(payload, state, words)
     if not (payload.is_shell or payload.is_edit):
         return ""
-    is_off = fence.is_off(access.settings)
-    why = None if is_off else _lost(payload, access, state, record) or _in_use(payload, access, state, record)
-    if isinstance(why, str):
-        return answers.deny(payload, why)
-    if why is not None:
-        return answers.pass_on(payload, context=why[0])
+    if not fence.is_off() and not shell.is_list_of_calls(payload.command):
+        why, is_denial = _objection(payload, access, state, record)
+        if why:
+            return answers.deny(payload, why) if is_denial else answers.pass_on(payload, context=why)
     if _needs_session(payload) and "dibs" in payload.command:
         return answers.pass_on(payload, input=shell.as_session(payload, state.session))
     return ""
@@ -52,16 +53,24 @@ def before(payload: Payload, access: Access) -> str:
 
 def after(payload: Payload, access: Access) -> str:
     state = State(payload.dibs_session)
-    if state.exists():
-        state.touch(ACTIVE)
-    # A command in a sandbox cannot write the state folder itself.
-    for word in shell.simple_call(payload.command) or () if payload.is_shell else ():
-        answered(state.session, word)
-    if payload.tool in TASK_TOOLS_AFTER and state.exists():
+    if not state.exists():
+        return ""
+    state.touch(ACTIVE)
+    if payload.tool in TASK_TOOLS_AFTER:
         from dibs.agents import tasks
 
         return tasks.after(payload, access)
     return ""
+
+
+def _tool_of_dibs(payload: Payload, state: State) -> str:
+    """The call acts as this session, whatever the model wrote. Codex takes no changed input; it tells the server by
+    itself which thread calls."""
+    if payload.client != CODEX:
+        return answers.pass_on(payload, input={**payload.input, SESSION: state.session}, allow=payload.is_of_plugin)
+    if payload.input.get(SESSION, state.session) == state.session:
+        return ""
+    return answers.deny(payload, f"dibs: you are session {state.session}; call it again without the argument session")
 
 
 def _call_of_dibs(payload: Payload, state: State, words: list[str]) -> str:
@@ -79,36 +88,46 @@ def _needs_session(payload: Payload) -> bool:
     return payload.is_shell and (payload.client == GEMINI or (payload.subagent is not None and payload.client != CODEX))
 
 
-def _lost(payload: Payload, access: Access, state: State, record: Record) -> str | None:
-    if not state.is_fresh():
-        keeper_process.ensure(state, record)
-        if access.board is not None:
-            access.held(state)
-    losses = _losses(state, record)
-    if not losses:
-        return None
-    # Looked up only now: an agent that has lost nothing does not pay for it.
-    return fence.denial(payload, losses, holds_others=bool(access.held(state)), folder=record.folder)
+def _objection(payload: Payload, access: Access, state: State, record: Record) -> tuple[str, bool]:
+    """What speaks against a command or an edit, and whether it is denied for that; an empty text if nothing does."""
+    reach = files.Reach(record.folder, access.url) if payload.is_edit else None
+    places = [place for path in files.written(payload) for place in reach.places(path)] if reach is not None else []
+    lost = _lost(payload, access, state, record, places)
+    if lost is not None or reach is None:
+        return lost or "", True
+    return _in_use(access, state, record, places, is_shared=reach.is_shared)
 
 
-def _losses(state: State, record: Record) -> list[Loss]:
-    """Those of the session, and those of the parent, for which a subagent works."""
-    return state.losses() + (State(record.parent).losses() if record.parent else [])
-
-
-def _in_use(payload: Payload, access: Access, state: State, record: Record) -> str | tuple[str] | None:
-    """Why an edit is denied: another session's claim reserves the file. A session that never claimed in that project
-    takes no part in the work there, and is only told, in a tuple."""
-    if not payload.is_edit:
-        return None
-    below = [files.below_top(path, record.folder) for path in files.written(payload)]
-    paths = [path for path in below if path is not None]
-    for one in access.reserved(state, record) if paths else ():
-        path = next((path for path in paths if files.covering(path, one.resources)), None)
-        if path is None:
-            continue
-        holder = f"{one.agent} (session {one.session}) reserves {path} for {one.item}"
-        if one.project in access.projects(state, record):
-            return f"dibs: {holder}. Do not edit it before that is done; for other work: dibs next"
-        return (f"dibs: {holder}. Two agents may edit one file: see `dibs who`.",)
+def _lost(payload: Payload, access: Access, state: State, record: Record, places: list[str]) -> str | None:
+    """A subagent also answers for what its parent lost, for which it works."""
+    parent = State(record.parent) if record.parent else None
+    # An edit takes its time for what a command leaves to the keeper: to find out that the keeper is dead.
+    is_fresh = state.is_fresh()
+    if (payload.is_edit or not is_fresh) and not (keeper_process.ensure(state, record) and is_fresh):
+        for one in (state, parent) if access.board is not None else ():
+            if one is not None:
+                access.held(one)
+    # What is held is looked up only after a loss: an agent that has lost nothing does not pay for it.
+    if losses := state.losses():
+        why = fence.denial(losses, holds_others=bool(access.held(state)), places=places)
+        if why is not None:
+            return why
+    if parent is not None and (losses := parent.losses()):
+        holds_others = bool(access.held(state) or access.held(parent))
+        return fence.denial(losses, holds_others=holds_others, places=places)
     return None
+
+
+def _in_use(access: Access, state: State, record: Record, places: list[str], *, is_shared: bool) -> tuple[str, bool]:
+    """Another session's claim reserves the file. A session that takes no part in the work there is only told: one that
+    never claimed an item of this board, or, where repositories share the board, of that item's project."""
+    for one in access.reserved(state, record) if places else ():
+        place = next((place for place in places if files.covering(place, one.resources)), None)
+        if place is None:
+            continue
+        holder = f"{one.agent} (session {one.session}) reserves {place} for {one.item}"
+        projects = access.projects(state, record)
+        if one.project in projects or (projects and not is_shared):
+            return f"dibs: {holder}. Do not edit it before that is done; for other work: dibs next", True
+        return f"dibs: {holder}. Two agents may edit one file: see `dibs who`.", False
+    return "", False

@@ -72,6 +72,11 @@ class Cli:
         return self._board
 
     @property
+    def has_board(self) -> bool:
+        """Whether the board could be opened."""
+        return self._board is not None
+
+    @property
     def paint(self) -> Paint:
         """Colours for stdout if it is a terminal, else none."""
         if self._paint is None:

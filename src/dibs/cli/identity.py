@@ -191,16 +191,26 @@ def record_token(cli: Cli, token: int) -> None:
             token_file.append(path, token)
 
 
-def acknowledge(cli: Cli) -> None:
-    """The board has answered a command that names an item. If hooks of a coding agent deny its tools because this
-    session lost that item, they stop doing so: see `agents.state`."""
+def lost_token(cli: Cli) -> int | None:
+    """The token of the session's lost claim of the item that the command names, if hooks of a coding agent have noted
+    the loss: see `agents.state`."""
     if not os.path.isdir(config.agents_folder()):
-        return
+        return None
     session = caller(cli).session
-    if session is not None and has_state(session):
-        from dibs.agents import state
+    if session is None or not has_state(session):
+        return None
+    from dibs.agents import state
 
-        state.answered(session, cli.args.item)
+    return state.lost_token(session, cli.args.item)
+
+
+def acknowledge(cli: Cli, token: int) -> None:
+    """The board has answered a command about that loss, so that hooks stop denying tools because of it. The token is
+    that of a loss which was noted before: of a claim that is lost while the command runs, the answer may know nothing.
+    """
+    from dibs.agents import state
+
+    state.answered(require_session(cli), cli.args.item, token)
 
 
 def has_state(session: str) -> bool:

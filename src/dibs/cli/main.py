@@ -84,24 +84,33 @@ def _dispatch(argv: list[str]) -> int:
         sys.stdout.write(parser.help() + "\n")
         return 0
     cli = Cli(args)
+    lost = _lost_token(cli)
     try:
         code = function(cli) or 0
-        _acknowledge(cli)
+        _acknowledge(cli, lost)
     except DibsError as error:
         if not isinstance(error, StoreUnavailable | UsageError):
-            _acknowledge(cli)
+            _acknowledge(cli, lost)
         raise
     finally:
         cli.close()
     return code
 
 
-def _acknowledge(cli: Cli) -> None:
-    """After an answer, also a refusal, to a command that names an item."""
-    if getattr(cli.args, "item", None) is not None:
+def _lost_token(cli: Cli) -> int | None:
+    if getattr(cli.args, "item", None) is None:
+        return None
+    from dibs.cli import identity
+
+    return identity.lost_token(cli)
+
+
+def _acknowledge(cli: Cli, lost: int | None) -> None:
+    """After an answer of the board, also a refusal, to a command about an item that was known to be lost."""
+    if lost is not None and cli.has_board:
         from dibs.cli import identity
 
-        identity.acknowledge(cli)
+        identity.acknowledge(cli, lost)
 
 
 def _from_os_error(error: OSError) -> DibsError:
