@@ -12,8 +12,12 @@ from typing import Any
 
 import pytest
 
-from dibs.agents.state import Loss, Record, State, answered, lost_token
+from dibs.agents.state import Loss, Record, State
 from dibs.board import Board
+from dibs.cli import identity
+from dibs.cli.commands import COMMANDS
+from dibs.cli.context import Cli
+from dibs.cli.parser import build
 from tests.hooks.agent import OTHER_SESSION, SESSION, Agent, wait_for, wait_for_end
 from tests.hooks.conftest import BOB
 
@@ -98,11 +102,12 @@ def test_an_answer_about_an_earlier_claim_leaves_a_later_loss(tmp_path: Path, mo
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     state = State(SESSION)
     state.make(Record(session=SESSION, agent="x", client="claude", folder="/"))
+    cli = Cli(build("release", COMMANDS["release"])[0].parse(["a", "--session", SESSION]))
+    assert identity.lost_token(cli) is None
     state.lose(Loss(item="a", token=3, how="taken_over", by="bob", since=0))
-    assert (lost_token(SESSION, "a"), lost_token(SESSION, "b")) == (3, None)
-    answered(SESSION, "a", 2)
-    assert [loss.token for loss in state.losses()] == [3]
-    answered(SESSION, "a", 3)
+    identity.acknowledge(cli, 2)
+    assert identity.lost_token(cli) == 3
+    identity.acknowledge(cli, 3)
     assert state.losses() == []
 
 

@@ -32,7 +32,7 @@ class Script:
             (self.states / session / "until").write_text("99999999999\n")
         self._dibs = home / "bin" / "dibs"
         self._dibs.parent.mkdir()
-        self._dibs.write_text("#!/bin/sh\necho asked\n")
+        self._dibs.write_text("#!/bin/sh\n[ $LC_ALL = C.UTF-8 ] && echo asked\n")
         self._dibs.chmod(0o755)
 
     def asks(self, tool: str, command: str = "make", *, client: str = "claude", event: str = "", **head: str) -> bool:
@@ -41,7 +41,7 @@ class Script:
         done = subprocess.run(
             [self._shell, str(HOOK), event or BEFORE.get(client, "PreToolUse"), client, str(self._dibs)],
             input=json.dumps(given, separators=(",", ":")),
-            env={"XDG_STATE_HOME": str(self._home / "state"), "PATH": os.defpath},
+            env={"XDG_STATE_HOME": str(self._home / "state"), "PATH": os.defpath, "LC_ALL": "C.UTF-8"},
             capture_output=True,
             text=True,
             check=True,

@@ -24,8 +24,10 @@ find_dibs() {
     command -v dibs >/dev/null 2>&1
 }
 
+locale=${LC_ALL-}
 ask_dibs() {
     find_dibs || exit 0
+    LC_ALL=$locale
     printf '%s' "$payload" | "$dibs" hook "$event" ${client:+--client "$client"}
     [ $? -eq 2 ] && exit 2
     exit 0
@@ -36,6 +38,9 @@ PreToolUse | BeforeTool | preToolUse) before=yes ;;
 PostToolUse | PostToolUseFailure | AfterTool | postToolUse) before= ;;
 *) ask_dibs ;;
 esac
+
+# By bytes: patterns match the same everywhere, and bash is quick with a payload of a megabyte.
+LC_ALL=C
 
 # Only the part before the tool's own input: the input may contain the same names.
 head=${payload%%\"tool_input\"*}

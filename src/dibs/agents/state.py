@@ -192,6 +192,12 @@ class State:
     def lose(self, loss: Loss) -> None:
         self.write(LOST + loss.item, json_text.dumps(_plain(loss)))
 
+    def lost_token(self, item: str) -> int | None:
+        """The token of the claim that the session has lost, or its parent, for which a subagent works."""
+        record = self.record()
+        default = State(record.parent).lost_token(item) if record is not None and record.parent else None
+        return next((loss.token for loss in self.losses() if loss.item == item), default)
+
     def answer(self, losses: Iterable[Loss]) -> None:
         """The losses are known to the agent or to a person."""
         for loss in losses:
@@ -217,24 +223,13 @@ class State:
         return {(pair[0], int(pair[1])) for pair in words if len(pair) == 2 and pair[1].isdigit()}
 
 
-def lost_token(session: str, item: str) -> int | None:
-    """The token of the latest claim of the item that is noted as lost, by the session or by its parent."""
-    losses = (loss for state in _with_parent(session) for loss in state.losses())
-    return max((loss.token for loss in losses if loss.item == item), default=None)
-
-
-def answered(session: str, item: str, token: int | None = None) -> None:
-    """A verb that names this item has answered the session: it knows about its loss, of that token or an earlier one.
-    So does its parent, for which a subagent works."""
-    for state in _with_parent(session):
-        found = (loss for loss in state.losses() if loss.item == item)
-        state.answer(loss for loss in found if token is None or loss.token <= token)
-
-
-def _with_parent(session: str) -> list[State]:
+def answered(session: str, item: str) -> None:
+    """A verb that names this item has answered the session: it knows about its loss. So does its parent, for which a
+    subagent works."""
     state = State(session)
     record = state.record()
-    return [state] if record is None or not record.parent else [state, State(record.parent)]
+    for one in (state, *(State(name) for name in (record and record.parent,) if name)):
+        one.answer(loss for loss in one.losses() if loss.item == item)
 
 
 def remove_dead() -> None:

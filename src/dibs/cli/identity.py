@@ -201,16 +201,16 @@ def lost_token(cli: Cli) -> int | None:
         return None
     from dibs.agents import state
 
-    return state.lost_token(session, cli.args.item)
+    return state.State(session).lost_token(cli.args.item)
 
 
 def acknowledge(cli: Cli, token: int) -> None:
-    """The board has answered a command about that loss, so that hooks stop denying tools because of it. The token is
-    that of a loss which was noted before: of a claim that is lost while the command runs, the answer may know nothing.
-    """
+    """The board has answered a command that began after this claim was lost, so that hooks stop denying tools because
+    of that. Of a later loss, the answer may know nothing."""
     from dibs.agents import state
 
-    state.answered(require_session(cli), cli.args.item, token)
+    if lost_token(cli) == token:
+        state.answered(require_session(cli), cli.args.item)
 
 
 def has_state(session: str) -> bool:
