@@ -154,7 +154,7 @@ def check_events(text: str, led: Led) -> None:
     for event in led.events:
         status, holder, data = rows[event.kind]
         assert event.status in (code(status) or STATUSES), event
-        assert (event.agent is not None) == bool(holder) or "if it was held" in holder, event
+        assert (event.agent is not None) == bool(holder) or ", if it " in holder, event
         found = event.data
         if "offered_to" not in data and found.items() >= NO_LONGER_OFFERED.items():
             found = {name: value for name, value in found.items() if name not in NO_LONGER_OFFERED}

@@ -180,6 +180,22 @@ def test_edit_changes_what_was_named_and_nothing_else(dibs: Dibs) -> None:
     assert (after["labels"], after["phase"], after["title"]) == ([], None, "u")
 
 
+def test_the_holder_adds_resources_and_another_holder_is_refused_them(dibs: Dibs, other: Dibs) -> None:
+    for id in ("x", "y"):
+        dibs.ok("add", id, "--id", id, "--resource", f"docs/{id}")
+    dibs.ok("claim", "x")
+    other.ok("claim", "y")
+    added = dibs.json("edit", "x", "--add-resource", "src/api")
+    assert (added["item"]["resources"], added["before"]["resources"]) == (["docs/x", "src/api"], ["docs/x"])
+    code, error = other.refused("edit", "y", "--add-resource", "src")
+    assert (code, error["code"], error["held_for"]) == (75, "RESOURCE_BUSY", "x")
+    assert dibs.refused("edit", "y", "--add-resource", "lib")[1]["code"] == "INVALID"
+    assert dibs.refused("edit", "x", "--add-resource", "lib", "--token", "7")[1]["field"] == "token"
+    assert dibs.refused("edit", "x", "--add-resource", "lib", "--resource", "src")[0] == 2
+    dibs.ok("release", "x")
+    assert other.json("edit", "x", "--add-resource", "lib")["item"]["resources"] == ["docs/x", "src/api", "lib"]
+
+
 def test_a_failed_item_is_tried_again(dibs: Dibs) -> None:
     dibs.ok("add", "t", "--id", "x")
     dibs.ok("claim", "x")

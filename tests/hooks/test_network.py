@@ -21,7 +21,7 @@ def test_over_a_server_the_keeper_starts_renews_fences_and_ends_the_session(
         board.add(item, id=item, resources=[f"src/{item}"])
     with Serving(folder, "--quiet") as server:
         key = json.loads(Path(server.told["key_file"]).read_text())["key"]
-        agent = agents(DIBS_STORE=server.url, DIBS_KEY=key)
+        agent = agents(DIBS_STORE=server.url, DIBS_KEY=key, DIBS_RESERVE_EDITS="on")
         agent.start()
         wait_for(lambda: _knows(board, SESSION))
         owner = board.find_session(SESSION).owner
@@ -34,6 +34,8 @@ def test_over_a_server_the_keeper_starts_renews_fences_and_ends_the_session(
         board.claim("b", session=BOB)
         wait_for(lambda: "src/b" in (agent.state / "view.json").read_text())
         assert "bob (session bob-1) reserves src/b/x for b" in agent.denied(agent.edit("src/b/x"))
+        # No hook waits for a server, so nothing is added.
+        assert (agent.edit("lib/x"), board.get("a").item.resources) == ({}, ("src/a",))
         assert "you still hold a" in agent.hook("Stop", stop_hook_active=False)["reason"]
         board.force_release("a", reason="needed elsewhere")
         wait_for((agent.state / "lost-a").exists)

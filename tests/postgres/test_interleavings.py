@@ -102,6 +102,7 @@ VERBS: dict[str, Verb] = {
     "edit x to wait for onward": lambda b, p: b.edit(f"{p}x", depends_on=[f"{p}onward"]),
     "edit to wait for nothing": lambda b, p: b.edit(f"{p}blocked", depends_on=[]),
     "edit what is touched": lambda b, p: b.edit(f"{p}ready", resources=["port:80"]),
+    "add what o touches": lambda b, p: b.edit(f"{p}o", add_resources=["src"], session=f"{p}s"),
     "edit the project": lambda b, p: b.edit(f"{p}ready", project=f"{p}other"),
     "add one that waits": lambda b, p: b.add("new", id=f"{p}new", depends_on=[f"{p}x", f"{p}blocked"]),
     "add the same": lambda b, p: b.add("other", id=f"{p}new"),
@@ -137,6 +138,14 @@ def test_any_two_verbs_at_once(harness: PostgresHarness) -> None:
         assert stage.waited > 0
         assert stage.passed > 0
     assert not wrong, f"seed {seed}: {len(wrong)} wrong:\n" + "\n".join(wrong[:40])
+
+
+def test_of_a_holder_that_adds_and_a_claim_of_the_same_one_comes_first(harness: PostgresHarness) -> None:
+    adding = "add what o touches"
+    pairs = [pair for claim in ("claim ready", "next") for pair in ((adding, claim), (claim, adding))]
+    with Stage(harness.server, harness.database) as stage:
+        assert play(harness, stage, pairs) == []
+        assert stage.waited == len(pairs)
 
 
 def play(harness: PostgresHarness, stage: Stage, pairs: Sequence[tuple[str, str]]) -> list[str]:

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dibs.errors import AgentAtCapacity, ClaimExpired, DibsError, RateLimited
+from dibs.errors import AgentAtCapacity, ClaimExpired, DibsError, RateLimited, ResourceBusy
 from dibs.testing.conformance.asking import added, kinds, refused
 from dibs.testing.invariants import assert_sound
 from tests.sdk.conftest import Stage
@@ -44,6 +44,16 @@ def test_an_exception_is_a_failure_with_what_and_where(stage: Stage) -> None:
     assert run.reason is not None
     assert "no such branch" in run.reason
     assert "test_handles.py, line" in run.reason
+
+
+def test_a_holder_reserves_more(stage: Stage) -> None:
+    board = stage.far()
+    added(board, "x", "y")
+    with board.session("coder") as me, board.session("other") as other, me.claim("x") as claim, other.claim("y") as its:
+        assert claim.reserve("src", "port:80").resources == ("src", "port:80") == claim.item.resources
+        assert refused(ResourceBusy, its.reserve, "src/api").facts["holder"]["session"] == me.id
+        assert its.item.resources == ()
+    assert stage.board.get("x").item.resources == ("src", "port:80")
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])

@@ -35,6 +35,9 @@ def test_a_session_is_acted_for_by_the_key_that_registered_it(shop: Served) -> N
     assert other("POST", "/v1/sessions", {"agent": "ann", "id": "ann-1"}).status == 403
     assert mine.ok("POST", "/v1/items/a/claim", {"session": "ann-1"})["claim"]["agent"] == "ann"
     assert other("POST", "/v1/items/a/done", {"session": "ann-1", "token": 1}).status == 403
+    adding = {"add_resources": ["src"], "session": "ann-1"}
+    assert other("PATCH", "/v1/items/a", adding).status == 403
+    assert mine.ok("PATCH", "/v1/items/a", adding)["resources"] == ["src"]
     assert shop.admin.ok("POST", "/v1/items/a/release", {"session": "ann-1", "token": 1})
 
 

@@ -95,7 +95,12 @@ def _objection(payload: Payload, access: Access, state: State, record: Record) -
     lost = _lost(payload, access, state, record, places)
     if lost is not None or reach is None:
         return lost or "", True
-    return _in_use(access, state, record, places, is_shared=reach.is_shared)
+    why, is_denial = _in_use(access, state, record, places, is_shared=reach.is_shared)
+    from dibs.agents import reserve
+
+    if places and not is_denial and reserve.is_on() and (busy := reserve.objection(access, state, record, places)):
+        return busy, True
+    return why, is_denial
 
 
 def _lost(payload: Payload, access: Access, state: State, record: Record, places: list[str]) -> str | None:

@@ -34,7 +34,7 @@ REAPS_MAX = 10
 #: Refusals that another claim can cause. Not `RateLimited`: an ended claim still counts towards the rate.
 CAUSED_BY_A_CLAIM = (ItemAlreadyClaimed, ItemNotClaimable, ResourceBusy, AgentAtCapacity)
 #: Parameters about the caller.
-NOT_IN_FINGERPRINT = frozenset({"session", "agent", "actor", "relabel"})
+NOT_IN_FINGERPRINT = frozenset({"session", "agent", "actor", "relabel", "keeps_offer"})
 
 
 class BoardBase:

@@ -70,15 +70,33 @@ class ManageVerbs(BoardBase):
         self,
         item: str,
         *,
+        add_resources: Iterable[str] = (),
+        session: str | None = None,
+        token: int | None = None,
         revision: int | None = None,
         relabel: bool = True,
         actor: str | None = None,
         request_id: str | None = None,
         **changes: Any,
     ) -> Edited:
-        """Change the given fields; a list replaces the old list. The answer has the old values as `before`. With
-        `revision`, only if the item is still at that revision; without `relabel`, type and action cannot change."""
-        parameters = {"changes": check.edits(changes), "revision": revision, "actor": actor, "relabel": relabel}
+        """Change the given fields; a list replaces the old list, and `add_resources` adds to one. The answer has the
+        old values as `before`. With `session` (and `token`), only if that session holds the item: it may add resources
+        that no other session holds. With `revision`, only if the item is still at that revision; without `relabel`,
+        type and action cannot change."""
+        added = check.resources(add_resources)
+        if added and "resources" in changes:
+            raise Invalid("give either resources, a whole new list, or add_resources", field="add_resources")
+        if token is not None and session is None:
+            raise Invalid("token requires session", field="token")
+        parameters: dict[str, Any] = {
+            "changes": check.edits(changes) if changes or not added else {},
+            "revision": revision,
+            "actor": actor,
+            "relabel": relabel,
+        }
+        # Not passed if they are not given: a server of an older version, and kept answers, do not know them.
+        given = {"add_resources": added or None, "session": session, "token": token}
+        parameters |= {name: value for name, value in given.items() if value is not None}
         return self._call_past_dead_owners(self.store.edit, item, **parameters, request_id=request_id)
 
     def cancel(

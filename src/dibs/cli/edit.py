@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dibs.cli import identity
 from dibs.cli.claim_lines import attributes, new_status, stuck
 from dibs.cli.context import Cli
 from dibs.cli.items import item_fields, item_options
@@ -11,6 +12,7 @@ from dibs.cli.render import clean, replaced
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from dibs.model import Edited, Item
 
@@ -22,9 +24,12 @@ def edit_options(parser: Parser) -> None:
     parser.item()
     parser.option("--title", metavar="TEXT", help="the work to do, in one line")
     item_options(parser)
+    parser.option("--add-resource", metavar="R", help="add a resource to the others; repeatable", repeated=True)
     parser.option("--no-needs", help="remove all dependencies")
     parser.option("--no-resources", help="remove all resources")
     parser.revision()
+    parser.token()
+    parser.option("--session", metavar="ID", help="edit only if this session holds the item")
     parser.request_id()
     parser.actor()
 
@@ -44,7 +49,16 @@ def edit(cli: Cli) -> None:
             raise UsageError(f"{options} contradict each other; give only one of them", field=field)
         if cleared:
             changes[field] = []
-    edited = cli.board.edit(args.item, revision=args.revision, request_id=args.request_id, **changes)
+    if args.add_resource and "resources" in changes:
+        raise UsageError("--add-resource adds to the resources; give no new list of them", field="resources")
+    edited = cli.board.edit(
+        args.item,
+        add_resources=args.add_resource,
+        **_holder(cli),
+        revision=args.revision,
+        request_id=args.request_id,
+        **changes,
+    )
     if cli.json:
         return cli.print_json({"item": edited.item, "before": edited.before, "blockers": edited.blockers})
     if not edited.before:
@@ -53,6 +67,19 @@ def edit(cli: Cli) -> None:
     line = f"{cli.paint('edited', 'green')} {cli.paint(edited.id, 'bold')}  {clean(edited.title)}"
     more = [*_side_effects(edited), *stuck(edited, edited.blockers, cli.paint)]
     return cli.print(f"{line}  {cli.paint(attributes(edited), 'dim')}{moved}", *(f"  {one}" for one in more))
+
+
+def _holder(cli: Cli) -> dict[str, Any]:
+    """Edit as the holder of the item: if a session or a token is named, or to add resources to an item that the
+    caller's session holds."""
+    args = cli.args
+    if args.session is None and args.token is None:
+        if not args.add_resource:
+            return {}
+        claim, session = cli.board.get(args.item).claim, identity.caller(cli).session
+        if claim is None or claim.session != session:
+            return {}
+    return {"session": identity.require_session(cli), "token": identity.claim_token(cli)}
 
 
 def _side_effects(edited: Edited) -> list[str]:

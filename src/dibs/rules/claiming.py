@@ -7,7 +7,15 @@ recorded: an expired claim ends first, a schedule that has come makes the item r
 from __future__ import annotations
 
 from dibs.config import Settings
-from dibs.errors import ClaimExpired, DibsError, Invalid, ItemAlreadyClaimed, ItemNotClaimable
+from dibs.errors import (
+    AgentAtCapacity,
+    ClaimExpired,
+    DibsError,
+    Invalid,
+    ItemAlreadyClaimed,
+    ItemNotClaimable,
+    ResourceBusy,
+)
 from dibs.model import (
     BLOCKED,
     ENDED,
@@ -56,10 +64,12 @@ def claim(
     ttl_seconds: float | None,
     settings: Settings,
     unless_after: int | None = None,
+    keeps_offer: bool = False,
 ) -> Decision:
     """Claim by id. A live claim of the same session is renewed; a live claim of another session is a refusal.
 
     `unless_after` recovers a lost claim: the claim is refused if the item was given under a token after that one.
+    `keeps_offer`: a refusal that another claim causes changes nothing, because that claim may be of a dead owner.
     """
     session = claimant.session
     ttl_seconds = ttl(session.kind, ttl_seconds, settings)
@@ -72,12 +82,19 @@ def claim(
         closed = () if ticket is None else (queueing.close(ticket, now, "it was served"),)
         return Decision(steps=(*steps, grant(now, state, session, ttl_seconds, closed)))
     if state.item.offered_to == session.id:
+        if keeps_offer and isinstance(refusal, (ResourceBusy, AgentAtCapacity)):
+            return Decision(steps=tuple(steps), refusal=with_offer_kept(refusal, state.item))
         # The session cannot accept its offer, so the offer goes to the next ticket.
         ticket, onward = queueing.leave(
             now, state, session.id, settings, f"its session could not accept: {refusal.code}"
         )
         steps += [one.replace(closed=(*one.closed, ticket)) for one in onward]
     return Decision(steps=tuple(steps), refusal=refusal, activity=refused(now, state.item, session, refusal))
+
+
+def with_offer_kept(refusal: DibsError, item: Item) -> DibsError:
+    refusal.facts["offer_expires_at"] = item.offer_expires_at
+    return refusal
 
 
 def grant(now: int, state: State, session: Session, ttl_seconds: float, closed: tuple[Ticket, ...] = ()) -> Step:

@@ -6,14 +6,16 @@ from dibs.errors import Forbidden, Invalid, ItemChanged
 from dibs.model import EDITABLE, PARKED, PENDING_APPROVAL, Event, Item, NewItem
 from dibs.rules import table
 from dibs.rules.decision import State, Step, step
-from dibs.rules.refusals import holder
+from dibs.rules.refusals import holder as holder_fact
+from dibs.rules.resources import busy, conflict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from dibs.model import Blocker
+    from dibs.model import Blocker, Claim
+    from dibs.rules.resources import Hold
 
 #: The fields that people write: the event `added` has all of them, `edited` those that changed.
 CONTENT = tuple(name for name in NewItem._fields if name != "id")
@@ -105,11 +107,14 @@ def edit(
     actor: str,
     relabel: bool = True,
     blockers: Sequence[Blocker] | None = None,
+    holder: Claim | None = None,
+    holds: Sequence[Hold] = (),
 ) -> Step | None:
     """Change the content; None if nothing changes. An edit of approved content withdraws the approval.
 
     `relabel`: the caller may change type and action. `blockers` are the open dependencies after a change of
-    `depends_on`.
+    `depends_on`. `holder` is the claim of the session that edits the item as its holder, and may add resources that are
+    not among the `holds` of other sessions.
     """
     old = state.item
     if "type" in changes and "action" not in changes and old.action == old.type:
@@ -119,7 +124,7 @@ def edit(
         return None
     if not relabel:
         _refuse_relabelling(old, real)
-    _refuse_while_claimed(state, real)
+    _refuse_while_claimed(state, real, holder, holds)
     changed = dict(real)
     if old.approved and APPROVED_CONTENT & real.keys():
         changed.update(needs_approval=True, approved=False)
@@ -134,6 +139,8 @@ def edit(
         status=status,
         actor=actor,
         claim=state.claim,
+        session=None if holder is None else holder.session,
+        agent=None if holder is None else holder.agent,
         data=real,
         **changed,
     )
@@ -205,16 +212,30 @@ def _refuse_relabelling(item: Item, real: dict[str, Any]) -> None:
             )
 
 
-def _refuse_while_claimed(state: State, real: dict[str, Any]) -> None:
+def _refuse_while_claimed(
+    state: State, real: dict[str, Any], holder: Claim | None = None, holds: Sequence[Hold] = ()
+) -> None:
     item, claim = state.item, state.claim
     if claim is None:
         return
     fixed = HELD_CONTENT | (APPROVED_CONTENT if item.approved else frozenset())
+    resources = real.get("resources")
+    if holder is not None and resources and not item.approved and set(item.resources) <= set(resources):
+        _refuse_busy(item, resources, holder, holds)
+        fixed -= {"resources"}
     for name in real:
         if name in fixed:
+            but = "; its holder can only add some" if name == "resources" and not item.approved else ""
             raise Invalid(
-                f"{name} of {item.id} cannot change while {claim.agent} (session {claim.session}) holds it",
+                f"{name} of {item.id} cannot change while {claim.agent} (session {claim.session}) holds it{but}",
                 field=name,
                 item=item.id,
-                holder=holder(claim),
+                holder=holder_fact(claim),
             )
+
+
+def _refuse_busy(item: Item, resources: Sequence[str], holder: Claim, holds: Sequence[Hold]) -> None:
+    new = tuple(one for one in resources if one not in item.resources)
+    held = conflict(item.replace(resources=new), holds, holder.session)
+    if held is not None:
+        raise busy(item.id, held)

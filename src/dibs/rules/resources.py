@@ -60,6 +60,15 @@ def overlap(one: str, other: str) -> bool:
     return one.startswith(other + "/") or other.startswith(one + "/")
 
 
+def with_more(resources: tuple[str, ...], more: Iterable[str]) -> tuple[str, ...]:
+    """The resources, and those of `more` that they do not cover."""
+    return (*resources, *(one for one in more if not any(_covers(have, one) for have in resources)))
+
+
+def _covers(one: str, other: str) -> bool:
+    return overlap(one, other) and (one == EVERYTHING or other == one or other.startswith(one + "/"))
+
+
 def conflict(item: Item, holds: Iterable[Hold], session: str) -> Hold | None:
     """The hold of another session that conflicts with this item; the first by item and resource, so that reads and
     claims name the same one."""

@@ -164,6 +164,7 @@ class AsyncClaim:
     check = _awaited(ClaimHandle.check)
     verify = _awaited(ClaimHandle.verify)
     progress = _awaited(ClaimHandle.progress)
+    reserve = _awaited(ClaimHandle.reserve)
     done = _awaited(ClaimHandle.done)
     fail = _awaited(ClaimHandle.fail)
     submit = _awaited(ClaimHandle.submit)

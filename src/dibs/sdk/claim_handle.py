@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Self
 
-    from dibs.model import Approval, Ended, Grant, Item, Previous, Renewal
+    from dibs.model import Approval, Edited, Ended, Grant, Item, Previous, Renewal
     from dibs.sdk.session import LiveSession
 
 #: A holder that cannot renew its claim stops before the claim can have expired by the store's clock: earlier by
@@ -116,6 +116,13 @@ class ClaimHandle:
         renewal: Renewal = self.session.call_as_holder(self, "progress", note=note, meta=meta)
         self.record_renewal(renewal, sent_at)
         return renewal
+
+    def reserve(self, *resources: str) -> Item:
+        """Add resources to the item, for as long as the claim lasts and for the next holder. If another session holds
+        one of them, nothing changes: `ResourceBusy`."""
+        edited: Edited = self.session.call_as_holder(self, "edit", add_resources=resources)
+        self.item = edited.item
+        return self.item
 
     def done(
         self, note: str | None = None, *, links: Mapping[str, Any] | None = None, cost: Mapping[str, Any] | None = None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 
-from dibs.errors import ClaimExpired, ItemAlreadyClaimed
+from dibs.errors import ClaimExpired, ItemAlreadyClaimed, ResourceBusy
 from dibs.model import Grant
 from tests.kit.broken.mistake import Mistake, caught_by
 
@@ -12,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from dibs.model import Ended, Item
+    from dibs.model import Edited, Ended, Item
 
 
 @caught_by("claims")
@@ -220,3 +221,37 @@ class LimitsTheAgentNotTheSession(Mistake):
         mine = next((view for view in views if view.session.id == asked["session"]), None)
         others = [view for view in views if mine and view.session.agent == mine.session.agent and view is not mine]
         return () if any(view.claims for view in others) else self.inner.next(**asked)
+
+
+@caught_by("added_resources", "test_a_holder_is_refused_what_another_holds_as_a_claim_would_be")
+class AddsWhatAnotherHolds(Mistake):
+    def edit(self, item: str, changes: Any, **asked: Any) -> Edited:
+        try:
+            return self.inner.edit(item, changes, **asked)
+        except ResourceBusy:
+            resources = json.dumps(asked["add_resources"])
+            self.raw("UPDATE items SET resources = :resources WHERE id = :item", resources=resources, item=item)
+            return self.inner.edit(item, {}, actor=asked["actor"])
+
+
+@caught_by("added_resources", "test_of_those_who_add_or_claim_the_same_one_gets_it")
+class LooksBeforeItAdds(Mistake):
+    """Looks for what others hold in one transaction, and adds in another."""
+
+    def edit(self, item: str, changes: Any, **asked: Any) -> Edited:
+        holding = [line for line in self.inner.who() if line.claim is not None and line.item.resources]
+        if not asked.get("add_resources") or any(line.item.project == self._project(item) for line in holding):
+            return self.inner.edit(item, changes, **asked)
+        time.sleep(0.01)
+        resources = json.dumps(asked["add_resources"])
+        self.raw("UPDATE items SET resources = :resources WHERE id = :item", resources=resources, item=item)
+        return self.inner.edit(item, {}, actor=asked["actor"])
+
+    def _project(self, item: str) -> str:
+        return self.inner.get(item).item.project
+
+
+@caught_by("fencing", "test_a_spent_token_of_the_holder_itself_is_refused")
+class AddsUnderAnyToken(Mistake):
+    def edit(self, item: str, changes: Any, *, token: int | None = None, **asked: Any) -> Edited:
+        return self.inner.edit(item, changes, **asked)

@@ -28,6 +28,12 @@ class ManyWithoutTheirTokens(Mistake):
         return self.inner.done_many(dict.fromkeys(holding), **asked)
 
 
+@caught_by("idempotency", "test_that_none_of_many_items_was_done_is_an_answer_and_kept")
+class ForgetsWhatItAnsweredForMany(Mistake):
+    def done_many(self, holding: dict[str, int | None], *, session: str, **asked: Any) -> Finished:
+        return self.inner.done_many(holding, session=session)
+
+
 @caught_by("finishing", "test_a_zombie_is_refused_as_a_whole_and_given_nothing")
 class EndsWhatItCan(Mistake):
     """What cannot be ended holds up nothing, and nobody is told."""

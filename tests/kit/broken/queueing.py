@@ -260,3 +260,11 @@ class AnyoneGivesUpSoftClaims(Mistake):
                 if line.soft is not None and line.item.id == item:
                     return self.inner.soft_release(item, session=line.soft.session)
             raise
+
+
+@caught_by("dead_owners", "test_an_offer_is_not_lost_to_what_a_dead_owner_holds")
+class PassesAnOfferOnAtOnce(Mistake):
+    """Before anybody has looked whether the claim in its way is of a dead owner."""
+
+    def claim(self, item: str, *, keeps_offer: bool = False, **asked: Any) -> Grant:
+        return self.inner.claim(item, **asked)

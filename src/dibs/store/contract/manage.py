@@ -67,13 +67,21 @@ class ManageVerbs(ABC):
         actor: str,
         revision: int | None = None,
         relabel: bool = True,
+        add_resources: Sequence[str] = (),
+        session: str | None = None,
+        token: int | None = None,
         request: Request | None = None,
     ) -> Edited:
         """Change content, in any status; an edit that changes nothing writes nothing. The answer has the old values as
         `before`. An unclaimed item moves to the status that follows from its content. An edit of approved content
         withdraws the approval. Project and resources of a claimed item, and its approved content, cannot change:
         `INVALID`, with the `holder`. With `revision`: see Revisions. Without `relabel`, another type or action is
-        `FORBIDDEN`, because they decide which agents may take the item."""
+        `FORBIDDEN`, because they decide which agents may take the item.
+
+        `add_resources` are added to the item's, except those that the item's already cover. With `session`, the edit is
+        fenced, and its actor is the session's agent: the holder may add resources to its item, unless the item is
+        approved. What another session's claim holds is refused as a claim would be: `RESOURCE_BUSY`, and nothing
+        changes. The claim holds the added resources from then on. They stay with the item when the claim ends."""
 
     @abstractmethod
     def cancel(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:

@@ -36,13 +36,18 @@ class WorkVerbs(ABC):
         session: str,
         agent: str | None = None,
         ttl_seconds: float | None = None,
+        keeps_offer: bool = False,
         request: Request | None = None,
     ) -> Grant:
         """Claim an item exclusively. A live claim of the same session is renewed and answered again, under the same
         token and as `renewed`. `agent` is the agent that the caller takes the session for; if it is another's,
         `INVALID`. A parked item can be claimed if it would be ready; an item offered to another session cannot. A
         session that cannot accept its offer loses it to the next ticket. The answer has the approval in force, with the
-        run whose draft was approved, even if other runs came since."""
+        run whose draft was approved, even if other runs came since.
+
+        With `keeps_offer`, a session that another claim keeps from accepting its offer (`RESOURCE_BUSY`,
+        `AGENT_AT_CAPACITY`) does not lose it: nothing changes, and the facts of the refusal have `offer_expires_at`.
+        The caller ends the claims of dead owners, and then claims again without it."""
 
     @abstractmethod
     def recover(
@@ -164,7 +169,8 @@ class WorkVerbs(ABC):
     @abstractmethod
     def done_many(self, holding: Mapping[str, int | None], *, session: str, request: Request | None = None) -> Finished:
         """`done` for each of these items (with its token, or None), in one transaction and in the order of their ids.
-        Each is fenced by itself: an item that is not held, or may not be done, is answered as lost."""
+        Each is fenced by itself: an item that is not held, or may not be done, is answered as lost. That is an answer
+        and no refusal: it is kept for a request even if no item ended."""
 
     @abstractmethod
     def fail(

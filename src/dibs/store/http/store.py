@@ -78,11 +78,14 @@ class WrittenVerbs(Store):
         actor: str,
         revision: int | None = None,
         relabel: bool = True,
+        add_resources: Sequence[str] = (),
+        session: str | None = None,
+        token: int | None = None,
         request: Request | None = None,
     ) -> Edited:
         body = {"actor": actor, "relabel": relabel, **wire.encode(dict(changes))}
-        if revision is not None:
-            body["revision"] = revision
+        more = {"revision": revision, "add_resources": list(add_resources) or None, "session": session, "token": token}
+        body |= {name: value for name, value in more.items() if value is not None}
         # None is a value here: it removes a schedule.
         answer = self._client.ask("PATCH", f"/v1/items/{item}", body, request_id=_id_of(request), keeps_none=True)
         return _decoded(Edited, answer)

@@ -27,7 +27,7 @@ def _call_of(function: str, *types: str) -> str:
 
 
 _FLOAT, _SETTINGS = "double precision", "dibs.settings"
-CLAIM = _call_of("claim", "text", "text", "text", _FLOAT, "boolean", "bigint", _SETTINGS, "text[]")
+CLAIM = _call_of("claim", "text", "text", "text", _FLOAT, "boolean", "bigint", _SETTINGS, "text[]", "boolean")
 NEXT = _call_of(
     *("next", "text", "text", "text[]", "text[]", "bigint", _FLOAT, "integer[]", "bigint[]", "boolean", _SETTINGS),
     *("text[]", "text[]", "bigint[]"),
@@ -63,9 +63,10 @@ class ClaimPath:
         session: str,
         agent: str | None = None,
         ttl_seconds: float | None = None,
+        keeps_offer: bool = False,
         request: Request | None = None,
     ) -> Grant:
-        return self._claim(item, session, agent, ttl_seconds, request)
+        return self._claim(item, session, agent, ttl_seconds, request, keeps_offer=keeps_offer)
 
     def recover(
         self,
@@ -88,9 +89,11 @@ class ClaimPath:
         *,
         recover: bool = False,
         token: int | None = None,
+        keeps_offer: bool = False,
     ) -> Grant:
         call_id = _call_id(request)
-        sent = (item, session, agent, ttl_seconds, recover, token, self._settings_row, _request(request, call_id))
+        whose = (item, session, agent, ttl_seconds, recover, token)
+        sent = (*whose, self._settings_row, _request(request, call_id), keeps_offer)
         # Repeatable, because a session that claims again gets the same claim.
         answer = self.call(CLAIM, *sent, repeatable=True)
         if (kept := answers.kept(answer, Grant)) is not None:

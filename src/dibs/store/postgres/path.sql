@@ -11,6 +11,9 @@ SELECT 1 FROM dibs.sessions WHERE id = :id FOR NO KEY UPDATE
 -- name: lock_dependencies
 SELECT pg_advisory_xact_lock(25701, 0)
 
+-- name: lock_resources
+SELECT dibs.lock_resources(:project)
+
 -- name: lock_new_session
 SELECT pg_advisory_xact_lock(25702, hashtext(:id))
 

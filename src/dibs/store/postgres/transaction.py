@@ -108,6 +108,9 @@ class PostgresTransaction(Transaction):
     def lock_dependencies(self) -> None:
         self.one("lock_dependencies")
 
+    def lock_resources(self, project: str) -> None:
+        self.one("lock_resources", project=project)
+
     def lock_new_session(self, session: str) -> None:
         self.one("lock_new_session", id=session)
 

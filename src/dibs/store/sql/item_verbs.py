@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dibs import check
 from dibs.errors import DibsError, Invalid
 from dibs.model import DONE, ENDED, READY, Added, Blocker, Edited, Ended
 from dibs.rules import ending, queueing
 from dibs.rules import items as item_rules
 from dibs.rules.decision import State
+from dibs.rules.resources import with_more
 from dibs.store.sql import rows
 
 TYPE_CHECKING = False
@@ -14,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from dibs.model import Item, NewItem
+    from dibs.model import Claim, Item, NewItem
     from dibs.rules.decision import Step
+    from dibs.rules.resources import Hold
     from dibs.store.sql.transaction import Transaction
 
 
@@ -39,21 +42,38 @@ def edit(
     actor: str,
     revision: int | None = None,
     relabel: bool = True,
+    add_resources: Sequence[str] = (),
+    session: str | None = None,
+    token: int | None = None,
     allow_missing: bool = False,
 ) -> Edited:
     """`allow_missing`: `depends_on` may name items that do not exist yet, and the item waits for them."""
+    changes = dict(changes)
     needs = changes.get("depends_on")
+    if session is not None:
+        _lock_holder(t, item, session)
     if needs is not None:
         # Dependencies before the item: `done` locks an item before its dependents.
         t.lock_dependencies()
         t.lock_items(needs)
     if revision is not None:
         _as_read(t, item, revision)
-    state = t.record_due(item)
+    holder: Claim | None = None
+    holds: tuple[Hold, ...] = ()
+    if session is None:
+        state = t.record_due(item)
+    else:
+        state, holder = t.fenced(item, session, token)
+        actor, holds = holder.agent, t.holds(state.item.project)
+        t.touch_session(session)
+    if add_resources:
+        changes["resources"] = check.resources(with_more(state.item.resources, add_resources))
     open_before = {blocker.item for blocker in state.blockers}
     done_before = [one for one in state.item.depends_on if one not in open_before]
     blockers = None if needs is None else open_dependencies(t, needs, done_before)
-    step = item_rules.edit(t.now, state, dict(changes), actor=actor, relabel=relabel, blockers=blockers)
+    step = item_rules.edit(
+        t.now, state, changes, actor=actor, relabel=relabel, blockers=blockers, holder=holder, holds=holds
+    )
     if step is None:
         return Edited(**state.item.as_dict(), blockers=_blockers(t, state.item))
     last = t.apply_with_effects(state, step)
@@ -66,6 +86,15 @@ def edit(
         refuse_cycle(t, step.item)
     before = item_rules.values_before(state.item, last.item)
     return Edited(**last.item.as_dict(), before=before, blockers=_blockers(t, last.item))
+
+
+def _lock_holder(t: Transaction, item: str, session: str) -> None:
+    """Lock what has to be locked before an item that its holder edits. The item's project is read without a lock: it
+    cannot change while the session holds the item, and the session can claim nothing meanwhile."""
+    t.lock_session(session)
+    row = t.one("item_by_id", id=item)
+    if row is not None:
+        t.lock_resources(rows.item(row).project)
 
 
 def cancel(t: Transaction, item: str, *, actor: str, reason: str | None = None) -> Item:

@@ -88,6 +88,10 @@ class Transaction(ABC):
         """Exclude other transactions that change `depends_on` of existing items."""
 
     @abstractmethod
+    def lock_resources(self, project: str) -> None:
+        """Exclude other transactions that claim or add resources in this project; after the session, before items."""
+
+    @abstractmethod
     def lock_new_session(self, session: str) -> None:
         """Exclude other transactions that start a session with this id."""
 

@@ -30,12 +30,19 @@ def claim(
     session: str,
     agent: str | None = None,
     ttl_seconds: float | None = None,
+    keeps_offer: bool = False,
     unless_after: int | None = None,
 ) -> Grant:
     state = t.state(item)
     claimant = t.claimant(session, agent, state.item.project if state.item.resources else None)
     decision = claiming.claim(
-        t.now, state, claimant, ttl_seconds=ttl_seconds, settings=t.settings, unless_after=unless_after
+        t.now,
+        state,
+        claimant,
+        ttl_seconds=ttl_seconds,
+        settings=t.settings,
+        unless_after=unless_after,
+        keeps_offer=keeps_offer,
     )
     t.write(decision)
     t.touch_session(session)

@@ -66,6 +66,9 @@ class SqliteTransaction(Transaction):
     def lock_dependencies(self) -> None:
         pass
 
+    def lock_resources(self, project: str) -> None:
+        pass
+
     def lock_new_session(self, session: str) -> None:
         pass
 

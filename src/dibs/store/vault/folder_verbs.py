@@ -28,6 +28,7 @@ from dibs.model import (
     SoftClaim,
 )
 from dibs.rules import claiming, ending, items, reviewing
+from dibs.rules.resources import with_more
 from dibs.store.sql import rows
 from dibs.store.vault import layout
 from dibs.store.vault.index import ELSEWHERE, NEVER
@@ -66,6 +67,7 @@ class FolderVerbs:
         self._tokens_sent = tokens_sent
 
     def run(self) -> None:
+        self._import_reservation()
         state = self._state()
         if self.folder == layout.HELD:
             if self._is_spent(state):
@@ -77,6 +79,17 @@ class FolderVerbs:
         if layout.FOLDERS[state.item.status] != self.folder:
             self._act(self._verbs(state))
         self._apply_found()
+
+    def _import_reservation(self) -> None:
+        """Add the resources that the item's holder added in another clone, or just before a crash."""
+        state, facts, shown = self._state(), self.task.facts, self._claim
+        if facts is None or shown is None or state.claim is None or state.item.approved:
+            return
+        if (shown.token, shown.session) == (state.claim.token, state.claim.session):
+            resources = with_more(state.item.resources, facts.reserved)
+            step = items.edit(self.t.now, state, {"resources": resources}, actor=shown.agent, holder=state.claim)
+            if step is not None:
+                self.t.apply(step)
 
     def _verbs(self, state: State) -> tuple[str, ...]:
         row = layout.MOVES.get(state.item.status, {})

@@ -228,15 +228,12 @@ class Reconciler:
         task = self._tasks[path]
         before = self.t.entry_of(task.id)
         approved = self.t.approved_draft(self.t.state(task.id).item)
-        refused = []
         if self._is_overruled(task):
             void_local_runs(self.t, task, ACTOR)
-        try:
-            self.t.attempt(lambda: self._edit(task))
-        except DibsError as error:
-            refused.append(error.message)
+        refused = self._edit(task)
         self._check_draft(path, task)
         self._follow_folder(path, task)
+        refused = refused and self._edit(task)  # the claim that was in its way may have ended
         self._import_runs(task)
         self._import_annotations(task, approved)
         self._record(path, (*task.findings, *refused))
@@ -255,11 +252,16 @@ class Reconciler:
         names = {task.name for task in self._tasks.values()}
         return {} if self._remote is None else self._remote.tokens_sent(names)
 
-    def _edit(self, task: Task) -> None:
+    def _edit(self, task: Task) -> list[str]:
+        """Edit the item as its file shows; return why that is refused."""
         item = rows.item(self.t.one("item_by_id", id=task.id) or ())
         changes = {name: task.content[name] for name in EDITABLE if getattr(item, name) != task.content[name]}
-        if changes:
-            item_verbs.edit(self.t, task.id, changes, actor=ACTOR, allow_missing=True)
+        try:
+            if changes:
+                self.t.attempt(lambda: item_verbs.edit(self.t, task.id, changes, actor=ACTOR, allow_missing=True))
+        except DibsError as error:
+            return [error.message]
+        return []
 
     def _check_draft(self, path: str, task: Task) -> None:
         """If the file shows another draft than the submitted one, have the submitted draft written back. A move of the

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 LATE_SAVES_SECONDS = 1.0
 #: The most times that one write is decided again because another program changed a file first.
 RACES_MAX = 50
-#: Steps that are pushed together with later ones: callers of different clones do not compete for them.
+#: Steps that are pushed together with later ones: callers of different clones do not compete for them, except for
+#: the resources of a claimed item.
 UNCONFIRMED = frozenset({"added", "edited", "progress", *SILENT})
 
 
@@ -141,7 +142,7 @@ class WriteCycle:
             self._steps += t.steps
             self._stale |= t.stale
         remote = self.remote
-        if remote is None or all(step.event.kind in UNCONFIRMED for step in self._steps):
+        if remote is None or not any(map(_is_decided_between_clones, self._steps)):
             self.write_files(connection)
             return
         plan = self._render(connection, to_push=True)
@@ -318,3 +319,8 @@ class WriteCycle:
 
     def transaction(self, connection: apsw.Connection) -> VaultTransaction:
         return vault_transaction(self.engine.transaction(connection, writable=True))
+
+
+def _is_decided_between_clones(step: Step) -> bool:
+    is_reservation = step.event.kind == "edited" and step.claim is not None and "resources" in step.event.data
+    return is_reservation or step.event.kind not in UNCONFIRMED

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 GROUPS = (
+    "added_resources",
     "agent_limits",
     "annotations",
     "answers",
@@ -55,6 +56,7 @@ GROUPS = (
 # Before they are imported: their asserts are to be as readable as a test module's own.
 pytest.register_assert_rewrite(*(f"{__name__}.{group}" for group in GROUPS))
 
+from dibs.testing.conformance.added_resources import TestAddedResources, TestAddingTogether  # noqa: E402
 from dibs.testing.conformance.agent_limits import TestCapacity, TestCapacityTogether, TestRate  # noqa: E402
 from dibs.testing.conformance.annotations import TestAnnotations  # noqa: E402
 from dibs.testing.conformance.answers import TestAnswers  # noqa: E402
@@ -100,6 +102,8 @@ from dibs.testing.conformance.why import TestWhy  # noqa: E402
 
 __all__ = [
     "GROUPS",
+    "TestAddedResources",
+    "TestAddingTogether",
     "TestAnnotations",
     "TestAnswers",
     "TestApprovals",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     #: Arranges that the doomed process stands in the way, and answers with the verb that is refused because of it.
     Case = Callable[[Harness, Board, "Doomed"], Callable[[], object]]
 
+FAR_AT = 2_000_000_000_000
 CASES: list[tuple[type[DibsError], Case]] = []
 
 
@@ -84,6 +85,16 @@ def claiming_what_it_was_offered(_: Harness, board: Board, doomed: Doomed) -> Ca
     doomed.waits_for("offered")
     me = session(board)
     return lambda: board.claim("offered", session=me)
+
+
+@caused(ResourceBusy)
+def adding_what_it_holds(_: Harness, board: Board, doomed: Doomed) -> Callable[[], object]:
+    added(board, "adder")
+    added(board, "reserved", resources=["vendored"])
+    doomed.claims("reserved")
+    me = session(board)
+    board.claim("adder", session=me)
+    return lambda: board.edit("adder", add_resources=["vendored/x"], session=me)
 
 
 @caused(ResourceBusy)
@@ -283,6 +294,22 @@ class TestDeadOwners:
 
         grant = harness.board().claim("x", session=me, wait_seconds=PATIENCE_SECONDS, on_wait=on_wait)
         assert (grant.claim.session, grant.item.resources) == (me, ("src",))
+
+    def test_an_offer_is_not_lost_to_what_a_dead_owner_holds(self, harness: Harness) -> None:
+        board = harness.board()
+        board.set_agent("pair", max_claims_total=1)
+        for agent, resources in (("touching", ["src"]), ("pair", [])):
+            doomed, me = Doomed(harness, agent), session(board, agent)
+            added(board, f"{agent}-held", resources=resources, project=agent)
+            added(board, agent, resources=resources, project=agent, not_before=FAR_AT)
+            doomed.claims(f"{agent}-held")
+            board.wait(agent, session=me)
+            board.wait(agent, session=session(board, "next"))
+            board.edit(agent, not_before=None)
+            assert board.ticket(agent, session=me).offered
+            doomed.dies()
+            assert board.claim(agent, session=me).claim.token == 1
+            assert board.activity(item=agent) == (), "nothing was refused"
 
     def test_more_claims_than_one_sweep_ends_stand_in_nobodys_way(self, harness: Harness) -> None:
         with harness.with_settings(sweep_batch=2) as small:

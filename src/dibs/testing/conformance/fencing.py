@@ -21,6 +21,7 @@ def fenced(board: Board) -> Iterator[tuple[str, Callable[..., Any]]]:
     for name in ("renew", "release", "done", "fail"):
         yield name, getattr(board, name)
     yield "progress", lambda item, **kwargs: board.progress(item, "still here", **kwargs)
+    yield "edit", lambda item, **kwargs: board.edit(item, add_resources=["src"], **kwargs)
 
 
 def assert_all_refused(board: Board, kind: type[Any], item: str, **kwargs: Any) -> dict[str, Any]:
@@ -37,7 +38,7 @@ class TestFencing:
     def test_the_holder_is_accepted_with_and_without_a_token(self, harness: Harness) -> None:
         board = harness.board()
         me = session(board)
-        for name in ("renew", "progress", "release", "done", "fail"):
+        for name in ("renew", "progress", "edit", "release", "done", "fail"):
             for with_token in (True, False):
                 id = f"{name}-{with_token}"
                 added(board, id)

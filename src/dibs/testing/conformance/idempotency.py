@@ -158,6 +158,16 @@ class TestIdempotency:
         added(board, "x")
         assert board.next(session=me, request_id="r")[0].item.id == "x"
 
+    def test_that_none_of_many_items_was_done_is_an_answer_and_kept(self, harness: Harness) -> None:
+        board, other = harness.board(), harness.board()
+        added(board, "x", "y")
+        me = session(board)
+        first = board.done_many({"x": None, "y": None}, session=me, request_id="r")
+        assert ([one.item for one in first.lost], first.ended) == (["x", "y"], ())
+        board.claim("x", session=me)
+        assert other.done_many({"x": None, "y": None}, session=me, request_id="r") == first
+        assert board.get("x").item.status == "in_progress"
+
     def test_a_kept_answer_outlives_its_claim(self, harness: Harness) -> None:
         board = harness.board()
         added(board, "x")

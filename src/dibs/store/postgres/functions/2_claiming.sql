@@ -53,10 +53,10 @@ BEGIN
 END $$;
 
 -- With `p_recover`, claim an item again that the session lost under `p_token` (NULL: in its latest run), only if no other session
--- claimed it since.
+-- claimed it since. `p_keeps_offer`: see `keeps_offer` of the contract.
 CREATE OR REPLACE FUNCTION dibs.claim(
     p_item text, p_session text, p_agent text, p_ttl double precision, p_recover boolean, p_token bigint, s dibs.settings,
-    p_request text[] DEFAULT NULL
+    p_request text[] DEFAULT NULL, p_keeps_offer boolean DEFAULT false
 ) RETURNS json LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -76,6 +76,7 @@ DECLARE
     offer_fields text;
     deadline bigint;
     mine text;
+    kept boolean;
 BEGIN
     IF cardinality(p_request) = 1 THEN
         mine := p_request[1];
@@ -160,7 +161,8 @@ BEGIN
         WHEN i.resources <> '{}' AND dibs.in_use(i.id, i.project, i.resources, p_session, at) THEN 'RESOURCE_BUSY'
     END;
     IF no IS NOT NULL THEN
-        IF i.offered_to = p_session THEN
+        kept := p_keeps_offer AND i.offered_to = p_session AND no IN ('RESOURCE_BUSY', 'AGENT_AT_CAPACITY');
+        IF i.offered_to = p_session AND NOT kept THEN
             -- The session cannot accept its offer, so the offer goes to the next ticket.
             UPDATE dibs.tickets SET closed_at = at, reason = 'its session could not accept: ' || no
             WHERE item = p_item AND session = p_session AND closed_at IS NULL;
@@ -169,21 +171,23 @@ BEGIN
         IF i.revision > before THEN
             PERFORM dibs.save(i);
         END IF;
-        INSERT INTO dibs.activity (at, item, session, agent, action, code, details)
-        VALUES (at, p_item, p_session, me.agent, 'claim_failed', no, json_build_object(
-            'status', i.status, 'holder', CASE no
-                WHEN 'TASK_ALREADY_CLAIMED' THEN json_build_object('session', c.session, 'agent', c.agent, 'token', c.token)
-                WHEN 'RESOURCE_BUSY' THEN (
-                    SELECT json_build_object('session', h.session, 'agent', h.agent)
-                    FROM dibs.items x CROSS JOIN LATERAL (SELECT * FROM dibs.claims y WHERE y.item = x.id OFFSET 0) h,
-                         unnest(x.resources) AS r, unnest(i.resources) AS w
-                    WHERE x.project = i.project AND x.status = 'in_progress' AND x.resources <> '{}' AND x.id <> p_item
-                      AND h.session <> p_session AND h.expires_at > at AND dibs.overlap(r, w) LIMIT 1) END));
+        IF kept IS NOT TRUE THEN
+            INSERT INTO dibs.activity (at, item, session, agent, action, code, details)
+            VALUES (at, p_item, p_session, me.agent, 'claim_failed', no, json_build_object(
+                'status', i.status, 'holder', CASE no
+                    WHEN 'TASK_ALREADY_CLAIMED' THEN json_build_object('session', c.session, 'agent', c.agent, 'token', c.token)
+                    WHEN 'RESOURCE_BUSY' THEN (
+                        SELECT json_build_object('session', h.session, 'agent', h.agent)
+                        FROM dibs.items x CROSS JOIN LATERAL (SELECT * FROM dibs.claims y WHERE y.item = x.id OFFSET 0) h,
+                             unnest(x.resources) AS r, unnest(i.resources) AS w
+                        WHERE x.project = i.project AND x.status = 'in_progress' AND x.resources <> '{}' AND x.id <> p_item
+                          AND h.session <> p_session AND h.expires_at > at AND dibs.overlap(r, w) LIMIT 1) END));
+        END IF;
         IF no = 'TASK_ALREADY_CLAIMED' THEN
             UPDATE dibs.conflicts SET count = count + 1 WHERE slot = pg_backend_pid() & 15;
         END IF;
         RETURN json_build_object('no', no, 'held', limits.held, 'held_total', limits.held_total, 'bucket', a.bucket,
-                                 'bucket_at', a.bucket_at, 'next_expiry_at', limits.next_expiry_at,
+                                 'bucket_at', a.bucket_at, 'next_expiry_at', limits.next_expiry_at, 'offer_kept', kept,
                                  'facts', dibs.facts(no, at, p_item, p_session));
     END IF;
     UPDATE dibs.tickets SET closed_at = at, reason = 'it was served'

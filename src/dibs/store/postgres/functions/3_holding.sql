@@ -215,7 +215,8 @@ BEGIN
         END LOOP;
     END IF;
     answer := json_build_object('session', p_session, 'moved', moved, 'each', to_json(ended || others));
-    IF p_request IS NOT NULL AND f.finished <> '{}' THEN
+    -- That one item is not done is a refusal; that none of many is, is an answer.
+    IF p_request IS NOT NULL AND (p_many OR f.finished <> '{}') THEN
         PERFORM dibs.request_kept(p_request, CASE WHEN p_many THEN 'done_many' ELSE 'done' END, answer, f.at);
     END IF;
     RETURN answer;

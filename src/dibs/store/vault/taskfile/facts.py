@@ -33,6 +33,8 @@ class Facts(Value):
     approved: bool
     approval: dict[str, Any] | None
     claim: Claim | None
+    #: The resources that the claim holds. Its holder may have added some.
+    reserved: tuple[str, ...] = ()
     #: The item whose file this was when the facts were written. A copy of the file has the same line.
     id: str | None = None
     #: The board's token floor after a restore: every token up to here may have been given.
@@ -54,6 +56,7 @@ def read(chunk: Chunk | None, item: str, findings: list[str]) -> Facts | None:
             approved=check.flag(given.get("approved", False), "approved"),
             approval=_approval(given.get("approval")),
             claim=_claim(given.get("claim"), item),
+            reserved=check.resources((given.get("claim") or {}).get("resources", ())),
             id=None if given.get("id") is None else check.item_id(given["id"]),
             floor=_count(given, "floor"),
         )
@@ -74,6 +77,8 @@ def payload(item: Item, claim: Claim | None, approval: dict[str, Any] | None, fl
         found["approval"] = approval
     if claim is not None:
         found["claim"] = {name: getattr(claim, name) for name in CLAIM}
+        if item.resources:
+            found["claim"]["resources"] = list(item.resources)
     return found
 
 
