@@ -14,7 +14,7 @@ LIMIT = 100
 
 def tasks_link_options(parser: Parser) -> None:
     parser.argument("list", "the list: CLAUDE_CODE_TASK_LIST_ID of its sessions")
-    parser.number("--limit", help=f"how many ready items to take, the best first (default: {LIMIT})", default=LIMIT)
+    parser.number("--limit", help=f"how many items, the best first (default: {LIMIT})", default=LIMIT)
 
 
 def tasks_link(cli: Cli) -> None:
