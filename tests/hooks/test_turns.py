@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
@@ -43,8 +47,10 @@ def test_stop_asks_once_about_each_claim(agent: Agent, board: Board) -> None:
 def test_many_hooks_at_once_renew_once(agent: Agent, board: Board) -> None:
     board.add("A", id="a")
     agent.start()
-    claimed_at = board.claim("a", session=SESSION).claim.claimed_at
-    wait_for(lambda: (claim := board.get("a").claim) is None or claim.heartbeat_count)
+    board.claim("a", session=SESSION)
+    os.kill(agent.keeper, signal.SIGSTOP)
+    with closing(sqlite3.connect(agent.folder / ".dibs" / "board.db")) as file, file:
+        file.execute("UPDATE claims SET renewed_at = renewed_at - 120000")  # a renewal is due
     given = agent.home / "payload"
     given.write_text(payload("claude", "PreToolUse", SESSION, agent.folder, tool_name="Bash", tool_input={}))
     agent.run(f"for n in $(seq {HOOKS_AT_ONCE}); do sh {HOOK} PreToolUse <{given} & done; wait")
@@ -53,8 +59,29 @@ def test_many_hooks_at_once_renew_once(agent: Agent, board: Board) -> None:
     claim = board.get("a").claim
     assert claim is not None
     assert claim.heartbeat_count == 1
-    # That one renewal gave the claim the TTL of agents.
-    assert claim.expires_at - claimed_at >= 45 * 60 * 1000
+
+
+def test_claims_last_45_minutes_from_the_first_unless_another_ttl_was_asked_for(agent: Agent, board: Board) -> None:
+    for item in "abc":
+        board.add(item, id=item)
+    agent.start()
+    assert "45m until" in agent.shell("dibs claim a").out
+    assert "30m until" in agent.shell("dibs claim b --ttl 30m").out
+    assert "45m until" in agent.shell("dibs next").out
+    (agent.state / "poke").touch()
+    wait_for(lambda: not (agent.state / "poke").exists())
+    claims = [board.get(item).claim for item in "abc"]
+    assert [claim and claim.ttl_seconds for claim in claims] == [2700, 1800, 2700]
+
+
+def test_in_a_client_that_cannot_be_asked_a_turn_ends_with_items_in_hand(agent: Agent, board: Board) -> None:
+    board.add("A", id="a")
+    agent.start()
+    board.claim("a", session=SESSION)
+    given = agent.home / "given"
+    given.write_text(payload("claude", "Stop", SESSION, agent.folder))
+    assert agent.run(f"sh {HOOK} Stop opencode <{given}").out == ""
+    assert not (agent.state / "active").exists()
 
 
 @pytest.mark.usefixtures("short_claims")

@@ -10,7 +10,10 @@
 event=$1
 client=${2:-}
 given=${3:-}
-root=${XDG_STATE_HOME:-${HOME:-}/.local/state}/dibs/agents
+case ${XDG_STATE_HOME:-} in
+/*) root=$XDG_STATE_HOME/dibs/agents ;;
+*) root=${HOME:-}/.local/state/dibs/agents ;;
+esac
 payload=$(cat) || exit 0
 
 # Sets `dibs` to the command that was given, else the one that was installed with this script, else that of the PATH.
@@ -76,7 +79,7 @@ if [ -n "$value" ]; then
     [ -d "$state" ] || state=$root/$value
     [ -d "$state" ] || ask_dibs
 fi
-[ -e "$state/active" ] || { true >"$state/active"; } 2>/dev/null
+{ true >"$state/active"; } 2>/dev/null
 
 field tool_name
 [ -n "$value" ] || field toolName
@@ -110,6 +113,6 @@ esac
 # A command: nothing may be lost, and the state must be fresh.
 [ -n "$lost" ] && ask_dibs
 until=
-{ read -r until <"$state/until"; } 2>/dev/null
+[ -f "$state/until" ] && { read -r until <"$state/until"; } 2>/dev/null
 [ "$until" -gt "$(date +%s)" ] 2>/dev/null && exit 0
 ask_dibs

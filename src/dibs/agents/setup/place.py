@@ -45,8 +45,8 @@ class Place:
 
     @property
     def state(self) -> str:
-        base = self.environment.get("XDG_STATE_HOME") or os.path.join(self.home, ".local", "state")
-        return os.path.join(base, "dibs")
+        base = self.environment.get("XDG_STATE_HOME", "")
+        return os.path.join(base if os.path.isabs(base) else os.path.join(self.home, ".local", "state"), "dibs")
 
     def folder(self, name: str, variable: str = "", *, project: str | None = None) -> str:
         """The client's folder of settings: in the project, or as its variable says, or in the home."""
