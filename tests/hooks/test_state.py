@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dibs.board import Board
-from tests.hooks.agent import HOOK, OTHER_SESSION, SESSION, Agent, payload, wait_for
+from tests.hooks.agent import HOOK, OTHER_SESSION, SESSION, Agent, payload, wait_for, wait_for_end
 
 SUBAGENT = "a67adc3d288542388"
 ELSEWHERE = {"owner": {"boot_id": "another", "pid_namespace": 1, "pid": 1, "start_time": 1}}
@@ -162,6 +162,34 @@ def test_an_answer_is_about_one_token(lost: Agent, monkeypatch: pytest.MonkeyPat
     lost.denied(lost.bash())
     state.answered(SESSION, "a", 1)
     assert lost.bash() == {}
+
+
+def test_removal_ends_the_keepers_of_open_sessions_and_leaves_no_state(
+    agents: Callable[..., Agent], board: Board, tmp_path: Path
+) -> None:
+    """Their claims stay theirs until the TTL has passed: the agents may still be at work."""
+    board.add("A", id="a")
+    claude, codex = (agents(id, client, HOME=str(tmp_path)) for id, client in ((SESSION, "claude"), ("x-1", "codex")))
+    for agent in (claude, codex):
+        assert agent.shell(f"dibs setup {agent.client} --yes").code == 0
+        agent.start()
+    claude.hook("SubagentStart", SUBAGENT)
+    board.claim("a", session=SESSION)
+    keeper = claude.keeper
+    shown = claude.shell("dibs setup claude --remove --yes").out
+    assert f"stop renewing the claims of session {SESSION}" in shown
+    wait_for_end(keeper)
+    assert [folder.name for folder in claude.states.iterdir()] == ["x-1"]
+    assert claude.bash() == claude.hook("UserPromptSubmit", prompt="go on") == {}
+    claim = board.get("a").claim
+    assert claim is not None
+    assert claim.session == SESSION
+    assert board.find_session(SESSION).ended_at is None
+    # With the last of them, everything is gone.
+    keeper = codex.keeper
+    assert codex.shell("dibs setup codex --remove --yes").code == 0
+    wait_for_end(keeper)
+    assert not claude.states.parent.exists()
 
 
 def test_two_agents_of_codex_that_start_together_have_two_names(agents: Callable[..., Agent], board: Board) -> None:

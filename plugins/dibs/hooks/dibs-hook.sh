@@ -15,6 +15,7 @@ case ${XDG_STATE_HOME:-} in
 *) root=${HOME:-}/.local/state/dibs/agents ;;
 esac
 payload=$(cat) || exit 0
+[ "$event" = Wake ] && [ "${DIBS_WAKE:-}" != on ] && exit 0
 
 # Sets `dibs` to the command that was given, else the one that was installed with this script, else that of the PATH.
 find_dibs() {

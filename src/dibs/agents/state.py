@@ -19,6 +19,8 @@
     meta.json      what the client tells about itself, for the board
     view.json      what the keeper last saw, for boards that hooks do not open themselves
     keeper         locked by the keeper while it runs
+    waker          locked by the process that waits to wake the agent
+    woken          lines `ITEM TOKEN`: losses and offers for which the agent was woken
 
 Each file is written as a whole under another name and renamed, so that no reader sees half of it and no lock is needed.
 The folder is removed file by file, when its agent's process has ended.
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
 SESSION, UNTIL, ACTIVE, ANSWERED, ASKED, END = "session.json", "until", "active", "answered", "asked", "end"
 META, VIEW, KEEPER, POKE, ASSIGNED = "meta.json", "view.json", "keeper", "poke", "assigned"
+WAKER, WOKEN = "waker", "woken"
 LOST, CHILD, ENDED, CALL, OFFERED = "lost-", "child-", "ended-", "call-", "offered-"
 #: The most that is read of a file.
 BYTES_MAX = 1 << 20

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import dibs
 from dibs import location
@@ -58,6 +59,10 @@ class Place:
         """The command of a hook. All paths are absolute: a client may have another PATH and another folder."""
         script = os.path.join(self.tree, PLUGIN, "hooks", "dibs-hook.sh")
         return shlex.join(["sh", script, event, client, self.dibs])
+
+    def server(self) -> dict[str, Any]:
+        """How a client starts the MCP server."""
+        return {"command": self.dibs, "args": ["mcp"]}
 
     def read(self, *path: str) -> str:
         """A file of the plugin."""
