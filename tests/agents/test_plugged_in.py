@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -132,10 +133,14 @@ def test_other_clients_run_the_hooks_that_setup_gave_them(
         assert agent.wait() == 0, agent.complaints
         assert model_read(agent, CONTEXT)
         assert model_read(agent, "claimed fix-login"), agent.requests
+        assert any(re.search(r'"(mcp_)?dibs[-_]next"', json.dumps(request.body)) for request in agent.requests)
     (run,) = board.runs(item="fix-login")
     assert (run.outcome, board.find_session(run.session).meta["client"]) == ("done", other.kind)
     setup(other, project, "--remove")
-    assert {path: text for path, text in snapshot(other.home).items() if "dibs" in path or path in before} == before
+    after = snapshot(other.home)
+    assert {path: text for path, text in after.items() if "dibs" in path or path in before} == before
+    assert [path for path, text in after.items() if path.endswith(".json") and b'bin/dibs"' in text] == []
+    assert {"opencode.json", "mcp-config.json"}.isdisjoint(Path(path).name for path in after)
 
 
 def test_the_script_finds_the_dibs_that_it_was_installed_with(tmp_path: Path) -> None:
