@@ -13,8 +13,8 @@ LIMIT = 100
 
 
 def tasks_link_options(parser: Parser) -> None:
-    parser.argument("list", "the name of the list: CLAUDE_CODE_TASK_LIST_ID of the sessions that share it")
-    parser.number("--limit", help=f"how many ready items to take, the best first (default: {LIMIT})", default=LIMIT)
+    parser.argument("list", "the list: CLAUDE_CODE_TASK_LIST_ID of its sessions")
+    parser.number("--limit", help=f"how many items to take, best first (default: {LIMIT})", default=LIMIT)
 
 
 def tasks_link(cli: Cli) -> None:

@@ -19,9 +19,7 @@ NOT_DONE = 1
 
 
 def setup_options(parser: Parser) -> None:
-    parser.argument(
-        "client", "claude, codex, cursor, gemini, opencode or copilot; or agents-md, a file for all of them"
-    )
+    parser.argument("client", "claude, codex, cursor, gemini, opencode or copilot")
     parser.option("--project", help="only for sessions in this project")
     parser.option("--remove", help="take back what setup wrote")
     parser.option("--check", help="only say what is not as setup leaves it")
