@@ -24,6 +24,7 @@ ENV_KEY = "DIBS_KEY"
 ENV_INSECURE_HTTP = "DIBS_INSECURE_HTTP"
 ENV_FENCE = "DIBS_FENCE"
 ENV_RESERVE_EDITS = "DIBS_RESERVE_EDITS"
+ENV_WAKE = "DIBS_WAKE"
 
 
 class Settings(Value):
@@ -185,8 +186,11 @@ def checked_server(settings: ServerSettings, source: str = "") -> ServerSettings
 
 
 def agents_folder() -> str:
-    """Where the hooks of coding agents keep the state of each session: see `agents.state`."""
-    state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    """Where the hooks of coding agents keep the state of each session: see `agents.state`. A relative path in the
+    variable is ignored, as its specification demands: it would name another folder in each working directory."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):
+        state = os.path.join(os.path.expanduser("~"), ".local", "state")
     return os.path.join(state, "dibs", "agents")
 
 

@@ -39,6 +39,11 @@ def holder(board: Board, item: str) -> str | None:
     return None if claim is None else claim.session
 
 
+def agent_name(kind: type[Connected], session: str) -> str:
+    """How hooks name the agent of a session: ids of Codex begin with the time."""
+    return session[-8:] if kind is Codex else session[:8]
+
+
 def state(agent: Agent, session: str) -> Path:
     return agent.home / ".local" / "state" / "dibs" / "agents" / session
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dibs.board import Board
-from tests.agents.fleet import Connected, connect, holder, state, wait_for
+from tests.agents.fleet import Connected, agent_name, connect, holder, state, wait_for
 from tests.kit.agents import claude as claude_steps
 from tests.kit.agents import codex as codex_steps
 from tests.kit.agents.claude import Claude
@@ -63,14 +63,14 @@ def test_a_resumed_agent_is_the_same_with_its_claim_and_a_fork_is_another_one(
     with client.start(project, steps, resume=session) as resumed:
         resumed.await_pause("forked")
         assert (resumed.session_id, holder(board, "fix")) == (session, session)
-        assert f"You are session {session}, agent {session[:8]}. You hold fix." in str(resumed.texts)
+        assert f"You are session {session}, agent {agent_name(kind, session)}. You hold fix." in str(resumed.texts)
         with client.start(project, [client.shell("dibs claim fix"), "done"], resume=session, fork=True) as forked:
             assert forked.finish() == 0
         other = forked.session_id
         assert other != session
-        assert f"You are session {other}, agent {other[:8]}. No item is ready." in str(forked.texts)
-        assert f"fix is already claimed by {session[:8]} (session {session})" in forked.results[-1]
-        assert f"already claimed by {session[:8]}" in str(forked.transcript)
+        assert f"You are session {other}, agent {agent_name(kind, other)}. No item is ready." in str(forked.texts)
+        assert f"fix is already claimed by {agent_name(kind, session)} (session {session})" in forked.results[-1]
+        assert f"already claimed by {agent_name(kind, session)}" in str(forked.transcript)
         resumed.go_on("forked")
         assert resumed.finish() == 0
     assert [(event.session, event.kind) for event in board.events(item="fix") if event.kind == "progress"] == [
@@ -97,7 +97,7 @@ def test_two_subagents_exclude_each_other_and_give_back_what_they_hold(
                 agent.await_pause(f"{pause} {n}")
             if pause == "claimed":
                 children = [view.session for view in board.sessions() if view.session.parent == agent.session_id]
-                assert (len(children), {child.agent for child in children}) == (2, {agent.session_id[:8]})
+                assert (len(children), {child.agent for child in children}) == (2, {agent_name(kind, agent.session_id)})
                 winner = holder(board, "fix")
                 assert winner in {child.id for child in children}
             for n in "12":
@@ -107,7 +107,8 @@ def test_two_subagents_exclude_each_other_and_give_back_what_they_hold(
         assert holder(board, "fix") is None
         agent.go_on("joined")
         assert agent.finish() == 0, agent.complaints
+    name = agent_name(kind, agent.session_id)
     results = [request.results[-1] for request in agent.requests if len(request.results) == 1]
-    assert sum(f"already claimed by {agent.session_id[:8]} (session {winner})" in one for one in results) == 1, results
+    assert sum(f"already claimed by {name} (session {winner})" in one for one in results) == 1, results
     assert [run.session for run in board.runs(item="fix")] == [agent.session_id, winner]
     assert "claimed fix" in str(agent.transcript)

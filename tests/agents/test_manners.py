@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from tests.agents.fleet import Connected, connect, holder, state, wait_for
 from tests.kit.agents.claude import ASK, Claude
 from tests.kit.agents.codex import Codex
 from tests.kit.agents.model import Model
-from tests.kit.agents.script import together
+from tests.kit.agents.script import after, together
 from tests.kit.soak import in_a_soak
 
 HOOKS = Path(__file__).parent.parent.parent / "plugins" / "dibs" / "hooks"
@@ -66,8 +68,12 @@ def test_fifty_tool_calls_at_once_send_one_heartbeat(model: Model, project: Path
     many = together(*[claude.shell("cat gate")] * CALLS_AT_ONCE)
     at_once = {"CLAUDE_CODE_MAX_TOOL_USE_CONCURRENCY": str(CALLS_AT_ONCE)}
     with claude.start(
-        project, [claude.shell("dibs claim fix"), many, "I stop", "I stop"], environment=at_once
+        project, [claude.shell("dibs claim fix"), after("due", many), "I stop", "I stop"], environment=at_once
     ) as agent:
+        agent.await_pause("due")
+        with closing(sqlite3.connect(project / ".git" / "dibs" / "board.db")) as file, file:
+            file.execute("UPDATE claims SET renewed_at = renewed_at - 120000")
+        agent.go_on("due")
         wait_for(lambda: len(agent.running("cat", "gate")) == CALLS_AT_ONCE)
         (project / "gate").write_text("")
         agent.await_turn()
@@ -77,3 +83,18 @@ def test_fifty_tool_calls_at_once_send_one_heartbeat(model: Model, project: Path
     assert claim is not None
     minutes = (claim.renewed_at - claim.claimed_at) // 60_000
     assert 1 <= claim.heartbeat_count <= 1 + minutes
+
+
+@pytest.mark.soak
+def test_an_idle_claude_is_woken_for_a_lost_claim_if_a_person_wants_that(
+    model: Model, project: Path, board: Board
+) -> None:
+    board.add("Fix", id="fix")
+    claude = connect(Claude, model, project)
+    steps = [claude.shell("dibs claim fix"), "I rest", "I go on resting", "I look for other work"]
+    with claude.start(project, steps, environment={"DIBS_WAKE": "on"}) as agent:
+        agent.await_turn(1)
+        wait_for(lambda: not (state(agent, agent.session_id) / "active").exists())
+        board.force_release("fix", reason="needed elsewhere")
+        assert agent.await_turn(2)["result"] == "I look for other work"
+        assert "your claim of fix is lost" in agent.texts[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from dibs.board import Board, connect
 from tests.agents.conftest import client
 from tests.kit.agents import claude as claude_steps
 from tests.kit.agents import codex as codex_steps
+from tests.kit.agents import script
 from tests.kit.agents.claude import Claude
 from tests.kit.agents.client import Client
 from tests.kit.agents.codex import NO_SANDBOX, SANDBOX, Codex
@@ -25,6 +27,8 @@ from tests.kit.agents.process import Agent
 TOP = Path(__file__).resolve().parents[2]
 #: What the hook of a session's start tells the model.
 CONTEXT = "shared board of work items"
+#: A call of the MCP server that setup and the plugin bring.
+CODEX_NOTE = script.call("mcp__dibs.progress", {"item": "fix-login", "note": "by a tool"})
 
 
 @pytest.fixture
@@ -61,6 +65,12 @@ def model_read(agent: Agent, text: str) -> bool:
     return any(text in json.dumps(request.body) for request in agent.requests)
 
 
+def noted(board: Board, session: str) -> list[str]:
+    """The notes of this session's progress on the item."""
+    events = board.events(item="fix-login", limit=100)
+    return [event.data["note"] for event in events if (event.kind, event.session) == ("progress", session)]
+
+
 @pytest.mark.parametrize("folder", [TOP, TOP / "plugins" / "dibs"], ids=["marketplace", "plugin"])
 def test_claude_finds_nothing_wrong_with_the_plugin(claude: Claude, folder: Path) -> None:
     assert "Validation passed" in claude.command("plugin", "validate", "--strict", str(folder))
@@ -68,10 +78,12 @@ def test_claude_finds_nothing_wrong_with_the_plugin(claude: Claude, folder: Path
 
 def test_a_session_of_claude_claims_and_its_end_releases(claude: Claude, project: Path, board: Board) -> None:
     setup(claude, project)
-    with claude.start(project, [claude_steps.shell("dibs next"), "done"]) as agent:
+    note = script.call("mcp__plugin_dibs_dibs__progress", {"item": "fix-login", "note": "by a tool"})
+    with claude.start(project, [claude_steps.shell("dibs next"), note, "done"]) as agent:
         agent.await_turn()
         assert model_read(agent, CONTEXT)
         assert model_read(agent, "claimed fix-login"), agent.results
+        assert noted(board, agent.session_id) == ["by a tool"], agent.results
         assert board.find_session(agent.session_id).agent == agent.session_id[:8]
         assert agent.finish() == 0
     (run,) = board.runs(item="fix-login")
@@ -88,11 +100,12 @@ def test_a_session_of_claude_claims_and_its_end_releases(claude: Claude, project
 def test_a_session_of_codex_claims_in_its_sandbox(codex: Codex, project: Path, board: Board) -> None:
     why_not = codex.why_no_sandbox()
     setup(codex, project)
-    steps = [codex_steps.shell("dibs next; dibs done fix-login"), "done"]
+    steps = [codex_steps.shell("dibs next"), CODEX_NOTE, codex_steps.shell("dibs done fix-login"), "done"]
     with codex.start(project, steps, sandbox=NO_SANDBOX if why_not else SANDBOX) as agent:
         assert agent.wait() == 0, agent.complaints
         assert model_read(agent, CONTEXT)
         assert model_read(agent, "claimed fix-login"), agent.results
+    assert noted(board, agent.session_id) == ["by a tool"], agent.results
     (run,) = board.runs(item="fix-login")
     assert (run.session, run.outcome) == (agent.session_id, "done")
     if why_not:
@@ -101,11 +114,11 @@ def test_a_session_of_codex_claims_in_its_sandbox(codex: Codex, project: Path, b
 
 def test_codex_installs_the_plugin_of_claude(codex: Codex, project: Path, board: Board) -> None:
     codex.install(TOP, "dibs@dibs")
-    with codex.start(project, [codex_steps.shell("dibs next"), "done"]) as agent:
+    with codex.start(project, [codex_steps.shell("dibs next"), CODEX_NOTE, "done"]) as agent:
         assert agent.wait() == 0, agent.complaints
         assert model_read(agent, CONTEXT)
         assert model_read(agent, "claimed fix-login"), agent.results
-    assert board.runs(item="fix-login")[0].session == agent.session_id
+    assert noted(board, agent.session_id) == ["by a tool"], agent.results
 
 
 @pytest.mark.soak
@@ -120,10 +133,14 @@ def test_other_clients_run_the_hooks_that_setup_gave_them(
         assert agent.wait() == 0, agent.complaints
         assert model_read(agent, CONTEXT)
         assert model_read(agent, "claimed fix-login"), agent.requests
+        assert any(re.search(r'"(mcp_)?dibs[-_]next"', json.dumps(request.body)) for request in agent.requests)
     (run,) = board.runs(item="fix-login")
     assert (run.outcome, board.find_session(run.session).meta["client"]) == ("done", other.kind)
     setup(other, project, "--remove")
-    assert {path: text for path, text in snapshot(other.home).items() if "dibs" in path or path in before} == before
+    after = snapshot(other.home)
+    assert {path: text for path, text in after.items() if "dibs" in path or path in before} == before
+    assert [path for path, text in after.items() if path.endswith(".json") and b'bin/dibs"' in text] == []
+    assert {"opencode.json", "mcp-config.json"}.isdisjoint(Path(path).name for path in after)
 
 
 def test_the_script_finds_the_dibs_that_it_was_installed_with(tmp_path: Path) -> None:

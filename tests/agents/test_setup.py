@@ -25,9 +25,9 @@ from tests.kit.soak import in_a_soak
 
 CLIENTS = tuple(clients.CLIENTS)
 #: Clients with a JSON file that may hold more than what is ours.
-JSON_CLIENTS = ("claude", "codex", "cursor", "gemini", "copilot")
+JSON_CLIENTS = ("claude", "codex", "cursor", "gemini", "copilot", "opencode")
 #: Both kinds of entries: named values, and lists of hooks.
-JSON_AT_EVERY_COMMIT = ["claude", "codex", *in_a_soak("cursor", "gemini", "copilot")]
+JSON_AT_EVERY_COMMIT = ["claude", "codex", *in_a_soak("cursor", "gemini", "copilot", "opencode")]
 
 MINE = {"command": "mine.sh"}
 

@@ -29,7 +29,8 @@ def test_over_a_server_the_keeper_starts_renews_fences_and_ends_the_session(
         assert owner.pid == agent.process.pid
         agent.hook("SubagentStart", SUBAGENT)
         wait_for(lambda: _knows(board, f"{SESSION}-{SUBAGENT}"))
-        assert agent.shell("dibs claim a").code == 0
+        assert agent.shell("dibs claim a && dibs release a").code == 0
+        board.claim("a", session=SESSION, ttl_seconds=9)  # renewed every three seconds
         wait_for(lambda: (claim := board.get("a").claim) is not None and claim.heartbeat_count)
         board.claim("b", session=BOB)
         wait_for(lambda: "src/b" in (agent.state / "view.json").read_text())

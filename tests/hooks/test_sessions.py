@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from dibs.board import Board
 from tests.hooks.agent import OTHER_SESSION, SESSION, Agent, wait_for, wait_for_end
 from tests.hooks.conftest import BOB
@@ -33,10 +35,40 @@ def test_a_start_makes_a_session_whose_owner_is_the_agent(agent: Agent, board: B
     assert len(context) <= 800
     assert board.find_session(SESSION).agent == SESSION[:8]
     assert owner_pid(board, SESSION) == agent.process.pid
-    assert agent.env_file.read_text() == f"export DIBS_SESSION='{SESSION}'\nexport DIBS_AGENT='{SESSION[:8]}'\n"
+    assert agent.env_file.read_text() == f"export DIBS_SESSION={SESSION}\nexport DIBS_AGENT={SESSION[:8]}\n"
     assert agent.shell("dibs claim fix-login").code == 0
     assert holder(board, "fix-login") == SESSION
+    # Somebody ended the session: the next command starts it again, as what it was.
+    board.end_session(SESSION)
+    assert agent.shell("dibs claim fix-login").code == 0
+    assert (holder(board, "fix-login"), board.find_session(SESSION).kind) == (SESSION, "agent")
     assert oct(agent.state.stat().st_mode)[-3:] == "700"
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_a_name_that_no_agent_can_have_is_not_used(
+    agents: Callable[..., Agent], board: Board, tmp_path: Path, is_remote: bool
+) -> None:
+    """Neither on the board, nor by the shell, which would run it before every command."""
+    nowhere = {"DIBS_STORE": "http://127.0.0.1:1"} if is_remote else {}
+    agent = agents(DIBS_AGENT=f"x'; touch {tmp_path}/pwned; '", **nowhere)
+    assert f"agent {SESSION[:8]}." in agent.start()
+    assert agent.shell("echo $DIBS_AGENT").out.strip() == SESSION[:8]
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_however_long_the_ids_are_a_start_tells_how_to_take_work(agent: Agent, board: Board) -> None:
+    agent.start()
+    for letter in "abcdefg":
+        board.add(letter, id=letter * 120)
+        board.claim(letter * 120, session=SESSION)
+    board.force_release("a" * 120, reason="needed elsewhere")
+    wait_for((agent.state / ("lost-" + "a" * 120)).exists)
+    context = agent.hook("SessionStart", source="compact")["additionalContext"]
+    assert len(context) <= 800
+    assert context.endswith("look for another.")
+    assert f"You have lost {'a' * 120}: " in context
+    assert "You hold 6 items." in context or f"You hold {'g' * 120} and 5 more." in context
 
 
 def test_resume_and_compact_keep_the_identity_and_clear_and_fork_make_a_new_one(agent: Agent, board: Board) -> None:
@@ -104,7 +136,7 @@ def test_a_session_is_resumed_in_another_process_right_after_the_death_of_the_fi
     os.kill(keeper, signal.SIGSTOP)
     first.kill()
     second.hook("SessionStart", source="resume")
-    board.claim("a", session=SESSION)
+    board.claim("a", session=SESSION, ttl_seconds=9)  # renewed every three seconds
     os.kill(keeper, signal.SIGCONT)
     # It finds that the session is no longer its own.
     wait_for_end(keeper)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
-from dibs.board import Board
+from dibs.board import Board, connect
+from dibs.errors import StoreUnavailable
 from tests.hooks.agent import HOOK, SESSION, Agent, payload, wait_for
 from tests.hooks.conftest import BOB
 
@@ -40,11 +46,25 @@ def test_stop_asks_once_about_each_claim(agent: Agent, board: Board) -> None:
     assert not (agent.state / "active").exists()
 
 
+def is_stopped(agent: Agent) -> bool:
+    """Stop the keeper, unless it holds the lock of the board right now."""
+    os.kill(agent.keeper, signal.SIGSTOP)
+    try:
+        with connect(str(agent.folder / ".dibs" / "board.db"), lock_wait_seconds=0.2) as board:
+            board.heartbeat(session=BOB)
+    except StoreUnavailable:
+        os.kill(agent.keeper, signal.SIGCONT)
+        return False
+    return True
+
+
 def test_many_hooks_at_once_renew_once(agent: Agent, board: Board) -> None:
     board.add("A", id="a")
     agent.start()
-    claimed_at = board.claim("a", session=SESSION).claim.claimed_at
-    wait_for(lambda: (claim := board.get("a").claim) is None or claim.heartbeat_count)
+    board.claim("a", session=SESSION)
+    wait_for(lambda: is_stopped(agent))
+    with closing(sqlite3.connect(agent.folder / ".dibs" / "board.db")) as file, file:
+        file.execute("UPDATE claims SET renewed_at = renewed_at - 120000")  # a renewal is due
     given = agent.home / "payload"
     given.write_text(payload("claude", "PreToolUse", SESSION, agent.folder, tool_name="Bash", tool_input={}))
     agent.run(f"for n in $(seq {HOOKS_AT_ONCE}); do sh {HOOK} PreToolUse <{given} & done; wait")
@@ -53,18 +73,42 @@ def test_many_hooks_at_once_renew_once(agent: Agent, board: Board) -> None:
     claim = board.get("a").claim
     assert claim is not None
     assert claim.heartbeat_count == 1
-    # That one renewal gave the claim the TTL of agents.
-    assert claim.expires_at - claimed_at >= 45 * 60 * 1000
+
+
+def test_claims_last_45_minutes_from_the_first_unless_another_ttl_was_asked_for(agent: Agent, board: Board) -> None:
+    for item in "abc":
+        board.add(item, id=item)
+    agent.start()
+    assert "45m until" in agent.shell("dibs claim a").out
+    assert "30m until" in agent.shell("dibs claim b --ttl 30m").out
+    assert "45m until" in agent.shell("dibs next").out
+    (agent.state / "poke").touch()
+    wait_for(lambda: not (agent.state / "poke").exists())
+    claims = [board.get(item).claim for item in "abc"]
+    assert [claim and claim.ttl_seconds for claim in claims] == [2700, 1800, 2700]
+
+
+def test_in_a_client_that_cannot_be_asked_a_turn_ends_with_items_in_hand(agent: Agent, board: Board) -> None:
+    board.add("A", id="a")
+    agent.start()
+    board.claim("a", session=SESSION)
+    given = agent.home / "given"
+    given.write_text(payload("claude", "Stop", SESSION, agent.folder))
+    assert agent.run(f"sh {HOOK} Stop opencode <{given}").out == ""
+    assert not (agent.state / "active").exists()
 
 
 @pytest.mark.usefixtures("short_claims")
 def test_claims_are_renewed_during_a_turn_only(agent: Agent, board: Board) -> None:
     board.add("A", id="a")
-    agent.start()
-    agent.hook("UserPromptSubmit", prompt="go on", model="opus-5")
+    transcript = agent.home / "transcript.jsonl"
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 2000, "output_tokens": 5}
+    transcript.write_text(json.dumps({"type": "assistant", "message": {"model": "opus-5", "usage": usage}}) + "\n")
+    agent.hook("SessionStart", source="startup", transcript_path=str(transcript))
+    agent.hook("UserPromptSubmit", prompt="go on")
     board.claim("a", session=SESSION, ttl_seconds=1)
     wait_for(lambda: (claim := board.get("a").claim) is not None and claim.heartbeat_count > 1)
-    assert board.find_session(SESSION).meta == {"client": "claude", "model": "opus-5"}
+    assert board.find_session(SESSION).meta == {"client": "claude", "model": "opus-5", "context_tokens": 2015}
     agent.hook("Stop", stop_hook_active=False)
     agent.hook("Stop", stop_hook_active=False)
     assert board.claim("a", session=BOB, wait_seconds=30).claim.session == BOB
@@ -108,3 +152,42 @@ def test_most_tool_calls_start_no_python(agent: Agent, board: Board) -> None:
     assert (agent.home / "started").read_text() == "PreToolUse\n"
     done = subprocess.run(["sh", HOOK, "PreToolUse"], input=b"\0\xff{", capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_an_idle_agent_is_woken_for_a_loss_and_for_an_offer_if_a_person_wants_that(agent: Agent, board: Board) -> None:
+    for item in "ab":
+        board.add(item, id=item)
+    agent.start()
+    given = agent.home / "given"
+    given.write_text(payload("claude", "Stop", SESSION, agent.folder, stop_hook_active=False))
+    assert agent.run(f"sh {HOOK} Wake <{given}").code == 0
+    assert not (agent.state / "waker").exists()
+    board.claim("a", session=SESSION)
+    board.claim("b", session=BOB)
+    board.wait("b", session=SESSION)
+    code, told = (agent.home / name for name in ("code", "told"))
+
+    def wait_to_be_woken() -> None:
+        code.unlink(missing_ok=True)
+        agent.run(f"{{ DIBS_WAKE=on sh {HOOK} Wake <{given} 2>{told}; echo $? >{code}; }} & true")
+        wait_for((agent.state / "waker").exists)
+
+    wait_to_be_woken()
+    # A second one ends at once, and so does that of a client that would wait for it.
+    assert agent.run(f"DIBS_WAKE=on sh {HOOK} Wake <{given}").code == 0
+    codex = payload("codex", "Stop", SESSION, agent.folder)
+    assert agent.run(f"echo '{codex}' | DIBS_WAKE=on sh {HOOK} Wake").code == 0
+    board.force_release("a", reason="needed elsewhere")
+    wait_for((agent.state / "lost-a").exists)
+    assert not code.exists(), "the agent is at work"
+    (agent.state / "active").unlink()
+    wait_for(lambda: code.read_text() == "2\n")
+    assert "your claim of a is lost" in told.read_text()
+    # The same loss wakes it only once; an offer does again.
+    wait_to_be_woken()
+    board.release("b", session=BOB)
+    wait_for(lambda: code.read_text() == "2\n")
+    assert told.read_text() == "dibs: b is offered to you. Run now: dibs claim b\n"
+    wait_to_be_woken()
+    agent.hook("SessionEnd", reason="other")
+    wait_for(lambda: code.read_text() == "0\n")

@@ -196,7 +196,7 @@ def test_the_table_knows_only_statuses() -> None:
     assert not allowed("claim", "done")
 
 
-@given(st.sampled_from(["cli", "person"]), st.floats(0.001, 1e9) | st.none())
+@given(st.sampled_from(["cli", "person", "agent"]), st.floats(0.001, 1e9) | st.none())
 def test_a_ttl_is_within_its_bounds_or_refused(kind: str, asked: float | None) -> None:
     low = DEFAULTS.ttl_seconds_min
     high = DEFAULTS.person_ttl_seconds_max if kind == "person" else DEFAULTS.ttl_seconds_max

@@ -10,8 +10,12 @@
 event=$1
 client=${2:-}
 given=${3:-}
-root=${XDG_STATE_HOME:-${HOME:-}/.local/state}/dibs/agents
+case ${XDG_STATE_HOME:-} in
+/*) root=$XDG_STATE_HOME/dibs/agents ;;
+*) root=${HOME:-}/.local/state/dibs/agents ;;
+esac
 payload=$(cat) || exit 0
+[ "$event" = Wake ] && [ "${DIBS_WAKE:-}" != on ] && exit 0
 
 # Sets `dibs` to the command that was given, else the one that was installed with this script, else that of the PATH.
 find_dibs() {
@@ -89,7 +93,7 @@ if [ -n "$value" ]; then
         [ -d "$state" ] || ask_dibs
     fi
 fi
-[ -e "$state/active" ] || { true >"$state/active"; } 2>/dev/null
+{ true >"$state/active"; } 2>/dev/null
 
 field tool_name
 [ -n "$value" ] || field toolName
@@ -135,6 +139,6 @@ for loss in "$state"/lost-* "$root/$session"/lost-*; do
     [ -e "$loss" ] && ask_dibs
 done
 until=
-{ read -r until <"$state/until"; } 2>/dev/null
+[ -f "$state/until" ] && { read -r until <"$state/until"; } 2>/dev/null
 [ "$until" -gt "$(date +%s)" ] 2>/dev/null && exit 0
 ask_dibs

@@ -12,7 +12,7 @@ import time
 
 from dibs.agents import keeper_process, look
 from dibs.agents.look import Reservation, View
-from dibs.agents.state import VIEW, State
+from dibs.agents.state import POKE, VIEW, State
 from dibs.board import connect, default_url
 from dibs.errors import Invalid, NotTrusted
 from dibs.location import VAULT
@@ -27,7 +27,6 @@ LOCK_SECONDS = 0.5
 #: How long a hook waits for the keeper to look, where it does not look itself.
 KEEPER_SECONDS = 0.3
 KEEPER_POLL_SECONDS = 0.01
-POKE = "poke"
 
 
 def is_local(url: str) -> bool:

@@ -14,13 +14,14 @@ import os
 import select
 import threading
 
-from dibs.agents import keeper_process, look, sessions
-from dibs.agents.access import POKE, is_local
+from dibs.agents import keeper_process, look, sessions, usage
+from dibs.agents.access import is_local
 from dibs.agents.look import FRESH_SECONDS
-from dibs.agents.state import ACTIVE, CHILD, END, ENDED, KEEPER, META, SESSION, VIEW, State
+from dibs.agents.state import ACTIVE, CHILD, END, ENDED, KEEPER, META, POKE, SESSION, VIEW, State
 from dibs.board import connect, default_url
-from dibs.config import DEFAULTS
 from dibs.errors import DibsError, SessionNotFound
+from dibs.model import AGENT
+from dibs.rules import claiming
 from dibs.sdk.heartbeat import clock
 from dibs.system import owner as owners
 from dibs.system.inotify import ENTRIES, Inotify
@@ -43,8 +44,8 @@ RETRY_SECONDS = 5.0
 POLL_SECONDS = 0.5
 #: How long a dead agent's session may take to end on the board.
 FAREWELL_SECONDS = 10.0
-#: The TTL of claims that were made without one, on a board that leaves it at the default.
-TTL_SECONDS = 45 * 60.0
+#: A turn may be without hooks for so long, however short claims are.
+QUIET_SECONDS_MIN = 60.0
 #: The state is written again when it would change by this much.
 STEP_SECONDS = 15.0
 #: Changes of the state folder that the keeper acts on; it makes others itself.
@@ -61,10 +62,10 @@ def keep(session: str) -> None:
     os.ftruncate(lock, 0)
     os.write(lock, b"%d\n" % os.getpid())
     os.chdir("/")
-    Keeper(state, record, lock).run()
+    SessionKeeper(state, record, lock).run()
 
 
-class Keeper:
+class SessionKeeper:
     def __init__(self, state: State, record: Record, lock: int) -> None:
         self._state, self._record, self._lock = state, record, lock
         self._url = default_url(record.folder)
@@ -189,7 +190,7 @@ class Keeper:
 
     def _tend(self, board: Board, state: State) -> float:
         """Look after one session; returns the seconds until it needs that again."""
-        session, is_active, now = state.session, state.has(ACTIVE), clock()
+        session, is_active, now = state.session, self._is_active(board, state), clock()
         record = state.record()
         if record is None:
             return LOOK_SECONDS_MAX
@@ -199,10 +200,8 @@ class Keeper:
         if is_active:
             new = frozenset(held) - self._held.get(session, frozenset())
             self._held[session] = frozenset(held)
-            for item, token in new:
-                self._lengthen(board, session, item, token)
             if new or now >= self._next_beat.get(session, 0.0):
-                seconds, left = look.beat(board, state, state.load(META) or None)
+                seconds, left = look.beat(board, state, {**state.load(META), **usage.read(record)} or None)
                 self._next_beat[session], self._expiry[session] = now + seconds, now + left
         self._vouch(state, min(FRESH_SECONDS, self._expiry.get(session, now) - now) if held else FRESH_SECONDS)
         if not self._is_local:
@@ -210,16 +209,17 @@ class Keeper:
         next_beat = self._next_beat.get(session, 0.0) - clock()
         return min(LOOK_SECONDS_MAX, next_beat) if is_active else LOOK_SECONDS_MAX
 
-    def _lengthen(self, board: Board, session: str, item: str, token: int) -> None:
-        """Give a claim that was made without a TTL the TTL of agents, whose models and tools take their time."""
-        claim = board.get(item).claim
-        if (
-            claim is not None
-            and claim.token == token
-            and claim.ttl_seconds == board.settings.ttl_seconds == DEFAULTS.ttl_seconds
-        ):
-            seconds = min(TTL_SECONDS, board.settings.ttl_seconds_max)
-            board.renew(item, session=session, token=token, ttl_seconds=seconds)
+    def _is_active(self, board: Board, state: State) -> bool:
+        """Whether the session is in a turn. A turn that a person interrupts ends without an event, so one in which no
+        hook has run for as long as a claim lasts is over. Hooks of subagents, which work in that turn, count."""
+        if not state.has(ACTIVE):
+            return False
+        ages = (one.age_seconds(ACTIVE) for one in (state, *map(State, state.names(CHILD))))
+        lasts = max(QUIET_SECONDS_MIN, claiming.ttl(AGENT, None, board.settings))
+        if min((age for age in ages if age is not None), default=lasts) < lasts:
+            return True
+        state.discard(ACTIVE)
+        return False
 
     def _vouch(self, state: State, seconds: float) -> None:
         until = clock() + max(0.0, seconds)

@@ -29,12 +29,12 @@ def ensure(state: State, record: Record | None = None) -> bool:
     return False
 
 
-def take_lock(state: State) -> int | None:
+def take_lock(state: State, name: str = KEEPER) -> int | None:
     """The locked descriptor; None if another process holds the lock, or the folder is gone."""
     import fcntl
 
     try:
-        lock = os.open(os.path.join(state.path, KEEPER), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(os.path.join(state.path, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
         return None
     try:

@@ -67,6 +67,7 @@ class Payload(Value):
     reason: str = ""
     prompt: str = ""
     mode: str = ""
+    transcript: str = ""
     meta: dict[str, Any] = {}
     raw: dict[str, Any] = {}
 
@@ -130,6 +131,7 @@ def parse(text: str, event: str = "", client: str | None = None) -> Payload | No
             reason=_text(raw, "reason"),
             prompt=_text(raw, "prompt"),
             mode=_text(raw, "permission_mode"),
+            transcript=_text(raw, "transcript_path", "transcriptPath"),
             meta={name: raw[name] for name in ("model", "context_tokens", "cost_usd") if _is_plain(raw.get(name))},
             raw=raw,
         )

@@ -11,6 +11,7 @@ import os
 from dibs.agents.payload import CLAUDE, CURSOR
 from dibs.agents.state import State
 from dibs.errors import Invalid
+from dibs.model import AGENT
 from dibs.system import owner
 
 TYPE_CHECKING = False
@@ -45,10 +46,10 @@ def find(client: str, environment: Mapping[str, str]) -> Owner | None:
 
 def of_session(session: str, environment: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, Any]:
     """What is known about the session of a coding agent that a command is about to start: its owner, and from its state
-    folder its agent and its parent. `variables` are those that hold a session id, with the client of each."""
+    folder its agent, its kind and its parent. `variables` are those that hold a session id, with the client of each."""
     record = State(session).record()
     if record is not None:
-        known = {"agent": record.agent, "owner": record.owner, "parent": record.parent}
+        known = {"agent": record.agent, "kind": AGENT, "owner": record.owner, "parent": record.parent}
         return {name: value for name, value in known.items() if value is not None}
     client = next(client for name, client in variables.items() if environment.get(name) == session)
     owner = find(client, environment)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import os
 
-from dibs import config
+from dibs import check, config
 from dibs.agents import answers, keeper_process, look, process
 from dibs.agents import state as states
+from dibs.agents.payload import CODEX
 from dibs.agents.state import ACTIVE, ASKED, CHILD, END, ENDED, Record, State
 from dibs.errors import Invalid, SessionNotFound
-from dibs.model import READY
+from dibs.model import AGENT, READY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from dibs.agents.access import Access
@@ -26,14 +28,16 @@ if TYPE_CHECKING:
 
 #: Where Claude Code takes the environment of the agent's shell from, before every command.
 ENV_FILE = "CLAUDE_ENV_FILE"
-#: How many characters of the client's session id name the agent, if nothing else does.
+#: How many characters of the client's session id name the agent, if nothing else does. Those of Codex begin with the
+#: time, which agents that start together share, so there the last ones are taken.
 AGENT_LENGTH = 8
-KIND = "agent"
 #: The reason for which a session ends in one process and goes on: the person resumes another session there.
 RESUME = "resume"
 CONTEXT_LENGTH_MAX = 800
-#: How many of the items that wait are counted, and how many held ones are named.
-READY_MAX, NAMED_MAX = 100, 5
+#: How many of the items that wait are counted.
+READY_MAX = 100
+#: How many items of a list are named.
+NAMED_MAX = 5
 HOW_TO = (
     "Before you work on an item, claim it: `dibs next`, or `dibs claim ITEM`. Note progress with `dibs progress ITEM "
     '"..."`, end with `dibs done ITEM`, or give it back with `dibs release ITEM`. Your claims are renewed for you. If '
@@ -44,13 +48,14 @@ HOW_TO = (
 def start(payload: Payload, access: Access) -> str:
     states.remove_dead()
     state = State(payload.session)
-    given = os.environ.get(config.ENV_AGENT)
     record = Record(
         session=payload.session,
-        agent=given or payload.session[:AGENT_LENGTH],
+        agent=_agent_name(payload),
         client=payload.client,
         folder=os.path.abspath(payload.cwd),
         owner=process.find(payload.client, os.environ),
+        host=states.host(),
+        transcript=payload.transcript,
     )
     board = access.board
     if board is not None:
@@ -70,7 +75,7 @@ def start_subagent(payload: Payload, access: Access) -> str:
     if payload.subagent is None or parent is None:
         return ""
     state = State(payload.dibs_session)
-    record = parent.replace(session=payload.dibs_session, parent=payload.session)
+    record = parent.replace(session=payload.dibs_session, parent=payload.session, transcript="")
     if access.board is not None:
         begin(access.board, record, {"client": payload.client, "type": payload.raw.get("agent_type") or ""})
     state.make(record)
@@ -119,7 +124,7 @@ def begin(board: Board, record: Record, meta: dict[str, object]) -> str:
     given: dict[str, Any] = {"parent": record.parent} if record.parent else {}
     try:
         return board.start_session(
-            record.agent, id=record.session, kind=KIND, owner=record.owner, meta=meta, **given
+            record.agent, id=record.session, kind=AGENT, owner=record.owner, meta=meta, **given
         ).agent
     except Invalid as refusal:
         agent = refusal.facts.get("agent")
@@ -133,6 +138,15 @@ def remove(state: State) -> None:
     for child in state.names(CHILD):
         State(child).remove()
     state.remove()
+
+
+def _agent_name(payload: Payload) -> str:
+    try:
+        return check.agent_name(os.environ.get(config.ENV_AGENT))
+    except Invalid:
+        pass  # none was given, or one that a board would refuse
+    id = payload.session
+    return (id[-AGENT_LENGTH:].lstrip("._-") if payload.client == CODEX else "") or id[:AGENT_LENGTH]
 
 
 def _finish(board: Board, session: str, reason: str) -> None:
@@ -151,42 +165,52 @@ def _owner(board: Board, session: str) -> Owner | None:
 
 def _write_environment(record: Record) -> None:
     """Tell the agent's shell who it is. The file of a session that was resumed or forked may name another session, so
-    it is replaced. Both names consist of characters that a shell does not interpret."""
+    it is replaced."""
     path = os.environ.get(ENV_FILE)
     if path:
+        import shlex
+
         try:
             with open(path, "w", encoding="utf-8") as file:
-                file.write(f"export {config.ENV_SESSION}='{record.session}'\n")
-                file.write(f"export {config.ENV_AGENT}='{record.agent}'\n")
+                file.write(f"export {config.ENV_SESSION}={shlex.quote(record.session)}\n")
+                file.write(f"export {config.ENV_AGENT}={shlex.quote(record.agent)}\n")
         except OSError:
             pass  # commands find the session by the client's own variable
 
 
 def _context(board: Board | None, state: State, record: Record) -> str:
-    """What the model reads when its session starts: what it holds, what waits for it, how to take work."""
-    who = f"dibs: this folder has a shared board of work items. You are session {record.session}, agent {record.agent}."
-    facts = [] if board is None else _facts(board, state)
-    return " ".join([who, *facts, HOW_TO])[:CONTEXT_LENGTH_MAX]
+    """What the model reads when its session starts: what it holds, what waits for it, how to take work. What does not
+    fit is counted, and what does not fit then is left out."""
+    who = f"session {record.session}, agent {record.agent}"
+    text = f"dibs: this folder has a shared board of work items. You are {who}."
+    for before, items, after in () if board is None else _facts(board, state):
+        for listed in _listings(items):
+            longer = f"{text} {before}{listed}{after}"
+            if len(longer) + len(HOW_TO) < CONTEXT_LENGTH_MAX:
+                text = longer
+                break
+    return f"{text} {HOW_TO}"
 
 
-def _facts(board: Board, state: State) -> list[str]:
-    facts = []
+def _facts(board: Board, state: State) -> list[tuple[str, list[str], str]]:
+    """Sentences, each in two parts, and the items that are named between them."""
     held = look.losses_and_held(board, state, recovers=True)
     losses = state.losses()
     state.answer(losses)
-    if held:
-        facts.append(f"You hold {_listed([item for item, _ in held])}.")
-    if losses:
-        facts.append(f"You have lost {_listed([loss.item for loss in losses])}: do not work on that.")
     ready = board.list(statuses=[READY], limit=READY_MAX)
-    offered = [item.id for item in ready if item.offered_to == state.session]
-    if offered:
-        facts.append(f"Offered to you, claim it soon: {_listed(offered)}.")
     count = f"{READY_MAX} or more items are" if len(ready) == READY_MAX else f"{len(ready)} items are"
-    facts.append("1 item is ready." if len(ready) == 1 else f"{count} ready." if ready else "No item is ready.")
-    return facts
+    facts = [
+        ("You have lost ", [loss.item for loss in losses], ": do not work on that."),
+        ("You hold ", [item for item, _ in held], "."),
+        ("Offered to you, claim it soon: ", [item.id for item in ready if item.offered_to == state.session], "."),
+    ]
+    waiting = "1 item is ready." if len(ready) == 1 else f"{count} ready." if ready else "No item is ready."
+    return [*(fact for fact in facts if fact[1]), (waiting, [], "")]
 
 
-def _listed(items: list[str]) -> str:
-    more = f" and {len(items) - NAMED_MAX} more" if len(items) > NAMED_MAX else ""
-    return ", ".join(items[:NAMED_MAX]) + more
+def _listings(items: list[str]) -> Iterator[str]:
+    """Ways to name the items, the shortest last."""
+    for named in range(min(len(items), NAMED_MAX), 0, -1):
+        more = f" and {len(items) - named} more" if named < len(items) else ""
+        yield ", ".join(items[:named]) + more
+    yield f"{len(items)} items" if items else ""

@@ -2,9 +2,10 @@
 
 `${XDG_STATE_HOME:-~/.local/state}/dibs/agents/SESSION/`, readable by its user only. A shell reads it in a millisecond:
 
-    session.json   what the session is: agent, client, folder, parent, owner process
+    session.json   what the session is: agent, client, folder, parent, owner process, host
     until          one line: the second until which nothing else needs to be looked up; the keeper moves it on
-    active         exists from a prompt or a tool call to the end of the turn; without it claims are not renewed
+    active         exists from a prompt or a tool call to the end of the turn; without it claims are not renewed; its
+                   time is that of the last hook
     lost-ITEM      a claim that was taken from the session, as JSON; exists until the agent or a person has answered
     answered       lines `ITEM TOKEN`: losses that were answered, and are not reported again
     asked          lines `ITEM TOKEN`: claims that the agent was asked about when it wanted to stop
@@ -13,22 +14,30 @@
     call-ID        what a call of a task tool is about, until it has run
     assigned       lines `ITEM TOKEN`: claims that were made for a teammate, which may take them over
     offered-SESSION  lines `ITEM TOKEN`: items that a teammate was offered
+    poke           a hook waits for the keeper's next look
     end            why the session is to end; the keeper ends it
     meta.json      what the client tells about itself, for the board
     view.json      what the keeper last saw, for boards that hooks do not open themselves
     keeper         locked by the keeper while it runs
+    waker          locked by the process that waits to wake the agent
+    woken          lines `ITEM TOKEN`: losses and offers for which the agent was woken
 
 Each file is written as a whole under another name and renamed, so that no reader sees half of it and no lock is needed.
 The folder is removed file by file, when its agent's process has ended.
+
+`dibs/answers/SESSION` has the lines of `answered` that a command in a sandbox noted. A sandbox may let commands write
+there, and not where the fence itself keeps its state.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import time
 from errno import ENOTEMPTY
 
 from dibs.config import agents_folder
+from dibs.errors import StoreUnusable
 from dibs.model import Owner
 from dibs.system import owner as owners
 from dibs.text import json_text
@@ -40,20 +49,24 @@ if TYPE_CHECKING:
     from typing import Any
 
 SESSION, UNTIL, ACTIVE, ANSWERED, ASKED, END = "session.json", "until", "active", "answered", "asked", "end"
-META, VIEW, KEEPER = "meta.json", "view.json", "keeper"
-LOST, CHILD, ENDED = "lost-", "child-", "ended-"
+META, VIEW, KEEPER, POKE, ASSIGNED = "meta.json", "view.json", "keeper", "poke", "assigned"
+WAKER, WOKEN = "waker", "woken"
+LOST, CHILD, ENDED, CALL, OFFERED = "lost-", "child-", "ended-", "call-", "offered-"
 #: The most that is read of a file.
 BYTES_MAX = 1 << 20
-#: A folder without an owner process, whose death could be proved, is removed when it was not used for so long.
+#: A folder whose agent cannot be proved dead, or alive, is removed when it was not used for so long.
 UNOWNED_SECONDS = 7 * 86400.0
 #: How often a removal starts again, because the keeper or a hook wrote a file meanwhile.
 REMOVALS_MAX = 10
 #: How many folders one start of a session looks at.
 FOLDERS_MAX = 1000
+#: A pipe that somebody put in the place of a file must not block a hook, nor a link lead elsewhere.
+_SAFELY = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Record(Value):
-    """What a session is. `folder` is where it started: the agent may change its folder, and keeps its board."""
+    """What a session is. `folder` is where it started: the agent may change its folder, and keeps its board. `host` is
+    the machine of the owner process, `transcript` the file in which the client records the session."""
 
     session: str
     agent: str
@@ -61,6 +74,8 @@ class Record(Value):
     folder: str
     parent: str | None = None
     owner: Owner | None = None
+    host: str = ""
+    transcript: str = ""
 
 
 class Loss(Value):
@@ -80,6 +95,7 @@ class State:
     def __init__(self, session: str) -> None:
         self.session = session
         self.path = os.path.join(agents_folder(), session)
+        self.answers = os.path.join(answers_folder(), session)
 
     # What the session is
 
@@ -88,6 +104,8 @@ class State:
 
     def make(self, record: Record) -> None:
         os.makedirs(agents_folder(), mode=0o700, exist_ok=True)
+        if not is_private(agents_folder()):
+            raise StoreUnusable(f"{agents_folder()} is another user's, or others may write it; move it away")
         os.makedirs(self.path, mode=0o700, exist_ok=True)
         self.save(record)
 
@@ -95,8 +113,8 @@ class State:
         self.write(SESSION, json_text.dumps(_plain(record)))
 
     def record(self) -> Record | None:
-        """None if there is no such session, or its file cannot be read."""
-        found = self.load(SESSION)
+        """None if there is no such session, its file cannot be read, or others could have written it."""
+        found = self.load(SESSION) if is_private(agents_folder()) else {}
         try:
             owner = found.pop("owner", None)
             return Record(owner=owner and Owner(**owner), **found)
@@ -105,6 +123,7 @@ class State:
 
     def remove(self) -> None:
         """Remove the folder and the files that dibs put there; anything else keeps it."""
+        _unlink(self.answers)
         for _ in range(REMOVALS_MAX):
             try:
                 for name in os.listdir(self.path):
@@ -122,11 +141,7 @@ class State:
 
     def read(self, name: str) -> str:
         """Empty if the file is missing or cannot be read."""
-        try:
-            with open(os.path.join(self.path, name), encoding="utf-8", errors="replace") as file:
-                return file.read(BYTES_MAX)
-        except OSError:
-            return ""
+        return _read(os.path.join(self.path, name))
 
     def load(self, name: str) -> dict[str, Any]:
         try:
@@ -139,21 +154,25 @@ class State:
         """Best effort once the folder exists: it may just have been removed, or the disk be full."""
         half = os.path.join(self.path, f".{name[:100]}.{os.getpid()}")
         try:
-            with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+            with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFELY, 0o600), "w") as file:
                 file.write(text)
             os.replace(half, os.path.join(self.path, name))
         except OSError:
             pass
 
     def touch(self, name: str) -> None:
-        if not self.has(name):
+        """Make an empty file, or set the time of the one that is there to now."""
+        try:
+            os.utime(os.path.join(self.path, name), follow_symlinks=False)
+        except OSError:
             self.write(name, "")
 
     def discard(self, name: str) -> None:
-        try:
-            os.unlink(os.path.join(self.path, name))
-        except OSError:
-            pass
+        _unlink(os.path.join(self.path, name))
+
+    def age_seconds(self, name: str) -> float | None:
+        """How long ago the file was written or touched; None if there is none."""
+        return _age_seconds(os.path.join(self.path, name))
 
     def names(self, prefix: str) -> list[str]:
         """The rest of the names of the files that begin so."""
@@ -175,7 +194,7 @@ class State:
 
     def is_fresh(self) -> bool:
         until = self.read(UNTIL).strip()
-        return until.isdigit() and len(until) < 16 and int(until) > time.time()
+        return _is_number(until) and int(until) > time.time()
 
     # Losses
 
@@ -187,7 +206,9 @@ class State:
                 found.append(Loss(**{**fields, "resources": tuple(fields.get("resources", ()))}))
             except TypeError:
                 self.discard(LOST + item)  # damaged: what it said is unknown, and an unreadable state allows
-        return found
+        answers = _claims(_read(self.answers)) if found else set()
+        self.answer(loss for loss in found if (loss.item, loss.token) in answers)
+        return [loss for loss in found if (loss.item, loss.token) not in answers]
 
     def lose(self, loss: Loss) -> None:
         self.write(LOST + loss.item, json_text.dumps(_plain(loss)))
@@ -205,59 +226,122 @@ class State:
             self.discard(LOST + loss.item)
 
     def note(self, name: str, item: str, token: int) -> None:
-        """Append a claim to a file of claims. A short line is written at once, so that writers do not mix."""
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            file = os.open(os.path.join(self.path, name), flags, 0o600)
-        except OSError:
-            return
-        try:
-            os.write(file, f"{item} {token}\n".encode())
-        except OSError:
-            pass
-        finally:
-            os.close(file)
+        """Append a claim to a file of claims."""
+        _append(os.path.join(self.path, name), item, token)
 
     def noted(self, name: str) -> set[tuple[str, int]]:
-        words = (line.split(" ") for line in self.read(name).splitlines())
-        return {(pair[0], int(pair[1])) for pair in words if len(pair) == 2 and pair[1].isdigit()}
+        return _claims(self.read(name))
 
 
-def answered(session: str, item: str) -> None:
-    """A verb that names this item has answered the session: it knows about its loss. So does its parent, for which a
-    subagent works."""
+def answered(session: str, item: str, token: int | None = None) -> None:
+    """A verb that names this item has answered the session, which therefore knows about its loss: of that token or an
+    earlier one, or without a token of the claim that is known to be lost. So does its parent, for which a subagent
+    works."""
     state = State(session)
     record = state.record()
     for one in (state, *(State(name) for name in (record and record.parent,) if name)):
-        one.answer(loss for loss in one.losses() if loss.item == item)
+        known = [loss for loss in one.losses() if loss.item == item and (token is None or loss.token <= token)]
+        one.answer(known)
+        for loss in known:
+            if one.has(LOST + loss.item):
+                # A sandbox keeps the folder read-only; the next hook reads this.
+                _append(one.answers, loss.item, loss.token)
+
+
+def answers_folder() -> str:
+    """Where commands in a sandbox note answers."""
+    return os.path.join(os.path.dirname(agents_folder()), "answers")
+
+
+def is_private(folder: str) -> bool:
+    """Whether the folder is this user's, and nobody else may write it."""
+    try:
+        about = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid() and not about.st_mode & 0o022
+
+
+def all_states() -> list[State]:
+    try:
+        return [State(name) for name in os.listdir(agents_folder())[:FOLDERS_MAX]]
+    except OSError:
+        return []
 
 
 def remove_dead() -> None:
     """Remove the folders of sessions whose agents are dead, and whose keepers were killed with them."""
+    if is_private(agents_folder()):
+        for state in all_states():
+            is_dead = _is_dead(state.record())
+            if is_dead or (is_dead is None and (_age_seconds(state.path) or 0.0) > UNOWNED_SECONDS):
+                state.remove()
+
+
+def host() -> str:
+    """This machine. A home folder may be shared by several, whose boot ids say nothing about each other's agents."""
+    return f"{os.uname().nodename} {_read('/etc/machine-id').strip()[:64]}"
+
+
+def _is_dead(record: Record | None) -> bool | None:
+    """Whether the agent's process is dead, or was started before this machine was. None if that cannot be told, as
+    from another machine."""
+    here = owners.namespace()
+    if record is None or record.owner is None or here is None:
+        return None
+    if here == (record.owner.boot_id, record.owner.pid_namespace):
+        return bool(owners.find_dead([(record.session, record.owner)]))
+    return True if record.host == host() and record.owner.boot_id != here[0] else None
+
+
+def _age_seconds(path: str) -> float | None:
     try:
-        names = os.listdir(agents_folder())[:FOLDERS_MAX]
+        return time.time() - os.lstat(path).st_mtime
+    except OSError:
+        return None
+
+
+def _read(path: str) -> str:
+    try:
+        file = os.open(path, os.O_RDONLY | _SAFELY)
+    except OSError:
+        return ""
+    try:
+        return os.read(file, BYTES_MAX).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(file)
+
+
+def _append(path: str, item: str, token: int) -> None:
+    """Append a line. A short one is written at once, so that writers do not mix."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _SAFELY, 0o600)
     except OSError:
         return
-    for name in names:
-        state = State(name)
-        record = state.record()
-        if record is None or record.owner is None:
-            if _age_seconds(state.path) > UNOWNED_SECONDS:
-                state.remove()
-        elif owners.find_dead([(name, record.owner)]) or not _is_this_boot(record.owner):
-            state.remove()
-
-
-def _is_this_boot(owner: Owner) -> bool:
-    here = owners.namespace()
-    return here is None or here[0] == owner.boot_id
-
-
-def _age_seconds(path: str) -> float:
     try:
-        return time.time() - os.stat(path).st_mtime
+        os.write(file, f"{item} {token}\n".encode())
     except OSError:
-        return 0.0
+        pass
+    finally:
+        os.close(file)
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def _claims(text: str) -> set[tuple[str, int]]:
+    words = (line.split(" ") for line in text.splitlines())
+    return {(pair[0], int(pair[1])) for pair in words if len(pair) == 2 and _is_number(pair[1])}
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 20
 
 
 def _plain(value: Value) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dibs.agents import answers, fence, look, sessions, task_list
 from dibs.agents.access import is_local
-from dibs.agents.state import State, answered
+from dibs.agents.state import ASSIGNED, CALL, OFFERED, State, answered
 from dibs.agents.task_list import COMPLETED, DELETED, IN_PROGRESS, KEY, PENDING
 from dibs.check import item_id
 from dibs.errors import (
@@ -52,13 +52,9 @@ REFUSALS = (
 #: How long a task tool waits for the board; then it runs. Longer than other hooks wait, because without an answer two
 #: sessions may begin one task, and shorter than clients wait for a hook.
 BOARD_SECONDS = 3.0
-#: In the state folder: what a call of a tool is about, until it has run; claims that were made for a teammate; items
-#: that a teammate was offered.
-CALL, ASSIGNED, OFFERED = "call-", "assigned", "offered-"
 #: How many tasks of a list are looked up on the board, how many tasks may wait for each other in a chain, and how many
 #: ready items are looked at for a teammate.
 LISTED_MAX, CHAIN_MAX, READY_MAX = 200, 50, 100
-TITLE_LENGTH_MAX = 100
 
 
 def before(payload: Payload, access: Access) -> str:
@@ -280,7 +276,8 @@ def _offer(payload: Payload, board: Board) -> str:
     tasks = task_list.all_tasks(task_list.of_session(payload))
     number = next((task.id for task in tasks if task.item == item.id), None)
     how = f"run: dibs claim {item.id}" if number is None else f"set task #{number} in_progress"
-    return answers.go_on(payload, f"dibs: {item.id} is ready: {item.title[:TITLE_LENGTH_MAX]}. To take it, {how}")
+    # Not its title: whoever wrote that does not give instructions here.
+    return answers.go_on(payload, f"dibs: {item.id} is ready. To take it, {how}")
 
 
 # Items of tasks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dibs.agents import answers, keeper_process
 from dibs.agents.fence import describe
+from dibs.agents.payload import OPENCODE
 from dibs.agents.state import ACTIVE, ASKED, State
 from dibs.errors import DibsError
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 #: How often an agent is asked about its claims in one turn, however often it claims anew.
 ASKS_MAX = 5
 QUESTION = "dibs: you still hold "
+#: Clients that only report that a turn has ended.
+UNASKED = (OPENCODE,)
 #: How prompts begin that no person typed: a client's note that a subagent or a hook has ended, and our own question,
 #: which Gemini CLI and Copilot CLI send to the model as a prompt.
 NOT_TYPED = ("<task-notification>", QUESTION)
@@ -44,11 +47,11 @@ def prompt(payload: Payload, access: Access) -> str:
 
 def stop(payload: Payload, access: Access) -> str:
     """Ask an agent that holds items to finish, release or note them: once about each claim. Without a claim to ask
-    about, the turn is over, and the claims are not renewed until the next one."""
+    about, or in a client that cannot be asked, the turn is over, and the claims are not renewed until the next one."""
     state = State(payload.dibs_session)
     if payload.subagent is not None or state.record() is None:
         return ""
-    held = access.held(state)
+    held = () if payload.client in UNASKED else access.held(state)
     asked = state.noted(ASKED)
     new = [claim for claim in held if claim not in asked]
     if not new or len(asked) >= ASKS_MAX:

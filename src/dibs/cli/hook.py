@@ -9,6 +9,8 @@ from dibs.cli.parser import Parser
 
 #: The event that is not a client's: be the keeper of a session.
 KEEP = "keep"
+#: The event after which the client waits in the background, and the exit code that wakes its agent.
+WAKE, WAKEN = "Wake", 2
 #: The most that is read of a payload; a larger one is not answered.
 BYTES_MAX = 64 << 20
 
@@ -20,7 +22,8 @@ def hook_options(parser: Parser) -> None:
 
 
 def hook(cli: Cli) -> int:
-    """Always exits 0: a hook must not fail the tool of an agent, whatever happens to the board."""
+    """Exits 0, except to wake an idle agent: a hook must not fail the tool of an agent, whatever happens to the
+    board."""
     args = cli.args
     try:
         if args.event == KEEP:
@@ -29,9 +32,17 @@ def hook(cli: Cli) -> int:
 
             keeper.keep(check.item_id(args.session, "session"))
             return 0
+        text = sys.stdin.buffer.read(BYTES_MAX).decode("utf-8", "replace")
+        if args.event == WAKE:
+            from dibs.agents import wake
+
+            news = wake.wait(text)
+            if not news:
+                return 0
+            sys.stderr.write(f"{news}\n")
+            return WAKEN
         from dibs.agents import hook
 
-        text = sys.stdin.buffer.read(BYTES_MAX).decode("utf-8", "replace")
         answer = hook.run(text, args.event, args.client)
     except Exception:  # whatever it is: see above
         return 0

@@ -209,8 +209,7 @@ def acknowledge(cli: Cli, token: int) -> None:
     of that. Of a later loss, the answer may know nothing."""
     from dibs.agents import state
 
-    if lost_token(cli) == token:
-        state.answered(require_session(cli), cli.args.item)
+    state.answered(require_session(cli), cli.args.item, token)
 
 
 def has_state(session: str) -> bool:
@@ -258,7 +257,8 @@ def _start(cli: Cli, session: str) -> None:
         from dibs.agents import process
 
         given = process.of_session(session, os.environ, CLIENTS)
-        agent = who.agent or given.pop("agent", None) or agent
+        known, kind = given.pop("agent", None), given.pop("kind", kind)
+        agent = who.agent or known or agent
     if agent is None:
         problem = f"session {session} is new, and its agent is not known"
         raise UsageError(f"{problem}; name it with --agent NAME, or: export DIBS_AGENT=NAME", field="agent")

@@ -1,4 +1,4 @@
-"""`dibs setup CLIENT`: connect a coding agent to dibs, take that back, or check it."""
+"""`dibs setup CLIENT`: connect a coding agent to dibs, take that back, or check it. Also `dibs setup agents-md`."""
 
 from __future__ import annotations
 
@@ -27,18 +27,20 @@ def setup_options(parser: Parser) -> None:
 
 
 def setup(cli: Cli) -> int:
-    from dibs.agents.setup.clients import Client
+    from dibs.agents.setup.clients import AGENTS_MD, Client
     from dibs.agents.setup.place import Place
 
     args = cli.args
     if args.remove and args.check:
         raise UsageError("choose one of --remove and --check", field="check")
-    client = Client(args.client, Place.here(os.getcwd(), os.environ, project=args.project))
+    in_project = args.project or args.client == AGENTS_MD
+    client = Client(args.client, Place.here(os.getcwd(), os.environ, project=in_project))
     if args.check:
         return _check(cli, client)
     plan = client.plan(remove=args.remove)
     files = [{"path": change.path, "diff": "\n".join(change.diff())} for change in plan.changes]
     answer = {"client": args.client, "files": files, "folders": plan.folders, "kept": plan.kept, "written": False}
+    answer |= {"sessions": plan.sessions}
     if not plan.changes and not plan.folders:
         line = "nothing to remove" if args.remove else f"{args.client} is set up already"
         cli.reply(answer, line, *_notes(cli, client, plan))
@@ -69,6 +71,8 @@ def _show(cli: Cli, plan: Plan, *, remove: bool) -> None:
         cli.print(*(cli.paint(line, colours[line[0]]) if line[:1] in colours else line for line in change.diff()))
     for folder in plan.folders:
         cli.print(f"{'remove, if it is empty,' if remove else 'make'} the folder {folder}")
+    for session in plan.sessions:
+        cli.print(f"stop renewing the claims of session {session}, which is open: they last until their TTL has passed")
 
 
 def _agreed(cli: Cli) -> bool:

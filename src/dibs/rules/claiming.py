@@ -17,6 +17,7 @@ from dibs.errors import (
     ResourceBusy,
 )
 from dibs.model import (
+    AGENT,
     BLOCKED,
     ENDED,
     IN_PROGRESS,
@@ -45,6 +46,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
+
+#: Claims of coding agents last so much longer than others, because models and their tools take their time.
+AGENT_TTL_FACTOR = 1.5
 
 
 class Claimant(Value):
@@ -212,6 +216,8 @@ def wanted_types(agent: Agent, asked: Sequence[str]) -> tuple[str, ...] | None:
 def ttl(kind: str, asked: float | None, settings: Settings) -> float:
     """The TTL for a session of this kind: the one asked for, within the bounds, or the default of its kind."""
     person = kind == PERSON
+    if asked is None and kind == AGENT:
+        return min(AGENT_TTL_FACTOR * settings.ttl_seconds, settings.ttl_seconds_max)
     if asked is None:
         return settings.person_ttl_seconds if person else settings.ttl_seconds
     low, high = settings.ttl_seconds_min, settings.person_ttl_seconds_max if person else settings.ttl_seconds_max

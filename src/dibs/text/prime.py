@@ -14,7 +14,7 @@ dibs list | show ID | who | why ID | add "title" --body "..."
 - Work only on an item that you hold. Note what you found before you stop.
 - Exit codes: 0 done, 2 usage or no session, 3 nothing to claim, 4 taken or lost, 5 not found, 6 not allowed, \
 75 try later. Only 0 means that it happened. After 4, stop working on that item and call next.
-- A claim lasts 30 minutes; progress and heartbeat renew it. `dibs claim ID --wait 5m` queues for an item.
+- A claim lasts 30 minutes or more; progress and heartbeat renew it. `dibs claim ID --wait 5m` queues for an item.
 - Your session is found by itself. If not: export DIBS_SESSION=$(dibs session start --agent NAME), \
 or give --session ID to each command.
 - --brief prints short JSON; a refusal has `error` and `do`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 
+from dibs.config import DEFAULTS
 from dibs.errors import ClaimExpired, ItemAlreadyClaimed, ResourceBusy
 from dibs.model import Grant
 from tests.kit.broken.mistake import Mistake, caught_by
@@ -68,6 +69,24 @@ class OwnClaimAnew(Mistake):
         if held is not None and held.session == asked["session"]:
             self.inner.release(item, session=held.session, token=held.token)
         return self.inner.claim(item, **asked)
+
+
+@caught_by("claims", "test_a_session_kind_has_its_own_default_ttl")
+class AllKindsAlike(Mistake):
+    """Gives the claims of a coding agent the TTL of others."""
+
+    def next(self, **asked: Any) -> tuple[Grant, ...]:
+        given = {"ttl_seconds": asked.get("ttl_seconds") or DEFAULTS.ttl_seconds}
+        return self.inner.next(**{**asked, **given})
+
+
+@caught_by("claims", "test_a_session_kind_has_its_own_default_ttl")
+class LengthensWhatWasAsked(Mistake):
+    """Gives a claim that asks for the default of other kinds the default of its own."""
+
+    def claim(self, item: str, **asked: Any) -> Grant:
+        is_default = asked.get("ttl_seconds") == DEFAULTS.ttl_seconds
+        return self.inner.claim(item, **{**asked, "ttl_seconds": None if is_default else asked.get("ttl_seconds")})
 
 
 @caught_by("claims")

@@ -1,4 +1,4 @@
-"""Cursor: hooks and a skill in its folder."""
+"""Cursor: hooks, the MCP server and a skill in its folder."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def setup(place: Place) -> Setup:
     return Setup(
         [
             JsonEdit(os.path.join(folder, "hooks.json"), {"version": 1, "hooks": hooks}),
+            JsonEdit(os.path.join(folder, "mcp.json"), {"mcpServers": {"dibs": place.server()}}),
             WholeFile(os.path.join(folder, "skills", "dibs", "SKILL.md"), place.read("skills", "dibs", "SKILL.md")),
         ]
     )

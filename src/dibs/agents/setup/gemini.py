@@ -1,4 +1,4 @@
-"""Gemini CLI: hooks in its settings, and a skill. It counts timeouts in milliseconds."""
+"""Gemini CLI: hooks and the MCP server in its settings, and a skill. It counts timeouts in milliseconds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def setup(place: Place) -> Setup:
     }
     return Setup(
         [
-            JsonEdit(os.path.join(folder, "settings.json"), {"hooks": hooks}),
+            JsonEdit(os.path.join(folder, "settings.json"), {"hooks": hooks, "mcpServers": {"dibs": place.server()}}),
             WholeFile(os.path.join(folder, "skills", "dibs", "SKILL.md"), place.read("skills", "dibs", "SKILL.md")),
         ]
     )

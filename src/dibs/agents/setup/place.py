@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import dibs
 from dibs import location
@@ -45,8 +46,8 @@ class Place:
 
     @property
     def state(self) -> str:
-        base = self.environment.get("XDG_STATE_HOME") or os.path.join(self.home, ".local", "state")
-        return os.path.join(base, "dibs")
+        base = self.environment.get("XDG_STATE_HOME", "")
+        return os.path.join(base if os.path.isabs(base) else os.path.join(self.home, ".local", "state"), "dibs")
 
     def folder(self, name: str, variable: str = "", *, project: str | None = None) -> str:
         """The client's folder of settings: in the project, or as its variable says, or in the home."""
@@ -58,6 +59,10 @@ class Place:
         """The command of a hook. All paths are absolute: a client may have another PATH and another folder."""
         script = os.path.join(self.tree, PLUGIN, "hooks", "dibs-hook.sh")
         return shlex.join(["sh", script, event, client, self.dibs])
+
+    def server(self) -> dict[str, Any]:
+        """How a client starts the MCP server."""
+        return {"command": self.dibs, "args": ["mcp"]}
 
     def read(self, *path: str) -> str:
         """A file of the plugin."""

@@ -40,6 +40,8 @@ class Plan:
     record: Record = field(default_factory=Record)
     #: Files of ours that a person has changed: they stay.
     kept: list[str] = field(default_factory=list)
+    #: Sessions that hooks look after, and no longer do.
+    sessions: list[str] = field(default_factory=list)
 
 
 def to_set_up(edits: list[Edit], folders: list[str], roots: list[str], earlier: Record | None, records: str) -> Plan:

@@ -52,25 +52,42 @@ def save(path: str, record: Record) -> None:
     durable.write_private(path, json.dumps(asdict(record), indent=1).encode() + b"\n")
 
 
+def others(path: str) -> dict[str, Record]:
+    """The other records beside one, by their paths."""
+    folder = os.path.dirname(path)
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    found = {each: load(each) for name in names if (each := os.path.join(folder, name)) != path}
+    return {each: record for each, record in found.items() if record is not None}
+
+
 def delete(path: str, folders: list[str]) -> None:
-    """Delete a record, then those of the folders and of the state's own folders that are empty. A folder that holds
-    other records is theirs from now on."""
+    """Delete a record, then those of the folders and of the state's own folders that are empty. A folder that another
+    record needs, because a sandbox names it or because the record is in it, is that record's from now on."""
     if os.path.exists(path):
         os.unlink(path)
     records = os.path.dirname(path)
     state = os.path.dirname(records)
-    left = [each for each in [os.path.join(state, "agents"), records, state, *folders] if not _is_removed(each)]
-    heirs = sorted(os.listdir(records)) if os.path.isdir(records) else []
-    heir = os.path.join(records, heirs[0]) if heirs else ""
-    if found := load(heir):
-        above = [each for each in reversed(folders) if each in left and records.startswith(each + os.sep)]
-        found.folders = [*above, *(each for each in found.folders if each not in above)]
-        save(heir, found)
+    heirs = others(path)
+    needed = {root for record in heirs.values() for root in record.roots}
+    for folder in [os.path.join(state, "agents"), records, state, *folders]:
+        if folder not in needed:
+            _remove(folder)
+    left = [folder for folder in reversed(folders) if os.path.isdir(folder)]
+    for heir, found in heirs.items():
+        mine = [folder for folder in left if any(_is_in(each, folder) for each in (heir, *found.roots))]
+        if mine:
+            found.folders = [*mine, *(folder for folder in found.folders if folder not in mine)]
+            save(heir, found)
+            left = [folder for folder in left if folder not in mine]
 
 
-def _is_removed(folder: str) -> bool:
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + os.sep)
+
+
+def _remove(folder: str) -> None:
+    """Remove a folder if it is empty."""
     try:
         os.rmdir(folder)
     except OSError:
-        return not os.path.isdir(folder)
-    return True
+        pass

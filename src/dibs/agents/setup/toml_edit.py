@@ -1,7 +1,7 @@
-"""Paths in `writable_roots`, in the TOML file of Codex.
+"""The TOML file of Codex: paths in `writable_roots`, and the table of the MCP server.
 
 Each way to insert them is tried, and the parser of the standard library judges the result: it has to say what the file
-said before, with the paths and nothing else added.
+said before, with our entries and nothing else added.
 """
 
 from __future__ import annotations
@@ -17,34 +17,71 @@ from dibs.agents.setup.edit import Insertion, insert
 from dibs.errors import Invalid
 
 TABLE, KEY = "sandbox_workspace_write", "writable_roots"
+SERVERS, SERVER = "mcp_servers", "dibs"
 _ARRAY = re.compile(rf"{KEY}\s*=\s*\[")
 _HEADER = re.compile(rf"^[ \t]*\[[ \t]*{TABLE}[ \t]*\][^\n]*(?:\n|\Z)", re.MULTILINE)
+#: The table of our server, and the tables in it that Codex adds, such as approvals of its tools.
+_SERVER = re.compile(rf"^\[{SERVERS}\.{SERVER}(?:\.[^\n]*)?\][^\n]*(?:\n(?!\[)[^\n]*)*\n?", re.MULTILINE)
 
 
-class RootsEdit:
-    def __init__(self, path: str, roots: list[str]) -> None:
+class TomlEdit:
+    """`server` is None if the file is not to have our server."""
+
+    def __init__(self, path: str, roots: list[str], server: dict[str, Any] | None) -> None:
         self.path = path
         self.roots = roots
+        self.server = server
 
     def insertions(self, text: str | None) -> list[Insertion]:
-        before = self._parsed(text or "")
+        found: list[Insertion] = []
+        # A line that a person adds at the end is then not about our server.
+        for step in (self._add_server, self._add_roots):
+            found += step(insert(text or "", found))
+        return found
+
+    def _add_roots(self, text: str) -> list[Insertion]:
+        before = self._parsed(text)
         missing = [root for root in self.roots if root not in self._there(before)]
         if not missing:
             return []
         wanted = copy.deepcopy(before)
         table = wanted.setdefault(TABLE, {})
         table[KEY] = [*missing, *table.get(KEY, [])]
-        for insertion in self._ways(text or "", ", ".join(map(_quoted, missing))):
-            if _says(insert(text or "", [insertion]), wanted):
-                return [insertion]
-        raise Invalid(
-            f"{self.path}: cannot add to it; write by hand: [{TABLE}] {KEY} = [{', '.join(map(_quoted, missing))}]",
-            field="file",
-            path=self.path,
-        )
+        quoted = ", ".join(map(_quoted, missing))
+        return [self._first(text, self._ways(text, quoted), wanted, f"[{TABLE}] {KEY} = [{quoted}]")]
+
+    def _add_server(self, text: str) -> list[Insertion]:
+        before = self._parsed(text)
+        servers = before.get(SERVERS, {})
+        there = servers.get(SERVER) if isinstance(servers, dict) else servers
+        if self.server is None or self._is_ours(there):
+            return []
+        if there is not None:
+            wanted_server = ", ".join(f"{name} = {json.dumps(value)}" for name, value in self.server.items())
+            raise Invalid(
+                f"{self.path}: {SERVERS}.{SERVER} is another server, not {wanted_server}; change or delete it",
+                field="file",
+                path=self.path,
+            )
+        lines = [f"[{SERVERS}.{SERVER}]"]
+        lines += [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in self.server.items()]
+        newline = "\r\n" if "\r\n" in text else "\n"
+        table = newline.join(lines) + newline
+        wanted = copy.deepcopy(before)
+        wanted.setdefault(SERVERS, {})[SERVER] = self.server
+        return [self._first(text, [Insertion(len(text), _begin(text) + table)], wanted, " ".join(lines))]
+
+    def _first(self, text: str, ways: Iterator[Insertion] | list[Insertion], wanted: Any, by_hand: str) -> Insertion:
+        for insertion in ways:
+            if _says(insert(text, [insertion]), wanted):
+                return insertion
+        raise Invalid(f"{self.path}: cannot add to it; write by hand: {by_hand}", field="file", path=self.path)
 
     def is_complete(self, text: str) -> bool:
-        return set(self.roots) <= set(self._there(self._parsed(text)))
+        parsed = self._parsed(text)
+        servers = parsed.get(SERVERS, {})
+        has_server = isinstance(servers, dict) and self._is_ours(servers.get(SERVER))
+        return set(self.roots) <= set(self._there(parsed)) and (self.server is None or has_server)
 
     def stripped(self, text: str) -> str:
         for root in self.roots:
@@ -54,7 +91,8 @@ class RootsEdit:
                 if self._is_toml(shorter) and self.theirs(shorter) == theirs:
                     text = shorter
                     break
-        return text
+        without = _SERVER.sub("", text)
+        return without if self._is_toml(without) and self.theirs(without) == self.theirs(text) else text
 
     def is_empty(self, text: str) -> bool:
         return not text.strip()
@@ -69,7 +107,16 @@ class RootsEdit:
                 rest[TABLE].pop(KEY, None)
             if not rest[TABLE]:
                 del rest[TABLE]
+        servers = rest.get(SERVERS)
+        if isinstance(servers, dict) and self._is_ours(servers.get(SERVER)):
+            del servers[SERVER]
+            if not servers:
+                del rest[SERVERS]
         return rest
+
+    def _is_ours(self, server: Any) -> bool:
+        """Whether it is our server, whatever Codex has noted about its tools."""
+        return isinstance(server, dict) and self.server is not None and self.server.items() <= server.items()
 
     @staticmethod
     def _ways(text: str, quoted: str) -> Iterator[Insertion]:
@@ -81,8 +128,7 @@ class RootsEdit:
         for header in _HEADER.finditer(text):
             end = "" if header.group().endswith("\n") else newline
             yield Insertion(header.end(), f"{end}{KEY} = [{quoted}]{newline}")
-        begin = "" if not text else newline if text.endswith("\n") else newline * 2
-        yield Insertion(len(text), f"{begin}[{TABLE}]{newline}{KEY} = [{quoted}]{newline}")
+        yield Insertion(len(text), f"{_begin(text)}[{TABLE}]{newline}{KEY} = [{quoted}]{newline}")
 
     def _there(self, parsed: dict[str, Any]) -> list[str]:
         table = parsed.get(TABLE, {})
@@ -111,6 +157,12 @@ def _says(text: str, wanted: dict[str, Any] | None) -> bool:
         return tomllib.loads(text) == wanted or wanted is None
     except tomllib.TOMLDecodeError:
         return False
+
+
+def _begin(text: str) -> str:
+    """What stands between a text and a table that follows it."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    return "" if not text else newline if text.endswith("\n") else newline * 2
 
 
 def _quoted(path: str) -> str:

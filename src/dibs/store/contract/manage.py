@@ -160,7 +160,8 @@ class ManageVerbs(ABC):
         and a non-empty meta replace the old ones. An unknown agent is created, without limits. The
         id of a session of another agent, even an ended one, is `INVALID`. A session that was registered by another key,
         or without one, is `FORBIDDEN` to a caller with a key; an ended one is free once the key that registered it is
-        revoked or expired.
+        revoked or expired. The kind decides the TTL of claims that ask for none: `person` has a setting of its own,
+        `agent` has half as long again as others, within `ttl_seconds_max`.
 
         With a `parent`, the session is a child of that session, which must be live (`SESSION_NOT_FOUND`). A session
         with `ANCESTORS_MAX` ancestors cannot be a parent, and neither can the session itself or one of its descendants:

@@ -233,8 +233,14 @@ class TestClaims:
 
     def test_a_session_kind_has_its_own_default_ttl(self, harness: Harness) -> None:
         board = harness.board()
-        added(board, "x", "y", timeout_seconds=10 * 86400)
+        added(board, "x", "y", "z", timeout_seconds=10 * 86400)
         claim = board.claim("x", session=session(board, kind="autonomous")).claim
         person = board.claim("y", session=session(board, "ann", kind="person")).claim
+        me = session(board, "claude", kind="agent")
+        (agent,) = (grant.claim for grant in board.next(session=me))
         assert claim.expires_at - claim.claimed_at == board.settings.ttl_seconds * 1000
         assert person.expires_at - person.claimed_at == board.settings.person_ttl_seconds * 1000
+        assert agent.expires_at - agent.claimed_at == board.settings.ttl_seconds * 1500
+        # What was asked for is what is given, also if it is the default of other kinds.
+        again = board.claim("z", session=me, ttl_seconds=board.settings.ttl_seconds).claim
+        assert again.ttl_seconds == board.settings.ttl_seconds

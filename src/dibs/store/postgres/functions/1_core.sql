@@ -481,7 +481,9 @@ END $$;
 -- The TTL for a session of this kind; NULL if the one asked for is out of bounds.
 CREATE OR REPLACE FUNCTION dibs.ttl(p_kind text, p_asked double precision, s dibs.settings) RETURNS double precision
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN p_asked IS NULL THEN CASE p_kind WHEN 'person' THEN s.person_ttl_seconds ELSE s.ttl_seconds END
+    SELECT CASE WHEN p_asked IS NULL THEN CASE p_kind WHEN 'person' THEN s.person_ttl_seconds
+                                                      WHEN 'agent' THEN least(1.5 * s.ttl_seconds, s.ttl_seconds_max)
+                                                      ELSE s.ttl_seconds END
                 WHEN p_asked BETWEEN s.ttl_seconds_min
                      AND CASE p_kind WHEN 'person' THEN s.person_ttl_seconds_max ELSE s.ttl_seconds_max END THEN p_asked END
 $$;
