@@ -80,6 +80,7 @@ def test_help_of_a_family_shows_its_commands(bare: Dibs, family: str) -> None:
 def test_every_example_works(dibs: Dibs, name: str) -> None:
     (dibs.folder / "items.jsonl").write_text('{"title": "From a file"}\n')
     (dibs.folder / "tasks.json").write_text('[{"id": "fix-login", "title": "Fix login", "status": "pending"}]')
+    (dibs.folder / "issues.jsonl").write_text('{"id": "shop-1", "title": "Fix login", "priority": 1}')
     dibs.ok("export", "export.jsonl")
     for number, example in enumerate(EXAMPLES[name]):
         board = str(dibs.folder / f"board-{number}.db")

@@ -105,26 +105,46 @@ def _confirmed(cli: Cli, question: Callable[[], str]) -> bool:
 
 def export_options(parser: Parser) -> None:
     parser.argument("file", "the file to create (default: stdout)", optional=True)
+    parser.option("--to", metavar="KIND", help="the kind of file: export or beads (default: export)", default="export")
 
 
 def export(cli: Cli) -> None:
-    path = cli.args.file
+    path, kind = cli.args.file, cli.args.to
+    if kind not in ("export", "beads"):
+        raise UsageError(f"unknown kind of file {kind!r}; choose export or beads", field="to")
+    records = _records(cli) if kind == "export" else _issues(cli)
     if path is None or path == "-":
-        _write_records(cli, sys.stdout)
+        _write(records, sys.stdout)
         return None
     try:
         with durable.NewFile(path) as temporary, open(temporary, "w", encoding="ascii") as file:
-            count = _write_records(cli, file)
+            count = _write(records, file)
     except FileExistsError:
         raise Invalid(f"{path} exists already; an export never overwrites a file", field="file") from None
-    line = f"{cli.paint('exported', 'green')} {number_of(count, 'record')} to {clean(path)}"
+    what = number_of(count, "record" if kind == "export" else "issue")
+    line = f"{cli.paint('exported', 'green')} {what} to {clean(path)}"
     return cli.reply({"exported": count, "file": os.path.abspath(path)}, line)
 
 
-def _write_records(cli: Cli, out: TextIO) -> int:
-    progress = Progress("exported")
+def _records(cli: Cli) -> Iterator[dict[str, Any]]:
     for kind, value in cli.board.export():
-        out.write(json.dumps({"record": kind, "value": value}) + "\n")
+        yield {"record": kind, "value": value}
+
+
+def _issues(cli: Cli) -> Iterator[dict[str, Any]]:
+    from dibs.maintenance import beads_file
+
+    items = cli.board.list(limit=check.LIST_MAX)
+    holders = {line.item.id: line.claim.agent for line in cli.board.who() if line.claim is not None}
+    ids = frozenset(item.id for item in items)
+    for item in items:
+        yield beads_file.issue(item, ids, holders.get(item.id))
+
+
+def _write(records: Iterator[dict[str, Any]], out: TextIO) -> int:
+    progress = Progress("exported")
+    for record in records:
+        out.write(json.dumps(record) + "\n")
         progress.advance()
     progress.erase()
     return progress.count
@@ -132,10 +152,8 @@ def _write_records(cli: Cli, out: TextIO) -> int:
 
 def import_options(parser: Parser) -> None:
     parser.argument("file", "a file that dibs export wrote (- reads stdin)")
-    parser.option(
-        "--from", metavar="KIND", help="the kind of file: export or tasks (default: export)", default="export"
-    )
-    parser.option("--dry-run", help="with --from tasks: show what would be added")
+    parser.option("--from", metavar="KIND", help="export, tasks or beads (default: export)", default="export")
+    parser.option("--dry-run", help="with --from tasks or beads: show what would be added")
 
 
 def import_(cli: Cli) -> None:
@@ -144,10 +162,14 @@ def import_(cli: Cli) -> None:
         from dibs.cli import tasks
 
         return tasks.import_tasks(cli, cli.args.file, dry_run=cli.args.dry_run)
+    if kind == "beads":
+        from dibs.cli import beads
+
+        return beads.import_issues(cli, cli.args.file, dry_run=cli.args.dry_run)
     if kind != "export":
-        raise UsageError(f"unknown kind of file {kind!r}; choose export or tasks", field="from")
+        raise UsageError(f"unknown kind of file {kind!r}; choose export, tasks or beads", field="from")
     if cli.args.dry_run:
-        raise UsageError("--dry-run needs --from tasks", field="dry_run")
+        raise UsageError("--dry-run needs --from tasks or --from beads", field="dry_run")
     from dibs.cli.items import open_input
 
     with open_input(cli.args.file) as file:

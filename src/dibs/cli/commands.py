@@ -168,7 +168,11 @@ EXAMPLES = {
     "backup": ("dibs backup monday.db",),
     "restore": ("dibs restore backup.db --yes",),
     "export": ("dibs export", "dibs export board.jsonl"),
-    "import": ("dibs import export.jsonl", "dibs import --from tasks tasks.json --dry-run"),
+    "import": (
+        "dibs import export.jsonl",
+        "dibs import --from tasks tasks.json --dry-run",
+        "dibs import --from beads issues.jsonl",
+    ),
     "mirror": ("dibs mirror tasks.json --once",),
     "copy": ("dibs copy . copy.db",),
     "demo": ("dibs demo",),

@@ -31,7 +31,7 @@ def import_tasks(cli: Cli, path: str, *, dry_run: bool) -> None:
         "dry_run": dry_run,
     }
     if not dry_run:
-        for batch in _batches(new):
+        for batch in batches(new):
             cli.board.add_many(batch)
     lines = [f"{cli.paint('would add' if dry_run else 'added', 'green')} {number_of(len(new), 'item')}"]
     if answer["existed"]:
@@ -93,7 +93,7 @@ def _require_dependencies(new: list[dict[str, Any]], known: set[str]) -> None:
                 raise Invalid(f"{problem}; nothing was added", field="file")
 
 
-def _batches(new: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+def batches(new: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """Batches of the size that the board accepts, in an order in which no task precedes its dependencies."""
     if len(new) <= check.BATCH_MAX:
         return [new] if new else []
