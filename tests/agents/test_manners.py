@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from tests.kit.agents.claude import ASK, Claude
 from tests.kit.agents.codex import Codex
 from tests.kit.agents.model import Model
 from tests.kit.agents.script import after, together
+from tests.kit.aging import age_claims
 from tests.kit.soak import in_a_soak
 
 HOOKS = Path(__file__).parent.parent.parent / "plugins" / "dibs" / "hooks"
@@ -71,8 +70,7 @@ def test_fifty_tool_calls_at_once_send_one_heartbeat(model: Model, project: Path
         project, [claude.shell("dibs claim fix"), after("due", many), "I stop", "I stop"], environment=at_once
     ) as agent:
         agent.await_pause("due")
-        with closing(sqlite3.connect(project / ".git" / "dibs" / "board.db")) as file, file:
-            file.execute("UPDATE claims SET renewed_at = renewed_at - 120000")
+        age_claims(project / ".git" / "dibs" / "board.db", 120_000)
         agent.go_on("due")
         wait_for(lambda: len(agent.running("cat", "gate")) == CALLS_AT_ONCE)
         (project / "gate").write_text("")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 from collections.abc import Callable
-from contextlib import closing
 
 import pytest
 
@@ -16,6 +14,7 @@ from dibs.board import Board, connect
 from dibs.errors import StoreUnavailable
 from tests.hooks.agent import HOOK, SESSION, Agent, payload, wait_for
 from tests.hooks.conftest import BOB
+from tests.kit.aging import age_claims
 
 HOOKS_AT_ONCE = 50
 
@@ -63,8 +62,7 @@ def test_many_hooks_at_once_renew_once(agent: Agent, board: Board) -> None:
     agent.start()
     board.claim("a", session=SESSION)
     wait_for(lambda: is_stopped(agent))
-    with closing(sqlite3.connect(agent.folder / ".dibs" / "board.db")) as file, file:
-        file.execute("UPDATE claims SET renewed_at = renewed_at - 120000")  # a renewal is due
+    age_claims(agent.folder / ".dibs" / "board.db", 120_000)  # a renewal is due
     given = agent.home / "payload"
     given.write_text(payload("claude", "PreToolUse", SESSION, agent.folder, tool_name="Bash", tool_input={}))
     agent.run(f"for n in $(seq {HOOKS_AT_ONCE}); do sh {HOOK} PreToolUse <{given} & done; wait")
