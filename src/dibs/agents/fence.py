@@ -7,6 +7,7 @@ import time
 
 from dibs.agents import files
 from dibs.config import ENV_FENCE
+from dibs.rules.resources import covering
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def denial(payload: Payload, losses: list[Loss], *, holds_others: bool, folder: 
         return None
     below = [files.below_top(path, folder) for path in files.written(payload)]
     for loss in losses:
-        if any(path is not None and files.covering(path, loss.resources) for path in below):
+        if any(path is not None and covering(path, loss.resources) for path in below):
             return describe(loss)
     return None
 

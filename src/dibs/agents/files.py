@@ -1,4 +1,4 @@
-"""Files that a tool is about to write, and who reserves them.
+"""Files that a tool is about to write, as the resources of items name them.
 
 An item names the files it touches as `resources`, relative to the top of the repository. All worktrees of a repository
 share its board, so a path in any of them is compared by its place below the top of its own worktree.
@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import os
 
-from dibs.rules.resources import EVERYTHING
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from dibs.agents.payload import Payload
 
 #: The inputs of tools that name a file.
@@ -50,12 +46,6 @@ def below_top(path: str, folder: str) -> str | None:
     if below == os.pardir or below.startswith(os.pardir + os.sep):
         return None
     return below
-
-
-def covering(path: str, resources: Iterable[str]) -> str | None:
-    """The resource that covers the path: the file itself, a folder above it, or everything. The path is not a pattern:
-    a file may be called `[id].tsx`."""
-    return next((one for one in resources if one in (path, EVERYTHING) or path.startswith(one + "/")), None)
 
 
 def _worktree(folder: str) -> tuple[str, str] | None:

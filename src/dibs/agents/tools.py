@@ -9,6 +9,7 @@ from __future__ import annotations
 from dibs.agents import answers, fence, files, keeper_process, shell
 from dibs.agents.payload import CODEX, GEMINI, TASK_TOOLS
 from dibs.agents.state import ACTIVE, State, answered
+from dibs.rules.resources import covering
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _in_use(payload: Payload, access: Access, state: State, record: Record) -> s
     below = [files.below_top(path, record.folder) for path in files.written(payload)]
     paths = [path for path in below if path is not None]
     for one in access.reserved(state, record) if paths else ():
-        path = next((path for path in paths if files.covering(path, one.resources)), None)
+        path = next((path for path in paths if covering(path, one.resources)), None)
         if path is None:
             continue
         holder = f"{one.agent} (session {one.session}) reserves {path} for {one.item}"
