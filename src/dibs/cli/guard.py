@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from dibs.guard.trailers import Trailer
     from dibs.guard.verify import Verdict
 
-#: How long a hook waits for one answer of the board, and for all of them.
-ANSWER_SECONDS = 3.0
-HOOK_SECONDS = 20.0
+#: How long a hook waits for one answer of the board; a request that is lost is repeated twice. And for all answers.
+ANSWER_SECONDS = {"pre-push": 3.0, "pre-receive": 10.0}
+ANSWER_SECONDS_AT_COMMIT = 1.0
+HOOK_SECONDS = 30.0
 REFUSED = NotClaimOwner.exit_code
 #: The most that is read of the lines that git feeds a hook.
 STDIN_BYTES_MAX = 64 << 20
@@ -73,10 +74,10 @@ def guard_verify(cli: Cli) -> None:
     )
     try:
         verdict = verify.verify(lambda: cli.board, revisions, elsewhere=("--all",))
-    except (git.GitFailed, StoreUnavailable):
+    except git.GitFailed:
         raise
     except DibsError as error:
-        raise StoreUnavailable(f"the commits cannot be verified: {error.message}", cause=error.code) from error
+        raise _cannot_know(error) from error
     _warn_of_unknown(cli, verdict)
     if verdict.refused:
         raise _lost(verdict)
@@ -95,13 +96,13 @@ def guard_hook(cli: Cli) -> int:
     if hook is None:
         raise UsageError(f"unknown hook {cli.args.hook!r}; choose one of {', '.join(HOOKS)}", field="hook")
     try:
-        return _within_time(lambda: hook(cli))
+        return hook(cli)
     except LostClaims:
         raise
-    except (DibsError, OSError) as error:
-        if cli.args.hook == "pre-receive" or isinstance(error, UsageError):
-            raise
-        cli.notice(f"guard: nothing was checked: {error.message if isinstance(error, DibsError) else error}")
+    except DibsError as error:
+        if cli.args.hook == "pre-receive":
+            raise _cannot_know(error) from error
+        cli.notice(f"guard: nothing was checked: {error.message}")
         return 0
 
 
@@ -183,6 +184,11 @@ def _lost(verdict: Verdict) -> LostClaims:
     return LostClaims(f"guard: {first.describe()}{rest}; {advice}", **facts)
 
 
+def _cannot_know(error: DibsError) -> StoreUnavailable:
+    """The refusal if the board cannot be asked, whatever the reason."""
+    return StoreUnavailable(f"guard: the commits cannot be verified: {error.message}", cause=error.code)
+
+
 def _warn_of_unknown(cli: Cli, verdict: Verdict) -> None:
     if verdict.unknown and not cli.json:
         names = ", ".join(verdict.unknown[:5]) + (", ..." if len(verdict.unknown) > 5 else "")
@@ -219,20 +225,15 @@ def _is_agent(cli: Cli) -> bool:
 
 
 def _board(cli: Cli) -> Board:
-    return cli.board_within(ANSWER_SECONDS)
+    """The board, from now on for a bounded time."""
+    signal.signal(signal.SIGALRM, _give_up)
+    signal.setitimer(signal.ITIMER_REAL, HOOK_SECONDS)
+    return cli.board_within(ANSWER_SECONDS.get(cli.args.hook, ANSWER_SECONDS_AT_COMMIT))
+
+
+def _give_up(*_: object) -> None:
+    raise StoreUnavailable(f"the board did not answer within {HOOK_SECONDS:g} s")
 
 
 def _stdin() -> str:
     return sys.stdin.buffer.read(STDIN_BYTES_MAX).decode("utf-8", "surrogateescape")
-
-
-def _within_time(hook: Callable[[], int]) -> int:
-    def stop(*_: object) -> None:
-        raise StoreUnavailable(f"the board did not answer within {HOOK_SECONDS:g} s")
-
-    signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, HOOK_SECONDS)
-    try:
-        return hook()
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)

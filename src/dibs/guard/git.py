@@ -91,12 +91,12 @@ def resolve(range: str) -> Revisions:
     )
 
 
-def has_commit(sha: str) -> bool:
-    try:
-        run("cat-file", "-e", f"{sha}^{{commit}}")
-    except GitFailed:
-        return False
-    return True
+def existing_commits(shas: Sequence[str]) -> tuple[str, ...]:
+    """The commits that this repository has, of objects that a push names: zeros stand for a ref that does not exist,
+    and a tag may name a file."""
+    asked = "".join(f"{sha}^{{commit}}\n" for sha in shas)
+    answers = run("cat-file", "--batch-check", "--buffer", input=asked).splitlines()
+    return tuple(sha for sha, answer in zip(shas, answers, strict=True) if answer.split()[1:2] == ["commit"])
 
 
 def commits(revisions: Revisions) -> list[Commit]:

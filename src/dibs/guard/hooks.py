@@ -44,14 +44,14 @@ def reserved_files(board: Callable[[], Board], session: str | None) -> list[auth
 def pushed(lines: str, remote: str) -> Revisions | None:
     """The commits that a push brings to a remote, as `pre-push` is told: local ref, commit, remote ref, commit."""
     refs = [line.split() for line in lines.splitlines()]
-    included = tuple(one[1] for one in refs if _is_commit(one[1]))
-    known = tuple(one[3] for one in refs if _is_commit(one[3]))
+    included = git.existing_commits([new for _, new, _, _ in refs])
+    known = git.existing_commits([old for _, _, _, old in refs])
     return git.Revisions(included=included, excluded=known, options=git.tracked_remotes(remote)) if included else None
 
 
 def received(lines: str) -> Revisions | None:
     """The commits that a push brings to this repository, as `pre-receive` is told: old commit, new commit, ref."""
-    included = tuple(one for line in lines.splitlines() if _is_commit(one := line.split()[1]))
+    included = git.existing_commits([line.split()[1] for line in lines.splitlines()])
     return git.Revisions(included=included, options=("--not", "--all")) if included else None
 
 
@@ -67,8 +67,3 @@ def record_pass(board: Board, refused: Sequence[Refused], reason: str) -> None:
     state = "".join(letter for letter in f"passed: {reason}" if letter.isprintable())[:STATE_LENGTH_MAX]
     for one in refused:
         board.annotate(one.item, token=one.token, checks={CHECK.format(commit=one.commit[:12]): {"state": state}})
-
-
-def _is_commit(sha: str) -> bool:
-    """Whether this repository has that commit. Zeros stand for a ref that does not exist; a tag may name a file."""
-    return bool(sha.strip("0")) and git.has_commit(sha)
