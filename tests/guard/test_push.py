@@ -132,6 +132,8 @@ def test_a_person_can_pass_a_hub_with_an_option_of_the_push(repository: Reposito
     assert (did, "took over" in output) == (False, True)
     assert pushed(repository, "-o", "dibs-pass=good work", "origin", "main")[0]
     assert board.log("x")[-1].kind == "annotated"
+    repository.commit("more")
+    assert pushed(repository, "origin", "main")[0], "what is in the hub is not judged again"
 
 
 def test_a_hub_refuses_what_it_cannot_verify(repository: Repository, tmp_path: Path) -> None:
