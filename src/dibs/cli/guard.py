@@ -179,7 +179,7 @@ def _judge(cli: Cli, revisions: Revisions, reason: str, by_agent: Callable[[Cli]
 def _lost(verdict: Verdict) -> LostClaims:
     first, more = verdict.refused[0], len(verdict.refused) - 1
     rest = f" (and {number_of(more, 'more commit')})" if more else ""
-    advice = f"stop working on {first.item}; who holds it now takes such work over by a commit on top of it"
+    advice = f"stop working on {first.item}; its new holder can take this work over with a commit on top"
     facts = {"refused": [one.as_dict() for one in verdict.refused], "unknown": list(verdict.unknown)}
     return LostClaims(f"guard: {first.describe()}{rest}; {advice}", **facts)
 
