@@ -9,6 +9,7 @@ import pytest
 
 from dibs.agents import answers, files, shell
 from dibs.agents.payload import Payload, parse
+from dibs.rules.resources import covering
 
 ID = "98305b16-ae82-4065-ad75-023da56d76be"
 CLAUDE = {"session_id": ID, "transcript_path": "/h/.claude/projects/p/x.jsonl", "cwd": "/w", "prompt_id": "p"}
@@ -93,10 +94,10 @@ def test_the_files_that_a_tool_writes_are_found(fields: dict[str, Any], paths: l
 
 
 def test_a_path_is_covered_by_itself_and_by_folders_above_it() -> None:
-    assert files.covering("src/api/login.py", ["src/apis", "src/api"]) == "src/api"
-    assert files.covering("pages/[id].tsx", ["pages/other.tsx"]) is None
-    assert files.covering("src", ["src/api"]) is None
-    assert files.covering("x", ["."]) == "."
+    assert covering("src/api/login.py", ["src/apis", "src/api"]) == "src/api"
+    assert covering("pages/[id].tsx", ["pages/other.tsx"]) is None
+    assert covering("src", ["src/api"]) is None
+    assert covering("x", ["."]) == "."
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-from dibs.agents import files
 from dibs.config import ENV_FENCE
+from dibs.rules.resources import covering
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def denial(losses: list[Loss], *, holds_others: bool, places: list[str]) -> str 
     """Why a tool may not run that writes these places; None if it may. An agent that still holds another item is
     stopped only where it would write what belongs to the lost one."""
     for loss in losses:
-        if not holds_others or any(files.covering(place, loss.resources) for place in places):
+        if not holds_others or any(covering(place, loss.resources) for place in places):
             return describe(loss)
     return None
 

@@ -10,12 +10,9 @@ import os
 
 from dibs import location
 from dibs.config import ENV_STORE
-from dibs.rules.resources import EVERYTHING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from dibs.agents.payload import Payload
 
 #: The inputs of tools that name a file.
@@ -34,12 +31,6 @@ def written(payload: Payload) -> list[str]:
         for line in map(str.strip, patch.splitlines()) if isinstance(patch, str) else ():
             named += [line.removeprefix(start).strip() for start in PATCH_LINES if line.startswith(start)]
     return [os.path.normpath(os.path.join(payload.cwd, path)) for path in named[:PATHS_MAX]]
-
-
-def covering(path: str, resources: Iterable[str]) -> str | None:
-    """The resource that covers the path: the file itself, a folder above it, or everything. The path is not a pattern:
-    a file may be called `[id].tsx`."""
-    return next((one for one in resources if one in (path, EVERYTHING) or path.startswith(one + "/")), None)
 
 
 class Reach:

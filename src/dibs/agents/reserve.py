@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 
-from dibs.agents import files
 from dibs.config import ENV_RESERVE_EDITS
 from dibs.errors import DibsError, ResourceBusy
-from dibs.rules.resources import normalize
+from dibs.rules.resources import covering, normalize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def objection(access: Access, state: State, record: Record, places: list[str]) -
     if board is None or mine is None or mine.claim is None:
         return ""
     # A resource with a wildcard is cut to a folder, and must not reserve all of it for a file called `[id].tsx`.
-    new = [one for one in places if normalize(one) == one and not files.covering(one, mine.item.resources)]
+    new = [one for one in places if normalize(one) == one and not covering(one, mine.item.resources)]
     if not new:
         return ""
     try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dibs.agents import answers, fence, files, keeper_process, shell
 from dibs.agents.payload import CODEX, GEMINI, TASK_TOOLS_AFTER, TASK_TOOLS_BEFORE
 from dibs.agents.state import ACTIVE, State
+from dibs.rules.resources import covering
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _in_use(access: Access, state: State, record: Record, places: list[str], *, 
     """Another session's claim reserves the file. A session that takes no part in the work there is only told: one that
     never claimed an item of this board, or, where repositories share the board, of that item's project."""
     for one in access.reserved(state, record) if places else ():
-        place = next((place for place in places if files.covering(place, one.resources)), None)
+        place = next((place for place in places if covering(place, one.resources)), None)
         if place is None:
             continue
         holder = f"{one.agent} (session {one.session}) reserves {place} for {one.item}"

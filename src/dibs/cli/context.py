@@ -71,6 +71,14 @@ class Cli:
                 self._board.actor = self._board.actor if actor is None else check.name(actor, "actor")
         return self._board
 
+    def board_within(self, seconds: float) -> Board:
+        """The board for a hook, while another program waits: it is not retried, and gets this time for each answer."""
+        if self._board is None:
+            from dibs.board import connect
+
+            self._board = connect(self.args.store, lean=True, seeded=False, lock_wait_seconds=seconds)
+        return self._board
+
     @property
     def has_board(self) -> bool:
         """Whether the board could be opened."""

@@ -170,9 +170,15 @@ def agent_or_user(cli: Cli) -> str | None:
 def claim_token(cli: Cli) -> int | None:
     """The token from the arguments or the environment; None means the session's own live claim."""
     token: int | None = cli.args.token
+    return environment_token() if token is None else token
+
+
+def environment_token() -> int | None:
+    """The token that a worker gave the command that runs this one, or the token under which the worker recovered the
+    claim since."""
     named = os.environ.get(config.ENV_TOKEN)
-    if token is not None or not named:
-        return token
+    if not named:
+        return None
     if not (named.isascii() and named.isdigit() and len(named) < 20):
         raise UsageError(f"{config.ENV_TOKEN} is {named!r}; a token is a whole number", field="token")
     from dibs.system import token_file

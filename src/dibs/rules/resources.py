@@ -69,6 +69,12 @@ def _covers(one: str, other: str) -> bool:
     return overlap(one, other) and (one == EVERYTHING or other == one or other.startswith(one + "/"))
 
 
+def covering(path: str, resources: Iterable[str]) -> str | None:
+    """The resource that covers the path: the file itself, a folder above it, or everything. The path is not a pattern:
+    a file may be called `[id].tsx`."""
+    return next((one for one in resources if one in (path, EVERYTHING) or path.startswith(one + "/")), None)
+
+
 def conflict(item: Item, holds: Iterable[Hold], session: str) -> Hold | None:
     """The hold of another session that conflicts with this item; the first by item and resource, so that reads and
     claims name the same one."""

@@ -1,0 +1,239 @@
+"""`dibs guard`: git hooks that name the claim of each commit, and refuse the commits of lost claims."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from dibs import config
+from dibs.cli import identity
+from dibs.cli.context import Cli
+from dibs.cli.parser import Parser, UsageError
+from dibs.cli.render import number_of
+from dibs.errors import DibsError, NotClaimOwner, StoreUnavailable
+from dibs.model import PERSON
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dibs.board import Board
+    from dibs.guard.git import Revisions
+    from dibs.guard.trailers import Trailer
+    from dibs.guard.verify import Verdict
+
+#: How long a hook waits for one answer of the board; a request that is lost is repeated twice. And for all answers.
+ANSWER_SECONDS = {"pre-push": 3.0, "pre-receive": 10.0}
+ANSWER_SECONDS_AT_COMMIT = 1.0
+HOOK_SECONDS = 30.0
+REFUSED = NotClaimOwner.exit_code
+#: The most that is read of the lines that git feeds a hook.
+STDIN_BYTES_MAX = 64 << 20
+
+
+class LostClaims(NotClaimOwner):
+    """Commits of claims that were lost; their facts are those of the verdict."""
+
+
+def guard_install_options(parser: Parser) -> None:
+    parser.option("--pre-commit", help="also refuse commits of files that others reserve")
+
+
+def guard_install(cli: Cli) -> None:
+    from dibs.guard import install
+
+    done = install.install(pre_commit=cli.args.pre_commit, store=cli.args.store)
+    lines = [f"installed {', '.join(done.hooks)} in {done.folder}"]
+    if done.former != done.folder:
+        lines.append(f"the hooks in {done.former} run first")
+    cli.reply(done, *lines, "remove them with: dibs guard remove")
+
+
+def guard_remove(cli: Cli) -> None:
+    from dibs.guard import install
+
+    done = install.remove()
+    cli.reply(done, f"removed {', '.join(done.hooks)}" if done.hooks else "no hook of dibs is installed here")
+    for name in done.left:
+        cli.notice(f"{name} was replaced by another program and stays; the hook before it is in {name}.before-dibs")
+
+
+def guard_verify_options(parser: Parser) -> None:
+    parser.option("--range", metavar="A..B", help="commits to check; repeatable", repeated=True, required=True)
+
+
+def guard_verify(cli: Cli) -> None:
+    """Exits 75 if the board cannot be asked: the commits may be those of a lost claim."""
+    from dibs.guard import git, verify
+
+    ranges = [git.resolve(one) for one in cli.args.range]
+    revisions = git.Revisions(
+        included=tuple(one for found in ranges for one in found.included),
+        excluded=tuple(one for found in ranges for one in found.excluded),
+    )
+    try:
+        verdict = verify.verify(lambda: cli.board, revisions, elsewhere=("--all",))
+    except git.GitFailed:
+        raise
+    except DibsError as error:
+        raise _cannot_know(error) from error
+    _warn_of_unknown(cli, verdict)
+    if verdict.refused:
+        raise _lost(verdict)
+    cli.reply(verdict, f"{number_of(verdict.claims, 'commit')} with a claim, none refused")
+
+
+def guard_hook_options(parser: Parser) -> None:
+    parser.argument("hook", "the name of the hook; its arguments follow --")
+    for name in ("first", "second", "third"):
+        parser.argument(name, f"the {name} argument of the hook", optional=True)
+
+
+def guard_hook(cli: Cli) -> int:
+    """Exits 4 to refuse. Without an answer of the board, a commit and a push from here pass with a warning."""
+    hook: Callable[[Cli], int] | None = HOOKS.get(cli.args.hook)
+    if hook is None:
+        raise UsageError(f"unknown hook {cli.args.hook!r}; choose one of {', '.join(HOOKS)}", field="hook")
+    try:
+        return hook(cli)
+    except LostClaims:
+        raise
+    except DibsError as error:
+        if cli.args.hook == "pre-receive":
+            raise _cannot_know(error) from error
+        cli.notice(f"guard: nothing was checked: {error.message}")
+        return 0
+
+
+def _prepare_commit_msg(cli: Cli) -> int:
+    from dibs.guard import hooks
+
+    if cli.args.second in hooks.GIVEN:
+        hooks.add_trailers(cli.args.first, lambda files: _runs(cli, files))
+    return 0
+
+
+def _commit_msg(cli: Cli) -> int:
+    from dibs.guard import hooks
+
+    hooks.add_trailers(cli.args.first, lambda files: _runs(cli, files))
+    return 0
+
+
+def _pre_commit(cli: Cli) -> int:
+    from dibs.guard import hooks
+
+    found = hooks.reserved_files(lambda: _board(cli), identity.caller(cli).session)
+    for one in found:
+        cli.notice(f"guard: {one.agent} (session {one.session}) reserves {one.path} for {one.item}")
+    if found:
+        cli.notice("guard: the commit is refused; leave these files to their holders, or ask a person")
+    return REFUSED if found else 0
+
+
+def _pre_push(cli: Cli) -> int:
+    from dibs.guard import hooks
+
+    revisions = hooks.pushed(_stdin(), cli.args.first)
+    reason = os.environ.get(config.ENV_GUARD_PASS, "")
+    return 0 if revisions is None else _judge(cli, revisions, reason, by_agent=_is_agent)
+
+
+def _pre_receive(cli: Cli) -> int:
+    from dibs.guard import hooks
+
+    revisions = hooks.received(_stdin())
+    # Whoever pushes is not known here: the option is recorded under the name of this process's user.
+    return 0 if revisions is None else _judge(cli, revisions, hooks.reason_in_push_options(os.environ))
+
+
+HOOKS: dict[str, Callable[[Cli], int]] = {
+    "prepare-commit-msg": _prepare_commit_msg,
+    "commit-msg": _commit_msg,
+    "pre-commit": _pre_commit,
+    "pre-push": _pre_push,
+    "pre-receive": _pre_receive,
+}
+
+
+def _judge(cli: Cli, revisions: Revisions, reason: str, by_agent: Callable[[Cli], bool] = lambda _: False) -> int:
+    from dibs.guard import hooks, verify
+
+    verdict = verify.verify(lambda: _board(cli), revisions)
+    _warn_of_unknown(cli, verdict)
+    if not verdict.refused:
+        return 0
+    if not reason.strip():
+        raise _lost(verdict)
+    if by_agent(cli):
+        raise LostClaims(f"only a person may let lost commits pass; {_lost(verdict).message}")
+    try:
+        hooks.record_pass(_board(cli), verdict.refused, reason.strip())
+    except DibsError as error:
+        raise LostClaims(f"the pass cannot be recorded ({error.message}); {_lost(verdict).message}") from error
+    cli.notice(f"guard: {number_of(len(verdict.refused), 'lost commit')} passed, as {_board(cli).actor} decided")
+    return 0
+
+
+def _lost(verdict: Verdict) -> LostClaims:
+    first, more = verdict.refused[0], len(verdict.refused) - 1
+    rest = f" (and {number_of(more, 'more commit')})" if more else ""
+    advice = f"stop working on {first.item}; its new holder can take this work over with a commit on top"
+    facts = {"refused": [one.as_dict() for one in verdict.refused], "unknown": list(verdict.unknown)}
+    return LostClaims(f"guard: {first.describe()}{rest}; {advice}", **facts)
+
+
+def _cannot_know(error: DibsError) -> StoreUnavailable:
+    """The refusal if the board cannot be asked, whatever the reason."""
+    return StoreUnavailable(f"guard: the commits cannot be verified: {error.message}", cause=error.code)
+
+
+def _warn_of_unknown(cli: Cli, verdict: Verdict) -> None:
+    if verdict.unknown and not cli.json:
+        names = ", ".join(verdict.unknown[:5]) + (", ..." if len(verdict.unknown) > 5 else "")
+        cli.notice(f"guard: this board does not know {names}; such commits are not checked")
+
+
+def _runs(cli: Cli, files: Sequence[str]) -> tuple[Trailer, ...]:
+    """The runs that the commit is made for: of the worker that runs this command, else of the caller's session."""
+    from dibs.guard import authorship
+    from dibs.guard.trailers import Trailer
+
+    token = identity.environment_token()
+    if token is not None:
+        from dibs.worker.command import ENV_ITEM
+
+        item = os.environ.get(ENV_ITEM)
+        if item:
+            return (Trailer(item=item, token=token),)
+    session = identity.caller(cli).session
+    return () if session is None else authorship.runs_of_commit(_board(cli), session, files)
+
+
+def _is_agent(cli: Cli) -> bool:
+    """Whether a coding agent pushes, or a session that is not a person's."""
+    who = identity.caller(cli)
+    if who.agent is not None or who.program is not None:
+        return True
+    if who.session is None or who.by_terminal:
+        return False
+    try:
+        return _board(cli).find_session(who.session).kind != PERSON
+    except DibsError:
+        return True
+
+
+def _board(cli: Cli) -> Board:
+    """The board, from now on for a bounded time."""
+    signal.signal(signal.SIGALRM, _give_up)
+    signal.setitimer(signal.ITIMER_REAL, HOOK_SECONDS)
+    return cli.board_within(ANSWER_SECONDS.get(cli.args.hook, ANSWER_SECONDS_AT_COMMIT))
+
+
+def _give_up(*_: object) -> None:
+    raise StoreUnavailable(f"the board did not answer within {HOOK_SECONDS:g} s")
+
+
+def _stdin() -> str:
+    return sys.stdin.buffer.read(STDIN_BYTES_MAX).decode("utf-8", "surrogateescape")

@@ -1,0 +1,58 @@
+"""The hook scripts that `dibs guard install` writes: small, POSIX sh, and harmless without dibs.
+
+Each first runs the hook that was there before, with the same arguments and input, and stops if that one refuses. Only a
+refusal of dibs stops git: an error of dibs does not. A shared repository is stricter: its `pre-receive` refuses what it
+cannot verify.
+"""
+
+from __future__ import annotations
+
+from shlex import quote
+
+from dibs.errors import NotClaimOwner, StoreUnavailable
+
+#: The line by which a script of dibs is recognized.
+MARK = "# Installed by `dibs guard install`; `dibs guard remove` restores what was here before."
+#: The suffix of a hook that was there before, in the same folder.
+BEFORE = ".before-dibs"
+REFUSED = NotClaimOwner.exit_code
+CANNOT_KNOW = StoreUnavailable.exit_code
+
+PREPARE, MESSAGE, COMMIT, PUSH, RECEIVE = "prepare-commit-msg", "commit-msg", "pre-commit", "pre-push", "pre-receive"
+#: Hooks of a work tree; `pre-commit` only if it is asked for. Hooks of a shared repository without one.
+CLIENT = (PREPARE, MESSAGE, PUSH)
+HUB = (RECEIVE,)
+#: Every other hook of git that is found by its name, so that `core.hooksPath` can lead to the former folder.
+OTHERS = (
+    *("applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "post-commit"),
+    *("pre-rebase", "post-checkout", "post-merge", "post-rewrite", "pre-auto-gc", "post-index-change"),
+    *("reference-transaction", "pre-receive", "update", "post-receive", "post-update", "sendemail-validate"),
+    *("p4-changelist", "p4-prepare-changelist", "p4-post-changelist", "p4-pre-submit"),
+)
+#: If these hooks exist, git behaves differently: they are passed on only if they exist.
+DECISIVE = ("push-to-checkout", "proc-receive")
+
+_HEAD = f"#!/bin/sh\n{MARK}\n"
+_FORMER = 'if [ -x "$former" ]; then {feed}"$former" "$@" || exit $?; fi\n'
+_INPUT = 'input=$(cat)\nfeed() { [ -z "$input" ] || printf \'%s\\n\' "$input"; }\n'
+_FIND = "dibs=$(command -v dibs) || dibs={path}\n"
+_MISSING = "if [ ! -x \"$dibs\" ]; then echo 'dibs guard: dibs is not installed; {what}' >&2; exit {code}; fi\n"
+
+
+def passing_on(former: str) -> str:
+    """The script of a hook that only runs the former one."""
+    return f'{_HEAD}former={former}\n[ ! -x "$former" ] || exec "$former" "$@"\n'
+
+
+def script(hook: str, *, former: str, path: str, store: str | None) -> str:
+    """The script of a hook. `former` is a word of the shell, `path` where dibs is if the PATH does not have it."""
+    feed = "feed | " if hook in (PUSH, RECEIVE) else ""
+    what, code = ("the push is refused", CANNOT_KNOW) if hook == RECEIVE else ("nothing is checked", 0)
+    call = f'{feed}"$dibs" guard hook {hook}{"" if store is None else " --store " + quote(store)} -- "$@"'
+    lines = [_HEAD, f"former={former}\n", _INPUT if feed else "", _FORMER.format(feed=feed)]
+    if hook == MESSAGE:
+        lines.append("grep -q '^Dibs-Claim:' \"$1\" && exit 0\n")
+    lines += [_FIND.format(path=quote(path)), _MISSING.format(what=what, code=code), call]
+    # After an error of dibs, or in a version without this command, git goes on.
+    lines.append("\n" if hook == RECEIVE else f"\n[ $? -ne {REFUSED} ] || exit 1\n")
+    return "".join(lines)

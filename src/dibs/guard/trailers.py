@@ -1,0 +1,39 @@
+"""The trailer `Dibs-Claim: ITEM/TOKEN` in the message of a commit: the run that made it."""
+
+from __future__ import annotations
+
+import re
+
+from dibs.check import ID_LENGTH_MAX, TOKEN_MAX
+from dibs.value import Value
+
+NAME = "Dibs-Claim"
+#: Anywhere in the message, since a squash puts messages one after another, and `git merge --squash` indents them.
+_LINE = re.compile(rf"^[ \t]*{NAME}:[ \t]*([A-Za-z0-9._-]{{1,{ID_LENGTH_MAX}}})/([0-9]{{1,16}})[ \t]*$", re.MULTILINE)
+
+
+class Trailer(Value):
+    """A run, as a commit names it."""
+
+    item: str
+    token: int
+
+    def __str__(self) -> str:
+        return f"{self.item}/{self.token}"
+
+
+def of(message: str) -> tuple[Trailer, ...]:
+    """The trailers of a message, each once."""
+    found = (Trailer(item=item, token=int(token)) for item, token in _LINE.findall(message.replace("\r", "")))
+    return tuple(dict.fromkeys(one for one in found if one.token <= TOKEN_MAX))
+
+
+def missing(message: str, runs: tuple[Trailer, ...]) -> list[str]:
+    """The lines that the message lacks if a session commits it that works on these runs.
+
+    A message that has trailers says whose work it is: a rebase, a cherry-pick or an amended commit keeps them. A
+    session that took the item over since adds its own, because it builds on that work.
+    """
+    there = of(message)
+    named = {one.item: max(other.token for other in there if other.item == one.item) for one in there}
+    return [f"{NAME}: {run}" for run in runs if not there or 0 < named.get(run.item, 0) < run.token]

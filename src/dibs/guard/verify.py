@@ -1,0 +1,153 @@
+"""The verdict on commits: one is refused iff its run was lost and no later run of the item builds on it.
+
+A later run builds on a commit if a commit that names the later run descends from it, or is the commit itself: a squash
+or an amended commit names both. A commit without a trailer is not judged, and neither is one that names a run which
+the board does not know: it may be of another board, or pruned.
+"""
+
+from __future__ import annotations
+
+from dibs.errors import ItemNotFound
+from dibs.guard import git
+from dibs.guard.trailers import Trailer
+from dibs.rules.lost_runs import UNCHOSEN, Loss, loss
+from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from dibs.board import Board
+    from dibs.guard.git import Commit, Revisions
+    from dibs.model import Run
+
+#: Up to so many items are looked up one by one. For more, the latest runs of the whole board are read first.
+ITEMS_SINGLY = 4
+LATEST_RUNS = 1000
+LATEST_BYTES = 4_000_000
+ITEM_RUNS_MAX = 100_000
+_HOW = {"force_released": "was force-released", "cancelled": "was cancelled"}
+
+
+class Refused(Value):
+    """A commit that must not be pushed: how the claim it names was lost, and by which run."""
+
+    commit: str
+    subject: str
+    item: str
+    token: int
+    how: str
+    at: int
+    by: dict[str, str] | None = None
+    reason: str | None = None
+
+    def describe(self) -> str:
+        return (
+            f"{self.commit[:12]} ({self.subject[:60]}) was made under claim {self.token} of {self.item}, which"
+            f" {self._loss()}"
+        )
+
+    def _loss(self) -> str:
+        if self.by is not None:
+            return f"{self.by['agent']} (session {self.by['session']}) took over"
+        return _HOW[self.how] + (f": {self.reason}" if self.reason else "")
+
+
+class Verdict(Value):
+    """`claims` counts the commits that name a claim. `unknown` are runs that the board does not know."""
+
+    claims: int = 0
+    refused: tuple[Refused, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+class Runs:
+    """The runs of the items that commits name, read from the board as they are asked for."""
+
+    def __init__(self, board: Board, named: Iterable[Trailer]) -> None:
+        self._board = board
+        self._runs: dict[str, dict[int, Run]] = {}
+        self._status: dict[str, str] = {}
+        items: dict[str, int] = {}
+        for one in named:
+            items[one.item] = min(one.token, items.get(one.item, one.token))
+        if len(items) > ITEMS_SINGLY:
+            # Newest first: with a run, the page has all later runs of its item.
+            for run in board.runs(limit=LATEST_RUNS, bytes_max=LATEST_BYTES):
+                self._runs.setdefault(run.item, {})[run.token] = run
+        for item, token in items.items():
+            if token not in self._runs.get(item, ()):
+                self._read(item, token)
+
+    def knows(self, one: Trailer) -> bool:
+        return one.token in self._runs[one.item]
+
+    def loss(self, one: Trailer) -> Loss | None:
+        runs = self._runs[one.item]
+        later = [runs[token] for token in sorted(runs) if token > one.token]
+        if (later or [runs[one.token]])[-1].outcome in UNCHOSEN and one.item not in self._status:
+            self._read(one.item, one.token)
+        return loss(runs[one.token], later, self._status.get(one.item, ""))
+
+    def _read(self, item: str, oldest: int) -> None:
+        runs = self._runs.setdefault(item, {})
+        try:
+            detail = self._board.get(item)
+        except ItemNotFound:
+            return
+        self._status[item] = detail.item.status
+        found = detail.runs
+        if oldest not in [run.token for run in found] and any(run.token > oldest for run in found):
+            found = self._board.runs(item=item, limit=ITEM_RUNS_MAX)
+        runs.update((run.token, run) for run in found)
+
+
+def verify(board: Callable[[], Board], revisions: Revisions, *, elsewhere: tuple[str, ...] = ()) -> Verdict:
+    """Judge the commits. The board is opened only if one of them names a claim. `elsewhere` are options of rev-list
+    that name other refs, where a later run may build on a commit."""
+    commits = git.commits(revisions)
+    if not commits:
+        return Verdict()
+    runs = Runs(board(), (one for commit in commits for one in commit.trailers))
+    named = [(commit, one) for commit in commits for one in commit.trailers]
+    unknown = sorted({str(one) for _, one in named if not runs.knows(one)})
+    lost = [(commit, one, how) for commit, one in named if runs.knows(one) and (how := runs.loss(one)) is not None]
+    lost = _without_heirs(lost, commits, runs, revisions)
+    if lost and elsewhere:
+        everywhere = revisions.replace(included=(), options=elsewhere)
+        lost = _without_heirs(lost, git.commits(everywhere), runs, everywhere)
+    return Verdict(claims=len(commits), refused=tuple(_refused(*one) for one in lost), unknown=tuple(unknown))
+
+
+def _without_heirs(
+    lost: list[tuple[Commit, Trailer, Loss]], commits: list[Commit], runs: Runs, revisions: Revisions
+) -> list[tuple[Commit, Trailer, Loss]]:
+    """Those on which no later run builds."""
+    inherited: dict[tuple[str, int], set[str]] = {}
+    found = []
+    for commit, one, how in lost:
+        key = one.item, one.token
+        if key not in inherited:
+            heirs = [heir.sha for heir in commits if any(_is_later(other, one, runs) for other in heir.trailers)]
+            inherited[key] = git.ancestors(heirs, revisions) if heirs else set()
+        if commit.sha not in inherited[key]:
+            found.append((commit, one, how))
+    return found
+
+
+def _is_later(other: Trailer, one: Trailer, runs: Runs) -> bool:
+    return other.item == one.item and other.token > one.token and runs.knows(other)
+
+
+def _refused(commit: Commit, one: Trailer, how: Loss) -> Refused:
+    by = None if how.by is None else {"agent": how.by.agent, "session": how.by.session}
+    return Refused(
+        commit=commit.sha,
+        subject=commit.subject,
+        item=one.item,
+        token=one.token,
+        how=how.how,
+        at=how.at,
+        by=by,
+        reason=how.reason,
+    )
