@@ -5,12 +5,16 @@ from __future__ import annotations
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import ago, clean, number_of
-from dibs.errors import Invalid
+from dibs.errors import Invalid, ItemNotFound
+from dibs.model import IN_PROGRESS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from dibs.worker.worktree import Worktrees
+
+#: The exit code if the worktree that was named is kept.
 KEPT = 1
 
 
@@ -40,7 +44,7 @@ def worktree_clean(cli: Cli) -> int:
     records = [record for record in worktrees.records.all() if named in (None, record.item)]
     if named is not None and not records:
         raise Invalid(f"dibs has made no worktree for {named!r} here; to see them: dibs worktree list", field="id")
-    reasons = {record: worktrees.remove(record.item, is_named=named is not None) for record in records}
+    reasons = {record: _remove(cli, worktrees, record.item, named is not None) for record in records}
     removed = [{"item": record.item, "path": record.path} for record, why in reasons.items() if why is None]
     kept = [{"item": record.item, "path": record.path, "why": why} for record, why in reasons.items() if why]
     if cli.json:
@@ -51,6 +55,16 @@ def worktree_clean(cli: Cli) -> int:
         if not records:
             cli.notice("dibs has made no worktree here")
     return KEPT if named is not None and kept else 0
+
+
+def _remove(cli: Cli, worktrees: Worktrees, item: str, is_named: bool) -> str | None:
+    """Why the worktree is kept. An agent that is no worker may use it too: the board knows who holds the item."""
+    try:
+        if cli.board.get(item).item.status == IN_PROGRESS:
+            return "its item is in progress"
+    except ItemNotFound:
+        pass
+    return worktrees.remove(item, is_named=is_named)
 
 
 def _state(one: dict[str, Any]) -> str:

@@ -110,6 +110,9 @@ class Command:
 
         try:
             tree = self.worktrees.enter(claim, lambda: claim.lost.is_set() or claim in self._abandoned)
+        except CannotBegin:
+            claim.check()  # a lost claim is no fault of this machine
+            raise
         except Occupied as error:
             # Parked, because `next` would give the item to this worker again, before all others.
             return _apply(released(str(error)).replace(parks=True), claim)
@@ -125,7 +128,8 @@ class Command:
             call = self._calls.get(claim)
         if call is not None:
             call.group.end()
-            call.is_over.wait(HANDOVER_SECONDS)
+            if self.worktrees is not None:
+                call.is_over.wait(HANDOVER_SECONDS)
 
     def close(self) -> None:
         self._guard.close()

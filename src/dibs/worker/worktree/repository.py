@@ -155,7 +155,8 @@ class Repository:
         since = self.git("merge-base", "HEAD", base_commit, folder=path)
         stat = f"--stat={DIFFSTAT_COLUMNS}"
         options = (stat, f"--stat-count={DIFFSTAT_LINES_MAX}", "--no-ext-diff", "--no-textconv", "--no-color")
-        found = self.git("-c", "core.quotePath=true", "diff", *options, since, "--", folder=path)
+        lines = self.git("-c", "core.quotePath=true", "diff", *options, since, "--", folder=path).split("\n")
+        found = "\n".join(line.removeprefix(" ") for line in lines)
         return found if len(found) <= DIFFSTAT_CHARACTERS_MAX else f"{found[:DIFFSTAT_CHARACTERS_MAX]} [...]"
 
 

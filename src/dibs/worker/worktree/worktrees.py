@@ -16,7 +16,7 @@ import time
 
 from dibs.errors import Invalid
 from dibs.system import owner
-from dibs.worker import process_group
+from dibs.worker import guardian, process_group
 from dibs.worker.handler_loop import CannotBegin
 from dibs.worker.worktree import handover
 from dibs.worker.worktree.records import POLL_SECONDS, Record, Records
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 #: How many worktrees of dibs a repository may have.
 WORKTREES_MAX = 50
-#: How long a run waits for the processes of the last one. A guardian ends them within three seconds.
-PATIENCE_SECONDS = 10.0
+#: How long a run waits for the processes of the last one, which a guardian ends.
+PATIENCE_SECONDS = 2 * guardian.GRACE_SECONDS
 FOLDER_SUFFIX = ".worktrees"
+STOPPED = "the run was over before its worktree was free"
 
 
 class Occupied(Exception):
@@ -91,11 +92,12 @@ class Worktrees:
     def _lock_of(self, item: str, is_over: Callable[[], bool]) -> Lock:
         lock, until = self.records.lock(item), time.monotonic() + PATIENCE_SECONDS
         if not lock.wait(PATIENCE_SECONDS, is_over):
-            raise _unless(is_over, f"its worktree is in use by {self._user(item)}")
+            raise CannotBegin(STOPPED) if is_over() else Occupied(f"its worktree is in use by {self._user(item)}")
         while (record := self.records.read(item)) is not None and _is_running(record):
             if time.monotonic() >= until or is_over():
                 lock.release()
-                raise _unless(is_over, f"processes of its last run still run in {record.path}: group {record.group}")
+                left = f"processes of its last run still run in {record.path}: group {record.group}"
+                raise CannotBegin(STOPPED) if is_over() else Occupied(left)
             time.sleep(POLL_SECONDS)
         return lock
 
@@ -105,12 +107,10 @@ class Worktrees:
 
     def _entered(self, claim: ClaimHandle, lock: Lock) -> Worktree:
         before = self.records.read(claim.item.id)
-        record = None if before is None else self._found(before)
-        is_taken_over = record is not None or self.repository.has_branch(branch_of(claim.item.id))
-        if record is None:
-            record = self._made(claim, lock, before)
+        found = None if before is None else self._found(before)
+        record = found or self._made(claim, lock, before)
         previous = None
-        if is_taken_over:
+        if found is not None or self.repository.commit(record.branch) != record.base_commit:
             previous = handover.summary(self.repository, record, self.records.output(record.item))
         record = record.replace(
             pid=os.getpid(), agent=claim.session.agent, session=claim.session.id, is_kept=self.keeps, outcome=None
@@ -147,15 +147,16 @@ class Worktrees:
             raise Occupied(f"branch {branch} is checked out in {other}, which is not a worktree that dibs made")
         if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
             raise Occupied(f"{path} is in the way: move it, or name another folder with --worktrees-dir")
-        base = self.base if before is None or not self.repository.has_branch(branch) else before.base
-        base_commit = self.repository.commit(base)
+        base, base_commit = self.base, self.repository.commit(self.base)
+        if before is not None and self.repository.has_branch(branch):
+            base, base_commit = before.base, before.base_commit
         if base_commit is None:
             raise CannotBegin(f"there is no commit {base!r} to start the branch {branch} at")
         record = Record(
             item=item,
             branch=branch,
             base=base,
-            base_commit=base_commit if before is None else before.base_commit,
+            base_commit=base_commit,
             path=path,
             host=_host(),
             pid=os.getpid(),
@@ -324,10 +325,6 @@ class Worktree:
     def _write(self, **changes: Any) -> None:
         self.record = self.record.replace(**changes)
         self._worktrees.records.write(self.record)
-
-
-def _unless(is_over: Callable[[], bool], problem: str) -> Exception:
-    return CannotBegin("the worker stopped") if is_over() else Occupied(problem)
 
 
 def _is_running(record: Record) -> bool:
