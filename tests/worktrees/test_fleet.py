@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import subprocess
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -47,6 +46,7 @@ def test_killed_workers_lose_no_work_and_mix_no_branches(
     project.add_remote()
     names = [f"item-{number}" for number in range(items)]
     project.add(*names)
+    (project.folder / "dibs.toml").write_text("[board]\nmax_strikes = 1000\n")
     journal = tmp_path / "journal"
     journal.touch()
     project.environment["JOURNAL"] = str(journal)
@@ -64,7 +64,11 @@ def test_killed_workers_lose_no_work_and_mix_no_branches(
 
     def is_all_done() -> bool:
         assert len(list(project.trees.iterdir()) if project.trees.exists() else []) <= limit
-        return Counter(one["status"] for one in project.json("list", "--all")["items"]) == {"done": items}
+        if {item for item, *_ in lines("commit")} != set(names):
+            return False
+        statuses = {one["status"] for one in project.json("list", "--all")["items"]}
+        assert statuses <= {"ready", "in_progress", "done"}
+        return statuses == {"done"}
 
     fleet = {worker.pid: worker for worker in (start() for _ in range(workers))}
     for number in range(kills):
