@@ -6,8 +6,11 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from tests.e2e.conftest import until
 from tests.worktrees.conftest import Project
@@ -15,6 +18,8 @@ from tests.worktrees.conftest import Project
 Keep = Callable[[subprocess.Popen[str]], subprocess.Popen[str]]
 Left = Callable[[Path], list[int]]
 
+#: Long enough for a mistake to show. Nothing tells that a process waits.
+NOTHING_SECONDS = 0.4
 COMMIT = 'echo "$DIBS_ITEM" >>work.txt; git add .; git commit -q -m "$DIBS_ITEM"'
 
 
@@ -291,3 +296,48 @@ def test_a_worker_that_is_stopped_hands_its_work_over(project: Project, ended: K
     told = previous["notes"][-1]["meta"]["worktree"]
     assert (previous["run"]["outcome"], told["commits"], told["output"]) == ("released", 1, "so far")
     until(lambda: not project.listed()["x"]["in_use"])
+
+
+@pytest.fixture
+def slow_checkout(project: Project, tmp_path: Path) -> Path:
+    """Git makes worktrees so slowly that the test says when it is done: by the file `go`. The file `journal` has the
+    lines of git and of commands."""
+    hook = project.folder / ".git" / "hooks" / "post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    wait = f"until [ -e '{tmp_path}/go' ]; do sleep 0.02; done"
+    hook.write_text(f"#!/bin/sh\necho begun >>'{tmp_path}/journal'\n{wait}\necho made >>'{tmp_path}/journal'\n")
+    hook.chmod(0o700)
+    project.add("x")
+    return tmp_path
+
+
+def test_a_worktree_that_git_still_makes_for_a_killed_worker_is_waited_for(
+    project: Project, ended: Keep, slow_checkout: Path
+) -> None:
+    journal = slow_checkout / "journal"
+    words = ("work", "--worktree", "--once", "--", "sh", "-c", f"echo command >>'{journal}'; {COMMIT}")
+    worker = ended(project.start(*words))
+    until(journal.exists)
+    worker.kill()
+    worker.wait()
+    second = ended(project.start(*words))
+    until(lambda: project.json("who")["holdings"])
+    time.sleep(NOTHING_SECONDS)
+    (slow_checkout / "go").touch()
+    second.wait(30)
+    assert journal.read_text().split() == ["begun", "made", "command"]
+    assert project.subjects("dibs/x") == ["x"]
+
+
+def test_no_command_begins_for_a_worker_that_was_stopped_meanwhile(
+    project: Project, ended: Keep, slow_checkout: Path
+) -> None:
+    journal = slow_checkout / "journal"
+    words = ("work", "--worktree", "--drain", "0s", "--", "sh", "-c", f"echo command >>'{journal}'")
+    worker = ended(project.start(*words))
+    until(journal.exists)
+    worker.terminate()
+    until(lambda: project.json("show", "x")["item"]["status"] == "ready")
+    (slow_checkout / "go").touch()
+    worker.wait(30)
+    assert journal.read_text().split() == ["begun", "made"]

@@ -60,6 +60,7 @@ HANDOVER_SECONDS = 3.0
 ON_TIMEOUT = ("fail", "release")
 #: The outcomes by which a command can end its own claim, and the exit code of `dibs exec` if the command exits with 0.
 OWN_ENDS = {"done": DONE, "submitted": SUBMIT, "released": RELEASE, "failed": 1}
+STOPPED = "the worker stopped"
 _PLACEHOLDERS = re.compile(r"\{(id|title)\}")
 
 
@@ -104,22 +105,12 @@ class Command:
     def run(self, claim: ClaimHandle) -> Verdict:
         """Run the command, and end the claim by its verdict. Raises if the claim is lost before that, or if the command
         cannot be started, which leaves the claim as it was."""
-        if self.worktrees is None:
-            return self._run(claim, None)
-        from dibs.worker.worktree import Occupied
-
         try:
-            tree = self.worktrees.enter(claim, lambda: claim.lost.is_set() or claim in self._abandoned)
-        except CannotBegin:
-            claim.check()  # a lost claim is no fault of this machine
-            raise
-        except Occupied as error:
-            # Parked, because `next` would give the item to this worker again, before all others.
-            return _apply(released(str(error)).replace(parks=True), claim)
-        try:
-            return self._run(claim, tree)
+            return self._run(claim, None) if self.worktrees is None else self._run_in_worktree(claim, self.worktrees)
         finally:
-            tree.leave(claim.outcome)
+            with self._lock:
+                self._calls.pop(claim, None)
+                self._abandoned.discard(claim)
 
     def abandon(self, claim: ClaimHandle) -> None:
         """End the processes of this claim. A worker does that before it ends the claim early."""
@@ -134,6 +125,23 @@ class Command:
     def close(self) -> None:
         self._guard.close()
 
+    def _run_in_worktree(self, claim: ClaimHandle, worktrees: Worktrees) -> Verdict:
+        from dibs.worker.worktree import Occupied
+
+        try:
+            tree = worktrees.enter(claim, lambda: claim.lost.is_set() or claim in self._abandoned)
+        except CannotBegin:
+            claim.check()  # a lost claim is no fault of this machine
+            raise
+        except Occupied as error:
+            # Parked, because `next` would give the item to this worker again, before all others.
+            return _apply(released(str(error)).replace(parks=True), claim)
+        try:
+            claim.check()  # a large checkout takes long
+            return released(STOPPED) if claim in self._abandoned else self._run(claim, tree)
+        finally:
+            tree.leave(claim.outcome)
+
     def _run(self, claim: ClaimHandle, tree: Worktree | None) -> Verdict:
         files = self._exchange(claim, tree)
         try:
@@ -147,9 +155,6 @@ class Command:
             return verdict
         finally:
             files.remove()
-            with self._lock:
-                self._calls.pop(claim, None)
-                self._abandoned.discard(claim)
 
     def _exchange(self, claim: ClaimHandle, tree: Worktree | None) -> Exchange:
         try:
@@ -232,7 +237,7 @@ class Command:
         while True:
             exit_code = group.wait(0 if claim in self._abandoned else LOOK_SECONDS)
             if claim in self._abandoned:
-                return None, released("the worker stopped")
+                return None, released(STOPPED)
             if exit_code is not None:
                 return exit_code, None
             if claim.lost.is_set() and _ended_by_command(claim.lost_by) is None:
