@@ -44,8 +44,8 @@ NEED_A_CLAIM = (
 )
 BEFORE |= dict.fromkeys(NEED_A_CLAIM, (ADD_FIX_LOGIN, CLAIM_FIX_LOGIN))
 SLOW = {"demo"}
-#: They need a server, a key, a certificate, a clone, and have tests of their own elsewhere.
-NOT_ALONE = {"serve", "key revoke", "key link", "vault sync"}
+#: They need a server, a key, a certificate, a clone, a worktree, and have tests of their own elsewhere.
+NOT_ALONE = {"serve", "key revoke", "key link", "vault sync", "worktree list", "worktree clean"}
 
 
 def test_help_lists_every_command(bare: Dibs) -> None:

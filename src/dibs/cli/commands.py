@@ -112,10 +112,7 @@ EXAMPLES = {
         "dibs work --agent coder --once -- echo {id} {title}",
         "dibs work --agent coder --type bug --max 4 --once -- sh -c 'cat >/dev/null'",
     ),
-    "exec": (
-        "dibs exec fix-login --agent coder -- echo {title}",
-        "dibs exec fix-login --agent coder --worktree --base main -- git status",
-    ),
+    "exec": ("dibs exec fix-login --agent coder -- echo {title}",),
     "worktree list": ("dibs worktree list",),
     "worktree clean": ("dibs worktree clean", "dibs worktree clean fix-login"),
     "add": (

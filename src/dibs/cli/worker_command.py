@@ -109,10 +109,10 @@ def _timeout_options(parser: Parser) -> None:
 
 
 def _worktree_options(parser: Parser) -> None:
-    parser.option("--worktree", help="run each command in a git worktree and branch of its item")
+    parser.option("--worktree", help="run each command in a git worktree of its item")
     parser.option("--base", metavar="REF", help="where new branches start (default: the current branch)")
     parser.option("--keep", help="keep the worktree also when the item is done")
-    parser.option("--worktrees-dir", metavar="DIR", help="where to make worktrees (default: REPOSITORY.worktrees)")
+    parser.option("--worktrees-dir", metavar="DIR", help="where worktrees go (default: REPOSITORY.worktrees)")
     parser.number("--worktrees-max", help="the most worktrees in the repository (default: 50)")
 
 

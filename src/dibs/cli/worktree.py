@@ -33,7 +33,7 @@ def worktree_list(cli: Cli) -> None:
 
 
 def worktree_clean_options(parser: Parser) -> None:
-    parser.argument("id", "only the worktree of this item, also one kept with --keep", optional=True)
+    parser.argument("id", "only that of this item, also one kept with --keep", optional=True)
 
 
 def worktree_clean(cli: Cli) -> int:
