@@ -398,6 +398,8 @@ LINES = {
     "config": ("dibs config", 0),
     "completion": ("dibs completion bash", 0),
     "prime": ("dibs prime", 0),
+    "worktree list": ("git init -q repository; cd repository; dibs worktree list", 0),
+    "worktree clean": ("cd repository; dibs worktree clean", 0),
 }
 #: How a line of the above is named where its command gives more than one shape.
 WHICH = re.compile(r" (--\w+|ITEM)$")

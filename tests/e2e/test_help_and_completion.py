@@ -46,7 +46,7 @@ BEFORE |= dict.fromkeys(NEED_A_CLAIM, (ADD_FIX_LOGIN, CLAIM_FIX_LOGIN))
 SLOW = {"demo"}
 #: They need a server, a key, a certificate, a clone, a repository, and have tests of their own elsewhere.
 NOT_ALONE = {"serve", "mcp", "key revoke", "key link", "vault sync"}
-NOT_ALONE |= {"guard install", "guard remove", "guard verify", "guard hook"}
+NOT_ALONE |= {"guard install", "guard remove", "guard verify", "guard hook", "worktree list", "worktree clean"}
 
 
 def test_help_lists_every_command(bare: Dibs) -> None:

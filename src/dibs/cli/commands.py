@@ -41,6 +41,8 @@ COMMANDS = {
     "annotate": _command("work", "review", "add links, checks or costs to a run that has ended"),
     "work": _command("work", "worker_command", "claim items one after another and run a command for each"),
     "exec": _command("work", "worker_command", "claim one item and run a command for it"),
+    "worktree list": _command("work", "worktree", "list the git worktrees that dibs made"),
+    "worktree clean": _command("work", "worktree", "remove worktrees that nobody uses and that have no changes"),
     "add": _command("board", "items", "add an item, or a file of items"),
     "list": _command("board", "items", "list items"),
     "show": _command("board", "show", "show one item in full"),
@@ -119,6 +121,8 @@ EXAMPLES = {
         "dibs work --agent coder --type bug --max 4 --once -- sh -c 'cat >/dev/null'",
     ),
     "exec": ("dibs exec fix-login --agent coder -- echo {title}",),
+    "worktree list": ("dibs worktree list",),
+    "worktree clean": ("dibs worktree clean", "dibs worktree clean fix-login"),
     "add": (
         'dibs add "Fix login" --id fix-login --type bug --priority high',
         'dibs add "Tell users" --needs fix-login --not-before 2h --needs-approval',

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.cli.work_output import WorkOutput
     from dibs.worker.command import Command
+    from dibs.worker.worktree import Worktrees
 
 DRAIN_SECONDS = 30.0
 
@@ -26,6 +27,7 @@ def work_options(parser: Parser) -> None:
     _timeout_options(parser)
     parser.duration("--drain", "drain_seconds", "when stopped, let commands finish this long (30s)")
     parser.ttl()
+    _worktree_options(parser)
     parser.option("--log", metavar="FILE", help="append events to FILE (DIR/: to DIR/agent-NAME.log)")
     parser.option("--agent", metavar="NAME", help="the agent (default: DIBS_AGENT)")
     parser.trailing_command()
@@ -68,6 +70,7 @@ def exec_options(parser: Parser) -> None:
     parser.duration("--wait", "wait_seconds", "if the item is taken, queue for it this long")
     _timeout_options(parser)
     parser.ttl()
+    _worktree_options(parser)
     parser.option("--agent", metavar="NAME", help="the agent (default: DIBS_AGENT, or you)")
     parser.trailing_command()
 
@@ -105,6 +108,31 @@ def _timeout_options(parser: Parser) -> None:
     parser.option("--on-timeout", metavar="HOW", help="then fail or release the item (default: fail)", default="fail")
 
 
+def _worktree_options(parser: Parser) -> None:
+    parser.option("--worktree", help="run each command in a git worktree of its item")
+    parser.option("--base", metavar="REF", help="where new branches start (default: the current branch)")
+    parser.option("--keep", help="keep the worktree also when the item is done")
+    parser.option("--worktrees-dir", metavar="DIR", help="where worktrees go (default: REPOSITORY.worktrees)")
+    parser.number("--worktrees-max", help="the most worktrees in the repository (default: 50)")
+
+
+def _worktrees(cli: Cli) -> Worktrees | None:
+    args = cli.args
+    if not args.worktree:
+        others = {"--base": args.base, "--keep": args.keep, "--worktrees-dir": args.worktrees_dir}
+        others["--worktrees-max"] = args.worktrees_max
+        for name, value in others.items():
+            if value not in (None, False):
+                raise UsageError(f"{name} needs --worktree", field="worktree")
+        return None
+    from dibs.worker.worktree import WORKTREES_MAX, Worktrees
+
+    most = WORKTREES_MAX if args.worktrees_max is None else args.worktrees_max
+    worktrees = Worktrees(".", base=args.base, directory=args.worktrees_dir, worktrees_max=most, keeps=args.keep)
+    worktrees.check()
+    return worktrees
+
+
 def _connect(cli: Cli, agent: str) -> Board:
     """Connect for a long-running process with many threads, unlike `cli.board`."""
     from dibs.board import connect
@@ -124,6 +152,7 @@ def _prepare(cli: Cli) -> tuple[WorkOutput, Command]:
         timeout_seconds=cli.args.timeout,
         on_timeout=cli.args.on_timeout,
         environment={config.ENV_STORE: store},
+        worktrees=_worktrees(cli),
     )
     if not command.is_installed:
         problem = f"command not found: {command.arguments[0]!r}"

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: The interval at which a waiting client checks for dead owners: nothing reports a death.
 LOOK_SECONDS = 5.0
+#: The states of a process that has exited and that nobody has reaped.
+_DEAD = (b"Z", b"X")
 
 
 def of(pid: int) -> Owner:
@@ -55,6 +57,19 @@ def find_dead(owners: Iterable[tuple[str, Owner]]) -> list[tuple[str, Owner]]:
     ]
 
 
+def is_group_alive(leader: Owner) -> bool:
+    """Whether the process group that began with this process has a live process. A group of another machine, boot or
+    namespace counts as gone."""
+    if namespace() != (leader.boot_id, leader.pid_namespace):
+        return False
+    # A number is not reused while its group has a process.
+    if _start_time(leader.pid) not in (None, -1, leader.start_time):
+        return False
+    group = str(leader.pid).encode()
+    found = (_stat(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return any(stat is not None and stat[2] == group and stat[0] not in _DEAD for stat in found)
+
+
 def _is_dead(owner: Owner) -> bool:
     try:
         os.kill(owner.pid, 0)
@@ -70,11 +85,18 @@ def _is_dead(owner: Owner) -> bool:
 
 def _start_time(pid: int) -> int | None:
     """When the process started, in ticks since boot; -1 for a zombie, None if /proc does not say."""
+    stat = _stat(pid)
+    if stat is None:
+        return None
+    return -1 if stat[0] in _DEAD else int(stat[19])
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    """The state of the process, its parent, its process group and the fields after them; None if /proc does not say."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             stat = file.read()
     except OSError:
         return None
     # The command's name is in parentheses and may itself contain parentheses.
-    state, *fields = stat[stat.rindex(b")") + 2 :].split()
-    return -1 if state in (b"Z", b"X") else int(fields[18])
+    return stat[stat.rindex(b")") + 2 :].split()

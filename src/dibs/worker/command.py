@@ -20,6 +20,7 @@ from dibs import config
 from dibs.errors import DibsError, Invalid
 from dibs.sdk.claim_handle import LOSSES
 from dibs.sdk.heartbeat import clock
+from dibs.system import git_environment
 from dibs.text import json_text, wire
 from dibs.worker.handler_loop import CannotBegin
 from dibs.worker.output import Output
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dibs.sdk.claim_handle import ClaimHandle
+    from dibs.worker.worktree import Worktree, Worktrees
 
     Show = Callable[[ClaimHandle, str], None]
 
@@ -41,16 +43,24 @@ ENV_PREVIOUS_FILE = "DIBS_PREVIOUS_FILE"
 ENV_DRAFT_FILE = "DIBS_DRAFT_FILE"
 ENV_COST_FILE = "DIBS_COST_FILE"
 ENV_LINKS_FILE = "DIBS_LINKS_FILE"
+ENV_WORKTREE = "DIBS_WORKTREE"
+ENV_BRANCH = "DIBS_BRANCH"
+ENV_BASE = "DIBS_BASE"
+#: Set for some runs only.
+OF_ANOTHER_RUN = (ENV_APPROVED_FILE, ENV_PREVIOUS_FILE, ENV_WORKTREE, ENV_BRANCH, ENV_BASE)
 #: How often a running command is checked for its timeout and for the loss of its claim.
 LOOK_SECONDS = 0.25
 #: The command is ended before the claim reaches the item's timeout, so that the run can still be failed with a reason:
 #: earlier by MARGIN_SHARE of the timeout, but by at most MARGIN_SECONDS_MAX.
 MARGIN_SHARE = 0.2
 MARGIN_SECONDS_MAX = 15.0
+#: How long the end of a claim waits for what the next holder is told.
+HANDOVER_SECONDS = 3.0
 #: How the claim of a command that timed out may end.
 ON_TIMEOUT = ("fail", "release")
 #: The outcomes by which a command can end its own claim, and the exit code of `dibs exec` if the command exits with 0.
 OWN_ENDS = {"done": DONE, "submitted": SUBMIT, "released": RELEASE, "failed": 1}
+STOPPED = "the worker stopped"
 _PLACEHOLDERS = re.compile(r"\{(id|title)\}")
 
 
@@ -63,10 +73,12 @@ class Command:
         on_timeout: str = "fail",
         environment: Mapping[str, str] | None = None,
         show: Show | None = None,
+        worktrees: Worktrees | None = None,
     ) -> None:
         """`{id}` and `{title}` in the arguments are replaced by those of the item. The timeout is `timeout_seconds` or
         that of the item, whichever is less; `on_timeout` is fail or release. `environment` is added to that of this
-        process. `show` is called with each line of output."""
+        process. `show` is called with each line of output. With `worktrees`, the command runs in a worktree of the
+        item."""
         if not arguments or not all(isinstance(one, str) and "\0" not in one for one in arguments):
             raise Invalid("a command needs one or more words", field="command")
         if on_timeout not in ON_TIMEOUT:
@@ -76,9 +88,10 @@ class Command:
         self.on_timeout = on_timeout
         self._environment = dict(environment or {})
         self.show = show
+        self.worktrees = worktrees
         self._guard = Guard()
         self._lock = threading.Lock()
-        self._groups: dict[ClaimHandle, ProcessGroup] = {}
+        self._calls: dict[ClaimHandle, _Call] = {}
         self._abandoned: set[ClaimHandle] = set()
 
     def __call__(self, claim: ClaimHandle) -> None:
@@ -92,29 +105,58 @@ class Command:
     def run(self, claim: ClaimHandle) -> Verdict:
         """Run the command, and end the claim by its verdict. Raises if the claim is lost before that, or if the command
         cannot be started, which leaves the claim as it was."""
-        files = self._exchange(claim)
         try:
-            verdict = self._verdict(claim, files)
-            # The caller of `abandon` ends the claim itself.
-            return verdict if claim in self._abandoned else _apply(verdict, claim)
+            return self._run(claim, None) if self.worktrees is None else self._run_in_worktree(claim, self.worktrees)
         finally:
-            files.remove()
             with self._lock:
-                self._groups.pop(claim, None)
+                self._calls.pop(claim, None)
                 self._abandoned.discard(claim)
 
     def abandon(self, claim: ClaimHandle) -> None:
         """End the processes of this claim. A worker does that before it ends the claim early."""
         with self._lock:
             self._abandoned.add(claim)
-            group = self._groups.get(claim)
-        if group is not None:
-            group.end()
+            call = self._calls.get(claim)
+        if call is not None:
+            call.group.end()
+            if self.worktrees is not None:
+                call.is_over.wait(HANDOVER_SECONDS)
 
     def close(self) -> None:
         self._guard.close()
 
-    def _exchange(self, claim: ClaimHandle) -> Exchange:
+    def _run_in_worktree(self, claim: ClaimHandle, worktrees: Worktrees) -> Verdict:
+        from dibs.worker.worktree import Occupied
+
+        try:
+            tree = worktrees.enter(claim, lambda: claim.lost.is_set() or claim in self._abandoned)
+        except CannotBegin:
+            claim.check()  # a lost claim is no fault of this machine
+            raise
+        except Occupied as error:
+            # Parked, because `next` would give the item to this worker again, before all others.
+            return _apply(released(str(error)).replace(parks=True), claim)
+        try:
+            claim.check()  # a large checkout takes long
+            return released(STOPPED) if claim in self._abandoned else self._run(claim, tree)
+        finally:
+            tree.leave(claim.outcome)
+
+    def _run(self, claim: ClaimHandle, tree: Worktree | None) -> Verdict:
+        files = self._exchange(claim, tree)
+        try:
+            verdict = self._verdict(claim, files, tree)
+            if claim in self._abandoned:
+                return verdict  # the caller of `abandon` ends the claim itself
+            if tree is None:
+                return _apply(verdict, claim)
+            verdict = _apply(verdict.replace(links=tree.links | verdict.links), claim)
+            tree.annotate(claim)
+            return verdict
+        finally:
+            files.remove()
+
+    def _exchange(self, claim: ClaimHandle, tree: Worktree | None) -> Exchange:
         try:
             files = Exchange(os.path.abspath(tempfile.mkdtemp(prefix="dibs-")))
         except OSError as error:
@@ -126,13 +168,16 @@ class Command:
             if claim.approved_draft is not None:
                 _write(files.approved, claim.approved_draft)
             if claim.previous is not None:
-                _write(files.previous, json_text.line(wire.encode(claim.previous)) + "\n")
+                previous = wire.encode(claim.previous)
+                if tree is not None and tree.previous is not None:
+                    previous["worktree"] = tree.previous
+                _write(files.previous, json_text.line(previous) + "\n")
         except OSError as error:
             files.remove()
             raise self._cannot_begin(error) from error
         return files
 
-    def _verdict(self, claim: ClaimHandle, files: Exchange) -> Verdict:
+    def _verdict(self, claim: ClaimHandle, files: Exchange, tree: Worktree | None) -> Verdict:
         arguments = [_filled_in(argument, claim) for argument in self.arguments]
         program = arguments[0]
         if not self._is_program(program):
@@ -141,20 +186,30 @@ class Command:
                 raise CannotBegin(missing)
             return failed(missing, NOT_FOUND)
         began = clock()
+        environment = self._environment_for(claim, files, tree)
         try:
-            group = ProcessGroup(arguments, self._environment_for(claim, files), files.item, self._guard)
+            if tree is None:
+                group = ProcessGroup(arguments, environment, files.item, self._guard)
+            else:
+                tree.tell_begin(claim)
+                group = ProcessGroup(
+                    arguments, environment, files.item, self._guard, folder=tree.folder, announce=tree.begun
+                )
         except OSError as error:
             raise self._cannot_begin(error) from error
-        output = None
+        call, output = _Call(group), None
         try:
-            output = self._output(claim, group)
+            output = self._output(claim, group, tree)
             with self._lock:
-                self._groups[claim] = group
+                self._calls[claim] = call
             exit_code, early = self._watch(claim, group, began)
         finally:
             group.end()
             if output is not None:
                 output.finish()
+                if tree is not None:
+                    tree.tell_end(claim, output.both.last_lines)
+            call.is_over.set()
         if (why := group.start_error(output.both.text)) is not None:
             raise CannotBegin(f"{program!r} could not be started: {why}")
         if early is not None:
@@ -163,14 +218,14 @@ class Command:
         assert exit_code is not None
         return judge(exit_code, output, files)
 
-    def _output(self, claim: ClaimHandle, group: ProcessGroup) -> Output:
-        show = self.show
+    def _output(self, claim: ClaimHandle, group: ProcessGroup, tree: Worktree | None) -> Output:
+        shows: list[Callable[[str], None]] = [] if tree is None else [tree.output.add]
+        if (show := self.show) is not None:
+            shows.append(lambda line: show(claim, line))
         assert group.process.stdout is not None
         assert group.process.stderr is not None
         try:
-            return Output(
-                group.process.stdout, group.process.stderr, None if show is None else lambda line: show(claim, line)
-            )
+            return Output(group.process.stdout, group.process.stderr, *shows)
         except RuntimeError as error:  # the system has no thread left
             group.process.stdout.close()
             group.process.stderr.close()
@@ -182,7 +237,7 @@ class Command:
         while True:
             exit_code = group.wait(0 if claim in self._abandoned else LOOK_SECONDS)
             if claim in self._abandoned:
-                return None, released("the worker stopped")
+                return None, released(STOPPED)
             if exit_code is not None:
                 return exit_code, None
             if claim.lost.is_set() and _ended_by_command(claim.lost_by) is None:
@@ -206,10 +261,20 @@ class Command:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
         return CannotBegin(f"{self.arguments[0]!r} could not be started: {why}")
 
-    def _environment_for(self, claim: ClaimHandle, files: Exchange) -> dict[str, str]:
+    def _environment_for(self, claim: ClaimHandle, files: Exchange, tree: Worktree | None) -> dict[str, str]:
         # If this worker is itself the command of another worker, its variables are about that worker's item.
-        own = {name: value for name, value in os.environ.items() if name not in (ENV_APPROVED_FILE, ENV_PREVIOUS_FILE)}
+        own = {name: value for name, value in os.environ.items() if name not in OF_ANOTHER_RUN}
+        if tree is not None:
+            own = {name: value for name, value in own.items() if name not in git_environment.FOREIGN}
+            own |= {ENV_WORKTREE: tree.record.path, ENV_BRANCH: tree.record.branch, ENV_BASE: tree.record.base}
         return {**own, **self._environment, **_variables(claim, files)}
+
+
+class _Call:
+    """A command that runs. `is_over` is set once the next holder has been told about its work."""
+
+    def __init__(self, group: ProcessGroup) -> None:
+        self.group, self.is_over = group, threading.Event()
 
 
 def _apply(verdict: Verdict, claim: ClaimHandle) -> Verdict:

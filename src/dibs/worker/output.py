@@ -68,10 +68,11 @@ class HeadAndTail:
 class Output:
     """Reads both streams of a command in a thread, until they end or `finish` is called."""
 
-    def __init__(self, stdout: IO[bytes], stderr: IO[bytes], show: Callable[[str], None] | None = None) -> None:
+    def __init__(self, stdout: IO[bytes], stderr: IO[bytes], *shows: Callable[[str], None]) -> None:
+        """Each of `shows` is called with each line, until it raises."""
         self.both, self.stdout = HeadAndTail(), HeadAndTail(WHOLE_BYTES, 0)
         self._streams = (stdout, stderr)
-        self._show = show
+        self._shows = list(shows)
         self._lines = {stdout: bytearray(), stderr: bytearray()}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._read, name="dibs output", daemon=True)
@@ -101,7 +102,7 @@ class Output:
         self.both.add(data)
         if stream is self._streams[0]:
             self.stdout.add(data)
-        if self._show is None:
+        if not self._shows:
             return
         *whole, rest = data.split(b"\n")
         for part in whole:
@@ -115,13 +116,12 @@ class Output:
     def _show_line(self, line: bytearray) -> None:
         for at in range(0, len(line), LINE_BYTES):
             text = as_text(line[at : at + LINE_BYTES]).rstrip()
-            if not text or self._show is None:
-                continue
-            try:
-                self._show(text)
-            except Exception:
-                # Reading goes on: a command whose output is not read would block.
-                self._show = None
+            for show in list(self._shows) if text else ():
+                try:
+                    show(text)
+                except Exception:
+                    # Reading goes on: a command whose output is not read would block.
+                    self._shows.remove(show)
 
 
 def as_text(data: bytes | bytearray) -> str:

@@ -9,11 +9,14 @@ import sys
 import threading
 import time
 
+from dibs.system import owner
 from dibs.worker import guardian
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dibs.model import Owner
 
 #: How long a group has to exit after SIGTERM.
 GRACE_SECONDS = 3.0
@@ -88,8 +91,16 @@ class ProcessGroup:
     """The processes of one command."""
 
     def __init__(
-        self, arguments: Sequence[str], environment: Mapping[str, str], standard_input: str, guard: Guard
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        standard_input: str,
+        guard: Guard,
+        *,
+        folder: str | None = None,
+        announce: Callable[[int], None] = lambda group: None,
     ) -> None:
+        """The command runs in `folder`. `announce` is called with the number of the group before the command runs."""
         self._guard = guard
         self._name = f"dibs-{os.urandom(NAME_BYTES).hex()}"
         self._ending, self._is_over = threading.Lock(), False
@@ -100,12 +111,14 @@ class ProcessGroup:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
+            cwd=folder,
             # Without a terminal: a command that prompts there would wait for ever.
             start_new_session=True,
         )
         assert self.process.stdin is not None
         try:
             guard.add(self.process.pid)
+            announce(self.process.pid)
             self.process.stdin.write(b"\n")
         except BrokenPipeError:
             pass  # the stub has exited, which `wait` reports
@@ -170,6 +183,19 @@ class ProcessGroup:
         except OSError:
             return False
         return True
+
+
+def is_running(group: int, leader: Owner | None) -> bool:
+    """Whether a process of the group is alive. `leader` was its first process, if the system tells processes apart."""
+    if leader is not None:
+        return owner.is_group_alive(leader)
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # alive, and another user's
+    return True
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:

@@ -33,7 +33,8 @@ COST_FIELDS = ["total_cost_usd", "usage", "modelUsage", "duration_ms", "duration
 
 
 class Verdict(Value):
-    """`verb` ends the claim; `exit_code` is that of `dibs exec`."""
+    """`verb` ends the claim; `exit_code` is that of `dibs exec`. A release `parks` the item if only a person can
+    remove the obstacle."""
 
     verb: str
     exit_code: int
@@ -41,6 +42,7 @@ class Verdict(Value):
     draft: str = ""
     cost: dict[str, Any] = {}
     links: dict[str, Any] = {}
+    parks: bool = False
 
     def apply(self, claim: ClaimHandle) -> None:
         record: dict[str, Any] = {"cost": self.cost, "links": self.links}
@@ -49,7 +51,7 @@ class Verdict(Value):
         elif self.verb == "submit":
             claim.submit(self.draft, self.text or None, **record)
         elif self.verb == "release":
-            claim.release(self.text)
+            claim.release(self.text, park=self.parks)
         else:
             claim.fail(self.text, **record)
 

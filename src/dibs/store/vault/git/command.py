@@ -14,6 +14,8 @@ import signal
 import subprocess
 import time
 
+from dibs.system import git_environment
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -49,25 +51,6 @@ _SAFE = (
     "maintenance.auto=false",
 )
 _SAFE_OPTIONS = [option for setting in _SAFE for option in ("-c", setting)]
-#: Set while dibs runs inside a git hook, for instance: they would name another repository.
-_FOREIGN = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_PREFIX",
-    "GIT_COMMON_DIR",
-    "GIT_NAMESPACE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_GRAFT_FILE",
-    "GIT_SHALLOW_FILE",
-    "GIT_REPLACE_REF_BASE",
-    "GIT_QUARANTINE_PATH",
-    "GIT_CONFIG_PARAMETERS",
-    "GIT_EXTERNAL_DIFF",
-    "GIT_TRACE",
-    "GIT_TRACE_SETUP",
-)
 _SECRETS = re.compile(r"(?<=//)[^/@\s]+@")
 
 
@@ -84,7 +67,7 @@ class Git:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._environment = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+        self._environment = git_environment.environment()
         self._environment.update(
             LC_ALL="C",
             GIT_TERMINAL_PROMPT="0",

@@ -1,0 +1,77 @@
+"""The git worktrees that `dibs work --worktree` and `dibs exec --worktree` made in this repository."""
+
+from __future__ import annotations
+
+from dibs.cli.context import Cli
+from dibs.cli.parser import Parser
+from dibs.cli.render import ago, clean, number_of
+from dibs.errors import Invalid, ItemNotFound
+from dibs.model import IN_PROGRESS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dibs.worker.worktree import Worktrees
+
+#: The exit code if the worktree that was named is kept.
+KEPT = 1
+
+
+def worktree_list(cli: Cli) -> None:
+    from dibs.worker.worktree import Worktrees
+
+    worktrees = Worktrees(".")
+    found = [worktrees.describe(record) for record in worktrees.records.all()]
+    if cli.json:
+        return cli.print_json({"worktrees": found})
+    if not found:
+        return cli.notice("dibs has made no worktree here; to have one for each item: dibs work --worktree")
+    rows = [[one["item"], one["branch"], _state(one), ago(one["made_at"]), one["path"]] for one in found]
+    header = ("item", "branch", "state", "made", "path")
+    return cli.print(*cli.table(rows, header=header, shrink=(4, 1, 2)))
+
+
+def worktree_clean_options(parser: Parser) -> None:
+    parser.argument("id", "only that of this item, also one kept with --keep", optional=True)
+
+
+def worktree_clean(cli: Cli) -> int:
+    """Remove worktrees from which nothing could be lost. Branches stay."""
+    from dibs.worker.worktree import Worktrees
+
+    worktrees, named = Worktrees("."), cli.args.id
+    records = [record for record in worktrees.records.all() if named in (None, record.item)]
+    if named is not None and not records:
+        raise Invalid(f"dibs has made no worktree for {named!r} here; to see them: dibs worktree list", field="id")
+    reasons = {record: _remove(cli, worktrees, record.item, named is not None) for record in records}
+    removed = [{"item": record.item, "path": record.path} for record, why in reasons.items() if why is None]
+    kept = [{"item": record.item, "path": record.path, "why": why} for record, why in reasons.items() if why]
+    if cli.json:
+        cli.print_json({"removed": removed, "kept": kept})
+    else:
+        cli.print(*(f"{cli.paint('removed', 'green')} {clean(one['path'])}" for one in removed))
+        cli.print(*(f"{cli.paint('kept', 'yellow')} {clean(one['path'])}: {clean(one['why'])}" for one in kept))
+        if not records:
+            cli.notice("dibs has made no worktree here")
+    return KEPT if named is not None and kept else 0
+
+
+def _remove(cli: Cli, worktrees: Worktrees, item: str, is_named: bool) -> str | None:
+    """Why the worktree is kept. An agent that is no worker may use it too: the board knows who holds the item."""
+    try:
+        if cli.board.get(item).item.status == IN_PROGRESS:
+            return "its item is in progress"
+    except ItemNotFound:
+        pass
+    return worktrees.remove(item, is_named=is_named)
+
+
+def _state(one: dict[str, Any]) -> str:
+    if not one["exists"]:
+        return "missing"
+    words = ["in use" if one["in_use"] else (one["outcome"] or "left").replace("_", " ")]
+    if one["uncommitted"]:
+        words.append(f"{number_of(one['uncommitted'], 'file')} uncommitted")
+    words.append("pushed or merged" if one["published"] else "not pushed")
+    return ", ".join(words)

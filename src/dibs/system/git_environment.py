@@ -1,0 +1,32 @@
+"""The environment for a git that acts on the repository of its folder, and on no other."""
+
+from __future__ import annotations
+
+import os
+
+#: Set while dibs runs inside a git hook, for instance: they would name another repository.
+FOREIGN = frozenset(
+    {
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_PREFIX",
+        "GIT_COMMON_DIR",
+        "GIT_NAMESPACE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_GRAFT_FILE",
+        "GIT_SHALLOW_FILE",
+        "GIT_REPLACE_REF_BASE",
+        "GIT_QUARANTINE_PATH",
+        "GIT_CONFIG_PARAMETERS",
+        "GIT_EXTERNAL_DIFF",
+        "GIT_TRACE",
+        "GIT_TRACE_SETUP",
+    }
+)
+
+
+def environment() -> dict[str, str]:
+    """The environment of this process without the variables that name a repository."""
+    return {name: value for name, value in os.environ.items() if name not in FOREIGN}

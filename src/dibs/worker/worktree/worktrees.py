@@ -1,0 +1,335 @@
+"""A worktree and a branch for each item that a command works on: made, taken over, kept or removed.
+
+    worktrees = Worktrees(".", base="main")
+    tree = worktrees.enter(claim)      # makes it, or takes over the one that the last run left
+    ...                                # a command works in tree.folder
+    tree.leave("done")                 # removes it, if nothing in it could be lost
+
+Whoever uses a worktree holds the lock of its item, which ends with the process. A worktree is removed only if dibs made
+it, and by a git that is not forced. Branches stay.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from dibs.errors import Invalid
+from dibs.system import owner
+from dibs.worker import guardian, process_group
+from dibs.worker.handler_loop import CannotBegin
+from dibs.worker.worktree import handover
+from dibs.worker.worktree.records import POLL_SECONDS, Record, Records
+from dibs.worker.worktree.repository import BRANCH_PREFIX, GitFailed, Repository, branch_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from dibs.sdk.claim_handle import ClaimHandle
+    from dibs.worker.worktree.records import Lock, OutputFile
+    from dibs.worker.worktree.repository import Tree
+
+#: How many worktrees of dibs a repository may have.
+WORKTREES_MAX = 50
+#: How long a run waits for the processes of the last one, which a guardian ends.
+PATIENCE_SECONDS = 2 * guardian.GRACE_SECONDS
+FOLDER_SUFFIX = ".worktrees"
+STOPPED = "the run was over before its worktree was free"
+
+
+class Occupied(Exception):
+    """The item's branch cannot be checked out, for a reason that waiting does not cure and a person has to look at."""
+
+
+class Worktrees:
+    """The worktrees that dibs made in one repository."""
+
+    def __init__(
+        self,
+        folder: str,
+        *,
+        base: str | None = None,
+        directory: str | None = None,
+        worktrees_max: int = WORKTREES_MAX,
+        keeps: bool = False,
+    ) -> None:
+        """New branches start at `base`, or where the HEAD of `folder` is. New worktrees go into `directory`, or beside
+        the repository. `keeps`: no worktree is removed when its run ends."""
+        self.repository = Repository(folder)
+        self.base = self.repository.current() if base is None else base
+        self.directory = os.path.realpath(directory or self.repository.main + FOLDER_SUFFIX)
+        self.worktrees_max, self.keeps = worktrees_max, keeps
+        self.records = Records(self.repository.common)
+
+    def check(self) -> None:
+        """Refuse what would fail for every item, before one is claimed."""
+        if self.worktrees_max < 1:
+            raise Invalid("worktrees-max must be at least 1", field="worktrees-max")
+        if self.repository.commit(self.base) is None:
+            raise Invalid(f"there is no commit {self.base!r} to start a branch at; name one: --base main", field="base")
+        if self.repository.has_branch(BRANCH_PREFIX.rstrip("/")):
+            raise Invalid("git cannot make dibs/ITEM beside a branch 'dibs'; rename it: git branch -m dibs NAME")
+
+    # One item
+
+    def enter(self, claim: ClaimHandle, is_over: Callable[[], bool] = lambda: False) -> Worktree:
+        """The worktree of the claim's item, for this process alone."""
+        try:
+            self.records.make_folder()
+            lock = self._lock_of(claim.item.id, is_over)
+            try:
+                return self._entered(claim, lock)
+            except BaseException:
+                lock.release()
+                raise
+        except GitFailed as error:
+            raise CannotBegin(f"no worktree could be made: {error}") from error
+        except OSError as error:
+            raise CannotBegin(f"no worktree could be made: {error.strerror}") from error
+
+    def _lock_of(self, item: str, is_over: Callable[[], bool]) -> Lock:
+        lock, until = self.records.lock(item), time.monotonic() + PATIENCE_SECONDS
+        if not lock.wait(PATIENCE_SECONDS, is_over):
+            raise CannotBegin(STOPPED) if is_over() else Occupied(f"its worktree is in use by {self._user(item)}")
+        while (record := self.records.read(item)) is not None and _is_running(record):
+            if time.monotonic() >= until or is_over():
+                lock.release()
+                left = f"processes of its last run still run in {record.path}: group {record.group}"
+                raise CannotBegin(STOPPED) if is_over() else Occupied(left)
+            time.sleep(POLL_SECONDS)
+        return lock
+
+    def _user(self, item: str) -> str:
+        record = self.records.read(item)
+        return "another process" if record is None else f"process {record.pid} ({record.agent}) in {record.path}"
+
+    def _entered(self, claim: ClaimHandle, lock: Lock) -> Worktree:
+        before = self.records.read(claim.item.id)
+        found = None if before is None else self._found(before)
+        record = found or self._made(claim, lock, before)
+        previous = None
+        if found is not None or self.repository.commit(record.branch) != record.base_commit:
+            previous = handover.summary(self.repository, record, self.records.output(record.item))
+        record = record.replace(
+            pid=os.getpid(), agent=claim.session.agent, session=claim.session.id, is_kept=self.keeps, outcome=None
+        )
+        self.records.write(record)
+        return Worktree(self, record, lock, previous)
+
+    def _found(self, record: Record) -> Record | None:
+        """The record, if its worktree is there. The registration of one that is gone is removed."""
+        tree = self._registered(record)
+        if tree is None:
+            return None
+        if not os.path.isdir(record.path):
+            if record.host != _host():
+                raise Occupied(f"branch {record.branch} is checked out on {record.host}, in {record.path}")
+            self.repository.remove(record.path)
+            return None
+        if not record.is_complete:
+            if self.repository.changes(record.path):
+                raise Occupied(
+                    f"git did not finish {record.path}; remove it with: git worktree remove --force {record.path!r}"
+                )
+            record = self._complete(record)
+        return record
+
+    def _registered(self, record: Record) -> Tree | None:
+        return next((tree for tree in self.repository.worktrees() if tree.path == record.path), None)
+
+    def _made(self, claim: ClaimHandle, lock: Lock, before: Record | None) -> Record:
+        item = claim.item.id
+        branch, path = branch_of(item), os.path.join(self.directory, item)
+        other = next((tree.path for tree in self.repository.worktrees() if tree.branch == branch), None)
+        if other is not None:
+            raise Occupied(f"branch {branch} is checked out in {other}, which is not a worktree that dibs made")
+        if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
+            raise Occupied(f"{path} is in the way: move it, or name another folder with --worktrees-dir")
+        base, base_commit = self.base, self.repository.commit(self.base)
+        if before is not None and self.repository.has_branch(branch):
+            base, base_commit = before.base, before.base_commit
+        if base_commit is None:
+            raise CannotBegin(f"there is no commit {base!r} to start the branch {branch} at")
+        record = Record(
+            item=item,
+            branch=branch,
+            base=base,
+            base_commit=base_commit,
+            path=path,
+            host=_host(),
+            pid=os.getpid(),
+            agent=claim.session.agent,
+            session=claim.session.id,
+            made_at=time.time_ns() // 1_000_000,
+        )
+        with self.records.counting():
+            self._require_room(item)
+            if not self.repository.has_branch(branch):
+                self.repository.make_branch(branch, base_commit)
+            self.records.write(record)
+        try:
+            os.makedirs(self.directory, exist_ok=True)
+            self.repository.add(path, branch, lock.descriptor)
+        except (GitFailed, OSError):
+            if self._registered(record) is None:
+                self.records.remove(item)
+            raise
+        return self._complete(record)
+
+    def _complete(self, record: Record) -> Record:
+        self.repository.init_submodules(record.path)
+        record = record.replace(is_complete=True)
+        self.records.write(record)
+        return record
+
+    def _require_room(self, item: str) -> None:
+        """Refuse one more worktree than there may be. Those of finished work make room."""
+        others = [record for record in self.records.all() if record.item != item]
+        surplus = len(others) + 1 - self.worktrees_max
+        for record in others:
+            if surplus > 0 and record.outcome == "done" and self.remove(record.item, only_published=True) is None:
+                surplus -= 1
+        if surplus > 0:
+            raise CannotBegin(
+                f"this repository has {len(others)} worktrees of dibs, and --worktrees-max is {self.worktrees_max}; "
+                "to see and remove them: dibs worktree list, dibs worktree clean"
+            )
+
+    # All of them
+
+    def remove(self, item: str, *, is_named: bool = False, only_published: bool = False) -> str | None:
+        """Remove the worktree of an item. Returns why it is kept, or None. One that a run was told to keep is removed
+        only if it `is_named`."""
+        lock = self.records.lock(item)
+        if not lock.acquire():
+            return f"it is in use by {self._user(item)}"
+        try:
+            record = self.records.read(item)
+            if record is None:
+                return None
+            if _is_running(record):
+                return f"processes of its last run still run: group {record.group}"
+            if record.is_kept and not is_named:
+                return "a run with --keep used it last; to remove it, name its item"
+            return self.remove_unused(record, only_published=only_published)
+        finally:
+            lock.release()
+
+    def remove_unused(self, record: Record, *, only_published: bool) -> str | None:
+        """The same for a worktree whose lock the caller has."""
+        try:
+            tree = self._registered(record)
+            if tree is not None:
+                kept = self._obstacle(record, tree, only_published=only_published)
+                if kept is not None:
+                    return kept
+                self.repository.remove(record.path)
+        except (GitFailed, OSError) as error:
+            return str(error)
+        self.records.remove(record.item)
+        return None
+
+    def _obstacle(self, record: Record, tree: Tree, *, only_published: bool) -> str | None:
+        """Why the worktree must not be removed: something in it could be lost."""
+        if not os.path.isdir(record.path):
+            return None if record.host == _host() else f"it is on another machine: {record.host}"
+        if tree.is_locked:
+            return "it is locked; unlock it with: git worktree unlock"
+        if tree.branch != record.branch:
+            return f"its HEAD is not on the branch {record.branch}"
+        if changes := self.repository.changes(record.path):
+            return f"it has {changes} uncommitted or untracked {'file' if changes == 1 else 'files'}"
+        if self.repository.has_submodules(record.path):
+            return "git removes no worktree with submodules, unless it is forced: git worktree remove --force"
+        if only_published and not self.repository.is_published(record.branch, record.base):
+            return f"its branch is neither pushed nor merged into {record.base}"
+        return None
+
+    def describe(self, record: Record) -> dict[str, Any]:
+        """A worktree for `dibs worktree list`."""
+        found = {name: getattr(record, name) for name in ("item", "branch", "base", "path", "host", "agent", "session")}
+        found |= {"made_at": record.made_at, "outcome": record.outcome, "is_kept": record.is_kept}
+        lock = self.records.lock(record.item)
+        is_free = lock.acquire()
+        lock.release()
+        found["in_use"] = not is_free or _is_running(record)
+        found["exists"] = os.path.isdir(record.path)
+        try:
+            found["uncommitted"] = self.repository.changes(record.path) if found["exists"] else 0
+            found["published"] = self.repository.is_published(record.branch, record.base)
+        except GitFailed as error:
+            found |= {"uncommitted": None, "published": None, "problem": str(error)}
+        return found
+
+
+class Worktree:
+    """A worktree that this process uses for one run."""
+
+    def __init__(self, worktrees: Worktrees, record: Record, lock: Lock, previous: dict[str, Any] | None) -> None:
+        self._worktrees, self.record, self._lock = worktrees, record, lock
+        #: What the next holder is told about the work that was there before this run; None if there was none.
+        self.previous = previous
+        self.output: OutputFile = worktrees.records.new_output(record.item)
+
+    @property
+    def folder(self) -> str:
+        """Where the command runs: the folder of the worktree that stands for the one where dibs was called."""
+        folder = os.path.join(self.record.path, self._worktrees.repository.prefix)
+        return folder if os.path.isdir(folder) else self.record.path
+
+    def begun(self, group: int) -> None:
+        """Record the process group of the command, before the command runs."""
+        try:
+            leader = owner.of(group)
+        except Invalid:  # the system does not say when a process started
+            leader = None
+        self._write(group=group, leader=leader)
+
+    def tell_begin(self, claim: ClaimHandle) -> None:
+        """Note where the work is: the next holder finds it there if this worker is killed."""
+        where = handover.place(self.record)
+        handover.tell(claim, f"works on branch {where['branch']} in {where['path']}", where)
+
+    def tell_end(self, claim: ClaimHandle, output: str) -> None:
+        """Note how far the work has come."""
+        if claim.is_held:
+            found = handover.summary(self._worktrees.repository, self.record, output)
+            handover.tell(claim, handover.note(found), found)
+
+    def annotate(self, claim: ClaimHandle) -> None:
+        """Add the links to a run that has ended without them."""
+        handover.annotate(claim, self.links)
+
+    @property
+    def links(self) -> dict[str, Any]:
+        """Links of the run: its branch, base and path."""
+        return handover.links(self.record)
+
+    def leave(self, outcome: str | None) -> str | None:
+        """Give the worktree back; remove it if the work is done and nothing could be lost. Returns why it is kept."""
+        self.output.close()
+        try:
+            self._write(outcome=outcome, group=None, leader=None)
+            if outcome != "done":
+                return f"the run ended otherwise: {outcome}"
+            if self.record.is_kept:
+                return "--keep"
+            return self._worktrees.remove_unused(self.record, only_published=True)
+        except OSError as error:
+            return str(error)
+        finally:
+            self._lock.release()
+
+    def _write(self, **changes: Any) -> None:
+        self.record = self.record.replace(**changes)
+        self._worktrees.records.write(self.record)
+
+
+def _is_running(record: Record) -> bool:
+    return record.group is not None and process_group.is_running(record.group, record.leader)
+
+
+def _host() -> str:
+    return os.uname().nodename
