@@ -119,7 +119,7 @@ def check(value: Any, where: str, name: str = "") -> None:
     elif is_instant(name):
         assert INSTANT.fullmatch(str(value)), (where, name, value)
     elif isinstance(value, float):
-        assert not value.is_integer(), (where, name, value)
+        assert not value.is_integer() or name.endswith("_rate"), (where, name, value)
         assert name not in WHOLE, (where, name, value)
     elif name.endswith("_seconds") or name in WHOLE:
         assert isinstance(value, int), (where, name, value)

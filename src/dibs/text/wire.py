@@ -1,7 +1,7 @@
 """Values as plain JSON and back: the codec of everything that leaves the process (`--json`, HTTP, stored answers).
 
 Instants (fields that end in `_at`, and `not_before`) are ISO 8601 on the wire and integers in values, without loss. A
-whole number of seconds has no fraction, also where a store keeps it as a float: 1800, not 1800.0.
+whole number has no fraction, also where a store keeps it as a float: 1800, not 1800.0. A rate keeps its fraction.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def encode(value: object, name: str = "") -> Any:
         return [encode(inner, name) for inner in value]
     if type(value) is int:
         return times.iso(value) if is_instant(name) else value
-    if type(value) is float and name.endswith("_seconds") and value.is_integer():
+    if type(value) is float and value.is_integer() and not name.endswith("_rate"):
         return int(value)
     return value
 
