@@ -34,6 +34,8 @@ RESOURCE_BYTES_MAX = 1000
 RETRIES_MAX = 1000
 TIMEOUT_SECONDS_MAX = 365 * 86400.0
 TOKEN_MAX = 2**53
+#: In milliseconds: the year 5138.
+INSTANT_MAX = 10**14
 #: The highest counter that is accepted from a file of unknown origin, which leaves room to count on.
 COUNT_MAX = TOKEN_MAX // 16
 BATCH_MAX = 1000
@@ -182,7 +184,7 @@ def optional_whole(given: object, field: str, *, low: int, high: int) -> int | N
 def instant(given: object, field: str) -> int | None:
     """Milliseconds since the epoch, or an ISO 8601 time."""
     return optional_whole(
-        times.parse_instant(given, field) if isinstance(given, str) else given, field, low=0, high=10**14
+        times.parse_instant(given, field) if isinstance(given, str) else given, field, low=0, high=INSTANT_MAX
     )
 
 

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from dibs import board
+from dibs.cli.tasks import batches
+from dibs.maintenance import beads_file
 from tests.e2e.conftest import Dibs
 
 Issue = dict[str, Any]
@@ -128,8 +131,8 @@ def test_an_issue_becomes_an_item_that_is_claimed_as_there(dibs: Dibs) -> None:
     tried = dibs.json("import", "--from", "beads", "in.jsonl", "--dry-run")
     assert (len(tried["added"]), dibs.json("list")["items"]) == (6, [])
     told = dibs.json("import", "--from", "beads", "in.jsonl")
-    assert told["skipped"] == {"deleted": 1, "memory": 1, "template": 1}
-    assert told["kept"] == {"dependencies: parent-child": 1}
+    assert told["skipped"] == {"deleted": 1, "line of type memory": 1, "template": 1}
+    assert told["kept"] == {"dependencies of type parent-child": 1}
     items = {item["id"]: item for item in dibs.json("list", "--all")["items"]}
     statuses = {id: item["status"] for id, item in items.items()}
     assert statuses == {
@@ -173,23 +176,89 @@ def test_an_import_that_was_interrupted_is_completed_by_the_next(dibs: Dibs) -> 
         {"id": "b-2", "title": "Whole", "priority": 2, "issue_type": "epic"},
     ]
     write(dibs.folder / "in.jsonl", issues)
-    # As it is after `add_many`, before either was ended or parked.
-    dibs.ok("add", "Over", "--id", "b-1", "--needs-approval")
-    dibs.ok("add", "Whole", "--id", "b-2", "--not-before", "10m")
+    # As the board is after the items were added, before either was ended or parked.
+    with board.connect(folder=str(dibs.folder)) as opened:
+        opened.add_many(beads_file.read((dibs.folder / "in.jsonl").read_bytes().splitlines(), frozenset()).items)
+    dibs.ok("sweep")
+    assert dibs("next", "--session", "s").returncode == 3
     dibs.ok("import", "--from", "beads", "in.jsonl")
-    statuses = [item["status"] for item in dibs.json("list", "--all")["items"]]
-    assert sorted(statuses) == ["done", "parked"]
+    items = dibs.json("list", "--all")["items"]
+    assert sorted((item["status"], item["not_before"]) for item in items) == [("done", None), ("parked", None)]
+
+
+def test_what_cannot_be_ready_is_parked(dibs: Dibs) -> None:
+    many = [f"n-{number}" for number in range(70)]
+    issues: list[Issue] = [
+        {"id": "by-hand", "title": "T", "status": "blocked", "priority": 2},
+        {"id": "by-null", "title": "T", "priority": 2, "dependencies": [{"depends_on_id": "n-0", "type": None}]},
+        {"id": "by-many", "title": "T", "priority": 2, "dependencies": [edge("by-many", id, "blocks") for id in many]},
+        {"id": "far", "title": "T", "priority": 2, "defer_until": "9999-12-31T00:00:00Z"},
+        *({"id": id, "title": "T", "status": "closed", "closed_at": dated(1)} for id in many[6:]),
+        *({"id": id, "title": "T", "issue_type": "epic"} for id in many[:6]),
+    ]
+    write(dibs.folder / "in.jsonl", issues)
+    told = dibs.json("import", "--from", "beads", "in.jsonl")
+    assert told["kept"] == {"dependencies beyond 64": 1, "status blocked": 1}
+    statuses = {item["id"]: item["status"] for item in dibs.json("list", "--all")["items"]}
+    assert [statuses[id] for id in ("by-hand", "by-null", "by-many", "far")] == [
+        "parked",
+        "blocked",
+        "parked",
+        "parked",
+    ]
+    assert dibs("next", "--session", "s").returncode == 3
+
+
+def test_what_was_edited_here_is_exported_and_nothing_is_invented(dibs: Dibs) -> None:
+    deferred = {"id": "b-1", "title": "T", "issue_type": "bug", "labels": ["with blank"], "priority": 2}
+    deferred |= {"status": "deferred", "defer_until": "2031-01-01T00:00:00Z"}
+    untouched = {"id": "b-2", "title": "T", "priority": 2, "status": "closed"}
+    write(dibs.folder / "in.jsonl", [deferred, untouched])
+    dibs.ok("import", "--from", "beads", "in.jsonl")
+    dibs.ok("edit", "b-1", "--type", "docs", "--label", "new", "--not-before", "2032-01-01T00:00:00Z")
+    dibs.ok("export", "--to", "beads", "out.jsonl")
+    out = by_id(dibs.folder / "out.jsonl")
+    assert (out["b-1"]["issue_type"], out["b-1"]["labels"]) == ("docs", ["new"])
+    assert out["b-1"]["defer_until"] == "2032-01-01T00:00:00.000Z"
+    assert out["b-2"] == untouched
+
+
+def test_a_payload_that_no_import_wrote_spoils_no_export(dibs: Dibs) -> None:
+    for number, kept in enumerate([{"dependencies": "zz"}, {"_type": "config"}, {"status": 5, "labels": 7}, 3]):
+        payload = json.dumps({"beads": kept, "beads_import": {}})
+        dibs.ok("add", "T", "--id", f"x-{number}", "--payload", payload)
+    dibs.ok("export", "--to", "beads", "out.jsonl")
+    out = by_id(dibs.folder / "out.jsonl")
+    assert {issue["status"] for issue in out.values()} == {"open"}
+    assert not any("_type" in issue for issue in out.values())
+
+
+def test_a_long_reason_and_a_large_file_are_imported(dibs: Dibs) -> None:
+    closed = {"id": "b-1", "title": "T", "status": "closed", "priority": 2, "close_reason": "x" * 70_000}
+    large = [{"id": f"l-{n}", "title": "T", "priority": 2, "comments": ["c" * 900_000]} for n in range(6)]
+    write(dibs.folder / "in.jsonl", [closed, *large])
+    assert len(dibs.json("import", "--from", "beads", "in.jsonl")["added"]) == 7
+    assert (
+        len(batches(list(beads_file.read((dibs.folder / "in.jsonl").read_bytes().splitlines(), frozenset()).items)))
+        == 2
+    )
 
 
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("no json", "line 2 is not JSON"),
-        ('{"id": 3, "title": "x"}', "line 2 is not an issue of beads"),
+        ("no json", "line 2: this is not JSON"),
+        ('{"id": 3, "title": "x"}', "line 2: an issue of beads has a text as its id"),
         ('{"id": "a b", "title": "x", "priority": 1}', "line 2: id"),
         ('{"id": "b", "title": "x", "priority": 7}', "line 2: priority 7 is not one of 0 (highest) to 4"),
         ('{"id": "b", "title": "x", "dependencies": [3]}', "line 2: dependencies must be"),
         ('{"id": "b", "title": "x", "defer_until": "soon"}', "line 2: "),
+        ('{"id": "b", "title": "x", "priority": true}', "line 2: priority True is not one of"),
+        ('{"id": "b", "title": "x", "labels": "abc"}', "line 2: labels must be a list of texts"),
+        ('{"id": "b", "title": "x", "description": 5}', "line 2: description must be a text"),
+        ('{"id": "b", "title": "x", "issue_type": []}', "line 2: issue_type must be a text"),
+        ('{"id": "b", "title": "x", "status": "closed", "close_reason": {}}', "line 2: close_reason must be a text"),
+        ('{"id": "good", "title": "x", "priority": 1}', "line 2: good is on line 1 already"),
     ],
 )
 def test_a_wrong_line_is_named_and_nothing_is_added(dibs: Dibs, line: str, complaint: str) -> None:

@@ -5,36 +5,37 @@ from __future__ import annotations
 from dibs import check
 from dibs.cli.context import Cli
 from dibs.cli.items import open_input
-from dibs.cli.render import now_ms, number_of
+from dibs.cli.render import number_of
 from dibs.cli.tasks import batches
+from dibs.errors import Forbidden
 from dibs.maintenance import beads_file
-from dibs.model import PENDING_APPROVAL
-from dibs.rules.table import RESTING
+from dibs.model import PARKED, PENDING_APPROVAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from dibs.maintenance.beads_file import Import
-    from dibs.model import Item
+
+#: How much of the reason why an issue was closed becomes the comment of the approval. The payload has all of it.
+REASON_LENGTH_MAX = 1000
 
 
 def import_issues(cli: Cli, path: str, *, dry_run: bool) -> None:
     """Add the issues that the board does not have. An import that was interrupted is completed by the next one."""
-    known = {item.id: item for item in cli.board.list(limit=check.LIST_MAX)}
+    known = {item.id for item in cli.board.list(limit=check.LIST_MAX)}
     with open_input(path) as file:
-        found = beads_file.read(file, frozenset(known), now_ms())
+        found = beads_file.read(file, frozenset(known))
     new = [fields for fields in found.items if fields["id"] not in known]
     if not dry_run:
         for batch in batches(new):
             cli.board.add_many(batch)
-        for fields in found.items:
-            _settle(cli, fields, found, known.get(fields["id"]))
+        _settle(cli, found)
     answer: dict[str, Any] = {
         "added": [fields["id"] for fields in new],
         "existed": [fields["id"] for fields in found.items if fields["id"] in known],
-        "done": sorted(found.done - known.keys()),
-        "parked": sorted(found.parked - known.keys()),
+        "done": sorted(found.done - known),
+        "parked": sorted(found.parked - known),
         "skipped": found.skipped,
         "kept": found.kept,
         "dry_run": dry_run,
@@ -42,30 +43,36 @@ def import_issues(cli: Cli, path: str, *, dry_run: bool) -> None:
     cli.reply(answer, *_lines(cli, answer))
 
 
-def _settle(cli: Cli, fields: dict[str, Any], found: Import, before: Item | None) -> None:
-    """End or park an item that was just added, or was added by an import that stopped before it could do so."""
-    id = fields["id"]
-    if before is not None and before.revision > 1:
-        return
-    if id in found.done and (before is None or before.status == PENDING_APPROVAL):
-        cli.board.approve(id, done=True, comment=fields["payload"][beads_file.KEPT].get("close_reason"))
-    elif id in found.parked and (before is None or before.status in RESTING):
-        cli.board.park(id)
+def _settle(cli: Cli, found: Import) -> None:
+    """End or park the items that an import has added, this one or one that was interrupted."""
+    try:
+        for item in cli.board.list(limit=check.LIST_MAX):
+            kept = item.payload.get(beads_file.KEPT)
+            if item.id in found.done and item.status == PENDING_APPROVAL and item.token == 0 and isinstance(kept, dict):
+                reason = str(kept.get("close_reason") or "")[:REASON_LENGTH_MAX]
+                cli.board.approve(item.id, done=True, comment=reason or None, revision=item.revision)
+            elif item.id in found.parked and item.not_before == beads_file.NEVER:
+                if item.status != PARKED:
+                    cli.board.park(item.id)
+                cli.board.edit(item.id, not_before=None)
+    except Forbidden as error:
+        error.message = (
+            f"{error.message}; the issues were added, but closed ones wait for approval and others to be parked: "
+            "repeat the import as somebody who may approve and park"
+        )
+        raise
 
 
 def _lines(cli: Cli, answer: dict[str, Any]) -> list[str]:
-    told = (
-        f"{cli.paint('would add' if answer['dry_run'] else 'added', 'green')} {number_of(len(answer['added']), 'item')}"
-    )
-    also = [(len(answer[name]), name) for name in ("done", "parked") if answer[name]]
-    lines = [told + "".join(f", {count} {name}" for count, name in also)]
+    verb = cli.paint("would add" if answer["dry_run"] else "added", "green")
+    also = "".join(f", {len(answer[name])} {name}" for name in ("done", "parked") if answer[name])
+    lines = [f"{verb} {number_of(len(answer['added']), 'item')}{also}"]
     if answer["existed"]:
         lines.append(cli.paint(f"  {number_of(len(answer['existed']), 'item')} existed already, unchanged", "dim"))
-    for name, count in answer["skipped"].items():
-        lines.append(cli.paint(f"  not work, skipped: {name} ({count})", "dim"))
+    lines += [cli.paint(f"  not work, skipped: {name} ({count})", "dim") for name, count in answer["skipped"].items()]
     if answer["kept"]:
         lines.append(
-            cli.paint("  dibs has no place for these; they stay in the payload, and an export returns them:", "dim")
+            cli.paint("  dibs has no place for these; they stay in the payload, and an export has them:", "dim")
         )
         lines += [cli.paint(f"    {name} ({count})", "dim") for name, count in answer["kept"].items()]
     return lines

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from dibs import check
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
 #: How often the file is checked while nothing happens on the board.
 LOOK_SECONDS = 1.0
+#: Half of what a server takes in one request: text, and so much for each value.
+BATCH_BYTES_MAX = 4_000_000
+VALUE_BYTES = 80
 
 
 def import_tasks(cli: Cli, path: str, *, dry_run: bool) -> None:
@@ -94,17 +99,27 @@ def _require_dependencies(new: list[dict[str, Any]], known: set[str]) -> None:
 
 
 def batches(new: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Batches of the size that the board accepts, in an order in which no task precedes its dependencies."""
-    if len(new) <= check.BATCH_MAX:
-        return [new] if new else []
+    """Batches of the size that a board and a server accept, in an order in which no task precedes its dependencies."""
+    found: list[list[dict[str, Any]]] = []
+    size = 0
+    for one in _sorted(new) if len(new) > 1 else new:
+        text = json.dumps(one)
+        # Each value costs a server more than its text: see `JSON_VALUES_MAX`.
+        more = len(text) + VALUE_BYTES * text.count(",")
+        if not found or len(found[-1]) == check.BATCH_MAX or size + more > BATCH_BYTES_MAX:
+            found.append([])
+            size = 0
+        found[-1].append(one)
+        size += more
+    return found
+
+
+def _sorted(new: list[dict[str, Any]]) -> list[dict[str, Any]]:
     from graphlib import CycleError, TopologicalSorter
 
     by_id = {one["id"]: one for one in new}
     order = TopologicalSorter({id: [need for need in one["depends_on"] if need in by_id] for id, one in by_id.items()})
     try:
-        sorted_ids = list(order.static_order())
+        return [by_id[id] for id in order.static_order()]
     except CycleError as error:
         raise Invalid(f"these tasks depend on each other: {', '.join(error.args[1])}", field="file") from error
-    return [
-        [by_id[id] for id in sorted_ids[at : at + check.BATCH_MAX]] for at in range(0, len(sorted_ids), check.BATCH_MAX)
-    ]
