@@ -34,6 +34,7 @@ from dibs.model import (
     Sweep,
     Waiting,
 )
+from dibs.model.dashboard import View
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -143,6 +144,7 @@ VERBS: tuple[Verb, ...] = (
     _list("runs", "/v1/runs", Run, "Runs, newest first"),
     _list("activity", "/v1/activity", Activity, "Refused claims, newest first"),
     _list("who", "/v1/who", Holding, "All claims, by agent"),
+    _get("view", "/v1/view", View, "The board at one instant, for people"),
     _get("stats", "/v1/stats", Stats, "Figures of the board"),
     # Whole boards
     _list("check", "/v1/check", str, "What is wrong with the store, if anything", role=ADMIN),

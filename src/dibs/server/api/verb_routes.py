@@ -131,7 +131,8 @@ def call(
         arguments["wait_seconds"] = min(arguments["wait_seconds"], service.wait_seconds_max)
     if "bytes_max" in accepted:
         arguments["bytes_max"] = min(arguments.get("bytes_max", ANSWER_BYTES_MAX), ANSWER_BYTES_MAX)
-    return getattr(board, verb.name)(**arguments)
+    found = getattr(board, verb.name)(**arguments)
+    return found.replace(me={"role": caller.role, "actor": caller.actor}) if verb.name == "view" else found
 
 
 def release_if_revoked(service: Service, request: Request, found: Any) -> None:

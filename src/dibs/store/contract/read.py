@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Activity, Event, Holding, Prune, Pulse, Run, Stats
+    from dibs.model.dashboard import View
     from dibs.store.contract import Page
 
 
@@ -57,6 +58,15 @@ class ReadVerbs(ABC):
     def stats(self, *, agent: str | None = None) -> Stats:
         """Figures of the board. With an agent, those about claims, runs, waiters and sessions are the agent's; its
         refused claims count as long as they are kept."""
+
+    @abstractmethod
+    def view(self) -> View:
+        """The board at one instant, for people: see `View`. `items` are at most 2,000, chosen in this order: items that
+        wait for approval, that failed (200 at most), or that are blocked by a dependency that will never be done; items
+        in progress; items that ended among the latest 5,000 events (200 at most); then ready, scheduled, blocked and
+        parked ones in the order of `next`. `holdings` are at most 2,000 live claims, the first to expire first;
+        `sessions` at most 1,000 live ones, holders first, then the most recently seen. `me` is None: the board knows
+        the caller. Its cost does not grow with the number of ended items."""
 
     @abstractmethod
     def pulse(self) -> Pulse:

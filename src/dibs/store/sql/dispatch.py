@@ -121,3 +121,8 @@ class SqlVerbs:
         store: Any = self
         found: Page[Any] = store.read(lambda t: events(t, until, item=item, **asked))
         return found
+
+    def view(self) -> Any:
+        view = function_of(_HERE + "overview", "view")
+        until, store = self.feed_end(), self
+        return store.read(lambda t: view(t, store.find_dead, until))  # type: ignore[attr-defined]
