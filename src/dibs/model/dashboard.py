@@ -117,6 +117,18 @@ class Seat(Value):
     recent: tuple[PastRun, ...] = ()
 
 
+class Vitals(Value):
+    """What changes without an event, at one instant: `claims` maps each claimed item to the expiry and the number of
+    heartbeats of its claim, `seen` each live session to when it was last seen, `queues` each item to the sessions that
+    wait for it, in order. `seats` are the sessions that started within the last minute."""
+
+    at: int
+    claims: dict[str, tuple[int, int]]
+    seen: dict[str, int]
+    queues: dict[str, tuple[str, ...]]
+    seats: tuple[Seat, ...] = ()
+
+
 class View(Value):
     """A board at one instant. Whoever reads the feed after `event` misses nothing that happened since.
 

@@ -213,3 +213,12 @@ ORDER BY r.seq DESC
 
 -- name: latest_event
 SELECT max(id) FROM dibs.events
+
+-- name: beats
+SELECT item, expires_at, heartbeat_count FROM dibs.claims WHERE expires_at > :now ORDER BY expires_at LIMIT :limit
+
+-- name: seen_sessions
+SELECT id, seen_at FROM dibs.sessions WHERE ended_at IS NULL ORDER BY seen_at DESC, id LIMIT :limit
+
+-- name: new_seats
+SELECT @session FROM dibs.sessions WHERE ended_at IS NULL AND started_at >= :since ORDER BY started_at DESC, id LIMIT :limit

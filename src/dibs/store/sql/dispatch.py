@@ -109,6 +109,7 @@ class SqlVerbs:
     due_seconds = _read("views", "due_seconds")
     stats = _view("stats", "stats")
     pulse = _view("stats", "pulse")
+    vitals = _view("overview", "vitals")
 
     def feed_end(self) -> int:
         """The id up to which the feed is complete: no event with a lower id can still be committed. Read before the

@@ -17,7 +17,7 @@ from dibs.model import (
     SCHEDULED,
     STATUSES,
 )
-from dibs.model.dashboard import Brief, Held, PastRun, Remark, Seat, View, Waiter
+from dibs.model.dashboard import Brief, Held, PastRun, Remark, Seat, View, Vitals, Waiter
 from dibs.rules import fencing, health
 from dibs.store.sql import projection, rows, stats
 from dibs.store.sql.transaction import blocker
@@ -42,6 +42,10 @@ FAILED_MAX = 200
 ENDED_MAX = 200
 #: How many of the latest events are searched for items that ended.
 EVENTS_SEARCHED = 5000
+#: How many claims and sessions one reading of vitals has.
+BEATS_MAX = 10_000
+#: How long a session is new, for pages that read the board before it started and listen since.
+NEW_SECONDS = 60
 #: How many waiting sessions one view shows, over all queues.
 WAITERS_MAX = 10_000
 RUNS_COUNTED = 50
@@ -74,6 +78,21 @@ def view(t: Transaction, find_dead: FindDead, until: int) -> View:
         holdings=tuple(_holdings(t, projected, queues)),
         sessions=seats(t, projected, [rows.session(row) for row in t.all("seats", limit=SEATS_MAX)]),
         left_off=sum(count for status, count in counts.items() if status not in ENDED) - unended,
+    )
+
+
+def vitals(t: Transaction, find_dead: FindDead) -> Vitals:
+    projected = projection.of_board(t, find_dead)
+    gone = {claim.item for claim in projected.ended_claims()}
+    claims = t.all("beats", now=t.now, limit=BEATS_MAX)
+    seen = [(id, seen_at) for id, seen_at in t.all("seen_sessions", limit=BEATS_MAX) if id not in projected.dead]
+    new = t.all("new_seats", since=t.now - NEW_SECONDS * 1000, limit=SEATS_MAX)
+    return Vitals(
+        at=t.now,
+        claims={item: (expires_at, count) for item, expires_at, count in claims if item not in gone},
+        seen=dict(seen),
+        queues={item: tuple(waiter.session for waiter in queue) for item, queue in live_queues(t, projected).items()},
+        seats=seats(t, projected, map(rows.session, new)),
     )
 
 

@@ -211,3 +211,12 @@ SELECT runs.session, runs.item, runs.token, runs.started_at, runs.ended_at, runs
 FROM json_each(:sessions) AS wanted
 JOIN runs ON runs.seq IN (SELECT seq FROM runs WHERE session = wanted.value ORDER BY seq DESC LIMIT :limit)
 ORDER BY runs.seq DESC
+
+-- name: beats
+SELECT item, expires_at, heartbeat_count FROM claims WHERE expires_at > :now ORDER BY expires_at LIMIT :limit
+
+-- name: seen_sessions
+SELECT id, seen_at FROM sessions WHERE ended_at IS NULL ORDER BY seen_at DESC, id LIMIT :limit
+
+-- name: new_seats
+SELECT @session FROM sessions WHERE ended_at IS NULL AND started_at >= :since ORDER BY started_at DESC, id LIMIT :limit
