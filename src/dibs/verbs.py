@@ -34,7 +34,7 @@ from dibs.model import (
     Sweep,
     Waiting,
 )
-from dibs.model.dashboard import View
+from dibs.model.dashboard import Bulk, Paged, View
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -76,8 +76,10 @@ def _of_item(name: str, role: str, answer: type, summary: str, **more: Any) -> V
 VERBS: tuple[Verb, ...] = (
     # Items
     _post("add", "/v1/items", AGENT, Added, "Add an item"),
+    _post("bulk", "/v1/bulk", AGENT, Bulk, "Call a verb on many items", positional=("verb",)),
     _post("add_many", "/v1/add_many", AGENT, Added, "Add all of these items or none", many=True),
     _list("list", "/v1/items", Item, "Items that match every filter, best first"),
+    _get("page", "/v1/page", Paged, "A page of the items that match, with counts"),
     _get("get", "/v1/items/{item}", Detail, "An item in full", positional=("item",)),
     Verb(
         name="edit",

@@ -39,7 +39,7 @@ NO_VERBS = {"close", "check", "watch", "reap_dead_owners", "keep_key", "session"
 #: Verbs that say no only to wrong input, or when the store does not answer.
 NEVER_REFUSED = {
     *("list", "set_agent", "agents", "sessions", "sweep", "prune", "export"),
-    *("runs", "activity", "who", "stats", "view", "keys"),
+    *("runs", "activity", "who", "stats", "view", "page", "keys"),
 }
 #: How the picture says what is no call: the words for these verbs of the table. `edit` is not drawn.
 DRAWN = {"expire": "expiry", "owner_died": "dead owner", "settle": "unblocked", "edit": "due"}

@@ -129,6 +129,36 @@ class Vitals(Value):
     seats: tuple[Seat, ...] = ()
 
 
+class Paged(Value):
+    """One page of items. `next` is the cursor of the page after it, if there is one; `total` is how many items match.
+
+    `counts` has the number of items by `status` and by `type`: by status of those that match every filter but the
+    status, by type of those that match every filter but the type. `left_off` is how many ended items were not looked
+    at.
+    """
+
+    items: tuple[Brief, ...]
+    next: str | None
+    total: int
+    counts: dict[str, dict[str, int]]
+    left_off: int
+
+
+class BulkRefusal(Value):
+    """Why a bulk verb left an item alone."""
+
+    item: str
+    code: str
+    detail: str
+
+
+class Bulk(Value):
+    """The answer to `bulk`: the items that the verb changed, and the others, each with its refusal."""
+
+    done: tuple[str, ...]
+    refused: tuple[BulkRefusal, ...]
+
+
 class View(Value):
     """A board at one instant. Whoever reads the feed after `event` misses nothing that happened since.
 

@@ -24,6 +24,7 @@ _BY_HOLDER = {"session": _ME, "token": 1}
 REQUESTS: dict[str, dict[str, Any]] = {
     "add": {"id": "fix-login", "title": "Fix the login", "type": "bug", "priority": 8, "labels": ["web"]},
     "add_many": {"items": [{"id": "plan", "title": "Plan"}, {"id": "build", "title": "Build", "depends_on": ["plan"]}]},
+    "bulk": {"verb": "park", "args": {"reason": "later"}, "items": [{"id": "fix-login", "revision": 4}]},
     "list": {"statuses": ["ready"], "limit": 50},
     "edit": {"priority": 9},
     "park": {"reason": "later"},
@@ -58,6 +59,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "events": {"after": 0, "limit": 100},
     "runs": {"agent": "coder", "limit": 20},
     "activity": {"limit": 20},
+    "page": {"status": ["ready"], "q": "login", "sort": "updated", "limit": 50},
 }
 
 _AT = times.parse_instant(NOON)
@@ -196,6 +198,16 @@ _VALUES: dict[str, Value] = {
         HOLDING,
         STATS,
         _VIEW,
+        dashboard.Bulk(
+            done=(CLAIM.item,), refused=(dashboard.BulkRefusal(item="plan", code=REFUSAL.code, detail=REFUSAL.message),)
+        ),
+        dashboard.Paged(
+            items=(_BRIEF,),
+            next="-8.12",
+            total=240,
+            counts={"status": STATS.items, "type": {_BRIEF.type: 4}},
+            left_off=0,
+        ),
         model.Pulse(
             ready=[_READY],
             ready_total=1,

@@ -75,9 +75,10 @@ class VitalSigns:
             self._ended |= dict.fromkeys(told["sessions"]["ended"])
         else:
             return
-        for kept, most in ((self._frames, FRAMES_KEPT), (self._ended, ENDED_KEPT)):
-            while len(kept) > most:
-                kept.popitem(last=False)  # type: ignore[attr-defined]
+        while len(self._frames) > FRAMES_KEPT:
+            self._frames.popitem(last=False)
+        while len(self._ended) > ENDED_KEPT:
+            self._ended.popitem(last=False)
         self._wake()
 
 
@@ -88,7 +89,7 @@ def everything(found: Vitals, ended: list[str]) -> dict[str, Any]:
 
 def difference(before: Vitals, after: Vitals) -> dict[str, Any]:
     """What is new, as JSON data. An empty queue has become empty."""
-    queues = {item: [] for item in before.queues.keys() - after.queues.keys()}
+    queues: dict[str, list[str]] = {item: [] for item in before.queues.keys() - after.queues.keys()}
     return {
         "at": times.iso(after.at),
         "renewed": {

@@ -161,7 +161,8 @@ SELECT sum(ended_at - started_at), count(*) FROM dibs.runs
 WHERE ended_at IS NOT NULL AND (:agent::text IS NULL OR agent = :agent)
 
 -- name: briefs_of_status
-SELECT @brief FROM dibs.items WHERE status = :status ORDER BY priority DESC, seq LIMIT :limit
+SELECT @brief FROM (SELECT * FROM @live_items UNION ALL SELECT * FROM dibs.items WHERE status = 'failed') AS i
+WHERE status = :status ORDER BY priority DESC, seq LIMIT :limit
 
 -- Blocked by a dependency that has ended and is not done.
 -- name: briefs_in_dead_ends
@@ -179,6 +180,31 @@ WHERE id = ANY (ARRAY(
     WHERE e.status IN ('done', 'failed', 'rejected', 'cancelled')))
   AND status IN ('done', 'failed', 'rejected', 'cancelled')
 ORDER BY updated_at DESC, seq DESC LIMIT :limit
+
+-- Every item that has not ended; of the others the failed ones, and those at the end of the feed.
+-- name: page_candidates
+SELECT i.id, i.status, i.type, i.priority, i.seq, i.updated_at, i.title, to_json(i.labels)::text
+FROM (SELECT id FROM @live_items
+      UNION (SELECT id FROM dibs.items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
+      UNION SELECT e.item FROM (SELECT item, status FROM dibs.events ORDER BY id DESC LIMIT :searched) e
+            WHERE e.status IN ('done', 'failed', 'rejected', 'cancelled')) AS wanted
+JOIN dibs.items i ON i.id = wanted.id
+WHERE (:projects::text = '[]' OR i.project = ANY (ARRAY(SELECT json_array_elements_text(:projects::json))))
+  AND i.labels @> ARRAY(SELECT json_array_elements_text(:labels::json))
+  AND (:agent::text IS NULL OR EXISTS (
+      SELECT 1 FROM dibs.runs r WHERE r.item = i.id AND r.token = i.token AND r.agent = :agent))
+
+-- How many ended items `page_candidates` looks at.
+-- name: page_window
+SELECT count(*)
+FROM ((SELECT id FROM dibs.items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
+      UNION SELECT e.item FROM (SELECT item, status FROM dibs.events ORDER BY id DESC LIMIT :searched) e
+            WHERE e.status IN ('done', 'failed', 'rejected', 'cancelled')) AS wanted
+JOIN dibs.items i ON i.id = wanted.id
+WHERE i.status IN ('done', 'failed', 'rejected', 'cancelled')
+
+-- name: briefs_by_id
+SELECT @brief FROM dibs.items WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
 
 -- name: live_queues
 SELECT t.id, t.item, t.session, t.agent, t.since_at, t.expires_at, i.offered_to

@@ -184,6 +184,29 @@ WHERE id IN (SELECT item FROM (SELECT item, status FROM events ORDER BY id DESC 
   AND +status IN ('done', 'failed', 'rejected', 'cancelled')
 ORDER BY updated_at DESC, seq DESC LIMIT :limit
 
+-- Every item that has not ended; of the others the failed ones, and those at the end of the feed.
+-- name: page_candidates
+SELECT id, status, type, priority, seq, updated_at, title, labels FROM items
+WHERE id IN (SELECT id FROM items WHERE status NOT IN ('done', 'failed', 'rejected', 'cancelled')
+             UNION SELECT id FROM (SELECT id FROM items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
+             UNION SELECT item FROM (SELECT item, status FROM events ORDER BY id DESC LIMIT :searched)
+                   WHERE status IN ('done', 'failed', 'rejected', 'cancelled'))
+  AND (:projects = '[]' OR project IN (SELECT value FROM json_each(:projects)))
+  AND NOT EXISTS (SELECT value FROM json_each(:labels) EXCEPT SELECT value FROM json_each(items.labels))
+  AND (:agent IS NULL OR EXISTS (
+      SELECT 1 FROM runs WHERE runs.item = items.id AND runs.token = items.token AND runs.agent = :agent))
+
+-- How many ended items `page_candidates` looks at.
+-- name: page_window
+SELECT count(*) FROM items
+WHERE id IN (SELECT id FROM (SELECT id FROM items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
+             UNION SELECT item FROM (SELECT item, status FROM events ORDER BY id DESC LIMIT :searched)
+                   WHERE status IN ('done', 'failed', 'rejected', 'cancelled'))
+  AND +status IN ('done', 'failed', 'rejected', 'cancelled')
+
+-- name: briefs_by_id
+SELECT @brief FROM items WHERE id IN (SELECT value FROM json_each(:items))
+
 -- name: live_queues
 SELECT tickets.id, tickets.item, tickets.session, tickets.agent, tickets.since_at, tickets.expires_at, items.offered_to
 FROM tickets INDEXED BY tickets_queue JOIN items ON items.id = tickets.item

@@ -1,9 +1,12 @@
-"""The view: a board at one instant, as a dashboard shows it, and the feed that continues it."""
+"""What a dashboard reads: the board at one instant, the feed that continues it, and pages of items."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from dibs.errors import Invalid
 from dibs.model import STATUSES
-from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, session
+from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, refused, session
 from dibs.testing.harness import Harness
 
 
@@ -128,3 +131,83 @@ class TestOverview:
         (found,) = (one for one in board.view().sessions if one.id == me)
         assert found.meta == {"context_percent": 91}
         assert found.ended == {"done": 3, "expired": 1, "failed": 1}
+
+
+class TestPaging:
+    def test_a_page_has_what_matches_and_counts_that_obey_the_filter(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "a1", "a2", type="bug", project="web", labels=["ui", "p1"])
+        added(board, "b1", type="docs", project="web", labels=["ui"])
+        added(board, "c1", type="bug", project="api")
+        board.add("Äpfel und Birnen", id="fruit", type="docs", project="api", labels=["Obst"])
+        me = session(board, "ann")
+        for item in ("a2", "c1"):
+            board.claim(item, session=me)
+        board.fail("c1", session=me)
+
+        def shown(**asked: Any) -> list[str]:
+            found = board.page(**asked)
+            assert found.total == len(found.items)
+            assert (found.next, found.left_off) == (None, 0)
+            return [item.id for item in found.items]
+
+        assert shown() == ["a1", "a2", "b1", "c1", "fruit"]
+        assert shown(project=["web"], type=["bug"]) == ["a1", "a2"]
+        assert shown(label=["ui", "p1"]) == ["a1", "a2"]
+        assert shown(status=["ready"], project=["api"]) == ["fruit"]
+        assert shown(status=["failed", "in_progress"]) == ["a2", "c1"]
+        assert shown(agent="ann") == ["a2", "c1"]
+        assert shown(agent="bob") == []
+        assert shown(q="DO a") == ["a1", "a2"]
+        assert shown(q="äPFEL obst") == ["fruit"]
+        assert shown(q="  ") == shown()
+        assert shown(q="%") == []
+        counts = board.page(status=["ready"], type=["bug"], project=["web", "api"]).counts
+        assert {name: n for name, n in counts["status"].items() if n} == {"ready": 1, "in_progress": 1, "failed": 1}
+        assert set(counts["status"]) == set(STATUSES)
+        assert counts["type"] == {"bug": 1, "docs": 2}
+
+    def test_pages_follow_each_other_in_every_order(self, harness: Harness) -> None:
+        board = harness.board()
+        for id, priority in (("a", 1), ("b", 9), ("c", 5), ("d", 9), ("e", -3)):
+            harness.clock.advance(1)
+            board.add(id, id=id, priority=priority)
+        harness.clock.advance(1)
+        board.edit("c", title="changed")
+
+        def walked(**asked: Any) -> list[str]:
+            found, cursor = list[str](), None
+            for _ in range(4):
+                page = board.page(limit=2, cursor=cursor, **asked)
+                assert page.total == 5
+                found += [item.id for item in page.items]
+                cursor = page.next
+                if cursor is None:
+                    break
+            return found
+
+        assert walked() == ["b", "d", "c", "a", "e"]
+        assert walked(sort="created") == ["e", "d", "c", "b", "a"]
+        assert walked(sort="updated") == ["c", "e", "d", "b", "a"]
+        for wrong, field in (
+            ({"sort": "title"}, "sort"),
+            ({"cursor": "nowhere"}, "cursor"),
+            ({"cursor": "1.2.3"}, "cursor"),
+            ({"limit": 501}, "limit"),
+            ({"limit": 0}, "limit"),
+            ({"status": ["open"]}, "status"),
+            ({"q": "x" * 201}, "q"),
+        ):
+            assert refused(Invalid, board.page, **wrong).facts["field"] == field
+
+    def test_a_page_is_what_a_claim_would_find(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", "y")
+        added(board, "later", not_before=harness.clock.now() + 1000)
+        board.claim("x", session=session(board), ttl_seconds=TTL_SECONDS)
+        expire(harness)
+        page = board.page(status=["ready"])
+        assert [item.id for item in page.items] == ["x", "y", "later"]
+        assert {item.status for item in page.items} == {"ready"}
+        assert page.items[0].strikes == 1
+        assert (page.counts["status"]["ready"], page.counts["status"]["in_progress"]) == (3, 0)
