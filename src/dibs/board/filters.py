@@ -88,7 +88,7 @@ def checked_bulk(
     if expect is None:
         raise Invalid("a filter needs expect: how many items it should match", field="expect")
     most = check.whole(expect, "expect", low=1, high=check.BATCH_MAX)
-    return {**asked, "filter": checked(**{**FILTER, **filter}), "expect": most}  # type: ignore[arg-type]
+    return {**asked, "filter": checked(**{**FILTER, **filter}), "expect": most}
 
 
 def _args(verb: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dibs.model import STATUSES
+from dibs.model.dashboard import Bulk
 from tests.kit.broken.mistake import Mistake, caught_by
 from tests.kit.broken.overlooking import NEVER, ForgetfulReads
 
@@ -99,3 +100,36 @@ class PagesStartAgain(Mistake):
 class PageForgetsSchedules(ForgetfulReads):
     def forget(self, state: State) -> State:
         return state if state.item.not_before is None else state.replace(item=state.item.replace(not_before=NEVER))
+
+
+@caught_by("bulk", "test_each_item_is_decided_for_itself")
+class BulkStopsAtARefusal(Mistake):
+    def bulk(self, verb: str, *, items: Any = (), **asked: Any) -> Bulk:
+        answer = Bulk(done=(), refused=())
+        for one in items:
+            each = self.inner.bulk(verb, items=[one], **asked)
+            answer = Bulk(done=answer.done + each.done, refused=answer.refused + each.refused)
+            if each.refused:
+                break
+        return answer
+
+
+@caught_by("bulk", "test_what_changed_meanwhile_is_left_alone")
+class BulkIgnoresRevisions(Mistake):
+    def bulk(self, verb: str, *, items: Any = (), **asked: Any) -> Bulk:
+        known = [{name: value for name, value in one.items() if name != "revision"} for one in items]
+        return self.inner.bulk(verb, items=known, **asked)
+
+
+@caught_by("bulk", "test_a_filter_changes_what_matches_if_that_is_what_was_expected")
+class BulkExpectsWhatThereIs(Mistake):
+    def bulk(self, verb: str, *, expect: int | None = None, filter: Any = None, **asked: Any) -> Bulk:
+        if filter is not None:
+            expect = self.inner.page(**filter, limit=1).total
+        return self.inner.bulk(verb, filter=filter, expect=expect, **asked)
+
+
+@caught_by("bulk", "test_a_repeated_request_changes_nothing_more")
+class BulkForgetsRequests(Mistake):
+    def bulk(self, verb: str, *, request: Any = None, **asked: Any) -> Bulk:
+        return self.inner.bulk(verb, **asked)

@@ -13,6 +13,7 @@ GROUPS = (
     "annotations",
     "answers",
     "approvals",
+    "bulk",
     "children",
     "claims",
     "crash",
@@ -60,6 +61,7 @@ from dibs.testing.conformance.agent_limits import TestCapacity, TestCapacityToge
 from dibs.testing.conformance.annotations import TestAnnotations  # noqa: E402
 from dibs.testing.conformance.answers import TestAnswers  # noqa: E402
 from dibs.testing.conformance.approvals import TestApprovals  # noqa: E402
+from dibs.testing.conformance.bulk import TestBulk  # noqa: E402
 from dibs.testing.conformance.children import TestChildren  # noqa: E402
 from dibs.testing.conformance.claims import TestClaims  # noqa: E402
 from dibs.testing.conformance.crash import TestCrash  # noqa: E402
@@ -106,6 +108,7 @@ __all__ = [
     "TestAnswers",
     "TestApprovals",
     "TestBackoff",
+    "TestBulk",
     "TestCapacity",
     "TestCapacityTogether",
     "TestChildren",
