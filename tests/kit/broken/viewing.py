@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from dibs.model.dashboard import Paged, View
+    from dibs.model.dashboard import Paged, Series, View, Window
     from dibs.rules.decision import State
 
 
@@ -133,3 +133,39 @@ class BulkExpectsWhatThereIs(Mistake):
 class BulkForgetsRequests(Mistake):
     def bulk(self, verb: str, *, request: Any = None, **asked: Any) -> Bulk:
         return self.inner.bulk(verb, **asked)
+
+
+@caught_by("timeline", "test_a_window_has_every_run_that_it_touches")
+class WindowHasOnlyWhatBeganInIt(Mistake):
+    def window(self, **asked: Any) -> Window:
+        window = self.inner.window(**asked)
+        return window.replace(runs=tuple(run for run in window.runs if run[4] >= (asked["from_"] or 0)))
+
+
+@caught_by("timeline", "test_a_window_has_every_run_that_it_touches")
+class WindowForgetsExpiry(ForgetfulReads):
+    def forget(self, state: State) -> State:
+        return state if state.claim is None else state.replace(claim=state.claim.replace(expires_at=NEVER))
+
+
+@caught_by("timeline", "test_a_window_says_that_it_was_cut")
+class WindowIsCutInSilence(Mistake):
+    def window(self, **asked: Any) -> Window:
+        return self.inner.window(**asked).replace(truncated=False)
+
+
+@caught_by("timeline", "test_a_series_ends_in_what_there_is_now")
+class SeriesCountsBackwards(Mistake):
+    def series(self, **asked: Any) -> Series:
+        series = self.inner.series(**asked)
+        return series.replace(depth={status: line[::-1] for status, line in series.depth.items()})
+
+
+@caught_by("timeline", "test_a_series_counts_and_measures_each_step")
+class SeriesMeasuresFromTheFirstEvent(Mistake):
+    """Every item seems to have waited since it was added."""
+
+    def series(self, **asked: Any) -> Series:
+        series = self.inner.series(**asked)
+        waits = {name: [line[0]] * len(line) for name, line in series.time_to_claim.items()}
+        return series.replace(time_to_claim=waits)

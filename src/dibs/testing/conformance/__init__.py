@@ -51,6 +51,7 @@ GROUPS = (
     "soft_claims",
     "states",
     "tickets",
+    "timeline",
     "waiting",
     "why",
 )
@@ -99,6 +100,7 @@ from dibs.testing.conformance.sessions import TestOwners, TestSessions  # noqa: 
 from dibs.testing.conformance.soft_claims import TestSoftClaims  # noqa: E402
 from dibs.testing.conformance.states import TestStates  # noqa: E402
 from dibs.testing.conformance.tickets import TestTickets  # noqa: E402
+from dibs.testing.conformance.timeline import TestSeries, TestWindow  # noqa: E402
 from dibs.testing.conformance.waiting import TestWaiting  # noqa: E402
 from dibs.testing.conformance.why import TestWhy  # noqa: E402
 
@@ -153,6 +155,7 @@ __all__ = [
     "TestResources",
     "TestRestoring",
     "TestSchedules",
+    "TestSeries",
     "TestSessions",
     "TestSoftClaims",
     "TestStates",
@@ -162,4 +165,5 @@ __all__ = [
     "TestWaiting",
     "TestWho",
     "TestWhy",
+    "TestWindow",
 ]
