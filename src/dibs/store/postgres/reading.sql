@@ -118,9 +118,6 @@ WHERE s.ended_at IS NULL AND s.boot_id = :boot_id AND s.pid_namespace = :pid_nam
 SELECT id FROM dibs.sessions
 WHERE parent = ANY (ARRAY(SELECT json_array_elements_text(:sessions::json))) AND ended_at IS NULL ORDER BY id
 
--- name: count_by_status
-SELECT status, count(*) FROM dibs.items GROUP BY status
-
 -- name: ready_depth
 SELECT project, type, priority, count(*) FROM dibs.items WHERE status = 'ready'
 GROUP BY project, type, priority ORDER BY priority DESC, project, type
@@ -145,17 +142,166 @@ SELECT count(*) FROM dibs.claims WHERE expires_at > :now AND (:agent::text IS NU
 -- name: count_live_sessions
 SELECT count(*) FROM dibs.sessions WHERE ended_at IS NULL AND (:agent::text IS NULL OR agent = :agent)
 
--- name: count_by_outcome
-SELECT coalesce(outcome, 'running'), count(*) FROM dibs.runs WHERE :agent::text IS NULL OR agent = :agent GROUP BY outcome
-
 -- name: conflicts_of_agent
 SELECT count(*) FROM dibs.activity WHERE agent = :agent AND code = 'TASK_ALREADY_CLAIMED'
 
--- name: mean_time_to_claim
-SELECT avg(first.at - i.created_at)::double precision / 1000
-FROM (SELECT item, min(started_at) AS at FROM dibs.runs WHERE :agent::text IS NULL OR agent = :agent GROUP BY item) AS first
-JOIN dibs.items i ON i.id = first.item
+-- name: briefs_of_status
+SELECT @brief FROM (SELECT * FROM @live_items UNION ALL SELECT * FROM dibs.items WHERE status = 'failed') AS i
+WHERE status = :status ORDER BY priority DESC, seq LIMIT :limit
 
--- name: claim_durations
-SELECT sum(ended_at - started_at), count(*) FROM dibs.runs
-WHERE ended_at IS NOT NULL AND (:agent::text IS NULL OR agent = :agent)
+-- Blocked by a dependency that has ended and is not done.
+-- name: briefs_in_dead_ends
+SELECT @brief FROM dibs.items i
+WHERE status = 'blocked' AND EXISTS (
+    SELECT 1 FROM dibs.dependencies d JOIN dibs.items needed ON needed.id = d.needs
+    WHERE d.item = i.id AND needed.status IN ('failed', 'rejected', 'cancelled'))
+ORDER BY priority DESC, seq LIMIT :limit
+
+-- Found through the end of the feed: an index of ended items by time would cost every end of a run.
+-- name: briefs_ended
+SELECT @brief FROM dibs.items
+WHERE id = ANY (ARRAY(
+    SELECT DISTINCT e.item FROM (SELECT item, status FROM dibs.events ORDER BY id DESC LIMIT :searched) e
+    WHERE e.status IN ('done', 'failed', 'rejected', 'cancelled')))
+  AND status IN ('done', 'failed', 'rejected', 'cancelled')
+ORDER BY updated_at DESC, seq DESC LIMIT :limit
+
+-- Every item that has not ended; of the others the failed ones, and those at the end of the feed.
+-- name: page_candidates
+SELECT i.id, i.status, i.type, i.priority, i.seq, i.updated_at, i.title, to_json(i.labels)::text
+FROM (SELECT id FROM @live_items
+      UNION (SELECT id FROM dibs.items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
+      UNION SELECT e.item FROM (SELECT item, status FROM dibs.events ORDER BY id DESC LIMIT :searched) e
+            WHERE e.status IN ('done', 'failed', 'rejected', 'cancelled')) AS wanted
+JOIN dibs.items i ON i.id = wanted.id
+WHERE (:projects::text = '[]' OR i.project = ANY (ARRAY(SELECT json_array_elements_text(:projects::json))))
+  AND i.labels @> ARRAY(SELECT json_array_elements_text(:labels::json))
+  AND (:agent::text IS NULL OR EXISTS (
+      SELECT 1 FROM dibs.runs r WHERE r.item = i.id AND r.token = i.token AND r.agent = :agent))
+
+-- How many ended items `page_candidates` looks at.
+-- name: page_window
+SELECT count(*)
+FROM ((SELECT id FROM dibs.items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
+      UNION SELECT e.item FROM (SELECT item, status FROM dibs.events ORDER BY id DESC LIMIT :searched) e
+            WHERE e.status IN ('done', 'failed', 'rejected', 'cancelled')) AS wanted
+JOIN dibs.items i ON i.id = wanted.id
+WHERE i.status IN ('done', 'failed', 'rejected', 'cancelled')
+
+-- name: briefs_by_id
+SELECT @brief FROM dibs.items WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
+
+-- name: live_queues
+SELECT t.id, t.item, t.session, t.agent, t.since_at, t.expires_at, i.offered_to
+FROM dibs.tickets t JOIN dibs.items i ON i.id = t.item
+WHERE t.closed_at IS NULL AND t.expires_at > :now ORDER BY t.item, t.id LIMIT :limit
+
+-- name: holdings
+SELECT c.item, c.token, c.session, c.agent, c.claimed_at, c.renewed_at, c.expires_at, c.deadline_at, c.ttl_seconds,
+       c.heartbeat_count, s.kind, noted.at, noted.note
+FROM (SELECT * FROM dibs.claims WHERE expires_at > :now ORDER BY expires_at LIMIT :limit) c
+LEFT JOIN dibs.sessions s ON s.id = c.session
+LEFT JOIN LATERAL (
+    SELECT e.at, left(e.data ->> 'note', :note_length) AS note
+    FROM (SELECT * FROM dibs.events x WHERE x.item = c.item ORDER BY x.number DESC LIMIT :events) e
+    WHERE e.kind = 'progress' AND e.token = c.token ORDER BY e.number DESC LIMIT 1
+) noted ON true
+ORDER BY c.expires_at, c.item
+
+-- name: seats
+SELECT @session FROM dibs.sessions s WHERE ended_at IS NULL
+ORDER BY EXISTS (SELECT 1 FROM dibs.claims c WHERE c.session = s.id) DESC, seen_at DESC, id LIMIT :limit
+
+-- name: claims_of_sessions
+SELECT @claim FROM dibs.claims WHERE session = ANY (ARRAY(SELECT json_array_elements_text(:sessions::json)))
+ORDER BY session, claimed_at, item
+
+-- name: runs_of_sessions
+SELECT r.session, r.item, r.token, r.started_at, r.ended_at, r.outcome
+FROM json_array_elements_text(:sessions::json) AS wanted,
+     LATERAL (SELECT * FROM dibs.runs x WHERE x.session = wanted ORDER BY x.seq DESC LIMIT :limit) r
+ORDER BY r.seq DESC
+
+-- name: latest_event
+SELECT max(id) FROM dibs.events
+
+-- name: beats
+SELECT item, expires_at, heartbeat_count FROM dibs.claims WHERE expires_at > :now ORDER BY expires_at LIMIT :limit
+
+-- name: seen_sessions
+SELECT id, seen_at FROM dibs.sessions WHERE ended_at IS NULL ORDER BY seen_at DESC, id LIMIT :limit
+
+-- name: new_seats
+SELECT @session FROM dibs.sessions WHERE ended_at IS NULL AND started_at >= :since ORDER BY started_at DESC, id LIMIT :limit
+
+-- name: event_range
+SELECT min(id), max(id) FROM dibs.events
+
+-- name: event_from
+SELECT id, at FROM dibs.events WHERE id >= :id ORDER BY id LIMIT 1
+
+-- name: run_range
+SELECT min(seq), max(seq) FROM dibs.runs
+
+-- name: run_from
+SELECT seq, started_at FROM dibs.runs WHERE seq >= :id ORDER BY seq LIMIT 1
+
+-- name: runs_in_window
+SELECT r.item, r.token, r.session, r.agent, r.started_at, r.ended_at, r.outcome
+FROM dibs.runs r
+WHERE r.seq >= :first AND r.seq <= :last AND r.started_at < :to AND (r.ended_at IS NULL OR r.ended_at > :from)
+  AND (:agent::text IS NULL OR r.agent = :agent) AND (:session::text IS NULL OR r.session = :session)
+  AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = r.item AND i.project = :project))
+ORDER BY r.seq DESC LIMIT :limit
+
+-- name: live_runs_before
+SELECT r.item, r.token, r.session, r.agent, r.started_at, r.ended_at, r.outcome
+FROM dibs.claims c JOIN dibs.runs r ON r.item = c.item AND r.token = c.token
+WHERE r.seq < :first AND r.started_at < :to AND :from IS NOT NULL
+  AND (:agent::text IS NULL OR r.agent = :agent) AND (:session::text IS NULL OR r.session = :session)
+  AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = r.item AND i.project = :project))
+ORDER BY r.seq DESC LIMIT :limit
+
+-- name: refused_in_window
+SELECT a.at, a.item, a.session, a.code
+FROM dibs.activity a
+WHERE a.at >= :from AND a.at < :to
+  AND (:agent::text IS NULL OR a.agent = :agent) AND (:session::text IS NULL OR a.session = :session)
+  AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = a.item AND i.project = :project))
+ORDER BY a.id DESC LIMIT :limit
+
+-- name: unended_by_status
+SELECT status, count(*) FROM @live_items
+WHERE status NOT IN ('done', 'failed', 'rejected', 'cancelled') AND (:project::text IS NULL OR project = :project) GROUP BY status
+
+-- name: events_in_series
+SELECT (e.at - :from) / :step, e.kind, count(*)
+FROM dibs.events e
+WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind IN ('claimed', 'done', 'failed', 'expired', 'owner_died')
+  AND (:agent::text IS NULL OR e.agent = :agent)
+  AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = e.item AND i.project = :project))
+GROUP BY 1, 2
+
+-- name: changes_in_series
+SELECT (e.at - :from) / :step, before.status, e.status, count(*)
+FROM dibs.events e LEFT JOIN dibs.events before ON before.item = e.item AND before.number = e.number - 1
+WHERE e.id >= :first AND e.at >= :from AND before.status IS DISTINCT FROM e.status
+  AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = e.item AND i.project = :project))
+GROUP BY 1, 2, 3
+
+-- How long each claimed item had been as it was: the event before is the one that made it claimable, or an edit.
+-- name: waits_in_series
+SELECT (e.at - :from) / :step, e.at - before.at
+FROM dibs.events e JOIN dibs.events before ON before.item = e.item AND before.number = e.number - 1
+WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = 'claimed'
+  AND (:agent::text IS NULL OR e.agent = :agent)
+  AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = e.item AND i.project = :project))
+ORDER BY e.id DESC LIMIT :limit
+
+-- name: durations_in_series
+SELECT (e.at - :from) / :step, r.ended_at - r.started_at
+FROM dibs.events e JOIN dibs.runs r ON r.item = e.item AND r.token = e.token
+WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND r.ended_at = e.at
+  AND (:agent::text IS NULL OR r.agent = :agent)
+  AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = e.item AND i.project = :project))
+ORDER BY e.id DESC LIMIT :limit

@@ -57,7 +57,7 @@ def edit(
         t.lock_dependencies()
         t.lock_items(needs)
     if revision is not None:
-        _as_read(t, item, revision)
+        as_read(t, item, revision)
     holder: Claim | None = None
     holds: tuple[Hold, ...] = ()
     if session is None:
@@ -127,7 +127,7 @@ def approve(
 ) -> Item:
     from dibs.rules import reviewing
 
-    state, draft = _as_read(t, item, revision), t.draft(item)
+    state, draft = as_read(t, item, revision), t.draft(item)
     step = reviewing.approve(t.now, state, draft, actor=actor, comment=comment, done=done, token=token)
     return t.apply_with_effects(state, step).item
 
@@ -135,7 +135,7 @@ def approve(
 def send_back(t: Transaction, item: str, *, actor: str, comment: str, revision: int | None = None) -> Item:
     from dibs.rules import reviewing
 
-    return _apply(t, _as_read(t, item, revision), reviewing.send_back, actor=actor, comment=comment)
+    return _apply(t, as_read(t, item, revision), reviewing.send_back, actor=actor, comment=comment)
 
 
 def reject(
@@ -151,7 +151,7 @@ def reject(
     if session is None:
         from dibs.rules import reviewing
 
-        return _apply(t, _as_read(t, item, revision), reviewing.reject, actor=actor, reason=reason)
+        return _apply(t, as_read(t, item, revision), reviewing.reject, actor=actor, reason=reason)
     state, claim = t.fenced(item, session, token)
     t.touch_session(session)
     return t.apply_with_effects(state, ending.reject(t.now, state, claim, reason=reason)).item
@@ -204,7 +204,7 @@ def _apply(t: Transaction, state: State, rule: Callable[..., Step], **asked: Any
     return t.apply_with_effects(state, rule(t.now, state, **asked)).item
 
 
-def _as_read(t: Transaction, item: str, revision: int | None) -> State:
+def as_read(t: Transaction, item: str, revision: int | None) -> State:
     """The item, if it is still at the revision that the caller read. Overdue steps are not recorded before the
     comparison, because reads apply them without a new revision."""
     state = t.state(item)

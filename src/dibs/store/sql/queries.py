@@ -21,6 +21,7 @@ SESSION = (
 )
 COLUMNS = {
     "item": Item._fields,
+    "brief": tuple(name for name in Item._fields if name not in ("body", "payload", "resources")),
     "claim": Claim._fields,
     "run": Run._fields,
     "event": Event._fields,
@@ -32,7 +33,7 @@ COLUMNS = {
     "key": Key._fields,
 }
 #: Searched in this order, so that a claim reads only the first file.
-FILES = ("path.sql", "upkeep.sql", "reading.sql", "archive.sql")
+FILES = ("path.sql", "upkeep.sql", "reading.sql", "archive.sql", "figures.sql")
 
 
 def expand_macros(text: str) -> str:

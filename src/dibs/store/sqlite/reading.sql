@@ -130,9 +130,6 @@ WHERE s.ended_at IS NULL AND s.boot_id = :boot_id AND s.pid_namespace = :pid_nam
 SELECT id FROM sessions
 WHERE parent IN (SELECT value FROM json_each(:sessions)) AND ended_at IS NULL ORDER BY id
 
--- name: count_by_status
-SELECT status, count(*) FROM items GROUP BY status
-
 -- name: ready_depth
 SELECT project, type, priority, count(*) FROM items WHERE status = 'ready'
 GROUP BY project, type, priority ORDER BY priority DESC, project, type
@@ -150,17 +147,156 @@ SELECT count(*) FROM claims WHERE expires_at > :now AND (:agent IS NULL OR agent
 -- name: count_live_sessions
 SELECT count(*) FROM sessions WHERE ended_at IS NULL AND (:agent IS NULL OR agent = :agent)
 
--- name: count_by_outcome
-SELECT coalesce(outcome, 'running'), count(*) FROM runs WHERE :agent IS NULL OR agent = :agent GROUP BY outcome
-
 -- name: conflicts_of_agent
 SELECT count(*) FROM activity WHERE agent = :agent AND code = 'TASK_ALREADY_CLAIMED'
 
--- name: mean_time_to_claim
-SELECT avg(first.at - items.created_at) / 1000.0
-FROM (SELECT item, min(started_at) AS at FROM runs WHERE :agent IS NULL OR agent = :agent GROUP BY item) AS first
-JOIN items ON items.id = first.item
+-- name: briefs_of_status
+SELECT @brief FROM items WHERE status = :status ORDER BY priority DESC, seq LIMIT :limit
 
--- name: claim_durations
-SELECT sum(ended_at - started_at), count(*) FROM runs
-WHERE ended_at IS NOT NULL AND (:agent IS NULL OR agent = :agent)
+-- Blocked by a dependency that has ended and is not done.
+-- name: briefs_in_dead_ends
+SELECT @brief FROM items
+WHERE status = 'blocked' AND EXISTS (
+    SELECT 1 FROM dependencies JOIN items AS needed ON needed.id = dependencies.needs
+    WHERE dependencies.item = items.id AND needed.status IN ('failed', 'rejected', 'cancelled'))
+ORDER BY priority DESC, seq LIMIT :limit
+
+-- Found through the end of the feed: an index of ended items by time would cost every end of a run.
+-- name: briefs_ended
+SELECT @brief FROM items
+WHERE id IN (SELECT item FROM (SELECT item, status FROM events ORDER BY id DESC LIMIT :searched)
+             WHERE status IN ('done', 'failed', 'rejected', 'cancelled'))
+  AND +status IN ('done', 'failed', 'rejected', 'cancelled')
+ORDER BY updated_at DESC, seq DESC LIMIT :limit
+
+-- Every item that has not ended; of the others the failed ones, and those at the end of the feed.
+-- name: page_candidates
+SELECT id, status, type, priority, seq, updated_at, title, labels FROM items
+WHERE id IN (SELECT id FROM items WHERE status NOT IN ('done', 'failed', 'rejected', 'cancelled')
+             UNION SELECT id FROM (SELECT id FROM items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
+             UNION SELECT item FROM (SELECT item, status FROM events ORDER BY id DESC LIMIT :searched)
+                   WHERE status IN ('done', 'failed', 'rejected', 'cancelled'))
+  AND (:projects = '[]' OR project IN (SELECT value FROM json_each(:projects)))
+  AND NOT EXISTS (SELECT value FROM json_each(:labels) EXCEPT SELECT value FROM json_each(items.labels))
+  AND (:agent IS NULL OR EXISTS (
+      SELECT 1 FROM runs WHERE runs.item = items.id AND runs.token = items.token AND runs.agent = :agent))
+
+-- How many ended items `page_candidates` looks at.
+-- name: page_window
+SELECT count(*) FROM items
+WHERE id IN (SELECT id FROM (SELECT id FROM items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
+             UNION SELECT item FROM (SELECT item, status FROM events ORDER BY id DESC LIMIT :searched)
+                   WHERE status IN ('done', 'failed', 'rejected', 'cancelled'))
+  AND +status IN ('done', 'failed', 'rejected', 'cancelled')
+
+-- name: briefs_by_id
+SELECT @brief FROM items WHERE id IN (SELECT value FROM json_each(:items))
+
+-- name: live_queues
+SELECT tickets.id, tickets.item, tickets.session, tickets.agent, tickets.since_at, tickets.expires_at, items.offered_to
+FROM tickets INDEXED BY tickets_queue JOIN items ON items.id = tickets.item
+WHERE tickets.closed_at IS NULL AND tickets.expires_at > :now ORDER BY tickets.item, tickets.id LIMIT :limit
+
+-- name: holdings
+SELECT c.item, c.token, c.session, c.agent, c.claimed_at, c.renewed_at, c.expires_at, c.deadline_at, c.ttl_seconds,
+       c.heartbeat_count, sessions.kind, noted.at, substr(noted.data ->> 'note', 1, :note_length)
+FROM (SELECT * FROM claims WHERE expires_at > :now ORDER BY expires_at LIMIT :limit) AS c
+LEFT JOIN sessions ON sessions.id = c.session
+LEFT JOIN events AS noted ON noted.id = (
+    SELECT id FROM (SELECT id, token, kind FROM events WHERE item = c.item ORDER BY number DESC LIMIT :events)
+    WHERE kind = 'progress' AND token = c.token ORDER BY id DESC LIMIT 1)
+ORDER BY c.expires_at, c.item
+
+-- name: seats
+SELECT @session FROM sessions WHERE ended_at IS NULL
+ORDER BY EXISTS (SELECT 1 FROM claims WHERE claims.session = sessions.id) DESC, seen_at DESC, id LIMIT :limit
+
+-- name: claims_of_sessions
+SELECT @claim FROM claims WHERE session IN (SELECT value FROM json_each(:sessions)) ORDER BY session, claimed_at, item
+
+-- name: runs_of_sessions
+SELECT runs.session, runs.item, runs.token, runs.started_at, runs.ended_at, runs.outcome
+FROM json_each(:sessions) AS wanted
+JOIN runs ON runs.seq IN (SELECT seq FROM runs WHERE session = wanted.value ORDER BY seq DESC LIMIT :limit)
+ORDER BY runs.seq DESC
+
+-- name: beats
+SELECT item, expires_at, heartbeat_count FROM claims WHERE expires_at > :now ORDER BY expires_at LIMIT :limit
+
+-- name: seen_sessions
+SELECT id, seen_at FROM sessions WHERE ended_at IS NULL ORDER BY seen_at DESC, id LIMIT :limit
+
+-- name: new_seats
+SELECT @session FROM sessions WHERE ended_at IS NULL AND started_at >= :since ORDER BY started_at DESC, id LIMIT :limit
+
+-- name: event_range
+SELECT min(id), max(id) FROM events
+
+-- name: event_from
+SELECT id, at FROM events WHERE id >= :id ORDER BY id LIMIT 1
+
+-- name: run_range
+SELECT min(seq), max(seq) FROM runs
+
+-- name: run_from
+SELECT seq, started_at FROM runs WHERE seq >= :id ORDER BY seq LIMIT 1
+
+-- name: runs_in_window
+SELECT r.item, r.token, r.session, r.agent, r.started_at, r.ended_at, r.outcome
+FROM runs r
+WHERE r.seq >= :first AND r.seq <= :last AND r.started_at < :to AND (r.ended_at IS NULL OR r.ended_at > :from)
+  AND (:agent IS NULL OR r.agent = :agent) AND (:session IS NULL OR r.session = :session)
+  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = r.item AND i.project = :project))
+ORDER BY r.seq DESC LIMIT :limit
+
+-- name: live_runs_before
+SELECT r.item, r.token, r.session, r.agent, r.started_at, r.ended_at, r.outcome
+FROM claims c JOIN runs r ON r.item = c.item AND r.token = c.token
+WHERE r.seq < :first AND r.started_at < :to AND :from IS NOT NULL
+  AND (:agent IS NULL OR r.agent = :agent) AND (:session IS NULL OR r.session = :session)
+  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = r.item AND i.project = :project))
+ORDER BY r.seq DESC LIMIT :limit
+
+-- name: refused_in_window
+SELECT a.at, a.item, a.session, a.code
+FROM activity a
+WHERE a.at >= :from AND a.at < :to
+  AND (:agent IS NULL OR a.agent = :agent) AND (:session IS NULL OR a.session = :session)
+  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = a.item AND i.project = :project))
+ORDER BY a.id DESC LIMIT :limit
+
+-- name: unended_by_status
+SELECT status, count(*) FROM items
+WHERE status NOT IN ('done', 'failed', 'rejected', 'cancelled') AND (:project IS NULL OR project = :project) GROUP BY status
+
+-- name: events_in_series
+SELECT (e.at - :from) / :step, e.kind, count(*)
+FROM events e
+WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind IN ('claimed', 'done', 'failed', 'expired', 'owner_died')
+  AND (:agent IS NULL OR e.agent = :agent)
+  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
+GROUP BY 1, 2
+
+-- name: changes_in_series
+SELECT (e.at - :from) / :step, before.status, e.status, count(*)
+FROM events e LEFT JOIN events before ON before.item = e.item AND before.number = e.number - 1
+WHERE e.id >= :first AND e.at >= :from AND before.status IS NOT e.status
+  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
+GROUP BY 1, 2, 3
+
+-- How long each claimed item had been as it was: the event before is the one that made it claimable, or an edit.
+-- name: waits_in_series
+SELECT (e.at - :from) / :step, e.at - before.at
+FROM events e JOIN events before ON before.item = e.item AND before.number = e.number - 1
+WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = 'claimed'
+  AND (:agent IS NULL OR e.agent = :agent)
+  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
+ORDER BY e.id DESC LIMIT :limit
+
+-- name: durations_in_series
+SELECT (e.at - :from) / :step, r.ended_at - r.started_at
+FROM events e JOIN runs r ON r.item = e.item AND r.token = e.token
+WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND r.ended_at = e.at
+  AND (:agent IS NULL OR r.agent = :agent)
+  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
+ORDER BY e.id DESC LIMIT :limit

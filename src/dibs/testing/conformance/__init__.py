@@ -14,6 +14,7 @@ GROUPS = (
     "annotations",
     "answers",
     "approvals",
+    "bulk",
     "children",
     "claims",
     "crash",
@@ -21,6 +22,7 @@ GROUPS = (
     "dependencies",
     "exporting",
     "fencing",
+    "figures",
     "finishing",
     "following",
     "heartbeats",
@@ -33,6 +35,7 @@ GROUPS = (
     "lost_answers",
     "offers",
     "ordering",
+    "overview",
     "pages",
     "parking",
     "policy",
@@ -50,6 +53,7 @@ GROUPS = (
     "soft_claims",
     "states",
     "tickets",
+    "timeline",
     "waiting",
     "why",
 )
@@ -61,6 +65,7 @@ from dibs.testing.conformance.agent_limits import TestCapacity, TestCapacityToge
 from dibs.testing.conformance.annotations import TestAnnotations  # noqa: E402
 from dibs.testing.conformance.answers import TestAnswers  # noqa: E402
 from dibs.testing.conformance.approvals import TestApprovals  # noqa: E402
+from dibs.testing.conformance.bulk import TestBulk  # noqa: E402
 from dibs.testing.conformance.children import TestChildren  # noqa: E402
 from dibs.testing.conformance.claims import TestClaims  # noqa: E402
 from dibs.testing.conformance.crash import TestCrash  # noqa: E402
@@ -68,6 +73,7 @@ from dibs.testing.conformance.dead_owners import TestDeadOwners  # noqa: E402
 from dibs.testing.conformance.dependencies import TestDependencies, TestFinishingTogether  # noqa: E402
 from dibs.testing.conformance.exporting import TestExport  # noqa: E402
 from dibs.testing.conformance.fencing import TestFencing, TestManyAtOnce  # noqa: E402
+from dibs.testing.conformance.figures import TestKeptFigures  # noqa: E402
 from dibs.testing.conformance.finishing import TestFinishAndNext, TestFinishingAtOnce  # noqa: E402
 from dibs.testing.conformance.following import TestFollowing  # noqa: E402
 from dibs.testing.conformance.heartbeats import TestHeartbeats  # noqa: E402
@@ -80,6 +86,7 @@ from dibs.testing.conformance.limits import TestLimits  # noqa: E402
 from dibs.testing.conformance.lost_answers import TestLostAnswers  # noqa: E402
 from dibs.testing.conformance.offers import TestOffers  # noqa: E402
 from dibs.testing.conformance.ordering import TestOrdering  # noqa: E402
+from dibs.testing.conformance.overview import TestOverview, TestPaging  # noqa: E402
 from dibs.testing.conformance.pages import TestPages  # noqa: E402
 from dibs.testing.conformance.parking import TestParking  # noqa: E402
 from dibs.testing.conformance.policy import TestPolicy  # noqa: E402
@@ -97,6 +104,7 @@ from dibs.testing.conformance.sessions import TestOwners, TestSessions  # noqa: 
 from dibs.testing.conformance.soft_claims import TestSoftClaims  # noqa: E402
 from dibs.testing.conformance.states import TestStates  # noqa: E402
 from dibs.testing.conformance.tickets import TestTickets  # noqa: E402
+from dibs.testing.conformance.timeline import TestSeries, TestWindow  # noqa: E402
 from dibs.testing.conformance.waiting import TestWaiting  # noqa: E402
 from dibs.testing.conformance.why import TestWhy  # noqa: E402
 
@@ -108,6 +116,7 @@ __all__ = [
     "TestAnswers",
     "TestApprovals",
     "TestBackoff",
+    "TestBulk",
     "TestCapacity",
     "TestCapacityTogether",
     "TestChildren",
@@ -127,6 +136,7 @@ __all__ = [
     "TestIdempotency",
     "TestInterruptions",
     "TestItems",
+    "TestKeptFigures",
     "TestLeases",
     "TestLimits",
     "TestLists",
@@ -134,8 +144,10 @@ __all__ = [
     "TestManyAtOnce",
     "TestOffers",
     "TestOrdering",
+    "TestOverview",
     "TestOwners",
     "TestPages",
+    "TestPaging",
     "TestParking",
     "TestPatience",
     "TestPolicy",
@@ -150,6 +162,7 @@ __all__ = [
     "TestResources",
     "TestRestoring",
     "TestSchedules",
+    "TestSeries",
     "TestSessions",
     "TestSoftClaims",
     "TestStates",
@@ -159,4 +172,5 @@ __all__ = [
     "TestWaiting",
     "TestWho",
     "TestWhy",
+    "TestWindow",
 ]

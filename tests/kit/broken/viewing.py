@@ -1,0 +1,201 @@
+"""Mistakes in what dashboards are shown."""
+
+from __future__ import annotations
+
+from dibs.model import STATUSES
+from dibs.model.dashboard import Bulk
+from tests.kit.broken.mistake import Mistake, caught_by
+from tests.kit.broken.overlooking import NEVER, ForgetfulReads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dibs.model import Prune, Sweep
+    from dibs.model.dashboard import Paged, Series, View, Window
+    from dibs.rules.decision import State
+
+
+@caught_by("overview", "test_a_view_has_what_has_not_ended_and_what_just_ended")
+class LeavesOffInSilence(Mistake):
+    """Shows the first items, and does not say that there are more."""
+
+    def view(self) -> View:
+        view = self.inner.view()
+        return view.replace(items=view.items[:3])
+
+
+@caught_by("overview", "test_a_view_has_what_has_not_ended_and_what_just_ended")
+class ShowsInOrderOfAge(Mistake):
+    """What needs somebody stands anywhere, and may be what is left off."""
+
+    def view(self) -> View:
+        view = self.inner.view()
+        return view.replace(items=tuple(sorted(view.items, key=lambda item: item.created_at)))
+
+
+@caught_by("overview", "test_the_feed_continues_a_view")
+class ViewsAheadOfTheFeed(Mistake):
+    def view(self) -> View:
+        view = self.inner.view()
+        return view.replace(event=view.event + 1)
+
+
+@caught_by("overview", "test_a_view_is_what_a_claim_would_find")
+class ViewForgetsExpiry(ForgetfulReads):
+    def forget(self, state: State) -> State:
+        return state if state.claim is None else state.replace(claim=state.claim.replace(expires_at=NEVER))
+
+
+@caught_by("overview", "test_a_claim_is_shown_with_its_note_and_its_queue")
+class ViewMixesUpTheQueue(Mistake):
+    def view(self) -> View:
+        view = self.inner.view()
+        return view.replace(holdings=tuple(held.replace(waiters=held.waiters[::-1]) for held in view.holdings))
+
+
+@caught_by("overview", "test_a_claim_is_shown_with_its_note_and_its_queue")
+class ViewKeepsTheFirstNote(Mistake):
+    def view(self) -> View:
+        view = self.inner.view()
+        return view.replace(
+            holdings=tuple(
+                held.replace(note=held.note and held.note.replace(note=self.inner.get(held.item).notes[0].note))
+                for held in view.holdings
+            )
+        )
+
+
+@caught_by("overview", "test_a_session_is_scored_and_told_why")
+class EverybodyScoresAHundred(Mistake):
+    def view(self) -> View:
+        view = self.inner.view()
+        return view.replace(sessions=tuple(seat.replace(score=100, reasons=()) for seat in view.sessions))
+
+
+@caught_by("overview", "test_a_page_has_what_matches_and_counts_that_obey_the_filter")
+class CountsThePageOnly(Mistake):
+    """Counts what it shows, so that a chosen status hides all others."""
+
+    def page(self, **asked: Any) -> Paged:
+        page = self.inner.page(**asked)
+        shown = [item.status for item in page.items]
+        return page.replace(counts={**page.counts, "status": {status: shown.count(status) for status in STATUSES}})
+
+
+@caught_by("overview", "test_a_page_has_what_matches_and_counts_that_obey_the_filter")
+class SearchesByCase(Mistake):
+    def page(self, *, q: str | None = None, **asked: Any) -> Paged:
+        page = self.inner.page(q=q, **asked)
+        found = tuple(item for item in page.items if all(word in item.title + item.id for word in (q or "").split()))
+        return page.replace(items=found, total=len(found))
+
+
+@caught_by("overview", "test_pages_follow_each_other_in_every_order")
+class PagesStartAgain(Mistake):
+    def page(self, *, cursor: str | None = None, **asked: Any) -> Paged:
+        return self.inner.page(**asked)
+
+
+@caught_by("overview", "test_a_page_is_what_a_claim_would_find")
+class PageForgetsSchedules(ForgetfulReads):
+    def forget(self, state: State) -> State:
+        return state if state.item.not_before is None else state.replace(item=state.item.replace(not_before=NEVER))
+
+
+@caught_by("bulk", "test_each_item_is_decided_for_itself")
+class BulkStopsAtARefusal(Mistake):
+    def bulk(self, verb: str, *, items: Any = (), **asked: Any) -> Bulk:
+        answer = Bulk(done=(), refused=())
+        for one in items:
+            each = self.inner.bulk(verb, items=[one], **asked)
+            answer = Bulk(done=answer.done + each.done, refused=answer.refused + each.refused)
+            if each.refused:
+                break
+        return answer
+
+
+@caught_by("bulk", "test_what_changed_meanwhile_is_left_alone")
+class BulkIgnoresRevisions(Mistake):
+    def bulk(self, verb: str, *, items: Any = (), **asked: Any) -> Bulk:
+        known = [{name: value for name, value in one.items() if name != "revision"} for one in items]
+        return self.inner.bulk(verb, items=known, **asked)
+
+
+@caught_by("bulk", "test_a_filter_changes_what_matches_if_that_is_what_was_expected")
+class BulkExpectsWhatThereIs(Mistake):
+    def bulk(self, verb: str, *, expect: int | None = None, filter: Any = None, **asked: Any) -> Bulk:
+        if filter is not None:
+            expect = self.inner.page(**filter, limit=1).total
+        return self.inner.bulk(verb, filter=filter, expect=expect, **asked)
+
+
+@caught_by("bulk", "test_a_repeated_request_changes_nothing_more")
+class BulkForgetsRequests(Mistake):
+    def bulk(self, verb: str, *, request: Any = None, **asked: Any) -> Bulk:
+        return self.inner.bulk(verb, **asked)
+
+
+@caught_by("timeline", "test_a_window_has_every_run_that_it_touches")
+class WindowHasOnlyWhatBeganInIt(Mistake):
+    def window(self, **asked: Any) -> Window:
+        window = self.inner.window(**asked)
+        return window.replace(runs=tuple(run for run in window.runs if run[4] >= (asked["from_"] or 0)))
+
+
+@caught_by("timeline", "test_a_window_has_every_run_that_it_touches")
+class WindowForgetsExpiry(ForgetfulReads):
+    def forget(self, state: State) -> State:
+        return state if state.claim is None else state.replace(claim=state.claim.replace(expires_at=NEVER))
+
+
+@caught_by("timeline", "test_a_window_says_that_it_was_cut")
+class WindowIsCutInSilence(Mistake):
+    def window(self, **asked: Any) -> Window:
+        return self.inner.window(**asked).replace(truncated=False)
+
+
+@caught_by("timeline", "test_a_series_ends_in_what_there_is_now")
+class SeriesCountsBackwards(Mistake):
+    def series(self, **asked: Any) -> Series:
+        series = self.inner.series(**asked)
+        return series.replace(depth={status: line[::-1] for status, line in series.depth.items()})
+
+
+@caught_by("timeline", "test_a_series_counts_and_measures_each_step")
+class SeriesMeasuresFromTheFirstEvent(Mistake):
+    """Every item seems to have waited since it was added."""
+
+    def series(self, **asked: Any) -> Series:
+        series = self.inner.series(**asked)
+        waits = {name: [line[0]] * len(line) for name, line in series.time_to_claim.items()}
+        return series.replace(time_to_claim=waits)
+
+
+@caught_by("figures")
+class PruneLeavesTheFigures(Mistake):
+    """Deletes items, and goes on counting them."""
+
+    def prune(self, **asked: Any) -> Prune:
+        pruned = self.inner.prune(**asked)
+        self.raw("UPDATE figures SET count = count + :n WHERE kind = 'ended' AND name = 'done'", n=pruned.items)
+        return pruned
+
+
+@caught_by("figures")
+class SweepsCountTwice(Mistake):
+    """Forgets how far it has counted."""
+
+    def sweep(self, **asked: Any) -> Sweep:
+        self.raw("UPDATE figures SET count = 0 WHERE kind = 'upto' AND name = 'event'")
+        return self.inner.sweep(**asked)
+
+
+@caught_by("figures")
+class CountsOnlyWhatHadEnded(Mistake):
+    """A run that was live when it was counted is never counted as ended."""
+
+    def sweep(self, **asked: Any) -> Sweep:
+        swept = self.inner.sweep(**asked)
+        self.raw("DELETE FROM uncounted_runs")
+        return swept
