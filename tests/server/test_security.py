@@ -352,8 +352,8 @@ def test_a_login_link_is_good_once_and_gives_a_cookie_that_no_script_reads(shop:
     assert cookie.value != code
     again = shop.nobody("GET", f"/login?code={code}")
     assert (again.status, again.headers["Set-Cookie"]) == (401, None)
-    home = shop.nobody("GET", "/", headers={"Cookie": f"{COOKIE}={cookie.value}"})
-    assert (home.status, b"Signed in as ann (admin)" in home.body) == (200, True)
+    me = shop.nobody("GET", "/v1/me", headers={"Cookie": f"{COOKIE}={cookie.value}"})
+    assert (me.status, me.json["agent"], me.json["role"]) == (200, "ann", "admin")
 
 
 def test_of_two_who_use_a_login_link_one_gets_in(shop: Served) -> None:
