@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from web.tools import packages
 from web.tools.npm_registry import Unavailable
@@ -27,6 +28,9 @@ JSX = ("--jsx=automatic", "--jsx-import-source=preact")
 #: The icon of the page has the number of items that need a person, up to this one.
 ICON_NUMBER_MAX = 9
 BUILD_SECONDS_MAX = 120
+
+#: What esbuild tells of its outputs.
+Meta = dict[str, dict[str, dict[str, Any]]]
 
 
 class BuildFailed(Exception):
@@ -80,43 +84,53 @@ def _compiler(modules: Path, prefix: str, program: str) -> Path:
 def _bundle(modules: Path, out: Path) -> None:
     esbuild = str(_compiler(modules, "@esbuild/", "bin/esbuild"))
     source = WEB / "src"
-    _run([esbuild, str(source / "worker.ts"), *OPTIONS, "--entry-names=[name]-[hash]", f"--outdir={out}"])
-    (worker,) = out.glob("worker-*.js")
+    hashed = ("--entry-names=[name]-[hash]", f"--outdir={out}")
+    early = (source / "worker.ts", source / "style" / "later.css")
+    _run([esbuild, *map(str, early), *OPTIONS, *hashed])
+    _flatten(out)
+    urls = {"WORKER_URL": "worker-*.js", "STYLE_URL": "later-*.css"}
+    defined = [f'--define:{name}="/assets/{next(out.glob(pattern)).name}"' for name, pattern in urls.items()]
+    entries = (source / "main.tsx", source / "style" / "main.css")
+    meta_file = out / "meta.json"
     _run(
         [
-            *(esbuild, str(source / "main.tsx"), str(source / "style" / "main.css")),
-            *OPTIONS,
-            *JSX,
-            *("--splitting", "--entry-names=[name]-[hash]", "--chunk-names=[name]-[hash]"),
-            f'--define:WORKER_URL="/assets/{worker.name}"',
-            *(f"--outdir={out}", f"--outbase={source}", f"--metafile={out / 'meta.json'}"),
+            *(esbuild, *map(str, entries), *OPTIONS, *JSX, *hashed, *defined),
+            *("--splitting", "--chunk-names=[name]-[hash]", f"--outbase={source}", f"--metafile={meta_file}"),
         ]
     )
-    meta = json.loads((out / "meta.json").read_text(encoding="utf-8"))
-    (out / "meta.json").unlink()
+    meta = json.loads(meta_file.read_text(encoding="utf-8"))
+    meta_file.unlink()
     _flatten(out)
+    _write_page(meta, out)
+    _write_icons(out)
+
+
+def _write_page(meta: Meta, out: Path) -> None:
     entries = {Path(made["entryPoint"]).name: name for name, made in meta["outputs"].items() if "entryPoint" in made}
     script, style = (Path(entries[name]).name for name in ("main.tsx", "main.css"))
-    eager = _eager(meta, entries["main.tsx"])
+    links = "".join(f'<link rel="modulepreload" href="/assets/{name}">\n' for name in _eager(meta, entries["main.tsx"]))
     page = (WEB / INDEX).read_text(encoding="utf-8")
     page = page.replace("STYLE", f"/assets/{style}").replace("SCRIPT", f"/assets/{script}")
-    links = "".join(f'<link rel="modulepreload" href="/assets/{name}">\n' for name in eager)
     (out / INDEX).write_text(page.replace("<!-- preloads -->\n", links), encoding="utf-8")
+
+
+def _write_icons(out: Path) -> None:
+    """Files instead of data URLs, which the policy of the page forbids."""
     icon = (WEB / "icon.svg").read_text(encoding="utf-8")
-    # Files instead of data URLs, which the policy of the page forbids.
     for number in range(ICON_NUMBER_MAX + 1):
         badge = icon if number else re.sub(r"<g id=.badge.*?</g>", "", icon, flags=re.DOTALL)
         (out / f"icon-{number}.svg").write_text(badge.replace("NUMBER", str(number)), encoding="utf-8")
 
 
 def _flatten(out: Path) -> None:
-    """The style sheet is an entry in a folder of its own."""
+    """The style sheets are entries in a folder of their own."""
     for path in sorted(out.glob("*/*")):
         path.rename(out / path.name)
-        path.parent.rmdir()
+    for folder in [path for path in out.iterdir() if path.is_dir()]:
+        folder.rmdir()
 
 
-def _eager(meta: dict[str, dict[str, dict[str, list[dict[str, str]]]]], entry: str) -> list[str]:
+def _eager(meta: Meta, entry: str) -> list[str]:
     """The chunks that the page needs at once, so that the browser fetches them together."""
     found: list[str] = []
     todo = [entry]
