@@ -252,11 +252,11 @@ def session_id(given: object) -> str:
     return name(given, "session")
 
 
-def statuses(given: Iterable[object]) -> tuple[str, ...]:
-    found = names(given, "statuses")
+def statuses(given: Iterable[object], field: str = "statuses") -> tuple[str, ...]:
+    found = names(given, field)
     for status in found:
         if status not in STATUSES:
-            raise Invalid(f"unknown status {status!r}; choose one of {', '.join(STATUSES)}", field="statuses")
+            raise Invalid(f"unknown status {status!r}; choose one of {', '.join(STATUSES)}", field=field)
     return found
 
 

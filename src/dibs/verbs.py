@@ -34,6 +34,7 @@ from dibs.model import (
     Sweep,
     Waiting,
 )
+from dibs.model.dashboard import Bulk, Paged, View
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -75,8 +76,10 @@ def _of_item(name: str, role: str, answer: type, summary: str, **more: Any) -> V
 VERBS: tuple[Verb, ...] = (
     # Items
     _post("add", "/v1/items", AGENT, Added, "Add an item"),
+    _post("bulk", "/v1/bulk", AGENT, Bulk, "Call a verb on many items", positional=("verb",)),
     _post("add_many", "/v1/add_many", AGENT, Added, "Add all of these items or none", many=True),
     _list("list", "/v1/items", Item, "Items that match every filter, best first"),
+    _get("page", "/v1/page", Paged, "A page of the items that match, with counts"),
     _get("get", "/v1/items/{item}", Detail, "An item in full", positional=("item",)),
     Verb(
         name="edit",
@@ -143,6 +146,7 @@ VERBS: tuple[Verb, ...] = (
     _list("runs", "/v1/runs", Run, "Runs, newest first"),
     _list("activity", "/v1/activity", Activity, "Refused claims, newest first"),
     _list("who", "/v1/who", Holding, "All claims, by agent"),
+    _get("view", "/v1/view", View, "The board at one instant, for people"),
     _get("stats", "/v1/stats", Stats, "Figures of the board"),
     # Whole boards
     _list("check", "/v1/check", str, "What is wrong with the store, if anything", role=ADMIN),

@@ -19,7 +19,7 @@ from dibs.cli.identity import CLIENTS, MARKERS
 from dibs.cli.parser import Parser, build
 from dibs.config import DEFAULTS, ENV_SESSION
 from dibs.errors import DibsError, Invalid, NotTrusted, StoreUnusable, Unauthenticated
-from dibs.model import EDITABLE, STATUSES, NewItem
+from dibs.model import EDITABLE, STATUSES, NewItem, dashboard
 from dibs.rules.items import APPROVED_CONTENT, HELD_CONTENT
 from dibs.rules.resources import normalize, overlap
 from dibs.rules.table import RESTING, TRANSITIONS
@@ -39,7 +39,7 @@ NO_VERBS = {"close", "check", "watch", "reap_dead_owners", "keep_key", "session"
 #: Verbs that say no only to wrong input, or when the store does not answer.
 NEVER_REFUSED = {
     *("list", "set_agent", "agents", "sessions", "sweep", "prune", "export"),
-    *("runs", "activity", "who", "stats", "keys"),
+    *("runs", "activity", "who", "stats", "view", "page", "keys"),
 }
 #: How the picture says what is no call: the words for these verbs of the table. `edit` is not drawn.
 DRAWN = {"expire": "expiry", "owner_died": "dead owner", "settle": "unblocked", "edit": "due"}
@@ -119,7 +119,7 @@ def check_values(text: str) -> None:
     told = {name: tuple(code(fields)) for name, fields in table(text, "value", "fields")}
     known = {
         kind.__name__: _own_fields(kind)
-        for kind in vars(model).values()
+        for kind in (vars(model) | vars(dashboard)).values()
         if isinstance(kind, type) and issubclass(kind, Value) and kind not in (Value, NewItem, model.Request)
     }
     assert told == known

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Added, Detail, Edited, Ended, Item, Key, Owner, SessionEnd, SessionView
+    from dibs.model.dashboard import Bulk
     from dibs.store.contract import Page
 
 LIMIT_MAX = 10**6
@@ -65,6 +66,28 @@ class ManageVerbs(BoardBase):
         after = None if after is None else check.item_id(after, "after")
         filters: dict[str, Any] = {"statuses": statuses, "projects": projects, "types": types, "labels": labels}
         return self._call(self.store.list, **filters, after=after, limit=limit, bytes_max=bytes_max)
+
+    def bulk(
+        self,
+        verb: str,
+        *,
+        args: Mapping[str, Any] | None = None,
+        items: Iterable[Mapping[str, Any]] = (),
+        filter: Mapping[str, Any] | None = None,
+        expect: int | None = None,
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> Bulk:
+        """Call a verb of people on many items: those of `items`, each with its `id` and perhaps the `revision` or the
+        `token` that the caller read, or those that match `filter`, if they are `expect` many."""
+        from dibs.board import filters
+
+        asked = filters.checked_bulk(verb, args=args, items=items, filter=filter, expect=expect)
+        by = self._actor(actor)
+        key = None if request_id is None else request(request_id, by, "bulk", verb, *asked.values())
+        if verb in ("park", "retry"):
+            self.reap_dead_owners()  # their claims would be in the way
+        return self.store.bulk(verb, **asked, actor=by, request=key)
 
     def edit(
         self,

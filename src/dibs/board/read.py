@@ -5,6 +5,7 @@ from __future__ import annotations
 from dibs import check
 from dibs.board import base
 from dibs.board.base import BoardBase
+from dibs.model import ADMIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Activity, Event, Holding, Prune, Run, Stats, Synced
+    from dibs.model.dashboard import Paged, View
     from dibs.store.contract import Page
 
 PRUNE_BATCH = 200
@@ -83,6 +85,29 @@ class ReadVerbs(BoardBase):
 
     def stats(self, *, agent: str | None = None) -> Stats:
         return self._call(self.store.stats, agent=agent)
+
+    def view(self) -> View:
+        """The board at one instant, for people. Direct access to a store is an admin's."""
+        found = self.store.view()
+        return found if found.me is not None else found.replace(me={"role": ADMIN, "actor": self.actor})
+
+    def page(
+        self,
+        *,
+        status: Iterable[str] = (),
+        project: Iterable[str] = (),
+        type: Iterable[str] = (),
+        label: Iterable[str] = (),
+        agent: str | None = None,
+        q: str | None = None,
+        sort: str = "next",
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> Paged:
+        from dibs.board import filters
+
+        wanted = filters.checked(status=status, project=project, type=type, label=label, agent=agent, q=q)
+        return self.store.page(**wanted, **filters.checked_page(sort=sort, cursor=cursor, limit=limit))
 
     def check(self) -> tuple[str, ...]:
         return self.store.check()

@@ -16,6 +16,7 @@ from tests.kit.broken import (
     queueing,
     resting,
     telling,
+    viewing,
     watching,
 )
 from tests.kit.broken.mistake import BROKEN, Mistake
@@ -32,5 +33,6 @@ __all__ = [
     "queueing",
     "resting",
     "telling",
+    "viewing",
     "watching",
 ]

@@ -10,8 +10,8 @@ from typing import Any
 
 from dibs import model
 from dibs.config import DEFAULTS
-from dibs.model import ADMIN, STATUSES
-from dibs.rules import claiming, ending, fencing, items, queueing
+from dibs.model import ADMIN, STATUSES, dashboard
+from dibs.rules import claiming, ending, fencing, health, items, queueing
 from dibs.rules.decision import State
 from dibs.server.api.schemas import NOON
 from dibs.text import times, wire
@@ -24,6 +24,7 @@ _BY_HOLDER = {"session": _ME, "token": 1}
 REQUESTS: dict[str, dict[str, Any]] = {
     "add": {"id": "fix-login", "title": "Fix the login", "type": "bug", "priority": 8, "labels": ["web"]},
     "add_many": {"items": [{"id": "plan", "title": "Plan"}, {"id": "build", "title": "Build", "depends_on": ["plan"]}]},
+    "bulk": {"verb": "park", "args": {"reason": "later"}, "items": [{"id": "fix-login", "revision": 4}]},
     "list": {"statuses": ["ready"], "limit": 50},
     "edit": {"priority": 9},
     "park": {"reason": "later"},
@@ -58,6 +59,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "events": {"after": 0, "limit": 100},
     "runs": {"agent": "coder", "limit": 20},
     "activity": {"limit": 20},
+    "page": {"status": ["ready"], "q": "login", "sort": "updated", "limit": 50},
 }
 
 _AT = times.parse_instant(NOON)
@@ -120,6 +122,44 @@ STATS = model.Stats(
     time_to_claim_seconds=60.0,
     claim_duration_seconds=120.0,
 )
+_SCORE, _REASONS = health.score(_NOW, SESSION, [CLAIM], [], DEFAULTS)
+_BRIEF = dashboard.Brief(
+    **{name: value for name, value in _CLAIMED.item.as_dict().items() if name in dashboard.Brief._fields}, waiters=1
+)
+_SEAT = dashboard.Seat(
+    **{name: getattr(SESSION, name) for name in dashboard.Seat._fields if name in SESSION._fields},
+    score=_SCORE,
+    reasons=_REASONS,
+    holding=(CLAIM.item,),
+    ended={"done": 1},
+    recent=tuple(
+        dashboard.PastRun(item=run.item, outcome=run.outcome, started_at=run.started_at, ended_at=run.ended_at)
+        for run in (_RUNNING, EARLIER)
+    ),
+)
+_VIEW = dashboard.View(
+    event=480,
+    at=_NOW,
+    me={"role": ADMIN, "actor": SESSION.agent},
+    settings={"stale_seconds": DEFAULTS.stale_seconds, "orphan_seconds": DEFAULTS.orphan_seconds},
+    counts=STATS.items,
+    items=(_BRIEF,),
+    holdings=(
+        dashboard.Held(
+            **{name: value for name, value in CLAIM.as_dict().items() if name in dashboard.Held._fields},
+            kind=SESSION.kind,
+            health=HOLDING.health,
+            note=dashboard.Remark(at=_NOTE.at, note=_NOTE.note),
+            waiters=(
+                dashboard.Waiter(
+                    **{name: getattr(_TICKET, name) for name in ("session", "agent", "since_at", "expires_at")}
+                ),
+            ),
+        ),
+    ),
+    sessions=(_SEAT,),
+    left_off=0,
+)
 _VALUES: dict[str, Value] = {
     type(value).__name__: value
     for value in (
@@ -157,6 +197,17 @@ _VALUES: dict[str, Value] = {
         model.Sweep(expired=(CLAIM.item,), owner_died=(), failed=()),
         HOLDING,
         STATS,
+        _VIEW,
+        dashboard.Bulk(
+            done=(CLAIM.item,), refused=(dashboard.BulkRefusal(item="plan", code=REFUSAL.code, detail=REFUSAL.message),)
+        ),
+        dashboard.Paged(
+            items=(_BRIEF,),
+            next="-8.12",
+            total=240,
+            counts={"status": STATS.items, "type": {_BRIEF.type: 4}},
+            left_off=0,
+        ),
         model.Pulse(
             ready=[_READY],
             ready_total=1,

@@ -22,7 +22,7 @@ from dibs.server.api.responses import ANSWER_BYTES_MAX, answer
 from dibs.server.auth.callers import Caller
 from dibs.server.ops.tracing import traced
 from dibs.server.service import WAIT_SECONDS_MAX, Service
-from dibs.verbs import VERBS, Verb
+from dibs.verbs import BY_NAME, VERBS, Verb
 
 IDEMPOTENCY_KEY = "idempotency-key"
 MORE = "a page, as large as `bytes_max` allows; more follows after its last element"
@@ -115,6 +115,10 @@ def call(
     if verb.name == "edit" and caller.role != ADMIN:
         # An agent that changes an item's action could escape its policy.
         arguments["relabel"] = False
+    if verb.name == "bulk":
+        wanted = BY_NAME.get(arguments["verb"], verb)
+        # Without a session, the caller rejects as a person.
+        service.callers.require_role(caller, ADMIN if wanted.name == "reject" else wanted.role)
     if verb.name == "start_session":
         arguments = _session_arguments(service, caller, arguments)
     elif verb.method != "GET" and arguments.get("session") is not None:
@@ -131,7 +135,8 @@ def call(
         arguments["wait_seconds"] = min(arguments["wait_seconds"], service.wait_seconds_max)
     if "bytes_max" in accepted:
         arguments["bytes_max"] = min(arguments.get("bytes_max", ANSWER_BYTES_MAX), ANSWER_BYTES_MAX)
-    return getattr(board, verb.name)(**arguments)
+    found = getattr(board, verb.name)(**arguments)
+    return found.replace(me={"role": caller.role, "actor": caller.actor}) if verb.name == "view" else found
 
 
 def release_if_revoked(service: Service, request: Request, found: Any) -> None:

@@ -17,14 +17,20 @@ ProjectsOf = dict[str, str | None]
 
 
 class EventFilter:
-    """An empty filter matches everything. `messages`: send unnamed messages instead of named events."""
+    """An empty filter matches everything. `messages`: send unnamed messages instead of named events; `brief`: send
+    events without bodies, drafts and the session-task contract's forms."""
 
     def __init__(
-        self, projects: Sequence[str], items: Sequence[str], sessions: Sequence[str], messages: bool = False
+        self,
+        projects: Sequence[str],
+        items: Sequence[str],
+        sessions: Sequence[str],
+        messages: bool = False,
+        brief: bool = False,
     ) -> None:
         self._projects, self._items, self._sessions = frozenset(projects), frozenset(items), frozenset(sessions)
-        self._messages = messages
-        self._is_empty = not (projects or items or sessions or messages)
+        self._messages, self.brief = messages, brief
+        self._is_empty = not (projects or items or sessions or messages or brief)
 
     async def apply(self, page: EventPage, projects_of: Callable[[set[str]], Awaitable[ProjectsOf]]) -> bytes:
         """The bytes to send of a page."""
@@ -39,6 +45,8 @@ class EventFilter:
         if self._projects and events:
             projects = await projects_of({event.item for event in events})
             events = [event for event in events if projects[event.item] in self._projects]
+        if self.brief:
+            return b"".join(event.brief for event in events)
         return b"".join(event.message if self._messages else event.frames for event in events)
 
 

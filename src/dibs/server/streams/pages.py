@@ -26,6 +26,9 @@ RING_BYTES = 8_000_000
 PAGE_BYTES = 16_384
 PAGE_EVENTS = 100
 CACHED_PAGES = 64
+#: What a brief event leaves off, and how much of a note, a reason or a comment it has.
+NOT_BRIEF = frozenset({"body", "payload", "resources", "draft", "links", "cost", "checks", "meta"})
+TEXT_LENGTH_MAX = 500
 #: Four times what full pages take: pages of a single large event can be larger.
 CACHED_BYTES = 4 * CACHED_PAGES * PAGE_BYTES
 
@@ -33,11 +36,11 @@ CACHED_BYTES = 4 * CACHED_PAGES * PAGE_BYTES
 class EncodedEvent:
     """An event as bytes, and the fields that filters compare."""
 
-    __slots__ = ("frames", "id", "item", "message", "session")
+    __slots__ = ("brief", "frames", "id", "item", "message", "session")
 
     def __init__(self, event: Event) -> None:
         self.id, self.item, self.session = event.id, event.item, event.session
-        self.frames, self.message = sse_frames(event), sse_message(event)
+        self.frames, self.message, self.brief = sse_frames(event), sse_message(event), sse_brief(event)
 
 
 class EventPage:
@@ -134,7 +137,7 @@ class EventPages:
 
 def sse_frames(event: Event) -> bytes:
     """An event under its own name and id, after the session-task contract's form of it, if that has one."""
-    native = f"id: {event.id}\nevent: {event.kind}\ndata: {json.dumps(wire.encode(event))}\n\n"
+    native = _native_frame(event)
     compat = session_task_views.event(event)
     if compat is None:
         return native.encode()
@@ -145,6 +148,20 @@ def sse_message(event: Event) -> bytes:
     """An event for clients that handle unnamed messages only: the session-task contract's form, or nothing."""
     compat = session_task_views.event(event)
     return b"" if compat is None else f"id: {event.id}\ndata: {json.dumps(compat)}\n\n".encode()
+
+
+def sse_brief(event: Event) -> bytes:
+    """An event as `GET /api/events?brief=1` sends it: without what only the detail of its item shows."""
+    data = {
+        name: value[:TEXT_LENGTH_MAX] if isinstance(value, str) else value
+        for name, value in event.data.items()
+        if name not in NOT_BRIEF
+    }
+    return _native_frame(event.replace(data=data)).encode()
+
+
+def _native_frame(event: Event) -> str:
+    return f"id: {event.id}\nevent: {event.kind}\ndata: {json.dumps(wire.encode(event))}\n\n"
 
 
 def _fitting(events: Iterable[EncodedEvent]) -> list[EncodedEvent]:

@@ -25,6 +25,7 @@ from dibs.server.streams.feed import RETRY_SECONDS
 from dibs.server.streams.filters import EventFilter, ProjectCache, ProjectsOf
 from dibs.server.streams.open_requests import OpenRequest
 from dibs.server.streams.pages import BacklogReader, EventPage, EventPages
+from dibs.server.streams.vitals import VitalSigns
 
 T = TypeVar("T")
 
@@ -59,12 +60,15 @@ class Streams:
         self._pages, self._projects = EventPages(service.board), ProjectCache(service.board)
         self.feed.on_events += [self._pages.on_events, self._projects.on_events]
         self.feed.on_news.append(self.wake)
+        self.vitals = VitalSigns(lambda: self._in_thread(service.board.store.vitals), self._wake_all)
         self._backlog = BacklogReader(lambda cursor: self._in_thread(lambda: self._pages.from_store(cursor)))
 
     @contextmanager
     def opened(self, stream: Stream) -> Iterator[None]:
         self._all.add(stream)
         self._pages.readers += 1
+        if stream.filter.brief:
+            self.vitals.add_listener()
         if self._timer is None:
             self._start_timer()
         try:
@@ -73,6 +77,8 @@ class Streams:
         finally:
             self._all.discard(stream)
             self._pages.readers -= 1
+            if stream.filter.brief:
+                self.vitals.remove_listener()
 
     async def page(self, cursor: int) -> EventPage | None:
         return self._pages.from_memory(cursor) or await self._backlog.page(cursor)
@@ -137,7 +143,8 @@ class Stream(Response):
     ) -> None:
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._streams, self._cursor, self._filter = streams, cursor, filter
+        self._streams, self._cursor, self.filter = streams, cursor, filter
+        self._vitals_seen = 0
         self.wakeup = asyncio.Event()
         self.needs_keep_alive = False
         self.sent_at = _now()
@@ -170,6 +177,10 @@ class Stream(Response):
             if self.needs_keep_alive:
                 self.needs_keep_alive = False
                 await self._send_chunk(keep_alive_frame(self._cursor))
+            if self.filter.brief:
+                self._vitals_seen, vitals = self._streams.vitals.after(self._vitals_seen)
+                if vitals:
+                    await self._send_chunk(vitals)
             if self._cursor >= feed.newest or not await self._send_page():
                 await self.wakeup.wait()
 
@@ -188,7 +199,7 @@ class Stream(Response):
             page = await self._streams.page(self._cursor)
             if page is None:
                 return False
-            chunk = await self._filter.apply(page, self._streams.projects_of)
+            chunk = await self.filter.apply(page, self._streams.projects_of)
         except StoreUnavailable:
             await asyncio.sleep(RETRY_SECONDS)
             return True
@@ -237,13 +248,18 @@ def routes(service: Service) -> APIRouter:
         session: Names = (),
         after: Annotated[int | None, Query(ge=0)] = None,
         messages: bool = False,
+        brief: bool = False,
     ) -> Response:
+        """With `brief`, events come without bodies and drafts, and between them `vitals`: what changes without an
+        event."""
+        if messages and brief:
+            raise Invalid("choose messages or brief, not both", field="brief")
         cursor = cursor_of(request.headers.get("last-event-id"), after)
         if cursor is not None:
             # Refuses a cursor before the pruned events while there still can be an error response.
             await service.run(lambda: service.board.events(after=cursor, limit=1))
         start = service.feed.newest if cursor is None else cursor
-        wanted = EventFilter(project, item, session, messages)
+        wanted = EventFilter(project, item, session, messages, brief)
         return Stream(streams, start, wanted, lambda refuse: service.open_request(quota, request, refuse))
 
     return router

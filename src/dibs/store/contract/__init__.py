@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from dibs.model import Grant, Owner, Session, Synced, Waiting
+    from dibs.model.dashboard import Vitals
     from dibs.store.contract.manage import ManageVerbs
     from dibs.store.contract.read import ReadVerbs
     from dibs.store.contract.work import WorkVerbs
@@ -137,6 +138,10 @@ class Store(Verbs):
         Any other session, and one that is bound to another valid key, is answered unchanged. Only servers call this: a
         server knows the agent of a key."""
         raise Invalid("only a server can bind a session to a key", field="store")
+
+    def vitals(self) -> Vitals:
+        """What changes without an event: see `Vitals`. Only servers read it, for the streams of dashboards."""
+        raise Invalid("only the server of a board reads its vitals", field="store")
 
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """Findings of `doctor` that are not damage, such as files of a vault that are not on the board: (finding,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         SessionEnd,
         SessionView,
     )
+    from dibs.model.dashboard import Bulk
     from dibs.store.contract import Page
 
 
@@ -57,6 +58,24 @@ class ManageVerbs(ABC):
 
         `bytes_max`: the page ends once the texts of its items have that many characters, so it has at least one item if
         any matches; `more` tells whether others follow. Each page is a snapshot of its own."""
+
+    @abstractmethod
+    def bulk(
+        self,
+        verb: str,
+        *,
+        args: Mapping[str, Any],
+        items: Sequence[Mapping[str, Any]] = (),
+        filter: Mapping[str, Any] | None = None,
+        expect: int | None = None,
+        actor: str,
+        request: Request | None = None,
+    ) -> Bulk:
+        """A verb of people on up to 1,000 items, in one transaction: `park`, `unpark`, `cancel`, `retry`, `approve`,
+        `send_back`, `reject` or `force_release`, with `args` for all. Each item is decided for itself: a refused one is
+        left alone and the others are not affected. An item has its `id` and may have the `revision` that the caller
+        read, and for `approve` and `force_release` the `token`. With `filter` instead (that of `page`), the items that
+        match it now, if they are `expect` many; otherwise `INVALID`, with how many `matches`."""
 
     @abstractmethod
     def edit(

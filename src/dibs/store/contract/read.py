@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from dibs.model import Activity, Event, Holding, Prune, Pulse, Run, Stats
+    from dibs.model.dashboard import Paged, View
     from dibs.store.contract import Page
 
 
@@ -57,6 +58,35 @@ class ReadVerbs(ABC):
     def stats(self, *, agent: str | None = None) -> Stats:
         """Figures of the board. With an agent, those about claims, runs, waiters and sessions are the agent's; its
         refused claims count as long as they are kept."""
+
+    @abstractmethod
+    def view(self) -> View:
+        """The board at one instant, for people: see `View`. `items` are at most 2,000, chosen in this order: items that
+        wait for approval, that failed (200 at most), or that are blocked by a dependency that will never be done; items
+        in progress; items that ended among the latest 5,000 events (200 at most); then ready, scheduled, blocked and
+        parked ones in the order of `next`. `holdings` are at most 2,000 live claims, the first to expire first;
+        `sessions` at most 1,000 live ones, holders first, then the most recently seen. `me` is None: the board knows
+        the caller. Its cost does not grow with the number of ended items."""
+
+    @abstractmethod
+    def page(
+        self,
+        *,
+        status: Sequence[str] = (),
+        project: Sequence[str] = (),
+        type: Sequence[str] = (),
+        label: Sequence[str] = (),
+        agent: str | None = None,
+        q: str | None = None,
+        sort: str = "next",
+        cursor: str | None = None,
+        limit: int,
+    ) -> Paged:
+        """A page of the items that match every filter: one of the statuses, projects and types, all of the labels, the
+        agent of the latest run, and every word of `q` in id, title or labels, in any case. `sort` is `next` (the order
+        of `next`), `updated` (latest change first) or `created` (newest first); `cursor` is `next` of the page before.
+        Looked at are all items that have not ended, the first 10,000 failed ones, and items that ended among the latest
+        20,000 events; `left_off` is how many others there are."""
 
     @abstractmethod
     def pulse(self) -> Pulse:

@@ -159,3 +159,92 @@ JOIN dibs.items i ON i.id = first.item
 -- name: claim_durations
 SELECT sum(ended_at - started_at), count(*) FROM dibs.runs
 WHERE ended_at IS NOT NULL AND (:agent::text IS NULL OR agent = :agent)
+
+-- name: briefs_of_status
+SELECT @brief FROM (SELECT * FROM @live_items UNION ALL SELECT * FROM dibs.items WHERE status = 'failed') AS i
+WHERE status = :status ORDER BY priority DESC, seq LIMIT :limit
+
+-- Blocked by a dependency that has ended and is not done.
+-- name: briefs_in_dead_ends
+SELECT @brief FROM dibs.items i
+WHERE status = 'blocked' AND EXISTS (
+    SELECT 1 FROM dibs.dependencies d JOIN dibs.items needed ON needed.id = d.needs
+    WHERE d.item = i.id AND needed.status IN ('failed', 'rejected', 'cancelled'))
+ORDER BY priority DESC, seq LIMIT :limit
+
+-- Found through the end of the feed: an index of ended items by time would cost every end of a run.
+-- name: briefs_ended
+SELECT @brief FROM dibs.items
+WHERE id = ANY (ARRAY(
+    SELECT DISTINCT e.item FROM (SELECT item, status FROM dibs.events ORDER BY id DESC LIMIT :searched) e
+    WHERE e.status IN ('done', 'failed', 'rejected', 'cancelled')))
+  AND status IN ('done', 'failed', 'rejected', 'cancelled')
+ORDER BY updated_at DESC, seq DESC LIMIT :limit
+
+-- Every item that has not ended; of the others the failed ones, and those at the end of the feed.
+-- name: page_candidates
+SELECT i.id, i.status, i.type, i.priority, i.seq, i.updated_at, i.title, to_json(i.labels)::text
+FROM (SELECT id FROM @live_items
+      UNION (SELECT id FROM dibs.items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
+      UNION SELECT e.item FROM (SELECT item, status FROM dibs.events ORDER BY id DESC LIMIT :searched) e
+            WHERE e.status IN ('done', 'failed', 'rejected', 'cancelled')) AS wanted
+JOIN dibs.items i ON i.id = wanted.id
+WHERE (:projects::text = '[]' OR i.project = ANY (ARRAY(SELECT json_array_elements_text(:projects::json))))
+  AND i.labels @> ARRAY(SELECT json_array_elements_text(:labels::json))
+  AND (:agent::text IS NULL OR EXISTS (
+      SELECT 1 FROM dibs.runs r WHERE r.item = i.id AND r.token = i.token AND r.agent = :agent))
+
+-- How many ended items `page_candidates` looks at.
+-- name: page_window
+SELECT count(*)
+FROM ((SELECT id FROM dibs.items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
+      UNION SELECT e.item FROM (SELECT item, status FROM dibs.events ORDER BY id DESC LIMIT :searched) e
+            WHERE e.status IN ('done', 'failed', 'rejected', 'cancelled')) AS wanted
+JOIN dibs.items i ON i.id = wanted.id
+WHERE i.status IN ('done', 'failed', 'rejected', 'cancelled')
+
+-- name: briefs_by_id
+SELECT @brief FROM dibs.items WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
+
+-- name: live_queues
+SELECT t.id, t.item, t.session, t.agent, t.since_at, t.expires_at, i.offered_to
+FROM dibs.tickets t JOIN dibs.items i ON i.id = t.item
+WHERE t.closed_at IS NULL AND t.expires_at > :now ORDER BY t.item, t.id LIMIT :limit
+
+-- name: holdings
+SELECT c.item, c.token, c.session, c.agent, c.claimed_at, c.renewed_at, c.expires_at, c.deadline_at, c.ttl_seconds,
+       c.heartbeat_count, s.kind, noted.at, noted.note
+FROM (SELECT * FROM dibs.claims WHERE expires_at > :now ORDER BY expires_at LIMIT :limit) c
+LEFT JOIN dibs.sessions s ON s.id = c.session
+LEFT JOIN LATERAL (
+    SELECT e.at, left(e.data ->> 'note', :note_length) AS note
+    FROM (SELECT * FROM dibs.events x WHERE x.item = c.item ORDER BY x.number DESC LIMIT :events) e
+    WHERE e.kind = 'progress' AND e.token = c.token ORDER BY e.number DESC LIMIT 1
+) noted ON true
+ORDER BY c.expires_at, c.item
+
+-- name: seats
+SELECT @session FROM dibs.sessions s WHERE ended_at IS NULL
+ORDER BY EXISTS (SELECT 1 FROM dibs.claims c WHERE c.session = s.id) DESC, seen_at DESC, id LIMIT :limit
+
+-- name: claims_of_sessions
+SELECT @claim FROM dibs.claims WHERE session = ANY (ARRAY(SELECT json_array_elements_text(:sessions::json)))
+ORDER BY session, claimed_at, item
+
+-- name: runs_of_sessions
+SELECT r.session, r.item, r.token, r.started_at, r.ended_at, r.outcome
+FROM json_array_elements_text(:sessions::json) AS wanted,
+     LATERAL (SELECT * FROM dibs.runs x WHERE x.session = wanted ORDER BY x.seq DESC LIMIT :limit) r
+ORDER BY r.seq DESC
+
+-- name: latest_event
+SELECT max(id) FROM dibs.events
+
+-- name: beats
+SELECT item, expires_at, heartbeat_count FROM dibs.claims WHERE expires_at > :now ORDER BY expires_at LIMIT :limit
+
+-- name: seen_sessions
+SELECT id, seen_at FROM dibs.sessions WHERE ended_at IS NULL ORDER BY seen_at DESC, id LIMIT :limit
+
+-- name: new_seats
+SELECT @session FROM dibs.sessions WHERE ended_at IS NULL AND started_at >= :since ORDER BY started_at DESC, id LIMIT :limit

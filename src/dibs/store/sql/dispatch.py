@@ -108,7 +108,9 @@ class SqlVerbs:
     owners = _read("views", "owners")
     due_seconds = _read("views", "due_seconds")
     stats = _view("stats", "stats")
+    page = _view("paging", "page")
     pulse = _view("stats", "pulse")
+    vitals = _view("overview", "vitals")
 
     def feed_end(self) -> int:
         """The id up to which the feed is complete: no event with a lower id can still be committed. Read before the
@@ -121,3 +123,14 @@ class SqlVerbs:
         store: Any = self
         found: Page[Any] = store.read(lambda t: events(t, until, item=item, **asked))
         return found
+
+    def bulk(self, verb: str, *, request: Any = None, **asked: Any) -> Any:
+        from dibs.model.dashboard import Bulk
+
+        work, store = function_of(_HERE + "bulk", "bulk"), self
+        return store.write(lambda t: work(t, verb, **asked), request, Bulk)  # type: ignore[attr-defined]
+
+    def view(self) -> Any:
+        view = function_of(_HERE + "overview", "view")
+        until, store = self.feed_end(), self
+        return store.read(lambda t: view(t, store.find_dead, until))  # type: ignore[attr-defined]

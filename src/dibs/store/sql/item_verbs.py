@@ -48,7 +48,7 @@ def edit(
         t.lock_dependencies()
         t.lock_items(needs)
     if revision is not None:
-        _as_read(t, item, revision)
+        as_read(t, item, revision)
     state = t.record_due(item)
     open_before = {blocker.item for blocker in state.blockers}
     done_before = [one for one in state.item.depends_on if one not in open_before]
@@ -98,7 +98,7 @@ def approve(
 ) -> Item:
     from dibs.rules import reviewing
 
-    state, draft = _as_read(t, item, revision), t.draft(item)
+    state, draft = as_read(t, item, revision), t.draft(item)
     step = reviewing.approve(t.now, state, draft, actor=actor, comment=comment, done=done, token=token)
     return t.apply_with_effects(state, step).item
 
@@ -106,7 +106,7 @@ def approve(
 def send_back(t: Transaction, item: str, *, actor: str, comment: str, revision: int | None = None) -> Item:
     from dibs.rules import reviewing
 
-    return _apply(t, _as_read(t, item, revision), reviewing.send_back, actor=actor, comment=comment)
+    return _apply(t, as_read(t, item, revision), reviewing.send_back, actor=actor, comment=comment)
 
 
 def reject(
@@ -122,7 +122,7 @@ def reject(
     if session is None:
         from dibs.rules import reviewing
 
-        return _apply(t, _as_read(t, item, revision), reviewing.reject, actor=actor, reason=reason)
+        return _apply(t, as_read(t, item, revision), reviewing.reject, actor=actor, reason=reason)
     state, claim = t.fenced(item, session, token)
     t.touch_session(session)
     return t.apply_with_effects(state, ending.reject(t.now, state, claim, reason=reason)).item
@@ -175,7 +175,7 @@ def _apply(t: Transaction, state: State, rule: Callable[..., Step], **asked: Any
     return t.apply_with_effects(state, rule(t.now, state, **asked)).item
 
 
-def _as_read(t: Transaction, item: str, revision: int | None) -> State:
+def as_read(t: Transaction, item: str, revision: int | None) -> State:
     """The item, if it is still at the revision that the caller read. Overdue steps are not recorded before the
     comparison, because reads apply them without a new revision."""
     state = t.state(item)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
     from typing import Any
 
+    from dibs.model.dashboard import Brief
     from dibs.store.sql.transaction import Transaction
 
     Row = tuple[Any, ...]
@@ -32,6 +33,17 @@ def item(row: Row) -> Item:
     for name in ("needs_approval", "approved"):
         fields[name] = bool(fields[name])
     return Item(**fields)
+
+
+def brief(row: Row) -> Brief:
+    from dibs.model.dashboard import Brief
+
+    fields = {**Brief._defaults, **dict(zip(Brief._fields, row, strict=False))}
+    for name in ("labels", "depends_on"):
+        fields[name] = names(fields[name])
+    for name in ("needs_approval", "approved"):
+        fields[name] = bool(fields[name])
+    return Brief.of(fields)
 
 
 def claim(row: Row) -> Claim:

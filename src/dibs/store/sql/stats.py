@@ -27,10 +27,6 @@ HEALTHS = ("expiring", "warning", "orphaned", "stale", "healthy", "idle")
 
 def stats(t: Transaction, find_dead: FindDead, *, agent: str | None = None) -> Stats:
     projected = projection.of_board(t, find_dead)
-    statuses = Counter(dict.fromkeys(STATUSES, 0) | dict(t.all("count_by_status")))
-    for before, after in projected.changes():
-        statuses[before.item.status] -= 1
-        statuses[after.item.status] += 1
     ended_runs = [run for run in projected.ended_runs() if agent in (None, run.agent)]
     outcomes = Counter(dict(t.all("count_by_outcome", agent=agent)))
     for run in ended_runs:
@@ -40,7 +36,7 @@ def stats(t: Transaction, find_dead: FindDead, *, agent: str | None = None) -> S
     # The board has one counter for all agents; the refusals that it keeps name their agents.
     conflicts = (t.scalar("conflicts") if agent is None else t.scalar("conflicts_of_agent", agent=agent)) or 0
     return Stats(
-        items=dict(statuses),
+        items=by_status(t, projected),
         ready=_ready_depth(t, projected),
         active_claims=int(t.scalar("count_live_claims", now=t.now, agent=agent) or 0)
         - sum(agent in (None, claim.agent) for claim in projected.ended_claims()),
@@ -54,6 +50,15 @@ def stats(t: Transaction, find_dead: FindDead, *, agent: str | None = None) -> S
         time_to_claim_seconds=t.scalar("mean_time_to_claim", agent=agent),
         claim_duration_seconds=_mean_claim_duration(t, agent, ended_runs),
     )
+
+
+def by_status(t: Transaction, projected: Projection) -> dict[str, int]:
+    """How many items have each status."""
+    statuses = Counter(dict.fromkeys(STATUSES, 0) | dict(t.all("count_by_status")))
+    for before, after in projected.changes():
+        statuses[before.item.status] -= 1
+        statuses[after.item.status] += 1
+    return dict(statuses)
 
 
 def pulse(t: Transaction, find_dead: FindDead) -> Pulse:

@@ -164,3 +164,82 @@ JOIN items ON items.id = first.item
 -- name: claim_durations
 SELECT sum(ended_at - started_at), count(*) FROM runs
 WHERE ended_at IS NOT NULL AND (:agent IS NULL OR agent = :agent)
+
+-- name: briefs_of_status
+SELECT @brief FROM items WHERE status = :status ORDER BY priority DESC, seq LIMIT :limit
+
+-- Blocked by a dependency that has ended and is not done.
+-- name: briefs_in_dead_ends
+SELECT @brief FROM items
+WHERE status = 'blocked' AND EXISTS (
+    SELECT 1 FROM dependencies JOIN items AS needed ON needed.id = dependencies.needs
+    WHERE dependencies.item = items.id AND needed.status IN ('failed', 'rejected', 'cancelled'))
+ORDER BY priority DESC, seq LIMIT :limit
+
+-- Found through the end of the feed: an index of ended items by time would cost every end of a run.
+-- name: briefs_ended
+SELECT @brief FROM items
+WHERE id IN (SELECT item FROM (SELECT item, status FROM events ORDER BY id DESC LIMIT :searched)
+             WHERE status IN ('done', 'failed', 'rejected', 'cancelled'))
+  AND +status IN ('done', 'failed', 'rejected', 'cancelled')
+ORDER BY updated_at DESC, seq DESC LIMIT :limit
+
+-- Every item that has not ended; of the others the failed ones, and those at the end of the feed.
+-- name: page_candidates
+SELECT id, status, type, priority, seq, updated_at, title, labels FROM items
+WHERE id IN (SELECT id FROM items WHERE status NOT IN ('done', 'failed', 'rejected', 'cancelled')
+             UNION SELECT id FROM (SELECT id FROM items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
+             UNION SELECT item FROM (SELECT item, status FROM events ORDER BY id DESC LIMIT :searched)
+                   WHERE status IN ('done', 'failed', 'rejected', 'cancelled'))
+  AND (:projects = '[]' OR project IN (SELECT value FROM json_each(:projects)))
+  AND NOT EXISTS (SELECT value FROM json_each(:labels) EXCEPT SELECT value FROM json_each(items.labels))
+  AND (:agent IS NULL OR EXISTS (
+      SELECT 1 FROM runs WHERE runs.item = items.id AND runs.token = items.token AND runs.agent = :agent))
+
+-- How many ended items `page_candidates` looks at.
+-- name: page_window
+SELECT count(*) FROM items
+WHERE id IN (SELECT id FROM (SELECT id FROM items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
+             UNION SELECT item FROM (SELECT item, status FROM events ORDER BY id DESC LIMIT :searched)
+                   WHERE status IN ('done', 'failed', 'rejected', 'cancelled'))
+  AND +status IN ('done', 'failed', 'rejected', 'cancelled')
+
+-- name: briefs_by_id
+SELECT @brief FROM items WHERE id IN (SELECT value FROM json_each(:items))
+
+-- name: live_queues
+SELECT tickets.id, tickets.item, tickets.session, tickets.agent, tickets.since_at, tickets.expires_at, items.offered_to
+FROM tickets INDEXED BY tickets_queue JOIN items ON items.id = tickets.item
+WHERE tickets.closed_at IS NULL AND tickets.expires_at > :now ORDER BY tickets.item, tickets.id LIMIT :limit
+
+-- name: holdings
+SELECT c.item, c.token, c.session, c.agent, c.claimed_at, c.renewed_at, c.expires_at, c.deadline_at, c.ttl_seconds,
+       c.heartbeat_count, sessions.kind, noted.at, substr(noted.data ->> 'note', 1, :note_length)
+FROM (SELECT * FROM claims WHERE expires_at > :now ORDER BY expires_at LIMIT :limit) AS c
+LEFT JOIN sessions ON sessions.id = c.session
+LEFT JOIN events AS noted ON noted.id = (
+    SELECT id FROM (SELECT id, token, kind FROM events WHERE item = c.item ORDER BY number DESC LIMIT :events)
+    WHERE kind = 'progress' AND token = c.token ORDER BY id DESC LIMIT 1)
+ORDER BY c.expires_at, c.item
+
+-- name: seats
+SELECT @session FROM sessions WHERE ended_at IS NULL
+ORDER BY EXISTS (SELECT 1 FROM claims WHERE claims.session = sessions.id) DESC, seen_at DESC, id LIMIT :limit
+
+-- name: claims_of_sessions
+SELECT @claim FROM claims WHERE session IN (SELECT value FROM json_each(:sessions)) ORDER BY session, claimed_at, item
+
+-- name: runs_of_sessions
+SELECT runs.session, runs.item, runs.token, runs.started_at, runs.ended_at, runs.outcome
+FROM json_each(:sessions) AS wanted
+JOIN runs ON runs.seq IN (SELECT seq FROM runs WHERE session = wanted.value ORDER BY seq DESC LIMIT :limit)
+ORDER BY runs.seq DESC
+
+-- name: beats
+SELECT item, expires_at, heartbeat_count FROM claims WHERE expires_at > :now ORDER BY expires_at LIMIT :limit
+
+-- name: seen_sessions
+SELECT id, seen_at FROM sessions WHERE ended_at IS NULL ORDER BY seen_at DESC, id LIMIT :limit
+
+-- name: new_seats
+SELECT @session FROM sessions WHERE ended_at IS NULL AND started_at >= :since ORDER BY started_at DESC, id LIMIT :limit

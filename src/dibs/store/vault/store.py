@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from dibs.config import Settings
     from dibs.model import Grant, Holding, Prune, Request, Synced
+    from dibs.model.dashboard import View
     from dibs.store.contract import Watch
     from dibs.store.sql.transaction import Transaction
     from dibs.store.vault.git.liveness import LivenessMonitor
@@ -124,12 +125,30 @@ class VaultStore(SqliteVerbs, Store):
         """A claim by a move has the health `tentative` until the remote has it, and `lost` if the remote accepted
         another clone's claim."""
         found: tuple[Holding, ...] = super().who()
-        if self.remote is None or not any(map(_is_by_move, found)):
+        if not any(map(_is_by_move, found)):
             return found
+        tentative = self._tentative_claims()
+        return tuple(_with_health(line, tentative) if _is_by_move(line) else line for line in found)
+
+    def view(self) -> View:
+        """The health of a claim by a move is as in `who`."""
+        found: View = super().view()
+        if not any(is_by_move(held.session) for held in found.holdings):
+            return found
+        tentative = self._tentative_claims()
+        return found.replace(
+            holdings=tuple(
+                held.replace(health="tentative") if held.item in tentative else held for held in found.holdings
+            )
+        )
+
+    def _tentative_claims(self) -> set[str]:
+        """Items that are claimed by a move which the remote does not have yet."""
+        if self.remote is None:
+            return set()
         paths = dict(self.engine.read_in_turn(lambda t: vault_transaction(t).query("claims_by_move")))
         known = self.remote.known_paths(paths.values())
-        tentative = {item for item, path in paths.items() if path not in known}
-        return tuple(_with_health(line, tentative) if _is_by_move(line) else line for line in found)
+        return {item for item, path in paths.items() if path not in known}
 
     def sync(self, *, expire: bool = False) -> Synced:
         """Merge the changes of other clones, and push the changes that were made here.

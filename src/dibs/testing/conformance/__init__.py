@@ -32,6 +32,7 @@ GROUPS = (
     "lost_answers",
     "offers",
     "ordering",
+    "overview",
     "pages",
     "parking",
     "policy",
@@ -78,6 +79,7 @@ from dibs.testing.conformance.limits import TestLimits  # noqa: E402
 from dibs.testing.conformance.lost_answers import TestLostAnswers  # noqa: E402
 from dibs.testing.conformance.offers import TestOffers  # noqa: E402
 from dibs.testing.conformance.ordering import TestOrdering  # noqa: E402
+from dibs.testing.conformance.overview import TestOverview, TestPaging  # noqa: E402
 from dibs.testing.conformance.pages import TestPages  # noqa: E402
 from dibs.testing.conformance.parking import TestParking  # noqa: E402
 from dibs.testing.conformance.policy import TestPolicy  # noqa: E402
@@ -130,8 +132,10 @@ __all__ = [
     "TestManyAtOnce",
     "TestOffers",
     "TestOrdering",
+    "TestOverview",
     "TestOwners",
     "TestPages",
+    "TestPaging",
     "TestParking",
     "TestPatience",
     "TestPolicy",

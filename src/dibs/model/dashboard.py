@@ -1,0 +1,177 @@
+"""What people see of a board at a glance: the answers of `view` and of the other verbs that a dashboard reads.
+
+They leave out what only the detail of one item shows: bodies, payloads, drafts.
+"""
+
+from __future__ import annotations
+
+from dibs.model.results import Blocker
+from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Brief(Value):
+    """An item without its body, payload and resources. `open_blockers` are the dependencies that are not done, and
+    `waiters` is how many sessions wait for the item."""
+
+    id: str
+    project: str
+    type: str
+    action: str
+    phase: str | None
+    title: str
+    labels: tuple[str, ...]
+    priority: int
+    depends_on: tuple[str, ...]
+    not_before: int | None
+    timeout_seconds: float
+    retries: int
+    needs_approval: bool
+    approved: bool
+    status: str
+    created_by: str
+    created_at: int
+    updated_at: int
+    attempts: int
+    strikes: int
+    failures: int
+    token: int
+    revision: int
+    offered_to: str | None
+    offer_expires_at: int | None
+    open_blockers: tuple[Blocker, ...] = ()
+    waiters: int = 0
+
+
+class Remark(Value):
+    """The latest note of a run, cut to its first 500 characters."""
+
+    at: int
+    note: str
+
+
+class Waiter(Value):
+    """A place in the queue of an item. `offered`: the item is kept for this session now."""
+
+    session: str
+    agent: str
+    since_at: int
+    expires_at: int
+    offered: bool = False
+
+
+class Held(Value):
+    """A claim with the kind of its session, its health, its latest note, and the queue behind it, in order."""
+
+    item: str
+    token: int
+    session: str
+    agent: str
+    kind: str | None
+    claimed_at: int
+    renewed_at: int
+    expires_at: int
+    deadline_at: int
+    ttl_seconds: float
+    health: str
+    heartbeat_count: int
+    note: Remark | None = None
+    waiters: tuple[Waiter, ...] = ()
+
+
+class Deduction(Value):
+    """A reason why a session's score is below 100, and the points that it costs."""
+
+    code: str
+    points: int
+    text: str
+
+
+class PastRun(Value):
+    """A run of a session in brief; `outcome` and `ended_at` are null while it is going on."""
+
+    item: str
+    outcome: str | None
+    started_at: int
+    ended_at: int | None
+
+
+class Seat(Value):
+    """A live session: its score from 0 to 100 and the reasons for what is missing, the items that it holds, how many of
+    its latest 50 runs ended in which outcome, and the latest ten."""
+
+    id: str
+    agent: str
+    kind: str
+    host: str
+    meta: dict[str, Any]
+    started_at: int
+    seen_at: int
+    score: int
+    reasons: tuple[Deduction, ...] = ()
+    holding: tuple[str, ...] = ()
+    ended: dict[str, int] = {}
+    recent: tuple[PastRun, ...] = ()
+
+
+class Vitals(Value):
+    """What changes without an event, at one instant: `claims` maps each claimed item to the expiry and the number of
+    heartbeats of its claim, `seen` each live session to when it was last seen, `queues` each item to the sessions that
+    wait for it, in order. `seats` are the sessions that started within the last minute."""
+
+    at: int
+    claims: dict[str, tuple[int, int]]
+    seen: dict[str, int]
+    queues: dict[str, tuple[str, ...]]
+    seats: tuple[Seat, ...] = ()
+
+
+class Paged(Value):
+    """One page of items. `next` is the cursor of the page after it, if there is one; `total` is how many items match.
+
+    `counts` has the number of items by `status` and by `type`: by status of those that match every filter but the
+    status, by type of those that match every filter but the type. `left_off` is how many ended items were not looked
+    at.
+    """
+
+    items: tuple[Brief, ...]
+    next: str | None
+    total: int
+    counts: dict[str, dict[str, int]]
+    left_off: int
+
+
+class BulkRefusal(Value):
+    """Why a bulk verb left an item alone."""
+
+    item: str
+    code: str
+    detail: str
+
+
+class Bulk(Value):
+    """The answer to `bulk`: the items that the verb changed, and the others, each with its refusal."""
+
+    done: tuple[str, ...]
+    refused: tuple[BulkRefusal, ...]
+
+
+class View(Value):
+    """A board at one instant. Whoever reads the feed after `event` misses nothing that happened since.
+
+    `me` is the caller: its role and the name that the history has for it. `left_off` counts the items that have not
+    ended and are not among `items`.
+    """
+
+    event: int
+    at: int
+    me: dict[str, str] | None
+    settings: dict[str, float]
+    counts: dict[str, int]
+    items: tuple[Brief, ...]
+    holdings: tuple[Held, ...]
+    sessions: tuple[Seat, ...]
+    left_off: int

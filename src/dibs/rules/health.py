@@ -1,0 +1,59 @@
+"""The health of a session as a score for people, from 100 down to 0, with the reasons. It decides nothing."""
+
+from __future__ import annotations
+
+from dibs.model import PERSON
+from dibs.model.dashboard import Deduction
+from dibs.rules.fencing import LAPSED
+from dibs.text import times
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dibs.config import Settings
+    from dibs.model import Claim, Session
+
+#: The runs that the shares of lost and failed ones are about.
+RUNS = 10
+STALE, ORPHANED = 20, 40
+WARNING, EXPIRING = 10, 20
+LOST, FAILED = 25, 20
+CONTEXT, CONTEXT_PERCENT = 15, 85
+
+
+def score(
+    now: int, session: Session, claims: Sequence[Claim], outcomes: Sequence[str], settings: Settings
+) -> tuple[int, tuple[Deduction, ...]]:
+    """The score of a session with these claims, whose ended runs had these outcomes, the latest first."""
+    reasons = tuple(_deductions(now, session, claims, outcomes[:RUNS], settings))
+    return max(0, 100 - sum(one.points for one in reasons)), reasons
+
+
+def _deductions(
+    now: int, session: Session, claims: Sequence[Claim], outcomes: Sequence[str], settings: Settings
+) -> Iterator[Deduction]:
+    # A session without claims keeps nothing from others by its silence, and a person sends no heartbeats.
+    if claims and session.kind != PERSON:
+        silent = (now - min(claim.renewed_at for claim in claims)) / 1000
+        text = f"silent for {times.span(silent)}"
+        if silent > settings.orphan_seconds:
+            yield Deduction(code="orphaned", points=ORPHANED, text=text)
+        elif silent > settings.stale_seconds:
+            yield Deduction(code="stale", points=STALE, text=text)
+    if claims:
+        first = min(claims, key=lambda claim: claim.expires_at)
+        left = (first.expires_at - now) / 1000
+        text = f"{first.item} expires in {times.span(left)}"
+        if left <= settings.expiring_seconds:
+            yield Deduction(code="expiring", points=EXPIRING, text=text)
+        elif left <= settings.warning_seconds:
+            yield Deduction(code="warning", points=WARNING, text=text)
+    for code, points, kinds in (("lost", LOST, LAPSED), ("failed", FAILED, ("failed",))):
+        count = sum(outcome in kinds for outcome in outcomes)
+        if count:
+            text = f"{count} of the last {len(outcomes)} runs {'were lost' if code == 'lost' else 'failed'}"
+            yield Deduction(code=code, points=round(points * count / len(outcomes)), text=text)
+    context = session.meta.get("context_percent")
+    if isinstance(context, int | float) and context > CONTEXT_PERCENT:
+        yield Deduction(code="context", points=CONTEXT, text=f"{context:.0f} % of the context is used")
