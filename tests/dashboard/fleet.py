@@ -32,6 +32,18 @@ class Fleet:
         self.sessions: list[str] = []
         self.held: dict[str, tuple[str, int]] = {}
 
+    def resume(self) -> None:
+        """Go on with a board that another fleet has filled."""
+        self.sessions = sorted(view.session.id for view in self.board.sessions())
+        for holding in self.board.who():
+            if holding.claim is not None:
+                self.held[holding.claim.session] = (holding.item.id, holding.claim.token)
+
+    def act(self, count: int) -> None:
+        """As many sessions do something, one after the other."""
+        for _ in range(count):
+            self._act(self.chance.choice(self.sessions))
+
     def add(self, count: int) -> None:
         for start in range(0, count, 500):
             numbers = range(start, min(count, start + 500))

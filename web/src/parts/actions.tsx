@@ -13,10 +13,10 @@ export function Buttons({ item, keys }: { item: Brief; keys?: string }) {
           key={action.label}
           disabled={!isLive()}
           title={`${action.label} (${action.key})`}
-          aria-label={`${action.label} ${item.id}`}
           onClick={() => begin(action, [item])}
         >
           <Key>{action.key}</Key> <span class="long">{action.label}</span>
+          <span class="unseen"> {item.id}</span>
         </button>
       ))}
     </span>

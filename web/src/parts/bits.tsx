@@ -27,7 +27,8 @@ export const Priority = ({ of }: { of: number }) => (
 
 export const Ago = ({ at }: { at: number }) => <>{ago((now.value - at) / 1000)}</>;
 
-export const Key = ({ children }: { children: string }) => <kbd>{children}</kbd>;
+/** The key of a button, which the button's name does not need. */
+export const Key = ({ children }: { children: string }) => <kbd aria-hidden="true">{children}</kbd>;
 
 /** A link that opens the item beside the view. */
 export const ItemLink = ({ id }: { id: string }) => (

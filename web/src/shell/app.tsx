@@ -85,6 +85,7 @@ export function App() {
         </span>
       </header>
       <main class={opened.value && view.value !== "item" ? "split" : ""}>
+        {!isOut && view.value !== "item" && <h1 class="unseen">{(VIEWS[view.value] ?? VIEWS.now!)[0]}</h1>}
         {isOut ? <Later key="out" load={() => import("./signed_out").then((found) => found.SignedOut)} /> : view.value === "item" ? <ItemPart key="item" /> : <Current />}
         {!isOut && opened.value && view.value !== "item" && (
           <aside aria-label="Item">

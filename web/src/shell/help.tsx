@@ -1,7 +1,6 @@
 /** Keys, and what a user may choose. */
 import "../core";
 import { useEffect, useRef } from "preact/hooks";
-import { Key } from "../parts/bits";
 import { prefs, set } from "../state/prefs";
 import { help } from "./dialogs";
 
@@ -49,7 +48,7 @@ export function Help() {
               {keys.split(" · ").map((chord) => (
                 <span key={chord}>
                   {chord.split(" ").map((one) => (
-                    <Key key={one}>{one}</Key>
+                    <kbd key={one}>{one}</kbd>
                   ))}
                 </span>
               ))}

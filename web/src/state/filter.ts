@@ -36,7 +36,7 @@ export function matcher(filter: Filter): (item: Brief) => boolean {
     (!status || status.includes(item.status)) &&
     (!project || project.includes(item.project)) &&
     (!type || type.includes(item.type)) &&
-    (!label || item.labels.some((one) => label.includes(one))) &&
+    (!label || label.every((one) => item.labels.includes(one))) &&
     (!agent || agent.includes(holdings.get(item.id)?.agent ?? "")) &&
     words.every((word) => hay(item).includes(word));
 }
@@ -47,6 +47,8 @@ const hay = (item: Brief): string => `${item.id} ${item.title} ${item.labels.joi
 export function query(filter: Filter): URLSearchParams {
   const found = new URLSearchParams();
   for (const name of FIELDS) for (const value of filter[name] ?? []) found.append(name, value);
+  // The server takes one agent.
+  if (filter.agent) found.set("agent", filter.agent[0]!);
   if (filter.words.length) found.set("q", filter.words.join(" "));
   return found;
 }

@@ -76,6 +76,8 @@ function take(news: News): void {
 
 function apply(news: News): void {
   if ("event" in news) {
+    // An event cannot be in the future: if it seems so, the clock here is late.
+    if (news.event.at > clock.instant()) clock.set(news.event.at);
     if (!applyEvent(news.event)) reloadLater();
   } else if ("vitals" in news && news.vitals.at >= board.readAt) {
     clock.set(news.vitals.at);

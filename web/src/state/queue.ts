@@ -8,6 +8,8 @@ import { List } from "./list";
 import { route, view } from "./route";
 
 const PAGE = 200;
+/** The server gives no more at once. */
+const ASKED_MAX = 500;
 /** The server is asked again at most this often while the board changes. */
 const AGAIN_MS = 3_000;
 
@@ -69,7 +71,9 @@ export function more(): void {
   if (isRemote.peek() && next !== null && !fetching) void ask(false);
 }
 
+/** Rows change in place by events. Their order is asked for again unless somebody has scrolled far. */
 function askLater(): void {
+  if (found.length > ASKED_MAX) return;
   timer ??= setTimeout(() => {
     timer = null;
     void ask(true);
@@ -82,12 +86,12 @@ async function ask(fresh: boolean): Promise<void> {
   if (!parameters.has("status"))
     for (const status of ["pending_approval", "blocked", "scheduled", "ready", "in_progress", "parked"])
       parameters.append("status", status);
-  parameters.set("limit", String(fresh ? Math.max(PAGE, Math.min(1000, found.length)) : PAGE));
+  parameters.set("limit", String(fresh ? Math.max(PAGE, found.length) : PAGE));
   if (!fresh && next) parameters.set("cursor", next);
   fetching = true;
   isWaiting.value = !found.length;
   try {
-    const page = await get<Page>(`/v1/items/page?${parameters}`);
+    const page = await get<Page>(`/v1/page?${parameters}`);
     if (question !== asked) return;
     for (const item of page.items) if ((items.get(item.id)?.revision ?? 0) < item.revision) items.set(item.id, item);
     found = fresh ? [] : found;

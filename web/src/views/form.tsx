@@ -8,6 +8,7 @@ import { form } from "../shell/dialogs";
 import { may } from "../state/actions";
 import { say } from "../state/notices";
 import { ask, itemPath } from "../state/http";
+import { change } from "../state/route";
 
 const FIELDS: [name: keyof Item, label: string, kind: "line" | "number" | "list" | "text"][] = [
   ["title", "title", "line"],
@@ -51,8 +52,8 @@ function Fields({ item: latest }: { item: Item | null }) {
     const id = String(data.get("id") ?? "").trim();
     try {
       if (item) await ask("PATCH", itemPath(item.id), { ...given, revision: item.revision });
-      else await ask("POST", "/v1/items", { ...given, ...(id ? { id } : {}) });
-      say(item ? `${item.id} was changed` : "added");
+      else change({ item: (await ask<Item>("POST", "/v1/items", { ...given, ...(id ? { id } : {}) })).id });
+      if (item) say(`${item.id} was changed`);
       form.value = null;
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error));

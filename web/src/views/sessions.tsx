@@ -65,7 +65,7 @@ function Card({ seat, isCursor, at }: { seat: Seat; isCursor: boolean; at: numbe
   const held = first && holdings.get(first);
   return (
     <li class="card" tabIndex={isCursor || at === 0 ? 0 : -1} data-cursor={isCursor || undefined} data-id={seat.id}>
-      <h3>
+      <h2>
         <span class="kind">[{KINDS[seat.kind] ?? seat.kind.toUpperCase()}]</span> <Text>{seat.agent}</Text>{" "}
         <small>
           <Text>{seat.host}</Text>
@@ -74,7 +74,7 @@ function Card({ seat, isCursor, at }: { seat: Seat; isCursor: boolean; at: numbe
           <span class="unseen">health </span>
           {health.score}
         </span>
-      </h3>
+      </h2>
       <p class="holds">
         {held ? (
           <>
