@@ -34,7 +34,7 @@ from dibs.model import (
     Sweep,
     Waiting,
 )
-from dibs.model.dashboard import Bulk, Paged, View
+from dibs.model.dashboard import Bulk, Paged, Series, View, Window
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -144,6 +144,8 @@ VERBS: tuple[Verb, ...] = (
     _list("events", "/v1/events", Event, "The feed after a cursor"),
     _list("log", "/v1/items/{item}/log", Event, "The history of one item", positional=("item",)),
     _list("runs", "/v1/runs", Run, "Runs, newest first"),
+    _get("window", "/v1/runs/window", Window, "The runs of a stretch of time, and the claims refused in it"),
+    _get("series", "/v1/series", Series, "Figures over time"),
     _list("activity", "/v1/activity", Activity, "Refused claims, newest first"),
     _list("who", "/v1/who", Holding, "All claims, by agent"),
     _get("view", "/v1/view", View, "The board at one instant, for people"),

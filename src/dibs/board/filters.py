@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 PAGE_MAX = 500
+WINDOW_MAX = 5000
+STEP_SECONDS_MIN, STEP_SECONDS_MAX = 1, 10**9
+INSTANT_DIGITS_MAX = 15
 WORDS_LENGTH_MAX = 200
 SORTS = ("next", "updated", "created")
 #: Two numbers of 64 bits.
@@ -88,7 +91,7 @@ def checked_bulk(
     if expect is None:
         raise Invalid("a filter needs expect: how many items it should match", field="expect")
     most = check.whole(expect, "expect", low=1, high=check.BATCH_MAX)
-    return {**asked, "filter": checked(**{**FILTER, **filter}), "expect": most}  # type: ignore[arg-type]
+    return {**asked, "filter": checked(**{**FILTER, **filter}), "expect": most}
 
 
 def _args(verb: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,6 +121,24 @@ def _items(verb: str, given: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
     if not found:
         raise Invalid("no items are given; list some, or give a filter", field="items")
     return list(found.values())
+
+
+def checked_stretch(from_: object, to: object) -> dict[str, Any]:
+    """A stretch of time: instants as milliseconds or as ISO 8601."""
+    return {"from_": _instant(from_, "from"), "to": _instant(to, "to")}
+
+
+def checked_owner(**given: str | None) -> dict[str, Any]:
+    return {name: None if value is None else check.name(value, name) for name, value in given.items()}
+
+
+def checked_step(step: object) -> float | None:
+    return None if step is None else check.number(step, "step", low=STEP_SECONDS_MIN, high=STEP_SECONDS_MAX)
+
+
+def _instant(given: object, field: str) -> int | None:
+    is_number = isinstance(given, str) and given.isascii() and given.isdigit() and len(given) <= INSTANT_DIGITS_MAX
+    return check.instant(int(given) if is_number else given, field)  # type: ignore[call-overload]
 
 
 def _position(cursor: object) -> str:

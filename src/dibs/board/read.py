@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Activity, Event, Holding, Prune, Run, Stats, Synced
-    from dibs.model.dashboard import Paged, View
+    from dibs.model.dashboard import Paged, Series, View, Window
     from dibs.store.contract import Page
 
 PRUNE_BATCH = 200
@@ -108,6 +108,39 @@ class ReadVerbs(BoardBase):
 
         wanted = filters.checked(status=status, project=project, type=type, label=label, agent=agent, q=q)
         return self.store.page(**wanted, **filters.checked_page(sort=sort, cursor=cursor, limit=limit))
+
+    def window(
+        self,
+        *,
+        from_: int | str | None = None,
+        to: int | str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        project: str | None = None,
+        limit: int = 1000,
+    ) -> Window:
+        from dibs.board import filters
+
+        stretch = filters.checked_stretch(from_, to)
+        whose = filters.checked_owner(agent=agent, session=session, project=project)
+        most = check.whole(limit, "limit", low=1, high=filters.WINDOW_MAX)
+        return self.store.window(**stretch, **whose, limit=most)
+
+    def series(
+        self,
+        *,
+        from_: int | str | None = None,
+        to: int | str | None = None,
+        step: float | None = None,
+        project: str | None = None,
+        agent: str | None = None,
+    ) -> Series:
+        """`step` is in seconds."""
+        from dibs.board import filters
+
+        stretch = filters.checked_stretch(from_, to)
+        whose = filters.checked_owner(agent=agent, project=project)
+        return self.store.series(**stretch, step=filters.checked_step(step), **whose)
 
     def check(self) -> tuple[str, ...]:
         return self.store.check()

@@ -144,6 +144,33 @@ class Paged(Value):
     left_off: int
 
 
+class Window(Value):
+    """The runs that a stretch of time touches, newest first, each as a list: item, token, session, agent, start, end
+    (null: live) and outcome; and the claims that were refused in it: when, item, session and code. Times are
+    milliseconds since the epoch. `truncated`: there are more."""
+
+    runs: tuple[list[Any], ...]
+    refused: tuple[list[Any], ...]
+    truncated: bool
+
+
+class Series(Value):
+    """Figures over time, a list each with one entry for every `step_seconds` from `from_at` on.
+
+    `events` counts claims and ends of runs, `depth` how many items had each status that is not an end, at the end of a
+    step; `time_to_claim` and `duration` are percentiles in seconds, null where there is nothing. `truncated`: the first
+    entries are null, because there were too many events since.
+    """
+
+    from_at: int
+    step_seconds: float
+    events: dict[str, list[Any]]
+    depth: dict[str, list[Any]]
+    time_to_claim: dict[str, list[Any]]
+    duration: dict[str, list[Any]]
+    truncated: bool
+
+
 class BulkRefusal(Value):
     """Why a bulk verb left an item alone."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dibs.model import STATUSES
+from dibs.model.dashboard import Bulk
 from tests.kit.broken.mistake import Mistake, caught_by
 from tests.kit.broken.overlooking import NEVER, ForgetfulReads
 
@@ -10,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from dibs.model.dashboard import Paged, View
+    from dibs.model.dashboard import Paged, Series, View, Window
     from dibs.rules.decision import State
 
 
@@ -99,3 +100,72 @@ class PagesStartAgain(Mistake):
 class PageForgetsSchedules(ForgetfulReads):
     def forget(self, state: State) -> State:
         return state if state.item.not_before is None else state.replace(item=state.item.replace(not_before=NEVER))
+
+
+@caught_by("bulk", "test_each_item_is_decided_for_itself")
+class BulkStopsAtARefusal(Mistake):
+    def bulk(self, verb: str, *, items: Any = (), **asked: Any) -> Bulk:
+        answer = Bulk(done=(), refused=())
+        for one in items:
+            each = self.inner.bulk(verb, items=[one], **asked)
+            answer = Bulk(done=answer.done + each.done, refused=answer.refused + each.refused)
+            if each.refused:
+                break
+        return answer
+
+
+@caught_by("bulk", "test_what_changed_meanwhile_is_left_alone")
+class BulkIgnoresRevisions(Mistake):
+    def bulk(self, verb: str, *, items: Any = (), **asked: Any) -> Bulk:
+        known = [{name: value for name, value in one.items() if name != "revision"} for one in items]
+        return self.inner.bulk(verb, items=known, **asked)
+
+
+@caught_by("bulk", "test_a_filter_changes_what_matches_if_that_is_what_was_expected")
+class BulkExpectsWhatThereIs(Mistake):
+    def bulk(self, verb: str, *, expect: int | None = None, filter: Any = None, **asked: Any) -> Bulk:
+        if filter is not None:
+            expect = self.inner.page(**filter, limit=1).total
+        return self.inner.bulk(verb, filter=filter, expect=expect, **asked)
+
+
+@caught_by("bulk", "test_a_repeated_request_changes_nothing_more")
+class BulkForgetsRequests(Mistake):
+    def bulk(self, verb: str, *, request: Any = None, **asked: Any) -> Bulk:
+        return self.inner.bulk(verb, **asked)
+
+
+@caught_by("timeline", "test_a_window_has_every_run_that_it_touches")
+class WindowHasOnlyWhatBeganInIt(Mistake):
+    def window(self, **asked: Any) -> Window:
+        window = self.inner.window(**asked)
+        return window.replace(runs=tuple(run for run in window.runs if run[4] >= (asked["from_"] or 0)))
+
+
+@caught_by("timeline", "test_a_window_has_every_run_that_it_touches")
+class WindowForgetsExpiry(ForgetfulReads):
+    def forget(self, state: State) -> State:
+        return state if state.claim is None else state.replace(claim=state.claim.replace(expires_at=NEVER))
+
+
+@caught_by("timeline", "test_a_window_says_that_it_was_cut")
+class WindowIsCutInSilence(Mistake):
+    def window(self, **asked: Any) -> Window:
+        return self.inner.window(**asked).replace(truncated=False)
+
+
+@caught_by("timeline", "test_a_series_ends_in_what_there_is_now")
+class SeriesCountsBackwards(Mistake):
+    def series(self, **asked: Any) -> Series:
+        series = self.inner.series(**asked)
+        return series.replace(depth={status: line[::-1] for status, line in series.depth.items()})
+
+
+@caught_by("timeline", "test_a_series_counts_and_measures_each_step")
+class SeriesMeasuresFromTheFirstEvent(Mistake):
+    """Every item seems to have waited since it was added."""
+
+    def series(self, **asked: Any) -> Series:
+        series = self.inner.series(**asked)
+        waits = {name: [line[0]] * len(line) for name, line in series.time_to_claim.items()}
+        return series.replace(time_to_claim=waits)

@@ -59,6 +59,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "events": {"after": 0, "limit": 100},
     "runs": {"agent": "coder", "limit": 20},
     "activity": {"limit": 20},
+    "window": {"from": "2026-11-15T12:00:00Z", "limit": 1000},
+    "series": {"from": "2026-11-15T12:00:00Z", "to": "2026-11-15T16:00:00Z", "step": 600},
     "page": {"status": ["ready"], "q": "login", "sort": "updated", "limit": 50},
 }
 
@@ -198,6 +200,20 @@ _VALUES: dict[str, Value] = {
         HOLDING,
         STATS,
         _VIEW,
+        dashboard.Window(
+            runs=([_RUN.item, _RUN.token, _RUN.session, _RUN.agent, _RUN.started_at, _RUN.ended_at, _RUN.outcome],),
+            refused=([_NOW, CLAIM.item, _OTHER.id, REFUSAL.code],),
+            truncated=False,
+        ),
+        dashboard.Series(
+            from_at=_AT,
+            step_seconds=60.0,
+            events={"claimed": [0, 1], "done": [0, 0], "failed": [0, 0], "expired": [0, 0]},
+            depth={"ready": [1, 0], "in_progress": [0, 1]},
+            time_to_claim={"p50": [None, 60.0], "p95": [None, 60.0]},
+            duration={"p50": [None, None], "p95": [None, None]},
+            truncated=False,
+        ),
         dashboard.Bulk(
             done=(CLAIM.item,), refused=(dashboard.BulkRefusal(item="plan", code=REFUSAL.code, detail=REFUSAL.message),)
         ),

@@ -41,8 +41,10 @@ def _add(router: APIRouter, service: Service, verb: Verb) -> None:
     model, example = None, REQUESTS.get(verb.name, {})
     if verb.method == "GET":
         for name, (hint, default) in schemas.parameters_of(verb.name, without=frozenset(in_path)).items():
-            examples = [example[name]] if name in example else None
-            parameters.append(_parameter(name, hint, Query(default, examples=examples)))
+            # `from_` is `from` in a query: Python reserves the word.
+            asked = name.rstrip("_")
+            examples = [example[asked]] if asked in example else None
+            parameters.append(_parameter(name, hint, Query(default, alias=asked, examples=examples)))
     else:
         model = schemas.body_of(verb.name, frozenset(in_path))
     if verb.waits:

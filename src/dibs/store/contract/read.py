@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Activity, Event, Holding, Prune, Pulse, Run, Stats
-    from dibs.model.dashboard import Paged, View
+    from dibs.model.dashboard import Paged, Series, View, Window
     from dibs.store.contract import Page
 
 
@@ -87,6 +87,34 @@ class ReadVerbs(ABC):
         of `next`), `updated` (latest change first) or `created` (newest first); `cursor` is `next` of the page before.
         Looked at are all items that have not ended, the first 10,000 failed ones, and items that ended among the latest
         20,000 events; `left_off` is how many others there are."""
+
+    @abstractmethod
+    def window(
+        self,
+        *,
+        from_: int | None = None,
+        to: int | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        project: str | None = None,
+        limit: int,
+    ) -> Window:
+        """The runs that a stretch of time touches, newest first, and the claims that were refused in it; by default the
+        last hour. Runs that began before it are found if they are live, or among the 5,000 that began last before
+        it; of a stretch with more than 100,000 runs, the latest are searched."""
+
+    @abstractmethod
+    def series(
+        self,
+        *,
+        from_: int | None = None,
+        to: int | None = None,
+        step: float | None = None,
+        project: str | None = None,
+        agent: str | None = None,
+    ) -> Series:
+        """Figures over time, of what was recorded; by default the last four hours in 100 steps. `agent` chooses claims
+        and runs, not the depth. The latest 200,000 events are read."""
 
     @abstractmethod
     def pulse(self) -> Pulse:

@@ -222,7 +222,7 @@ class WrittenVerbs(Store):
             path = path.replace(f"{{{name}}}", asked[name]).replace(f"{{{name}:path}}", _quoted(asked[name]))
             del asked[name]
         if verb.method == "GET":
-            answer = self._client.ask("GET", path, query=asked)
+            answer = self._client.ask("GET", path, query={name.rstrip("_"): value for name, value in asked.items()})
         else:
             answer = self._client.ask(
                 verb.method,

@@ -75,12 +75,9 @@ def _found(t: Transaction, filter: Mapping[str, Any], expect: int | None) -> lis
     others = {name: filter[name] for name in ("project", "label", "agent", "q")}
     candidates, _ = paging.matching(t, projection.of_board(t, find_none), **others)
     found = [
-        {"id": one.id}
-        for one in candidates
-        if (not status or one.status in status) and (not type or one.type in type)
+        {"id": one.id} for one in candidates if (not status or one.status in status) and (not type or one.type in type)
     ]
     if len(found) != expect:
-        raise Invalid(
-            f"the filter matches {len(found)} items by now, not {expect}; look again", field="expect", matches=len(found)
-        )
+        text = f"the filter matches {len(found)} items by now, not {expect}; look again"
+        raise Invalid(text, field="expect", matches=len(found))
     return found

@@ -109,6 +109,8 @@ class SqlVerbs:
     due_seconds = _read("views", "due_seconds")
     stats = _view("stats", "stats")
     page = _view("paging", "page")
+    window = _view("timeline", "window")
+    series = _read("timeline", "series")
     pulse = _view("stats", "pulse")
     vitals = _view("overview", "vitals")
 

@@ -243,3 +243,75 @@ SELECT id, seen_at FROM sessions WHERE ended_at IS NULL ORDER BY seen_at DESC, i
 
 -- name: new_seats
 SELECT @session FROM sessions WHERE ended_at IS NULL AND started_at >= :since ORDER BY started_at DESC, id LIMIT :limit
+
+-- name: event_range
+SELECT min(id), max(id) FROM events
+
+-- name: event_from
+SELECT id, at FROM events WHERE id >= :id ORDER BY id LIMIT 1
+
+-- name: run_range
+SELECT min(seq), max(seq) FROM runs
+
+-- name: run_from
+SELECT seq, started_at FROM runs WHERE seq >= :id ORDER BY seq LIMIT 1
+
+-- name: runs_in_window
+SELECT r.item, r.token, r.session, r.agent, r.started_at, r.ended_at, r.outcome
+FROM runs r
+WHERE r.seq >= :first AND r.seq <= :last AND r.started_at < :to AND (r.ended_at IS NULL OR r.ended_at > :from)
+  AND (:agent IS NULL OR r.agent = :agent) AND (:session IS NULL OR r.session = :session)
+  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = r.item AND i.project = :project))
+ORDER BY r.seq DESC LIMIT :limit
+
+-- name: live_runs_before
+SELECT r.item, r.token, r.session, r.agent, r.started_at, r.ended_at, r.outcome
+FROM claims c JOIN runs r ON r.item = c.item AND r.token = c.token
+WHERE r.seq < :first AND r.started_at < :to AND :from IS NOT NULL
+  AND (:agent IS NULL OR r.agent = :agent) AND (:session IS NULL OR r.session = :session)
+  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = r.item AND i.project = :project))
+ORDER BY r.seq DESC LIMIT :limit
+
+-- name: refused_in_window
+SELECT a.at, a.item, a.session, a.code
+FROM activity a
+WHERE a.at >= :from AND a.at < :to
+  AND (:agent IS NULL OR a.agent = :agent) AND (:session IS NULL OR a.session = :session)
+  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = a.item AND i.project = :project))
+ORDER BY a.id DESC LIMIT :limit
+
+-- name: unended_by_status
+SELECT status, count(*) FROM items
+WHERE status NOT IN ('done', 'failed', 'rejected', 'cancelled') AND (:project IS NULL OR project = :project) GROUP BY status
+
+-- name: events_in_series
+SELECT (e.at - :from) / :step, e.kind, count(*)
+FROM events e
+WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind IN ('claimed', 'done', 'failed', 'expired', 'owner_died')
+  AND (:agent IS NULL OR e.agent = :agent)
+  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
+GROUP BY 1, 2
+
+-- name: changes_in_series
+SELECT (e.at - :from) / :step, before.status, e.status, count(*)
+FROM events e LEFT JOIN events before ON before.item = e.item AND before.number = e.number - 1
+WHERE e.id >= :first AND e.at >= :from AND before.status IS NOT e.status
+  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
+GROUP BY 1, 2, 3
+
+-- How long each claimed item had been as it was: the event before is the one that made it claimable, or an edit.
+-- name: waits_in_series
+SELECT (e.at - :from) / :step, e.at - before.at
+FROM events e JOIN events before ON before.item = e.item AND before.number = e.number - 1
+WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = 'claimed'
+  AND (:agent IS NULL OR e.agent = :agent)
+  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
+ORDER BY e.id DESC LIMIT :limit
+
+-- name: durations_in_series
+SELECT (e.at - :from) / :step, r.ended_at - r.started_at
+FROM events e JOIN runs r ON r.item = e.item AND r.token = e.token
+WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND r.ended_at = e.at
+  AND (:agent IS NULL OR r.agent = :agent)
+  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
+ORDER BY e.id DESC LIMIT :limit

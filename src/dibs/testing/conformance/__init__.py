@@ -13,6 +13,7 @@ GROUPS = (
     "annotations",
     "answers",
     "approvals",
+    "bulk",
     "children",
     "claims",
     "crash",
@@ -50,6 +51,7 @@ GROUPS = (
     "soft_claims",
     "states",
     "tickets",
+    "timeline",
     "waiting",
     "why",
 )
@@ -60,6 +62,7 @@ from dibs.testing.conformance.agent_limits import TestCapacity, TestCapacityToge
 from dibs.testing.conformance.annotations import TestAnnotations  # noqa: E402
 from dibs.testing.conformance.answers import TestAnswers  # noqa: E402
 from dibs.testing.conformance.approvals import TestApprovals  # noqa: E402
+from dibs.testing.conformance.bulk import TestBulk  # noqa: E402
 from dibs.testing.conformance.children import TestChildren  # noqa: E402
 from dibs.testing.conformance.claims import TestClaims  # noqa: E402
 from dibs.testing.conformance.crash import TestCrash  # noqa: E402
@@ -97,6 +100,7 @@ from dibs.testing.conformance.sessions import TestOwners, TestSessions  # noqa: 
 from dibs.testing.conformance.soft_claims import TestSoftClaims  # noqa: E402
 from dibs.testing.conformance.states import TestStates  # noqa: E402
 from dibs.testing.conformance.tickets import TestTickets  # noqa: E402
+from dibs.testing.conformance.timeline import TestSeries, TestWindow  # noqa: E402
 from dibs.testing.conformance.waiting import TestWaiting  # noqa: E402
 from dibs.testing.conformance.why import TestWhy  # noqa: E402
 
@@ -106,6 +110,7 @@ __all__ = [
     "TestAnswers",
     "TestApprovals",
     "TestBackoff",
+    "TestBulk",
     "TestCapacity",
     "TestCapacityTogether",
     "TestChildren",
@@ -150,6 +155,7 @@ __all__ = [
     "TestResources",
     "TestRestoring",
     "TestSchedules",
+    "TestSeries",
     "TestSessions",
     "TestSoftClaims",
     "TestStates",
@@ -159,4 +165,5 @@ __all__ = [
     "TestWaiting",
     "TestWho",
     "TestWhy",
+    "TestWindow",
 ]

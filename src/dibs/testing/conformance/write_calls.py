@@ -45,6 +45,15 @@ def _cancel(it: Subject) -> Call:
     return Call(lambda b, **k: b.cancel(it.id, **k), lambda: it.count("cancelled"), it.is_item)
 
 
+def _bulk(it: Subject) -> Call:
+    it.add()
+    return Call(
+        lambda b, **k: b.bulk("cancel", items=[{"id": it.id}], **k),
+        lambda: it.count("cancelled"),
+        lambda answer: bool(answer.done == (it.id,) and not answer.refused),
+    )
+
+
 def _park(it: Subject) -> Call:
     it.add()
     return Call(lambda b, **k: b.park(it.id, **k), lambda: it.count("parked"), it.is_item)
@@ -348,6 +357,7 @@ CALLS: dict[str, Callable[[Subject], Call]] = {
     "add": _add,
     "edit": _edit,
     "cancel": _cancel,
+    "bulk": _bulk,
     "park": _park,
     "unpark": _unpark,
     "retry": _retry,
