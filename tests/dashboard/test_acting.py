@@ -86,6 +86,25 @@ def test_an_item_is_added_and_edited(shop: Shop, browser: Browser) -> None:
         assert shop.board.get("from-here").item.labels == ("web",)
 
 
+def test_many_items_are_parked_at_once_and_what_changed_meanwhile_is_left_alone(shop: Shop, browser: Browser) -> None:
+    with opened(shop, browser, "queue?q=status:ready") as page:
+        page.wait_for_selector(".rows.queue .row[data-id]")
+        page.keyboard.press("j")
+        page.keyboard.press("x")
+        for _ in range(3):
+            page.keyboard.press("j")
+        page.keyboard.press("X")
+        expect(page.locator(".bar-bottom")).to_contain_text("4 selected")
+        chosen = rows(page, "queue")[:4]
+        page.keyboard.press("p")
+        page.wait_for_selector("dialog[open]")
+        shop.board.edit(chosen[1], title="Another title")
+        page.keyboard.press("Enter")
+        expect(page.locator(".toast.bad")).to_contain_text("3 park; 1 refused")
+        statuses = [shop.board.get(id).item.status for id in chosen]
+        assert statuses == ["parked", "ready", "parked", "parked"]
+
+
 def test_a_viewer_sees_everything_and_no_button_that_would_be_refused(shop: Shop, browser: Browser) -> None:
     with opened(shop, browser, role=VIEWER) as page:
         page.wait_for_selector('.row[data-id="letter-42"]')

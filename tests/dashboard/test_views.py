@@ -22,7 +22,7 @@ CONTENT = {
     "sessions": ".card",
     "timeline": "canvas.lanes",
     "approvals": "article.draft",
-    "metrics": ".charts",
+    "metrics": ".chart .uplot",
     "events": ".events.tall li",
 }
 
@@ -119,3 +119,34 @@ def test_nothing_is_cut_off_on_a_phone(busy: Shop, browser: Browser, view: str) 
         assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
         assert json.loads(page.evaluate("JSON.stringify([visualViewport.scale, innerWidth])")) == [1, PHONE["width"]]
         expect(page.locator(".lamp.live")).to_be_in_viewport()
+
+
+def test_the_timeline_shows_the_runs_of_the_board_also_as_a_table(busy: Shop, browser: Browser) -> None:
+    with opened(busy, browser, "timeline?hours=1") as page:
+        page.wait_for_selector(CONTENT["timeline"])
+        window = busy.board.window(limit=5_000)
+        expect(page.locator(".bar-top .count")).to_contain_text(f"{len(window.runs):,} runs")
+        page.keyboard.press("T")
+        page.wait_for_selector(".time-box table")
+        texts = page.locator(".time-box tbody tr").all_inner_texts()
+        named = {(run[0], run[2]) for run in window.runs}
+        assert len(texts) > 50
+        assert all(tuple(text.split("\t")[2:4]) in named for text in texts)
+        page.keyboard.press("T")
+        page.locator("canvas.lanes").click(position={"x": 300, "y": 40})
+        page.get_by_role("button", name="earlier").click()
+        expect(page.get_by_role("button", name="now", exact=True)).to_be_visible()
+
+
+def test_every_chart_is_also_a_table(busy: Shop, browser: Browser) -> None:
+    with opened(busy, browser, "metrics?hours=4") as page:
+        page.wait_for_selector(CONTENT["metrics"])
+        expect(page.locator(".chart")).to_have_count(6)
+        page.get_by_role("button", name="Items by status as a table").click()
+        last = page.locator(".chart-table tbody tr").last
+        expect(last).to_contain_text(re.compile(r"\d"))
+        ready = busy.board.stats().items["ready"]
+        shown_ready = [
+            int(float(text.split("\t")[1])) for text in page.locator(".chart-table tbody tr").all_inner_texts()
+        ]
+        assert max(shown_ready) >= ready

@@ -1,7 +1,73 @@
-export interface Blocker {
+/** Made by `python -m web.tools.api_types` from the server's OpenAPI document. */
+
+export interface View {
+  event: number;
+  at: number;
+  me: Record<string, string> | null;
+  settings: Record<string, number>;
+  counts: Record<string, number>;
+  items: Brief[];
+  holdings: Held[];
+  sessions: Seat[];
+  left_off: number;
+}
+
+export interface Paged {
+  items: Brief[];
+  next: string | null;
+  total: number;
+  counts: Record<string, Record<string, number>>;
+  left_off: number;
+}
+
+export interface Window {
+  runs: unknown[][];
+  refused: unknown[][];
+  truncated: boolean;
+}
+
+export interface Series {
+  from_at: number;
+  step_seconds: number;
+  events: Record<string, unknown[]>;
+  depth: Record<string, unknown[]>;
+  time_to_claim: Record<string, unknown[]>;
+  duration: Record<string, unknown[]>;
+  truncated: boolean;
+}
+
+export interface Bulk {
+  done: string[];
+  refused: BulkRefusal[];
+}
+
+export interface Detail {
+  item: Item;
+  claim: Claim | null;
+  runs: Run[];
+  notes: Note[];
+  blockers: Blocker[];
+  waiters: Ticket[];
+}
+
+export interface Event {
   item: string;
+  number: number;
+  kind: string;
+  at: number;
   status: string;
-  will_move: boolean;
+  token: number;
+  actor: string;
+  session: string | null;
+  agent: string | null;
+  data: Record<string, unknown>;
+  id: number;
+}
+
+export interface Reason {
+  code: string;
+  text: string;
+  claimable: boolean;
 }
 
 export interface Brief {
@@ -34,19 +100,6 @@ export interface Brief {
   waiters: number;
 }
 
-export interface Remark {
-  at: number;
-  note: string;
-}
-
-export interface Waiter {
-  session: string;
-  agent: string;
-  since_at: number;
-  expires_at: number;
-  offered: boolean;
-}
-
 export interface Held {
   item: string;
   token: number;
@@ -64,19 +117,6 @@ export interface Held {
   waiters: Waiter[];
 }
 
-export interface Deduction {
-  code: string;
-  points: number;
-  text: string;
-}
-
-export interface PastRun {
-  item: string;
-  outcome: string | null;
-  started_at: number;
-  ended_at: number | null;
-}
-
 export interface Seat {
   id: string;
   agent: string;
@@ -92,30 +132,10 @@ export interface Seat {
   recent: PastRun[];
 }
 
-export interface View {
-  event: number;
-  at: number;
-  me: Record<string, string> | null;
-  settings: Record<string, number>;
-  counts: Record<string, number>;
-  items: Brief[];
-  holdings: Held[];
-  sessions: Seat[];
-  left_off: number;
-}
-
-export interface Event {
+export interface BulkRefusal {
   item: string;
-  number: number;
-  kind: string;
-  at: number;
-  status: string;
-  token: number;
-  actor: string;
-  session: string | null;
-  agent: string | null;
-  data: Record<string, unknown>;
-  id: number;
+  code: string;
+  detail: string;
 }
 
 export interface Item {
@@ -149,6 +169,19 @@ export interface Item {
   offer_expires_at: number | null;
 }
 
+export interface Claim {
+  item: string;
+  token: number;
+  session: string;
+  agent: string;
+  claimed_at: number;
+  renewed_at: number;
+  expires_at: number;
+  deadline_at: number;
+  ttl_seconds: number;
+  heartbeat_count: number;
+}
+
 export interface Run {
   item: string;
   token: number;
@@ -170,16 +203,46 @@ export interface Note {
   meta: Record<string, unknown>;
 }
 
-export interface Detail {
-  item: Item;
-  claim: { session: string; agent: string; expires_at: number } | null;
-  runs: Run[];
-  notes: Note[];
-  blockers: Blocker[];
+export interface Blocker {
+  item: string;
+  status: string;
+  will_move: boolean;
 }
 
-export interface Reason {
+export interface Ticket {
+  item: string;
+  session: string;
+  agent: string;
+  since_at: number;
+  expires_at: number;
+  ttl_seconds: number;
+  closed_at: number | null;
+  reason: string | null;
+  id: number;
+}
+
+export interface Remark {
+  at: number;
+  note: string;
+}
+
+export interface Waiter {
+  session: string;
+  agent: string;
+  since_at: number;
+  expires_at: number;
+  offered: boolean;
+}
+
+export interface Deduction {
   code: string;
+  points: number;
   text: string;
-  claimable: boolean;
+}
+
+export interface PastRun {
+  item: string;
+  outcome: string | null;
+  started_at: number;
+  ended_at: number | null;
 }

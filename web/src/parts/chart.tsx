@@ -1,14 +1,16 @@
 /** A chart over time, and the same as a table. */
 import { useEffect, useRef, useState } from "preact/hooks";
+import "./language";
 import uPlot from "uplot";
 import { prefs } from "../state/prefs";
+import type { Values } from "../state/series";
 import { time } from "../state/text";
 
 export interface Line {
   name: string;
   /** A colour of the style sheet. */
   tone: string;
-  values: (number | null)[];
+  values: Values;
 }
 
 const HEIGHT = 170;

@@ -1,12 +1,12 @@
 /** The day in three lines. */
 import "../core";
 import { counts } from "../state/board";
-import { sum, useSeries } from "../state/series";
+import { sum, useSeries, type Values } from "../state/series";
 import { number } from "../state/text";
 
-function Spark({ values, label }: { values: number[]; label: string }) {
-  const most = Math.max(1, ...values);
-  const points = values.map((value, at) => `${(at * 100) / Math.max(1, values.length - 1)},${22 - (20 * value) / most}`);
+function Spark({ values, label }: { values: Values; label: string }) {
+  const most = Math.max(1, ...values.map(Number));
+  const points = values.map((value, at) => `${(at * 100) / Math.max(1, values.length - 1)},${22 - (20 * (value ?? 0)) / most}`);
   return (
     <svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" role="img" aria-label={label}>
       <polyline points={points.join(" ")} fill="none" stroke="currentColor" vector-effect="non-scaling-stroke" />
@@ -20,7 +20,7 @@ export function Today() {
   if (!series) return <p class="late">loading …</p>;
   const { done = [], failed = [], expired = [] } = series.events;
   const rate = sum(done) + sum(failed) ? Math.round((100 * sum(failed)) / (sum(done) + sum(failed))) : 0;
-  const perHour = Math.max(1, Math.round(3600 / series.step));
+  const perHour = Math.max(1, Math.round(3600 / series.step_seconds));
   const ready = series.depth.ready ?? [];
   return (
     <dl class="today-lines">

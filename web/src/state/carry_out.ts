@@ -1,6 +1,6 @@
 /** Sends an action to the server, and says what came of it. */
 import "../core";
-import type { Brief } from "../api";
+import type { Brief, Bulk } from "../api";
 import { type Action } from "./actions";
 import { question, say } from "./notices";
 import { ask, itemPath, Problem } from "./http";
@@ -24,7 +24,7 @@ export async function carryOut(action: Action, targets: Brief[], args: Record<st
 }
 
 async function inBulk(action: Action, targets: Brief[], args: Record<string, unknown>): Promise<string[]> {
-  const answer = await ask<{ refused: { item: string; detail: string }[] }>("POST", "/v1/bulk", {
+  const answer = await ask<Bulk>("POST", "/v1/bulk", {
     verb: action.verb,
     args,
     items: targets.map((item) => ({

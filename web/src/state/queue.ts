@@ -1,6 +1,6 @@
 /** Which items a filter finds, in order. From this tab's own copy if that is whole, else from the server, page by page. */
 import { computed, effect, signal, untracked } from "@preact/signals";
-import type { Brief } from "../api";
+import type { Brief, Paged } from "../api";
 import { counts, ENDED, isLoaded, items, leftOff, version } from "./board";
 import { matcher, parse, query } from "./filter";
 import { get } from "./http";
@@ -12,13 +12,6 @@ const PAGE = 200;
 const ASKED_MAX = 500;
 /** The server is asked again at most this often while the board changes. */
 const AGAIN_MS = 3_000;
-
-interface Page {
-  items: Brief[];
-  next: string | null;
-  total: number;
-  counts: { status: Record<string, number> };
-}
 
 export const list = new List();
 export const text = computed(() => route.value.query.q ?? "");
@@ -91,7 +84,7 @@ async function ask(fresh: boolean): Promise<void> {
   fetching = true;
   isWaiting.value = !found.length;
   try {
-    const page = await get<Page>(`/v1/page?${parameters}`);
+    const page = await get<Paged>(`/v1/page?${parameters}`);
     if (question !== asked) return;
     for (const item of page.items) if ((items.get(item.id)?.revision ?? 0) < item.revision) items.set(item.id, item);
     found = fresh ? [] : found;
@@ -99,7 +92,7 @@ async function ask(fresh: boolean): Promise<void> {
     found = [...found, ...page.items.map((item) => item.id).filter((id) => !known.has(id))];
     next = page.next;
     total.value = page.total;
-    facets.value = page.counts.status;
+    facets.value = page.counts.status ?? {};
     list.offer(found, question !== shownFor || !fresh);
     shownFor = question;
   } catch {

@@ -1,17 +1,13 @@
 /** Figures over time, as the server rebuilds them from the history. */
 import { useEffect, useState } from "preact/hooks";
+import type * as api from "../api";
 import { now } from "./clock";
 import { get } from "./http";
 
-export interface Series {
-  from: number;
-  step: number;
-  events: Record<string, number[]>;
-  depth: Record<string, number[]>;
-  time_to_claim: Record<string, (number | null)[]>;
-  duration: Record<string, (number | null)[]>;
-  cost?: Record<string, number[]>;
-}
+/** One value for each step; null where there is none. */
+export type Values = (number | null)[];
+type Lists = "events" | "depth" | "time_to_claim" | "duration";
+export type Series = Omit<api.Series, Lists> & Record<Lists, Record<string, Values>>;
 
 const AGAIN_MS = 30_000;
 const POINTS = 240;
@@ -38,4 +34,4 @@ export function useSeries(hours: number): { series: Series | null; problem: stri
   return found;
 }
 
-export const sum = (values: (number | null)[] = []): number => values.reduce<number>((all, one) => all + (one ?? 0), 0);
+export const sum = (values: Values = []): number => values.reduce<number>((all, one) => all + (one ?? 0), 0);

@@ -4,7 +4,7 @@ import { computed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { Chart, type Line } from "../parts/chart";
 import { change, route } from "../state/route";
-import { type Series, useSeries } from "../state/series";
+import { type Series, useSeries, type Values } from "../state/series";
 
 const SPANS: [hours: number, label: string][] = [
   [4, "4h"],
@@ -13,22 +13,22 @@ const SPANS: [hours: number, label: string][] = [
 ];
 const DEPTHS: [status: string, tone: string][] = [
   ...([["ready", "green"], ["in_progress", "blue"], ["blocked", "amber"]] as [string, string][]),
-  ...([["pending_approval", "violet"], ["failed", "red"]] as [string, string][]),
+  ...([["pending_approval", "violet"], ["parked", "dim"]] as [string, string][]),
 ];
 const hours = computed(() => Number(route.value.query.hours) || 24);
 
 function charts(series: Series): { title: string; unit?: string; lines: Line[] }[] {
-  const perMinute = (values: number[] = []) => values.map((value) => (value * 60) / series.step);
+  const perMinute = (values: Values) => values.map((value) => value && (value * 60) / series.step_seconds);
   const { claimed = [], done = [], failed = [], expired = [] } = series.events;
-  const percentiles = (of: Record<string, (number | null)[]>): Line[] => [
+  const percentiles = (of: Record<string, Values>): Line[] => [
     { name: "p50", tone: "blue", values: of.p50 ?? [] },
     { name: "p95", tone: "amber", values: of.p95 ?? [] },
   ];
   const rate = done.map((value, at) => {
-    const all = value + (failed[at] ?? 0);
+    const all = (value ?? 0) + (failed[at] ?? 0);
     return all ? (100 * (failed[at] ?? 0)) / all : null;
   });
-  const found = [
+  return [
     { title: "Items by status", lines: DEPTHS.map(([name, tone]) => ({ name, tone, values: series.depth[name] ?? [] })) },
     {
       title: "Claimed and done",
@@ -43,10 +43,6 @@ function charts(series: Series): { title: string; unit?: string; lines: Line[] }
     { title: "Time to claim", unit: "seconds", lines: percentiles(series.time_to_claim) },
     { title: "Duration of claims", unit: "seconds", lines: percentiles(series.duration) },
   ];
-  const cost = Object.entries(series.cost ?? {});
-  if (cost.length)
-    found.push({ title: "Cost", lines: cost.map(([name, values]) => ({ name, tone: "violet", values })) });
-  return found;
 }
 
 export function Metrics() {
@@ -70,7 +66,7 @@ export function Metrics() {
       </div>
       {problem && !series && <p class="row empty">{problem}</p>}
       <div class="charts">
-        {series && shown.map((one) => <Chart key={one.title} {...one} from={series.from} step={series.step} />)}
+        {series && shown.map((one) => <Chart key={one.title} {...one} from={series.from_at} step={series.step_seconds} />)}
       </div>
     </section>
   );
