@@ -23,7 +23,7 @@ from tests.kit.http import Host
 from tests.kit.sqlite import SqliteHarness
 
 #: Tests share two cores with others.
-PATIENCE_MS = 8_000
+PATIENCE_MS = 30_000
 WIDE = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
 VIEWS = ("now", "queue", "flight", "sessions", "timeline", "approvals", "metrics", "events")
@@ -56,7 +56,7 @@ def opened(shop: Shop, browser: Browser, view: str = "now", *, role: str = ADMIN
     with signed_in(shop, browser, role=role, **options) as context:
         page, problems = tab(context, shop, view)
         yield page
-    assert not problems
+    assert not problems, problems
 
 
 @contextmanager
@@ -146,5 +146,5 @@ def board_of(folder: Path, shared: Path, name: str, fill: Callable[[Fleet], None
 
 def _harness(folder: Path) -> SqliteHarness:
     clock = FileClock(folder / "clock")
-    kwargs = {"path": str(folder / "board.db"), "clock": clock.path, "broken": None, "settings": {}}
+    kwargs: dict[str, Any] = {"path": str(folder / "board.db"), "clock": clock.path, "broken": None, "settings": {}}
     return SqliteHarness(kwargs, clock, folder)

@@ -7,7 +7,7 @@ import re
 from playwright.sync_api import Browser, expect
 
 from dibs.model import AGENT, VIEWER
-from tests.dashboard.driving import Shop, await_true, opened, rows
+from tests.dashboard.driving import Shop, await_true, live, opened, rows
 
 
 def test_a_claim_is_force_released_by_keyboard_alone(shop: Shop, browser: Browser) -> None:
@@ -46,6 +46,7 @@ def test_exactly_what_was_read_is_approved(shop: Shop, browser: Browser) -> None
         assert shop.board.get("letter-42").item.status == "pending_approval"
         page.unroute("**/v1/items/letter-42")
         page.reload()
+        live(page)
         page.locator('.row[data-id="letter-42"]').click()
         expect(page.locator("article.draft")).to_contain_text("Something else")
         expect(page.locator("article.draft button")).to_contain_text(f"changes since run {read.token}")
@@ -161,5 +162,6 @@ def test_keys_can_be_switched_off(shop: Shop, browser: Browser) -> None:
         page.keyboard.press("q")
         assert "#queue" not in page.url
         page.reload()
+        live(page)
         page.keyboard.press("?")
         assert page.locator("dialog[open]").count() == 0, "the choice is remembered"

@@ -22,18 +22,19 @@ export function Chart({ title, from, step, lines, unit = "" }: { title: string; 
   const theme = prefs.value.theme;
   const size = lines[0]?.values.length ?? 0;
   useEffect(() => {
-    if (isTable || !box.current) return;
-    const style = getComputedStyle(box.current);
+    const element = box.current;
+    if (isTable || !element) return;
+    const style = getComputedStyle(element);
     const color = (name: string) => {
-      box.current!.style.color = `var(--${name})`;
+      element.style.color = `var(--${name})`;
       const found = style.color;
-      box.current!.style.color = "";
+      element.style.color = "";
       return found;
     };
     const axis = { stroke: color("dim"), grid: { stroke: color("line"), width: 1 }, ticks: { show: false }, font: "11px sans-serif" };
     const plot = new uPlot(
       {
-        width: box.current.clientWidth,
+        width: element.clientWidth,
         height: HEIGHT,
         legend: { live: true },
         cursor: { y: false },
@@ -44,17 +45,18 @@ export function Chart({ title, from, step, lines, unit = "" }: { title: string; 
         ],
       },
       [Array.from({ length: size }, (_, at) => from / 1000 + at * step), ...lines.map((line) => line.values)],
-      box.current,
+      element,
     );
-    const observer = new ResizeObserver(() => plot.setSize({ width: box.current!.clientWidth, height: HEIGHT }));
-    observer.observe(box.current);
+    const observer = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: HEIGHT }));
+    observer.observe(element);
     return () => {
       observer.disconnect();
       plot.destroy();
     };
   }, [isTable, theme, from, lines]);
   const stride = Math.max(1, Math.ceil(size / TABLE_ROWS));
-  const rows = Array.from({ length: Math.ceil(size / stride) }, (_, at) => at * stride);
+  // The latest value is the last row, whatever the stride.
+  const rows = Array.from({ length: Math.ceil(size / stride) }, (_, at) => size - 1 - at * stride).reverse();
   return (
     <figure class="chart">
       <figcaption>
