@@ -75,11 +75,11 @@ class Fleet:
         """The few things that a chance may leave out."""
         self.board.add("Plan the release", id="plan-release", priority=10, project="shop")
         self.board.add("Release 2", id="release-2", priority=9, project="shop", depends_on=["plan-release"])
-        self._take("plan-release", self.sessions[0])
+        self.board.claim("plan-release", session=self.sessions[0])
         self.board.fail("plan-release", session=self.sessions[0], reason="nobody answers")
         for name, title in (("letter-42", "Tell them that login works"), ("refund-7", "Refund order 7")):
             self.board.add(title, id=name, priority=10, project="shop", action="send")
-            self._take(name, self.sessions[1])
+            self.board.claim(name, session=self.sessions[1])
             self.board.submit(name, session=self.sessions[1], draft=DRAFT.format(title=title))
         self.board.add("Publish the prices", id="prices", project="site", needs_approval=True)
         held = sorted(item for item, _ in self.held.values())
@@ -113,9 +113,6 @@ class Fleet:
                 self.board.heartbeat(session=session)
         except DibsError:
             self.held.pop(session, None)
-
-    def _take(self, item: str, session: str) -> None:
-        self.board.claim(item, session=session)
 
     def _item(self, number: int) -> dict[str, Any]:
         title = self.chance.choice(TITLES)

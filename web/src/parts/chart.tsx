@@ -16,6 +16,12 @@ export interface Line {
 const HEIGHT = 170;
 const TABLE_ROWS = 24;
 
+/** The hour, and at midnight the day. */
+function clock(seconds: number): string {
+  const at = new Date(seconds * 1000);
+  return at.getHours() || at.getMinutes() ? time(seconds * 1000).slice(0, 5) : `${at.getDate()}.${at.getMonth() + 1}.`;
+}
+
 export function Chart({ title, from, step, lines, unit = "" }: { title: string; from: number; step: number; lines: Line[]; unit?: string }) {
   const box = useRef<HTMLDivElement>(null);
   const [isTable, setTable] = useState(false);
@@ -31,14 +37,15 @@ export function Chart({ title, from, step, lines, unit = "" }: { title: string; 
       element.style.color = "";
       return found;
     };
-    const axis = { stroke: color("dim"), grid: { stroke: color("line"), width: 1 }, ticks: { show: false }, font: "11px sans-serif" };
+    const axis = { stroke: color("dim"), grid: { stroke: color("line"), width: 1 }, ticks: { show: false }, font: `11px ${style.fontFamily}` };
     const plot = new uPlot(
       {
         width: element.clientWidth,
         height: HEIGHT,
-        legend: { live: true },
+        legend: { live: false },
         cursor: { y: false },
-        axes: [axis, { ...axis, size: 46 }],
+        scales: { y: { range: (_, _least, most) => [0, Math.max(1, most * 1.05)] } },
+        axes: [{ ...axis, values: (_, at) => at.map(clock) }, { ...axis, size: 46 }],
         series: [
           {},
           ...lines.map((line) => ({ label: line.name, stroke: color(line.tone), width: 1.5, points: { show: false } })),

@@ -3,7 +3,8 @@ import "../core";
 import type { Event } from "../api";
 import { feed, version } from "../state/board";
 import { time } from "../state/text";
-import { ItemLink, Text } from "./bits";
+import { Text } from "./bits";
+import { ItemLink } from "./words";
 
 const TONES: Record<string, string> = {
   ...{ done: "green", approved: "green", added: "green", unblocked: "green", claimed: "blue", offered: "blue" },

@@ -1,5 +1,6 @@
 /** The frame: navigation with counts, the lamp, the view, the item beside it, dialogs. */
 import type { ComponentType } from "preact";
+import { useEffect } from "preact/hooks";
 import { Text } from "../parts/bits";
 import { Later } from "../parts/later";
 import { question, toast } from "../state/notices";
@@ -42,12 +43,17 @@ const badge = (name: string): number => {
 
 function Navigation() {
   version.value;
+  const current = view.value;
+  useEffect(() => {
+    // On a phone, the views do not fit beside each other.
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [current]);
   return (
     <nav aria-label="Views">
       {Object.entries(VIEWS).map(([name, [title]]) => {
         const count = isLoaded.value ? badge(name) : 0;
         return (
-          <a key={name} href={href(name)} aria-current={view.value === name ? "page" : undefined}>
+          <a key={name} href={href(name)} aria-current={current === name ? "page" : undefined}>
             {title}
             {count > 0 && <span class={name === "now" ? "badge hot" : "badge"}>{number(count)}</span>}
           </a>

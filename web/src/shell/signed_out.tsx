@@ -8,6 +8,5 @@ export const SignedOut = () => (
       Type <code>dibs key link</code> where the server runs and open the link that it prints. The link works once; this
       browser then stays signed in while the page is used.
     </p>
-    <p class="dim">A link from a chat or a mail arrives without your sign-in. Reload the page once if you have one.</p>
   </section>
 );

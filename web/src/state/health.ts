@@ -1,5 +1,5 @@
-/** Marks and scores at this second. The rules of the server are repeated here, because silence sends no event. */
-import type { Brief, Deduction, Held, Seat } from "../api";
+/** The marks of claims, and what needs a person, at this second: silence sends no event. */
+import type { Brief, Held } from "../api";
 import { holdings, items, reasons, settings } from "./board";
 import { ago, ordinal } from "./text";
 
@@ -18,30 +18,6 @@ export function mark(held: Held, now: number): Mark {
 /** A person sends no heartbeats. */
 export const isSilent = (held: Held, now: number): boolean =>
   held.kind !== "person" && (now - held.renewed_at) / 1000 > settings.value.stale_seconds!;
-
-export function score(seat: Seat, now: number): { score: number; reasons: Deduction[] } {
-  const found: Deduction[] = [];
-  const add = (code: string, points: number, text: string) => points && found.push({ code, points, text });
-  const held = seat.holding.flatMap((id) => holdings.get(id) ?? []).filter((one) => one.session === seat.id);
-  if (held.length) {
-    const limits = settings.value;
-    const silent = (now - Math.min(...held.map((one) => one.renewed_at))) / 1000;
-    const left = (Math.min(...held.map((one) => one.expires_at)) - now) / 1000;
-    if (seat.kind !== "person" && silent > limits.stale_seconds!)
-      silent > limits.orphan_seconds!
-        ? add("orphaned", 40, `silent ${ago(silent)}`)
-        : add("stale", 20, `silent ${ago(silent)}`);
-    if (left <= limits.expiring_seconds!) add("expiring", 20, "expiring");
-    else if (left <= limits.warning_seconds!) add("warning", 10, "little time left");
-  }
-  const ended = seat.recent.filter((run) => run.outcome);
-  const share = (...kinds: string[]) => ended.filter((run) => kinds.includes(run.outcome!)).length / (ended.length || 1);
-  add("lost", Math.round(25 * share("expired", "owner_died")), "lost claims");
-  add("failed", Math.round(20 * share("failed")), "failed runs");
-  const context = seat.meta.context_percent;
-  if (typeof context === "number" && context > 85) add("context", 15, `${Math.round(context)} % context`);
-  return { score: Math.max(0, 100 - found.reduce((sum, one) => sum + one.points, 0)), reasons: found };
-}
 
 /** What needs a person: why, since when, and which keys answer it. */
 export interface Need {

@@ -2,7 +2,8 @@
 import "../core";
 import { computed } from "@preact/signals";
 import { Buttons } from "../parts/actions";
-import { Ago, Lease, openItem, SessionName, Text } from "../parts/bits";
+import { openItem, Text } from "../parts/bits";
+import { Ago, Lease, SessionName } from "../parts/words";
 import { Filter } from "../parts/filter";
 import { Rows } from "../parts/rows";
 import { Selected } from "../parts/selected";

@@ -1,6 +1,7 @@
 /** All items that wait for something, in the order in which `next` gives them out. */
 import "../core";
-import { ClaimedBy, openItem, Priority, Text } from "../parts/bits";
+import { openItem, Text } from "../parts/bits";
+import { ClaimedBy, Priority } from "../parts/words";
 import { Filter } from "../parts/filter";
 import { Rows } from "../parts/rows";
 import { Selected } from "../parts/selected";

@@ -3,13 +3,15 @@ import "../core";
 import { computed, effect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Seat } from "../api";
-import { Ago, ItemLink, Lease, Text } from "../parts/bits";
+import { Text } from "../parts/bits";
+import { Ago, ItemLink, Lease } from "../parts/words";
 import { useSight } from "../parts/window";
 import { holdings, isLoaded, items, seats, version } from "../state/board";
 import { now } from "../state/clock";
-import { isSilent, score } from "../state/health";
+import { isSilent } from "../state/health";
 import { current, List } from "../state/list";
 import { change, href, route, view } from "../state/route";
+import { score } from "../state/score";
 import { KINDS, number, words } from "../state/text";
 
 const CARD = { width: 330, height: 132 };
