@@ -11,7 +11,7 @@ import json
 import os
 import sys
 
-NAMES = ("startup", "drain", "wakeup", "growth", "postgres", "horizon", "serving", "vault", "hooks")
+NAMES = ("startup", "drain", "wakeup", "growth", "dashboard", "postgres", "horizon", "serving", "vault", "hooks")
 RESULTS = "bench/latest.json"
 
 

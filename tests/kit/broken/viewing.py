@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from dibs.model import Prune, Sweep
     from dibs.model.dashboard import Paged, Series, View, Window
     from dibs.rules.decision import State
 
@@ -169,3 +170,32 @@ class SeriesMeasuresFromTheFirstEvent(Mistake):
         series = self.inner.series(**asked)
         waits = {name: [line[0]] * len(line) for name, line in series.time_to_claim.items()}
         return series.replace(time_to_claim=waits)
+
+
+@caught_by("figures")
+class PruneLeavesTheFigures(Mistake):
+    """Deletes items, and goes on counting them."""
+
+    def prune(self, **asked: Any) -> Prune:
+        pruned = self.inner.prune(**asked)
+        self.raw("UPDATE figures SET count = count + :n WHERE kind = 'ended' AND name = 'done'", n=pruned.items)
+        return pruned
+
+
+@caught_by("figures")
+class SweepsCountTwice(Mistake):
+    """Forgets how far it has counted."""
+
+    def sweep(self, **asked: Any) -> Sweep:
+        self.raw("UPDATE figures SET count = 0 WHERE kind = 'upto' AND name = 'event'")
+        return self.inner.sweep(**asked)
+
+
+@caught_by("figures")
+class CountsOnlyWhatHadEnded(Mistake):
+    """A run that was live when it was counted is never counted as ended."""
+
+    def sweep(self, **asked: Any) -> Sweep:
+        swept = self.inner.sweep(**asked)
+        self.raw("DELETE FROM uncounted_runs")
+        return swept

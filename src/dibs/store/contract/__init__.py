@@ -139,6 +139,11 @@ class Store(Verbs):
         server knows the agent of a key."""
         raise Invalid("only a server can bind a session to a key", field="store")
 
+    def catch_up(self, limit: int) -> bool:
+        """Bring the figures that the store keeps up to date with up to `limit` events; whether there may be more. Each
+        sweep does so for a few, and a server whenever there are many."""
+        return False
+
     def vitals(self) -> Vitals:
         """What changes without an event: see `Vitals`. Only servers read it, for the streams of dashboards."""
         raise Invalid("only the server of a board reads its vitals", field="store")

@@ -118,9 +118,6 @@ WHERE s.ended_at IS NULL AND s.boot_id = :boot_id AND s.pid_namespace = :pid_nam
 SELECT id FROM dibs.sessions
 WHERE parent = ANY (ARRAY(SELECT json_array_elements_text(:sessions::json))) AND ended_at IS NULL ORDER BY id
 
--- name: count_by_status
-SELECT status, count(*) FROM dibs.items GROUP BY status
-
 -- name: ready_depth
 SELECT project, type, priority, count(*) FROM dibs.items WHERE status = 'ready'
 GROUP BY project, type, priority ORDER BY priority DESC, project, type
@@ -145,20 +142,8 @@ SELECT count(*) FROM dibs.claims WHERE expires_at > :now AND (:agent::text IS NU
 -- name: count_live_sessions
 SELECT count(*) FROM dibs.sessions WHERE ended_at IS NULL AND (:agent::text IS NULL OR agent = :agent)
 
--- name: count_by_outcome
-SELECT coalesce(outcome, 'running'), count(*) FROM dibs.runs WHERE :agent::text IS NULL OR agent = :agent GROUP BY outcome
-
 -- name: conflicts_of_agent
 SELECT count(*) FROM dibs.activity WHERE agent = :agent AND code = 'TASK_ALREADY_CLAIMED'
-
--- name: mean_time_to_claim
-SELECT avg(first.at - i.created_at)::double precision / 1000
-FROM (SELECT item, min(started_at) AS at FROM dibs.runs WHERE :agent::text IS NULL OR agent = :agent GROUP BY item) AS first
-JOIN dibs.items i ON i.id = first.item
-
--- name: claim_durations
-SELECT sum(ended_at - started_at), count(*) FROM dibs.runs
-WHERE ended_at IS NOT NULL AND (:agent::text IS NULL OR agent = :agent)
 
 -- name: briefs_of_status
 SELECT @brief FROM (SELECT * FROM @live_items UNION ALL SELECT * FROM dibs.items WHERE status = 'failed') AS i

@@ -11,7 +11,7 @@ from dibs import check
 from dibs.errors import Invalid
 from dibs.model import Activity, Agent, Claim, Event, Item, Prune, Run, Session, SoftClaim, Ticket
 from dibs.rules import ending
-from dibs.store.sql import records, rows
+from dibs.store.sql import figures, records, rows
 from dibs.text import json_text, wire
 
 TYPE_CHECKING = False
@@ -74,6 +74,7 @@ def load(t: Transaction, given: Iterable[tuple[str, dict[str, Any]]]) -> int:
         except wrong as error:
             raise _invalid(count, kind, error) from error
     refuse_dangling(t)
+    figures.reset(t)
     t.changed = True
     return count
 
@@ -95,6 +96,7 @@ def retire_tokens(t: Transaction, given: tuple[int, int], actor: str) -> int:
         raise Invalid(f"the backup counts up to {max(found)}; the limit is {check.COUNT_MAX}", field="path")
     token, event = (max(there, here) + RESTORE_STRIDE for there, here in zip(found, given, strict=True))
     t.number_events_past(event)
+    figures.reset(t)
     t.run("raise_floor", {"name": "token_floor", "value": token})
     for statement in ("forget_requests", "forget_soft_claims"):
         t.run(statement, {})
@@ -118,6 +120,7 @@ def prune(t: Transaction, older_than_seconds: float, limit: int) -> Prune:
     if events:
         t.run("raise_floor", {"name": "token_floor", "value": token})
         t.run("raise_floor", {"name": "event_floor", "value": event})
+        figures.take_out(t, json_text.loads(ids))
         for table in ("items", "events", "runs", "dependencies", "tickets", "soft_claims"):
             t.run(f"prune_{table}", {"items": ids})
     t.run("prune_sessions", {"before": before, "limit": limit})

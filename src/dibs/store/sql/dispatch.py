@@ -100,6 +100,7 @@ class SqlVerbs:
     list = _view("views", "list_")
     runs = _view("views", "runs")
     sessions = _view("views", "sessions")
+    catch_up = _write("figures", "catch_up")
     who = _view("views", "who")
     ticket = _view("views", "ticket")
     why = _view("views", "why")

@@ -6,14 +6,14 @@ from collections import Counter
 
 from dibs.model import READY, STATUSES, Claim, Pulse, Stats
 from dibs.rules import fencing
-from dibs.store.sql import projection, rows
+from dibs.store.sql import figures, projection, rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from dibs.model import Item, Run
+    from dibs.model import Item
     from dibs.store.contract import FindDead
     from dibs.store.sql.projection import Projection
     from dibs.store.sql.transaction import Transaction
@@ -28,10 +28,15 @@ HEALTHS = ("expiring", "warning", "orphaned", "stale", "healthy", "idle")
 def stats(t: Transaction, find_dead: FindDead, *, agent: str | None = None) -> Stats:
     projected = projection.of_board(t, find_dead)
     ended_runs = [run for run in projected.ended_runs() if agent in (None, run.agent)]
-    outcomes = Counter(dict(t.all("count_by_outcome", agent=agent)))
+    outcomes: Counter[str] = Counter()
+    duration = 0
+    for (_, outcome), (count, milliseconds) in figures.runs(t, agent).items():
+        outcomes[outcome] += count
+        duration += milliseconds
     for run in ended_runs:
         outcomes["running"] -= 1
         outcomes[run.outcome or ""] += 1
+        duration += (run.ended_at or run.started_at) - run.started_at
     claims, ended = sum(outcomes.values()), outcomes["done"] + outcomes["failed"]
     # The board has one counter for all agents; the refusals that it keeps name their agents.
     conflicts = (t.scalar("conflicts") if agent is None else t.scalar("conflicts_of_agent", agent=agent)) or 0
@@ -47,14 +52,15 @@ def stats(t: Transaction, find_dead: FindDead, *, agent: str | None = None) -> S
         conflicts_avoided=int(conflicts),
         claim_success_rate=claims / (claims + conflicts) if claims + conflicts else None,
         failure_rate=outcomes["failed"] / ended if ended else None,
-        time_to_claim_seconds=t.scalar("mean_time_to_claim", agent=agent),
-        claim_duration_seconds=_mean_claim_duration(t, agent, ended_runs),
+        time_to_claim_seconds=_mean_seconds(*figures.first_claims(t, agent)),
+        claim_duration_seconds=_mean_seconds(claims - outcomes["running"], duration),
     )
 
 
 def by_status(t: Transaction, projected: Projection) -> dict[str, int]:
     """How many items have each status."""
-    statuses = Counter(dict.fromkeys(STATUSES, 0) | dict(t.all("count_by_status")))
+    statuses = Counter(dict.fromkeys(STATUSES, 0) | dict(t.all("unended_by_status", project=None)))
+    statuses.update(figures.ended_items(t))
     for before, after in projected.changes():
         statuses[before.item.status] -= 1
         statuses[after.item.status] += 1
@@ -124,9 +130,5 @@ def _live_sessions(t: Transaction, projected: Projection, agent: str | None) -> 
     return recorded - sum(row is not None and rows.session(row).agent == agent for row in dead)
 
 
-def _mean_claim_duration(t: Transaction, agent: str | None, ended_runs: list[Run]) -> float | None:
-    row = t.one("claim_durations", agent=agent)
-    total, count = (0.0, 0) if row is None else (float(row[0] or 0), int(row[1]))
-    total += sum((run.ended_at or run.started_at) - run.started_at for run in ended_runs)
-    count += len(ended_runs)
-    return total / count / 1000 if count else None
+def _mean_seconds(count: int, milliseconds: int) -> float | None:
+    return milliseconds / count / 1000 if count else None

@@ -118,7 +118,7 @@ def series(
 
 
 def _stretch(t: Transaction, from_: int | None, to: int | None, default_seconds: int) -> tuple[int, int]:
-    end = t.now if to is None else to
+    end = t.now + 1 if to is None else to  # an end is not part of its stretch, and now is
     begin = end - default_seconds * 1000 if from_ is None else from_
     if begin >= end:
         raise Invalid("from must be before to, which is now unless given", field="from")

@@ -130,9 +130,6 @@ WHERE s.ended_at IS NULL AND s.boot_id = :boot_id AND s.pid_namespace = :pid_nam
 SELECT id FROM sessions
 WHERE parent IN (SELECT value FROM json_each(:sessions)) AND ended_at IS NULL ORDER BY id
 
--- name: count_by_status
-SELECT status, count(*) FROM items GROUP BY status
-
 -- name: ready_depth
 SELECT project, type, priority, count(*) FROM items WHERE status = 'ready'
 GROUP BY project, type, priority ORDER BY priority DESC, project, type
@@ -150,20 +147,8 @@ SELECT count(*) FROM claims WHERE expires_at > :now AND (:agent IS NULL OR agent
 -- name: count_live_sessions
 SELECT count(*) FROM sessions WHERE ended_at IS NULL AND (:agent IS NULL OR agent = :agent)
 
--- name: count_by_outcome
-SELECT coalesce(outcome, 'running'), count(*) FROM runs WHERE :agent IS NULL OR agent = :agent GROUP BY outcome
-
 -- name: conflicts_of_agent
 SELECT count(*) FROM activity WHERE agent = :agent AND code = 'TASK_ALREADY_CLAIMED'
-
--- name: mean_time_to_claim
-SELECT avg(first.at - items.created_at) / 1000.0
-FROM (SELECT item, min(started_at) AS at FROM runs WHERE :agent IS NULL OR agent = :agent GROUP BY item) AS first
-JOIN items ON items.id = first.item
-
--- name: claim_durations
-SELECT sum(ended_at - started_at), count(*) FROM runs
-WHERE ended_at IS NOT NULL AND (:agent IS NULL OR agent = :agent)
 
 -- name: briefs_of_status
 SELECT @brief FROM items WHERE status = :status ORDER BY priority DESC, seq LIMIT :limit

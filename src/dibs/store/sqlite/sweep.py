@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dibs.model import FAILED, Item, Sweep
 from dibs.rules import ending
-from dibs.store.sql import requests
+from dibs.store.sql import figures, requests
 from dibs.store.sql.session_verbs import (
     close_session,
     close_tickets,
@@ -39,6 +39,7 @@ def sweep(t: Transaction, *, dead: Sequence[tuple[str, Owner]] = (), limit: int)
     t.run("close_dead_tickets", {"now": t.now, "limit": limit})
     t.run("trim_tickets", {"before": since})
     t.run("trim_soft_claims", {"now": t.now})
+    figures.catch_up(t, figures.BATCH)
     return Sweep(
         expired=tuple(item.id for item in expired),
         owner_died=tuple(item.id for item in reaped),

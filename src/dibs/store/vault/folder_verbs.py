@@ -28,7 +28,7 @@ from dibs.model import (
     SoftClaim,
 )
 from dibs.rules import claiming, ending, items, reviewing
-from dibs.store.sql import rows
+from dibs.store.sql import figures, rows
 from dibs.store.vault import layout
 from dibs.store.vault.index import ELSEWHERE, NEVER
 from dibs.store.vault.layout import MOVED, is_by_move
@@ -305,6 +305,7 @@ def void_local_runs(t: VaultTransaction, task: Task, actor: str) -> None:
         reason = f"the remote accepted the claim of {holder} under token {first} first"
         t.apply_with_effects(state, ending.force_release(t.now, state, actor=actor, reason=reason, token=None))
         state = t.state(task.id)
+    figures.reset(t)
     t.query("forget_runs_from", item=task.id, token=first)
     attempts = max(0, state.item.attempts - len(runs))
     step = items.found(t.now, state, status=state.item.status, actor=actor, attempts=attempts, void_from=first)

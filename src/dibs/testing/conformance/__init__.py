@@ -21,6 +21,7 @@ GROUPS = (
     "dependencies",
     "exporting",
     "fencing",
+    "figures",
     "finishing",
     "following",
     "heartbeats",
@@ -70,6 +71,7 @@ from dibs.testing.conformance.dead_owners import TestDeadOwners  # noqa: E402
 from dibs.testing.conformance.dependencies import TestDependencies, TestFinishingTogether  # noqa: E402
 from dibs.testing.conformance.exporting import TestExport  # noqa: E402
 from dibs.testing.conformance.fencing import TestFencing, TestManyAtOnce  # noqa: E402
+from dibs.testing.conformance.figures import TestKeptFigures  # noqa: E402
 from dibs.testing.conformance.finishing import TestFinishAndNext, TestFinishingAtOnce  # noqa: E402
 from dibs.testing.conformance.following import TestFollowing  # noqa: E402
 from dibs.testing.conformance.heartbeats import TestHeartbeats  # noqa: E402
@@ -130,6 +132,7 @@ __all__ = [
     "TestIdempotency",
     "TestInterruptions",
     "TestItems",
+    "TestKeptFigures",
     "TestLeases",
     "TestLimits",
     "TestLists",

@@ -1,0 +1,104 @@
+-- Statements of the figures that are kept: see `store/sql/figures.py`.
+
+-- A writer has the lock of the whole board.
+-- name: try_lock_figures
+SELECT 1
+
+-- name: lock_figures
+SELECT 1
+
+-- name: upto
+SELECT count FROM figures WHERE kind = 'upto' AND agent = '' AND name = :name
+
+-- name: set_upto
+INSERT INTO figures (kind, agent, name, count, total) VALUES ('upto', '', :name, :id, 0)
+ON CONFLICT (kind, agent, name) DO UPDATE SET count = excluded.count
+
+-- name: add_figure
+INSERT INTO figures (kind, agent, name, count, total) VALUES (:kind, :agent, :name, :count, :total)
+ON CONFLICT (kind, agent, name) DO UPDATE SET count = figures.count + excluded.count, total = figures.total + excluded.total
+
+-- name: figures
+SELECT agent, name, count, total FROM figures WHERE kind = :kind AND (:agent IS NULL OR agent = :agent)
+
+-- name: next_events
+SELECT max(id), count(*) FROM (SELECT id FROM events WHERE id > :after ORDER BY id LIMIT :limit)
+
+-- name: ended_changes
+SELECT before.status, e.status, count(*)
+FROM events e LEFT JOIN events before ON before.item = e.item AND before.number = e.number - 1
+WHERE e.id > :after AND e.id <= :upto AND before.status IS NOT e.status
+  AND (e.status IN ('done', 'failed', 'rejected', 'cancelled') OR e.kind IN ('retried', 'found', 'restored', 'edited'))
+GROUP BY 1, 2
+
+-- name: last_run_of_events
+SELECT r.seq FROM events e JOIN runs r ON r.item = e.item AND r.token = e.token
+WHERE e.id > :after AND e.id <= :upto AND e.kind = 'claimed' ORDER BY e.id DESC LIMIT 1
+
+-- name: begin_runs
+INSERT INTO uncounted_runs (item, token) SELECT item, token FROM runs WHERE seq > :after AND seq <= :upto
+
+-- name: take_ended_runs
+DELETE FROM uncounted_runs
+WHERE EXISTS (SELECT 1 FROM runs r
+              WHERE r.item = uncounted_runs.item AND r.token = uncounted_runs.token AND r.outcome IS NOT NULL)
+RETURNING (SELECT r.agent FROM runs r WHERE r.item = uncounted_runs.item AND r.token = uncounted_runs.token),
+          (SELECT r.outcome FROM runs r WHERE r.item = uncounted_runs.item AND r.token = uncounted_runs.token),
+          (SELECT r.ended_at - r.started_at FROM runs r
+           WHERE r.item = uncounted_runs.item AND r.token = uncounted_runs.token)
+
+-- name: runs_since
+SELECT agent, outcome, count(*), sum(duration) FROM (
+    SELECT r.agent AS agent, coalesce(r.outcome, 'running') AS outcome, r.ended_at - r.started_at AS duration
+    FROM runs r WHERE r.seq > :after AND (:agent IS NULL OR r.agent = :agent)
+    UNION ALL SELECT r.agent, coalesce(r.outcome, 'running'), r.ended_at - r.started_at
+    FROM uncounted_runs u JOIN runs r ON r.item = u.item AND r.token = u.token
+    WHERE (:agent IS NULL OR r.agent = :agent)
+) AS since
+GROUP BY agent, outcome
+
+-- name: first_claims_since
+SELECT r.agent, NOT EXISTS (SELECT 1 FROM runs o WHERE o.item = r.item AND o.token < r.token) AS is_first,
+       count(*), sum(r.started_at - i.created_at)
+FROM runs r JOIN items i ON i.id = r.item
+WHERE r.seq > :after
+  AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.item = r.item AND o.token < r.token AND o.agent = r.agent)
+GROUP BY 1, 2
+
+-- name: first_claims_between
+SELECT r.agent, NOT EXISTS (SELECT 1 FROM runs o WHERE o.item = r.item AND o.token < r.token) AS is_first,
+       count(*), sum(r.started_at - i.created_at)
+FROM runs r JOIN items i ON i.id = r.item
+WHERE r.seq > :after AND r.seq <= :upto
+  AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.item = r.item AND o.token < r.token AND o.agent = r.agent)
+GROUP BY 1, 2
+
+-- What was counted of these items.
+-- name: counted_items
+SELECT e.status, count(*) FROM events e
+WHERE e.item IN (SELECT value FROM json_each(:items)) AND e.status IN ('done', 'failed', 'rejected', 'cancelled')
+  AND e.number = (SELECT max(o.number) FROM events o WHERE o.item = e.item AND o.id <= :upto)
+GROUP BY e.status
+
+-- name: counted_runs
+SELECT r.agent, r.outcome, count(*), sum(r.ended_at - r.started_at) FROM runs r
+WHERE r.item IN (SELECT value FROM json_each(:items)) AND r.seq <= :upto
+  AND NOT EXISTS (SELECT 1 FROM uncounted_runs u WHERE u.item = r.item AND u.token = r.token)
+GROUP BY r.agent, r.outcome
+
+-- name: counted_first_claims
+SELECT r.agent, NOT EXISTS (SELECT 1 FROM runs o WHERE o.item = r.item AND o.token < r.token) AS is_first,
+       count(*), sum(r.started_at - i.created_at)
+FROM runs r JOIN items i ON i.id = r.item
+WHERE r.item IN (SELECT value FROM json_each(:items)) AND r.seq <= :upto
+  AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.item = r.item AND o.token < r.token AND o.agent = r.agent)
+GROUP BY 1, 2
+
+-- name: forget_uncounted_runs
+DELETE FROM uncounted_runs WHERE item IN (SELECT value FROM json_each(:items))
+
+-- name: delete_uncounted_runs
+DELETE FROM uncounted_runs
+
+-- name: delete_figures
+DELETE FROM figures
