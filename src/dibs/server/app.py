@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 
 from dibs.config import ServerSettings
 from dibs.errors import DibsError
+from dibs.server import pages
 from dibs.server.api import board_routes, mcp, responses, verb_routes
 from dibs.server.api.endpoints import DocumentedApp
 from dibs.server.auth import routes as auth_routes
@@ -59,7 +60,8 @@ def make(
     )
     app.state.service = service
     metrics = Metrics(service)
-    routers = [part.routes(service) for part in (verb_routes, board_routes, sse, mcp, health, session_task, story_011)]
+    parts = (verb_routes, board_routes, sse, mcp, health, session_task, story_011, pages)
+    routers = [part.routes(service) for part in parts]
     routers += [auth_routes.key_routes(service), metrics.routes()]
     secure_hosts = frozenset(address.secure_hosts(settings, port))
     routers.append(auth_routes.login_routes(service, secure_hosts=secure_hosts, pages=address.pages_of(settings)))

@@ -7,12 +7,11 @@ loopback the pages have a host name of their own (see `dibs.system.keyring`), an
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.responses import RedirectResponse, Response
 
 from dibs import api_keys
 from dibs.api_keys import shown
@@ -143,14 +142,6 @@ def login_routes(service: Service, *, secure_hosts: frozenset[str], pages: str |
         secure = is_secure(request)
         response.delete_cookie(SECURE_COOKIE if secure else COOKIE, path="/", secure=secure)
         return response
-
-    @router.get("/")
-    async def home(request: Request) -> Response:
-        caller = await service.run(lambda: service.caller(request))
-        return HTMLResponse(
-            f"<!doctype html><title>dibs</title><p>Signed in as {escape(caller.actor)} ({caller.role})."
-            ' <a href="/v1/who">claims</a> · <a href="/v1/stats">statistics</a> · <a href="/openapi.json">API</a>'
-        )
 
     return router
 

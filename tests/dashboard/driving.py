@@ -1,0 +1,150 @@
+"""A browser on the dashboard of a board: what a person sees, and does."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from dibs import api_keys
+from dibs.board import Board
+from dibs.model import ADMIN
+from dibs.server.auth.callers import COOKIE
+from dibs.testing.clock import FileClock
+from tests.dashboard.fleet import Fleet
+from tests.kit import browser as kit
+from tests.kit.http import Host
+from tests.kit.sqlite import SqliteHarness
+
+#: Tests share two cores with others.
+PATIENCE_MS = 30_000
+WIDE = {"width": 1280, "height": 800}
+PHONE = {"width": 390, "height": 844}
+VIEWS = ("now", "queue", "flight", "sessions", "timeline", "approvals", "metrics", "events")
+expect.set_options(timeout=PATIENCE_MS)
+
+
+class Shop:
+    """A board behind a server, with a fleet that works on it."""
+
+    def __init__(self, host: Host, harness: SqliteHarness, fleet: Fleet) -> None:
+        self.host, self.harness, self.fleet = host, harness, fleet
+        self.board: Board = harness.board()
+        self.url, self.key = host.serve(harness.recipe(), sweeps=True)
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def stop(self) -> None:
+        self.host.stop(self.url)
+
+    def start_again(self) -> None:
+        """At the same address, as after an upgrade."""
+        self.url, self.key = self.host.serve(self.harness.recipe(), port=self.port, sweeps=True)
+
+
+@contextmanager
+def opened(shop: Shop, browser: Browser, view: str = "now", *, role: str = ADMIN, **options: Any) -> Iterator[Page]:
+    """A page that is signed in, live, and has loaded its view. What goes wrong in it fails the test."""
+    with signed_in(shop, browser, role=role, **options) as context:
+        page, problems = tab(context, shop, view)
+        yield page
+    assert not problems, problems
+
+
+@contextmanager
+def signed_in(
+    shop: Shop, browser: Browser, *, role: str = ADMIN, script: str | None = None, **options: Any
+) -> Iterator[BrowserContext]:
+    context = browser.new_context(**{"viewport": WIDE, "locale": "en-GB", "timezone_id": "UTC", **options})
+    context.set_default_timeout(PATIENCE_MS)
+    if script is not None:
+        context.add_init_script(script)
+    try:
+        key, secret = api_keys.new_for_browser(role, "ann")
+        shop.board.store.put_key(key, seconds=3600)
+        context.add_cookies(
+            [{"name": COOKIE, "value": secret, "url": shop.url, "httpOnly": True, "sameSite": "Strict"}]
+        )
+        yield context
+    finally:
+        context.close()
+
+
+def tab(context: BrowserContext, shop: Shop, view: str) -> tuple[Page, list[str]]:
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda said: problems.append(said.text) if _is_bad(said.type, said.text) else None)
+    page.goto(f"{shop.url}/#{view}")
+    live(page)
+    return page, problems
+
+
+def _is_bad(kind: str, text: str) -> bool:
+    # A server that is away, and a refusal, are what some tests are about; both are shown by the page itself.
+    return kind == "error" and "Failed to load resource" not in text
+
+
+def live(page: Page) -> None:
+    page.wait_for_selector(".lamp.live", state="attached")
+
+
+def rows(page: Page, kind: str) -> list[str]:
+    """The ids of the rows of a list that are in the document."""
+    found: list[str] = page.eval_on_selector_all(
+        f".rows.{kind} .row[data-id]", "rows => rows.map(row => row.dataset.id)"
+    )
+    return found
+
+
+def await_true(page: Page, question: Callable[[], bool], why: str) -> None:
+    """Until something outside of the page is so."""
+    for _ in range(PATIENCE_MS // 50):
+        if question():
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(why)
+
+
+def found_or_skipped() -> kit.Program:
+    program, why_not = kit.find()
+    if program is None:
+        pytest.skip(why_not)
+    return program
+
+
+def board_of(folder: Path, shared: Path, name: str, fill: Callable[[Fleet], None]) -> tuple[SqliteHarness, Fleet]:
+    """A board that the first of all test processes fills, and that the others copy."""
+    original = shared / f"dashboard-{name}"
+    with open(shared / f"dashboard-{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not original.exists():
+            making = shared / f"dashboard-{name}.making"
+            making.mkdir()
+            harness = _harness(making)
+            harness.clock.freeze()
+            fill(Fleet(harness.board(), harness.clock))
+            harness.clock.run()
+            harness.board().backup(str(making / "copy.db"))
+            harness.close()
+            making.rename(original)
+    shutil.copyfile(original / "copy.db", folder / "board.db")
+    shutil.copyfile(original / "clock", folder / "clock")
+    copy = _harness(folder)
+    fleet = Fleet(copy.board(), copy.clock, seed=2)
+    fleet.resume()
+    return copy, fleet
+
+
+def _harness(folder: Path) -> SqliteHarness:
+    clock = FileClock(folder / "clock")
+    kwargs: dict[str, Any] = {"path": str(folder / "board.db"), "clock": clock.path, "broken": None, "settings": {}}
+    return SqliteHarness(kwargs, clock, folder)

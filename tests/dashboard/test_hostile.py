@@ -1,0 +1,52 @@
+"""Text that anybody may write onto a board: it is shown as text, and breaks nothing."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Browser, expect
+
+from tests.dashboard.driving import PHONE, VIEWS, WIDE, Shop, opened
+
+CORPUS = (
+    "<script>window.attacked = 1</script>",
+    "<img src=x onerror='window.attacked = 1'>",
+    '"><svg onload=window.attacked=1>',
+    "javascript:window.attacked=1",
+    "\u202etxet sdrawkcab\u202c",
+    "שלום עולם, and back",
+    "w" * 4_000,
+    "a\u0301" * 300,
+    "🧨" * 200,
+    "line\nbreak\r\nand\ttab",
+    "{{constructor.constructor('window.attacked=1')()}}",
+)
+
+
+def test_no_script_runs_and_no_layout_breaks(shop: Shop, browser: Browser) -> None:
+    session = shop.fleet.sessions[3]
+    for number, text in enumerate(CORPUS):
+        name = f"hostile-{number}"
+        shop.board.add(" ".join(text.split())[:500], id=name, body=text, priority=20)
+        shop.board.claim(name, session=session)
+        shop.board.progress(name, text, session=session)
+        if number % 3 == 0:
+            links = {"log": text[:200], "page": "javascript:window.attacked=1"}
+            shop.board.submit(name, session=session, draft=text, links=links)
+        elif number % 3 == 1:
+            shop.board.fail(name, session=session, reason=text)
+    for size in (WIDE, PHONE):
+        with opened(shop, browser, viewport=size) as page:
+            for view in (*VIEWS, "queue?item=hostile-0", "item?item=hostile-3"):
+                page.goto(re.sub("#.*", f"#{view}", page.url))
+                page.wait_for_timeout(150)
+                width = page.evaluate("document.documentElement.scrollWidth")
+                assert width == size["width"], (view, size, width)
+            expect(page.locator("article.item h1")).to_contain_text("javascript:")
+            assert page.locator("article.item a[href^=javascript]").count() == 0
+            page.goto(re.sub("#.*", "#queue?q=hostile", page.url))
+            first = page.locator('.row[data-id="hostile-0"]')
+            expect(first).to_contain_text(CORPUS[0])
+            heights = page.eval_on_selector_all(".row[data-id]", "rows => rows.map(row => row.offsetHeight)")
+            assert len(set(heights)) == 1, "every row has the same height"
+            assert page.evaluate("window.attacked") is None

@@ -1,0 +1,152 @@
+"""Each view on a busy board: it shows what the board has, few rows at a time, readable for everybody."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.dashboard.driving import PHONE, VIEWS, Shop, opened, rows
+from tests.kit import browser as kit
+from tests.kit.soak import in_a_soak
+
+ROWS_MAX = 60
+#: What each view shows once it has its data.
+CONTENT = {
+    "now": ".rows.needs .row[data-id]",
+    "queue": ".rows.queue .row[data-id]",
+    "flight": ".rows.flight .row[data-id]",
+    "sessions": ".card",
+    "timeline": "canvas.lanes",
+    "approvals": "article.draft",
+    "metrics": ".chart .uplot",
+    "events": ".events.tall li",
+}
+
+
+def shown(page: Page, view: str) -> None:
+    page.goto(re.sub(r"#.*", f"#{view}", page.url))
+    page.wait_for_selector(CONTENT[view])
+
+
+def findings(page: Page) -> list[Any]:
+    """What axe finds, short enough to read."""
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']}).then(found => found.violations)")
+    return [(one["id"], one["nodes"][0]["target"], one["nodes"][0]["failureSummary"]) for one in found]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_view_keeps_anybody_out(busy: Shop, browser: Browser, scheme: str) -> None:
+    with opened(busy, browser, color_scheme=scheme) as page:
+        width = page.evaluate(
+            "(() => { const range = document.createRange(); range.selectNodeContents(document.querySelector('nav'));"
+            " return range.getBoundingClientRect().width; })()"
+        )
+        assert width > 300, "there is no text without a font, and axe does not notice"
+        page.evaluate(kit.axe_script())
+        for view in VIEWS:
+            shown(page, view)
+            assert findings(page) == [], view
+        page.goto(re.sub(r"#.*", "#queue?item=letter-42", page.url))
+        page.wait_for_selector("article.item h1")
+        assert findings(page) == [], "item"
+
+
+def test_a_view_has_few_rows_in_the_document_however_long_its_list(busy: Shop, browser: Browser) -> None:
+    with opened(busy, browser, "queue") as page:
+        page.wait_for_selector(CONTENT["queue"])
+        expect(page.locator(".bar-top .count")).to_contain_text(re.compile(r"^4,\d\d\d of 5,\d\d\d"))
+        before = rows(page, "queue")
+        page.evaluate("document.querySelector('.rows .scroll').scrollTop = 28 * 150")
+        page.wait_for_selector('.rows.queue .row[aria-rowindex="160"]')
+        after = rows(page, "queue")
+        assert 20 < len(before) <= ROWS_MAX
+        assert 20 < len(after) <= ROWS_MAX
+        assert not set(before) & set(after)
+        shown(page, "sessions")
+        assert 6 <= page.locator(".card").count() <= ROWS_MAX
+
+
+def test_the_queue_is_in_the_order_of_next_and_its_counts_follow_the_filter(busy: Shop, browser: Browser) -> None:
+    with opened(busy, browser, "queue?q=status:ready") as page:
+        page.wait_for_selector(CONTENT["queue"])
+        listed = [item.id for item in busy.board.list(statuses=["ready"], limit=20)]
+        assert rows(page, "queue")[:20] == listed
+        page.fill("#filter", "webhooks type:docs")
+        page.keyboard.press("Enter")
+        expected = [one for one in busy.board.list(limit=10_000) if one.type == "docs" and "webhooks" in one.title]
+        ready = [one for one in expected if one.status == "ready"]
+        expect(page.locator(".bar-top .count")).to_have_text(re.compile(rf"^{len(ready):,} of"))
+        facet = page.locator(".facet", has_text=re.compile("^done"))
+        done = len([one for one in expected if one.status == "done"])
+        expect(facet).to_have_text(f"done {done:,}")
+        expect(page.locator(".chip")).to_have_count(2)
+        assert "q=status%3Aready" in page.url, "the address holds the filter"
+        page.reload()
+        expect(page.locator(".bar-top .count")).to_have_text(re.compile(rf"^{len(ready):,} of"))
+
+
+def test_scores_are_those_of_the_server(busy: Shop, browser: Browser) -> None:
+    with opened(busy, browser, "sessions") as page:
+        page.wait_for_selector(CONTENT["sessions"])
+        view = busy.board.view()
+        scores = {seat.id: seat.score for seat in view.sessions}
+        found = page.eval_on_selector_all(
+            ".card", "cards => cards.map(card => [card.dataset.id, card.querySelector('.score').lastChild.data])"
+        )
+        assert len(found) > 6
+        assert {id: int(score) for id, score in found} == {id: scores[id] for id, _ in found}
+
+
+def test_what_needs_a_person_is_listed_with_its_reason_and_counted_in_the_title(busy: Shop, browser: Browser) -> None:
+    with opened(busy, browser) as page:
+        page.wait_for_selector(CONTENT["now"])
+        texts = dict(zip(rows(page, "needs"), page.locator(".rows.needs .row[data-id]").all_inner_texts(), strict=True))
+        assert "draft waits" in texts["letter-42"]
+        assert "plan waits" in texts["prices"]
+        count = int(page.locator("nav .badge.hot").inner_text().replace(",", ""))
+        assert page.title() == f"({count}) dibs"
+        assert page.locator("#icon").get_attribute("href") == f"/assets/icon-{min(9, count)}.svg"
+
+
+@pytest.mark.parametrize("view", ["now", "queue", "flight", *in_a_soak(*VIEWS[3:])])
+def test_nothing_is_cut_off_on_a_phone(busy: Shop, browser: Browser, view: str) -> None:
+    with opened(busy, browser, view, viewport=PHONE, has_touch=True, is_mobile=True) as page:
+        page.wait_for_selector(CONTENT[view])
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        assert json.loads(page.evaluate("JSON.stringify([visualViewport.scale, innerWidth])")) == [1, PHONE["width"]]
+        expect(page.locator(".lamp.live")).to_be_in_viewport()
+
+
+def test_the_timeline_shows_the_runs_of_the_board_also_as_a_table(busy: Shop, browser: Browser) -> None:
+    with opened(busy, browser, "timeline?hours=1") as page:
+        page.wait_for_selector(CONTENT["timeline"])
+        window = busy.board.window(limit=5_000)
+        expect(page.locator(".bar-top .count")).to_contain_text(f"{len(window.runs):,} runs")
+        page.keyboard.press("T")
+        page.wait_for_selector(".time-box table")
+        texts = page.locator(".time-box tbody tr").all_inner_texts()
+        named = {(run[0], run[2]) for run in window.runs}
+        assert len(texts) > 50
+        assert all(tuple(text.split("\t")[2:4]) in named for text in texts)
+        page.keyboard.press("T")
+        page.locator("canvas.lanes").click(position={"x": 300, "y": 40})
+        page.get_by_role("button", name="earlier").click()
+        expect(page.get_by_role("button", name="now", exact=True)).to_be_visible()
+
+
+def test_every_chart_is_also_a_table(busy: Shop, browser: Browser) -> None:
+    with opened(busy, browser, "metrics?hours=4") as page:
+        page.wait_for_selector(CONTENT["metrics"])
+        expect(page.locator(".chart")).to_have_count(6)
+        page.get_by_role("button", name="Items by status as a table").click()
+        last = page.locator(".chart-table tbody tr").last
+        expect(last).to_contain_text(re.compile(r"\d"))
+        ready = busy.board.stats().items["ready"]
+        shown_ready = [
+            int(float(text.split("\t")[1])) for text in page.locator(".chart-table tbody tr").all_inner_texts()
+        ]
+        assert max(shown_ready) >= ready

@@ -1,0 +1,24 @@
+/** The buttons of an item. What a role may not do is not shown. */
+import type { Brief } from "../api";
+import { actionsFor, begin } from "../state/actions";
+import { isLive } from "../state/lamp";
+import { Key } from "./bits";
+
+export function Buttons({ item, keys }: { item: Brief; keys?: string }) {
+  const found = actionsFor(item).filter((one) => !keys || keys.includes(one.key));
+  return (
+    <span class="buttons">
+      {found.map((action) => (
+        <button
+          key={action.label}
+          disabled={!isLive()}
+          title={`${action.label} (${action.key})`}
+          onClick={() => begin(action, [item])}
+        >
+          <Key>{action.key}</Key> <span class="long">{action.label}</span>
+          <span class="unseen"> {item.id}</span>
+        </button>
+      ))}
+    </span>
+  );
+}

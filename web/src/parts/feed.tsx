@@ -1,0 +1,47 @@
+/** The latest events as lines. */
+import "../core";
+import type { Event } from "../api";
+import { feed, version } from "../state/board";
+import { time } from "../state/text";
+import { Text } from "./bits";
+import { ItemLink } from "./words";
+
+const TONES: Record<string, string> = {
+  ...{ done: "green", approved: "green", added: "green", unblocked: "green", claimed: "blue", offered: "blue" },
+  ...{ failed: "red", rejected: "red", owner_died: "red", expired: "amber", released: "amber", forgotten: "amber" },
+  ...{ sent_back: "amber", parked: "amber", submitted: "violet", force_released: "violet", cancelled: "violet" },
+};
+
+export function words(event: Event): string {
+  const { reason, note, comment, ttl_seconds } = event.data as Record<string, string | number | undefined>;
+  return String(note ?? reason ?? comment ?? (ttl_seconds ? `for ${Number(ttl_seconds) / 60} min` : ""));
+}
+
+export const EventLine = ({ event, names = true }: { event: Event; names?: boolean }) => (
+  <li>
+    <time class="dim" dateTime={new Date(event.at).toISOString()}>
+      {time(event.at)}
+    </time>{" "}
+    {names && <ItemLink id={event.item} />} <b class={TONES[event.kind] ?? ""}>{event.kind.replaceAll("_", " ")}</b>{" "}
+    <span class="dim">
+      <Text>{event.session ?? event.actor}</Text>
+    </span>{" "}
+    <Text>{words(event)}</Text>
+  </li>
+);
+
+/** More of them than fit are of no use to a glance. */
+const MOST = 40;
+
+export function Feed() {
+  version.value;
+  const shown = feed.filter((event) => event.kind !== "claimable").slice(0, MOST);
+  if (!shown.length) return <p class="dim">Nothing has happened since this page was opened.</p>;
+  return (
+    <ol class="events">
+      {shown.map((event) => (
+        <EventLine key={event.id} event={event} />
+      ))}
+    </ol>
+  );
+}

@@ -1,0 +1,6 @@
+/** Which dialog of the shell is open. */
+import { signal } from "@preact/signals";
+
+export const help = signal(false);
+/** The form of a new item, or of one that is edited. */
+export const form = signal<{ edit: string | null } | null>(null);

@@ -1,0 +1,36 @@
+/** Sends an action to the server, and says what came of it. */
+import "../core";
+import type { Brief, Bulk } from "../api";
+import { type Action } from "./actions";
+import { question, say } from "./notices";
+import { ask, itemPath, Problem } from "./http";
+
+/** Exactly the revision that was read is acted on: what changed meanwhile is refused by the server. */
+export async function carryOut(action: Action, targets: Brief[], args: Record<string, unknown>): Promise<void> {
+  question.value = null;
+  try {
+    if (targets.length === 1) {
+      const [item] = targets as [Brief];
+      await ask("POST", itemPath(item.id, action.verb), { ...action.args?.(item), ...args });
+      say(`${item.id}: ${action.label}`);
+    } else {
+      const refused = await inBulk(action, targets, args);
+      const done = targets.length - refused.length;
+      say(`${done} ${action.label}${refused.length ? `; ${refused.length} refused: ${refused[0]}` : ""}`, refused.length > 0);
+    }
+  } catch (error) {
+    say(error instanceof Problem ? error.message : String(error), true);
+  }
+}
+
+async function inBulk(action: Action, targets: Brief[], args: Record<string, unknown>): Promise<string[]> {
+  const answer = await ask<Bulk>("POST", "/v1/bulk", {
+    verb: action.verb,
+    args,
+    items: targets.map((item) => ({
+      id: item.id,
+      ...(action.verb === "force_release" ? { token: item.token } : { revision: item.revision }),
+    })),
+  });
+  return answer.refused.map((one) => one.detail);
+}

@@ -1,0 +1,132 @@
+/** Connects this tab with the feed: through the worker that all tabs share, or, where there is none, by a stream of its
+ * own that closes while the tab is hidden. */
+import { effect } from "@preact/signals";
+import type { Event } from "../api";
+import * as board from "./board";
+import * as clock from "./clock";
+import { applyEvent, applyVitals } from "./fold";
+import { get, Problem } from "./http";
+import { heardAt, hurry, isLive, isNewer, lamp } from "./lamp";
+import type { News } from "./stream";
+
+declare const WORKER_URL: string;
+
+/** A worker that has not answered by then does not run here. */
+const WORKER_MS_MAX = 4_000;
+/** How often the board is read again at most, when events were about items that this tab does not know. */
+const RELOAD_MS_MIN = 8_000;
+const RETRY_MS = 2_000;
+/** How many events are fetched between the reading of the board and the first news; for more, it is read again. */
+const GAP_MAX = 1_000;
+
+let state: "unread" | "reading" | "read" = "unread";
+let reloads = false;
+let waiting: News[] = [];
+
+export function open(): void {
+  effect(() => clock.stand(!isLive() && board.isLoaded.value));
+  addEventListener("online", () => hurry.up());
+  if (typeof SharedWorker === "undefined") return void openOwn();
+  let worker: SharedWorker;
+  try {
+    worker = new SharedWorker(WORKER_URL, { type: "module", name: "dibs" });
+  } catch {
+    return void openOwn();
+  }
+  let isDecided = false;
+  const decide = (works: boolean) => {
+    if (!isDecided && !works) void openOwn();
+    isDecided = true;
+  };
+  setTimeout(() => decide(false), WORKER_MS_MAX);
+  worker.onerror = () => decide(false);
+  worker.port.onmessage = ({ data }: MessageEvent<News[]>) => {
+    decide(true);
+    data.forEach(take);
+  };
+  worker.port.postMessage("hello");
+  hurry.up = () => worker.port.postMessage("hurry");
+  addEventListener("pagehide", () => worker.port.postMessage("bye"));
+  addEventListener("pageshow", (shown) => {
+    if (shown.persisted) worker.port.postMessage("hello");
+  });
+}
+
+async function openOwn(): Promise<void> {
+  const { Stream } = await import("./own_stream");
+  const stream = new Stream(take);
+  hurry.up = () => stream.hurry();
+  const follow = () => (document.hidden ? stream.stop() : stream.start());
+  document.addEventListener("visibilitychange", follow);
+  follow();
+}
+
+function take(news: News): void {
+  if ("heard" in news) heardAt.value = news.heard;
+  else if ("lamp" in news) {
+    const was = lamp.value.is;
+    lamp.value = news.lamp;
+    if (news.lamp.is === "live" && was !== "live" && was !== "connecting") void lookForNewer();
+  } else if ("start" in news) {
+    state = "unread";
+    void begin(news.start);
+  } else if (state === "read") apply(news);
+  else waiting.push(news);
+}
+
+function apply(news: News): void {
+  if ("event" in news) {
+    // An event cannot be in the future: if it seems so, the clock here is late.
+    if (news.event.at > clock.instant()) clock.set(news.event.at);
+    if (!applyEvent(news.event)) reloadLater();
+  } else if ("vitals" in news && news.vitals.at >= board.readAt) {
+    clock.set(news.vitals.at);
+    applyVitals(news.vitals);
+  }
+}
+
+/** News come after the event `cursor`. What lies between it and the event after which the board was read is fetched. */
+async function begin(cursor: number): Promise<void> {
+  if (state === "reading") return;
+  state = "reading";
+  try {
+    if (!board.isLoaded.peek()) await board.read();
+    if (cursor - board.readEvent > GAP_MAX || cursor < board.readEvent - GAP_MAX) await board.read();
+    else if (cursor > board.readEvent)
+      waiting.unshift(...(await between(board.readEvent)).map((event) => ({ event })));
+    state = "read";
+  } catch (error) {
+    state = "unread";
+    if (error instanceof Problem && error.status === 401) lamp.value = { is: "signed-out" };
+    else setTimeout(() => state === "unread" && void begin(cursor), RETRY_MS);
+    return;
+  }
+  const missed = waiting;
+  waiting = [];
+  missed.forEach(apply);
+}
+
+const between = (after: number) => get<Event[]>(`/v1/events?after=${after}&limit=${GAP_MAX}`);
+
+export function reloadLater(): void {
+  if (reloads) return;
+  reloads = true;
+  setTimeout(
+    async () => {
+      reloads = false;
+      if (state !== "read") return;
+      state = "reading";
+      await board.read().catch(() => undefined);
+      state = "read";
+      waiting.splice(0).forEach(apply);
+    },
+    Math.max(500, board.readAt + RELOAD_MS_MIN - clock.instant()),
+  );
+}
+
+/** After the server was away, it may be of another version, with another page. */
+async function lookForNewer(): Promise<void> {
+  const page = await fetch("/").then((answer) => (answer.ok ? answer.text() : ""));
+  const script = new URL(document.querySelector<HTMLScriptElement>("script[src]")!.src).pathname;
+  if (page && !page.includes(script)) isNewer.value = true;
+}

@@ -1,0 +1,3 @@
+/** The stream of a tab that cannot share one. */
+import "../core";
+export { Stream } from "./stream";

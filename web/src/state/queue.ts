@@ -1,0 +1,105 @@
+/** Which items a filter finds, in order. From this tab's own copy if that is whole, else from the server, page by page. */
+import { computed, effect, signal, untracked } from "@preact/signals";
+import type { Brief, Paged } from "../api";
+import { counts, ENDED, isLoaded, items, leftOff, version } from "./board";
+import { matcher, parse, query } from "./filter";
+import { get } from "./http";
+import { List } from "./list";
+import { route, view } from "./route";
+
+const PAGE = 200;
+/** The server gives no more at once. */
+const ASKED_MAX = 500;
+/** The server is asked again at most this often while the board changes. */
+const AGAIN_MS = 3_000;
+
+export const list = new List();
+export const text = computed(() => route.value.query.q ?? "");
+export const total = signal(0);
+/** How many items of each status fit the rest of the filter. */
+export const facets = signal<Record<string, number>>({});
+export const isWaiting = signal(false);
+
+const filter = computed(() => parse(text.value));
+/** Ended items are too many to keep here. */
+export const isRemote = computed(
+  () => leftOff.value > 0 || !!filter.value.status?.some((status) => ENDED.has(status)),
+);
+
+let asked = "";
+let next: string | null = null;
+let found: string[] = [];
+let fetching = false;
+let timer: ReturnType<typeof setTimeout> | null = null;
+
+const order = (a: Brief, b: Brief) => b.priority - a.priority || a.created_at - b.created_at || (a.id < b.id ? -1 : 1);
+
+effect(() => {
+  if (!isLoaded.value || view.value !== "queue") return;
+  version.value;
+  const fresh = text.value !== asked;
+  asked = text.value;
+  if (isRemote.value) untracked(() => (fresh || !found.length ? void ask(true) : askLater()));
+  else untracked(() => local(fresh));
+});
+
+function local(fresh: boolean): void {
+  const { status, ...rest } = filter.value;
+  const matches = matcher(rest);
+  const tally: Record<string, number> = {};
+  const fits: Brief[] = [];
+  for (const item of items.values()) {
+    if (!matches(item)) continue;
+    tally[item.status] = (tally[item.status] ?? 0) + 1;
+    if (status ? status.includes(item.status) : !ENDED.has(item.status)) fits.push(item);
+  }
+  fits.sort(order);
+  for (const one of ENDED) if (!rest.words.length && Object.keys(rest).length === 1) tally[one] = counts.value[one] ?? 0;
+  facets.value = tally;
+  total.value = fits.length;
+  list.offer(fits.map((item) => item.id), fresh);
+}
+
+export function more(): void {
+  if (isRemote.peek() && next !== null && !fetching) void ask(false);
+}
+
+/** Rows change in place by events. Their order is asked for again unless somebody has scrolled far. */
+function askLater(): void {
+  if (found.length > ASKED_MAX) return;
+  timer ??= setTimeout(() => {
+    timer = null;
+    void ask(true);
+  }, AGAIN_MS);
+}
+
+async function ask(fresh: boolean): Promise<void> {
+  const question = asked;
+  const parameters = query(filter.peek());
+  if (!parameters.has("status"))
+    for (const status of ["pending_approval", "blocked", "scheduled", "ready", "in_progress", "parked"])
+      parameters.append("status", status);
+  parameters.set("limit", String(fresh ? Math.max(PAGE, found.length) : PAGE));
+  if (!fresh && next) parameters.set("cursor", next);
+  fetching = true;
+  isWaiting.value = !found.length;
+  try {
+    const page = await get<Paged>(`/v1/page?${parameters}`);
+    if (question !== asked) return;
+    for (const item of page.items) if ((items.get(item.id)?.revision ?? 0) < item.revision) items.set(item.id, item);
+    found = fresh ? [] : found;
+    const known = new Set(found);
+    found = [...found, ...page.items.map((item) => item.id).filter((id) => !known.has(id))];
+    next = page.next;
+    total.value = page.total;
+    facets.value = page.counts.status ?? {};
+    list.offer(found, question !== shownFor || !fresh);
+    shownFor = question;
+  } catch {
+    // The lamp says that the server is away; the next change asks again.
+  } finally {
+    fetching = false;
+    isWaiting.value = false;
+  }
+}
+let shownFor = "";

@@ -1,0 +1,40 @@
+/** The address bar holds the view and every filter. It is the part after #, so no server's log has it. */
+import { computed, signal } from "@preact/signals";
+
+export interface Route {
+  view: string;
+  query: Record<string, string>;
+}
+
+function parse(hash: string): Route {
+  const [view, query] = hash.replace(/^#/, "").split("?");
+  return { view: view || "now", query: Object.fromEntries(new URLSearchParams(query ?? "")) };
+}
+
+export const route = signal(parse(location.hash));
+export const view = computed(() => route.value.view);
+/** The item that is open in the panel, or fills the page. */
+export const opened = computed(() => route.value.query.item ?? null);
+
+export function href(view: string, query: Record<string, string | null | undefined> = {}): string {
+  const given = Object.entries(query).filter((pair): pair is [string, string] => !!pair[1]);
+  const text = new URLSearchParams(given).toString();
+  return `#${view}${text && "?" + text}`;
+}
+
+export const go = (view: string, query: Record<string, string | null | undefined> = {}): void => {
+  location.hash = href(view, query);
+};
+
+/** Change some parameters and keep the others; null removes one. While somebody types, the history has one entry. */
+export function change(query: Record<string, string | null>, replace = false): void {
+  const target = href(view.value, { ...route.value.query, ...query });
+  if (replace) {
+    history.replaceState(null, "", target);
+    route.value = parse(target);
+  } else location.hash = target;
+}
+
+addEventListener("hashchange", () => {
+  route.value = parse(location.hash);
+});

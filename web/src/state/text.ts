@@ -1,0 +1,36 @@
+/** Numbers, times and names as people read them. */
+
+const PRIORITIES: [number, string][] = [
+  ...([[10, "CRIT"], [9, "SEC"], [8, "HIGH"], [5, "MED"], [3, "DOCS"], [1, "LOW"]] as [number, string][]),
+];
+export const KINDS: Record<string, string> = { autonomous: "AUTO", cli: "CLI", person: "PERSON" };
+
+/** As short as possible: 45s, 12m, 3h, 5d. */
+export function ago(seconds: number): string {
+  if (seconds < 60) return `${Math.max(0, Math.floor(seconds))}s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}m`;
+  if (seconds < 48 * 3600) return `${Math.floor(seconds / 3600)}h`;
+  return `${Math.floor(seconds / 86400)}d`;
+}
+
+/** Time left, to the second: 21:14, 1:02:05. */
+export function left(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  const two = (n: number) => String(n).padStart(2, "0");
+  return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
+}
+
+export const time = (at: number): string => new Date(at).toTimeString().slice(0, 8);
+
+export const when = (at: number): string => new Date(at).toLocaleString(undefined, { hour12: false });
+
+export function priority(value: number): string {
+  return PRIORITIES.find(([least]) => value >= least)?.[1] ?? String(value);
+}
+
+export const ordinal = (n: number): string => n + (["th", "st", "nd", "rd"][n % 100 > 10 && n % 100 < 14 ? 0 : n % 10] ?? "th");
+
+export const words = (status: string): string => status.replaceAll("_", " ");
+
+export const number = (n: number): string => n.toLocaleString("en");

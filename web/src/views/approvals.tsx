@@ -1,0 +1,139 @@
+/** What waits for a person's yes: the item and its draft side by side. What is approved is what was read here. */
+import "../core";
+import { computed, effect } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
+import type { Detail } from "../api";
+import { Buttons } from "../parts/actions";
+import { Text } from "../parts/bits";
+import { Ago, ItemLink, Priority } from "../parts/words";
+import { useDetail } from "../parts/detail";
+import { diff } from "../parts/diff";
+import { Rows } from "../parts/rows";
+import { isLoaded, items, version } from "../state/board";
+import { now } from "../state/clock";
+import { List } from "../state/list";
+import { ago, number } from "../state/text";
+
+const list = new List();
+const waiting = computed(() => {
+  version.value;
+  const found = [...items.values()].filter((item) => item.status === "pending_approval");
+  return found.sort((a, b) => b.priority - a.priority || a.updated_at - b.updated_at);
+});
+
+effect(() =>
+  list.offer(
+    waiting.value.map((item) => item.id),
+    false,
+  ),
+);
+
+export function Approvals() {
+  version.value;
+  const oldest = Math.min(...waiting.value.map((item) => item.updated_at));
+  const id = list.cursor.value ?? list.shown.value[0] ?? null;
+  useEffect(() => {
+    // The keys act on what is shown, so the first one is under the cursor from the start.
+    if (list.cursor.peek() === null && list.shown.peek().length) list.move(0);
+  }, [waiting.value.length > 0]);
+  return (
+    <section class="view approvals" aria-label="Approvals">
+      <div class="bar-top">
+        <span class="count" role="status">
+          {number(waiting.value.length)} wait{waiting.value.length ? `, the oldest for ${ago((now.value - oldest) / 1000)}` : ""}
+        </span>
+      </div>
+      <div class="sides">
+        <Rows
+          list={list}
+          label="Waiting for approval"
+          kind="waiting"
+          columns={["prio", "item", "waits"]}
+          onOpen={(one) => (list.cursor.value = one)}
+          tone={(one) => (items.get(one)?.status === "pending_approval" ? "" : "gone")}
+          empty={isLoaded.value ? "Nothing waits for approval." : <span class="late">loading …</span>}
+          cells={(one) => {
+            const item = items.get(one);
+            return [
+              item && <Priority of={item.priority} />,
+              <span class="id">
+                <Text>{one}</Text>
+              </span>,
+              item?.status === "pending_approval" ? <Ago at={item.updated_at} /> : "settled",
+            ];
+          }}
+        />
+        {id && <Decision id={id} key={id} />}
+      </div>
+    </section>
+  );
+}
+
+function Decision({ id }: { id: string }) {
+  const found = useDetail(id);
+  if (!found) return <p class="row empty late">loading …</p>;
+  if ("problem" in found) return <p class="row empty">{found.problem}</p>;
+  const { detail } = found;
+  const brief = items.get(id);
+  return (
+    <>
+      <article class="item asked">
+        <h1>
+          <Text>{detail.item.title}</Text>
+        </h1>
+        <p>
+          <ItemLink id={id} /> · action <b><Text>{detail.item.action || detail.item.type}</Text></b> ·{" "}
+          <Priority of={detail.item.priority} /> · <Text>{detail.item.project}</Text>
+        </p>
+        <pre class="body">
+          <Text>{detail.item.body || "(no text)"}</Text>
+        </pre>
+        <p class="buttons">
+          {brief && <Buttons item={{ ...brief, revision: detail.item.revision, token: detail.item.token }} />}
+        </p>
+        <p class="dim">
+          decides about revision {detail.item.revision}
+          {detail.item.token > 0 && `, token ${detail.item.token}`}: if it changes meanwhile, nothing is decided
+        </p>
+      </article>
+      <Draft detail={detail} />
+    </>
+  );
+}
+
+function Draft({ detail }: { detail: Detail }) {
+  const [compares, setCompares] = useState(false);
+  const drafts = detail.runs.filter((run) => run.draft !== null);
+  const [latest, before] = drafts;
+  useEffect(() => {
+    const toggle = (press: KeyboardEvent) => {
+      if (press.key === "d" && !(press.target as Element).closest("input,textarea,select")) setCompares((old) => !old);
+    };
+    addEventListener("keydown", toggle);
+    return () => removeEventListener("keydown", toggle);
+  }, []);
+  if (!latest) return <article class="item draft dim">There is no draft: the item itself waits for a yes.</article>;
+  return (
+    <article class="item draft">
+      <h2>
+        Draft of run {latest.token} by <Text>{latest.session}</Text>
+        {before && (
+          <button aria-pressed={compares} onClick={() => setCompares(!compares)}>
+            <kbd>d</kbd> changes since run {before.token}
+          </button>
+        )}
+      </h2>
+      <pre class="body">
+        {compares && before ? (
+          diff(before.draft!, latest.draft!).map((line, at) => (
+            <div key={at} class={line.sign === "+" ? "plus" : line.sign === "-" ? "minus" : ""}>
+              {line.sign} <Text>{line.text}</Text>
+            </div>
+          ))
+        ) : (
+          <Text>{latest.draft}</Text>
+        )}
+      </pre>
+    </article>
+  );
+}

@@ -1,0 +1,64 @@
+/** The feed since this page was opened, and further back on demand. */
+import "../core";
+import { computed, signal } from "@preact/signals";
+import type { Event } from "../api";
+import { EventLine } from "../parts/feed";
+import { feed, readEvent, version } from "../state/board";
+import { get } from "../state/http";
+import { change, route } from "../state/route";
+import { number } from "../state/text";
+
+const BACK = 200;
+const SHOWN_MAX = 500;
+const older = signal<Event[]>([]);
+const isAsking = signal(false);
+const text = computed(() => route.value.query.q ?? "");
+
+async function back(): Promise<void> {
+  const first = older.value.at(-1)?.id ?? feed.at(-1)?.id ?? readEvent + 1;
+  isAsking.value = true;
+  const found = await get<Event[]>(`/v1/events?after=${Math.max(0, first - BACK - 1)}&limit=${BACK}`).catch(() => []);
+  older.value = [...older.value, ...found.filter((event) => event.id < first).reverse()].slice(0, SHOWN_MAX);
+  isAsking.value = false;
+}
+
+const fits = (event: Event, words: string[]): boolean => {
+  const hay = `${event.item} ${event.kind} ${event.session ?? ""} ${event.agent ?? ""} ${event.actor}`.toLowerCase();
+  return words.every((word) => hay.includes(word));
+};
+
+export function Events() {
+  version.value;
+  const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const shown = [...feed, ...older.value].filter((event) => fits(event, words)).slice(0, SHOWN_MAX);
+  if (!shown.length && !words.length && !isAsking.value && !older.value.length) void back();
+  return (
+    <section class="view" aria-label="Events">
+      <div class="bar-top">
+        <span class="filter">
+          <input
+            type="search"
+            id="filter"
+            aria-label="Filter the events"
+            placeholder="item, kind, session, agent …  ( / )"
+            value={text.value}
+            onInput={(input) => change({ q: input.currentTarget.value || null }, true)}
+          />
+        </span>
+        <span class="count" role="status">
+          {number(shown.length)} events
+        </span>
+      </div>
+      <ol class="events tall" tabIndex={0} aria-label="Events, the latest first">
+        {shown.map((event) => (
+          <EventLine key={event.id} event={event} />
+        ))}
+        <li>
+          <button disabled={isAsking.value} onClick={() => void back()}>
+            earlier
+          </button>
+        </li>
+      </ol>
+    </section>
+  );
+}

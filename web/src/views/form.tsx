@@ -1,0 +1,110 @@
+/** A new item, or the content of one that exists. */
+import "../core";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Item } from "../api";
+import { Text } from "../parts/bits";
+import { useDetail } from "../parts/detail";
+import { form } from "../shell/dialogs";
+import { may } from "../state/actions";
+import { say } from "../state/notices";
+import { ask, itemPath } from "../state/http";
+import { change } from "../state/route";
+
+const FIELDS: [name: keyof Item, label: string, kind: "line" | "number" | "list" | "text"][] = [
+  ["title", "title", "line"],
+  ["project", "project", "line"],
+  ["type", "type", "line"],
+  ["priority", "priority (10 is critical)", "number"],
+  ["labels", "labels, with commas", "list"],
+  ["depends_on", "needs, with commas", "list"],
+  ["body", "text", "text"],
+];
+
+export function Form() {
+  const asked = form.value;
+  const found = useDetail(asked?.edit ?? null);
+  if (!asked || (asked.edit && !found)) return null;
+  if (!may("agent")) {
+    form.value = null;
+    return null;
+  }
+  return <Fields item={found && "detail" in found ? found.detail.item : null} />;
+}
+
+function Fields({ item: latest }: { item: Item | null }) {
+  // What the form began with: the edit is refused if somebody else changed the item meanwhile.
+  const [item] = useState(latest);
+  const [problem, setProblem] = useState("");
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current?.showModal(), []);
+  const text = (name: keyof Item) => {
+    const value = item?.[name];
+    return Array.isArray(value) ? value.join(", ") : value === undefined || value === null ? "" : String(value);
+  };
+  const send = async (data: FormData) => {
+    const given: Record<string, unknown> = {};
+    for (const [name, , kind] of FIELDS) {
+      const written = String(data.get(name) ?? "").trim();
+      if (written === text(name).trim()) continue;
+      if (kind === "list") given[name] = written.split(",").map((one) => one.trim()).filter(Boolean);
+      else given[name] = kind === "number" ? Number(written) : written;
+    }
+    const id = String(data.get("id") ?? "").trim();
+    try {
+      if (item) await ask("PATCH", itemPath(item.id), { ...given, revision: item.revision });
+      else change({ item: (await ask<Item>("POST", "/v1/items", { ...given, ...(id ? { id } : {}) })).id });
+      if (item) say(`${item.id} was changed`);
+      form.value = null;
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+    }
+  };
+  return (
+    <dialog ref={dialog} aria-labelledby="form" onClose={() => (form.value = null)}>
+      <form
+        method="dialog"
+        onSubmit={(submit) => {
+          submit.preventDefault();
+          void send(new FormData(submit.currentTarget));
+        }}
+      >
+        <h2 id="form">{item ? <>Edit <Text>{item.id}</Text></> : "New item"}</h2>
+        {!item && (
+          <label>
+            id (empty: one is made)
+            <input name="id" autocomplete="off" />
+          </label>
+        )}
+        {FIELDS.map(([name, label, kind]) => (
+          <label key={name}>
+            {label}
+            {kind === "text" ? (
+              <textarea name={name} rows={5} defaultValue={text(name)} />
+            ) : (
+              <input
+                name={name}
+                inputMode={kind === "number" ? "numeric" : "text"}
+                defaultValue={text(name)}
+                required={name === "title"}
+                autocomplete="off"
+              />
+            )}
+          </label>
+        ))}
+        {problem && (
+          <p class="red" role="alert">
+            <Text>{problem}</Text>
+          </p>
+        )}
+        <p class="buttons">
+          <button type="submit" class="main">
+            {item ? "change" : "add"}
+          </button>
+          <button type="button" onClick={() => dialog.current?.close()}>
+            leave it
+          </button>
+        </p>
+      </form>
+    </dialog>
+  );
+}

@@ -1,0 +1,243 @@
+/** One item: who has it, what it needs and frees, every run of it, and its history. */
+import "../core";
+import { useEffect, useState } from "preact/hooks";
+import type { Brief, Detail, Event, Reason, Run } from "../api";
+import { Buttons } from "../parts/actions";
+import { Text } from "../parts/bits";
+import { Ago, ItemLink, Lease, Priority, SessionName, Status } from "../parts/words";
+import { useDetail } from "../parts/detail";
+import { EventLine } from "../parts/feed";
+import { form } from "../shell/dialogs";
+import { may } from "../state/actions";
+import { holdings, items, seats, version } from "../state/board";
+import { now } from "../state/clock";
+import { get, itemPath } from "../state/http";
+import { isLive } from "../state/lamp";
+import { change, href, opened, view } from "../state/route";
+import { ago, time, when } from "../state/text";
+
+const LOG = 60;
+
+export function ItemView() {
+  version.value;
+  const id = opened.value;
+  const found = useDetail(id);
+  if (!id) return <p class="row empty">No item is open.</p>;
+  if (found && "problem" in found) return <p class="row empty">{found.problem}</p>;
+  if (!found) return <p class="row empty late">loading …</p>;
+  const { detail } = found;
+  const brief = items.get(id) ?? ({ ...detail.item, open_blockers: detail.blockers, waiters: 0 } as Brief);
+  return (
+    <article class="item">
+      <h1>
+        <span class="id">
+          <Text>{id}</Text>
+        </span>{" "}
+        <Text>{detail.item.title}</Text>
+        <span class="close">
+          {view.value !== "item" && (
+            <a href={href("item", { item: id })} title="as a page (Enter)">
+              ⤢<span class="unseen">open as a page</span>
+            </a>
+          )}
+          <button class="plain" aria-label="close" onClick={() => (view.value === "item" ? history.back() : change({ item: null }))}>
+            ✕
+          </button>
+        </span>
+      </h1>
+      <p>
+        <Status of={brief.status} /> · <Priority of={brief.priority} /> · <Text>{brief.project}</Text> ·{" "}
+        <Text>{brief.type}</Text>{" "}
+        {brief.labels.map((label) => (
+          <span class="label" key={label}>
+            <Text>{label}</Text>
+          </span>
+        ))}
+      </p>
+      <p class="buttons">
+        <Buttons item={brief} />
+        {may("agent") && (
+          <button disabled={!isLive()} onClick={() => (form.value = { edit: id })}>
+            <kbd>e</kbd> edit
+          </button>
+        )}
+      </p>
+      <Holder item={brief} />
+      <Links item={brief} />
+      <Why item={brief} />
+      {detail.item.body && (
+        <section>
+          <h2>Text</h2>
+          <pre class="body">
+            <Text>{detail.item.body}</Text>
+          </pre>
+        </section>
+      )}
+      <Runs detail={detail} />
+      <Log id={id} revision={brief.revision} />
+    </article>
+  );
+}
+
+function Holder({ item }: { item: Brief }) {
+  const held = holdings.get(item.id);
+  if (!held) return null;
+  return (
+    <section class="holder">
+      <p>
+        held by <SessionName id={held.session} /> (<Text>{held.agent}</Text>) since {time(held.claimed_at)}, deadline{" "}
+        {time(held.deadline_at)}
+      </p>
+      <Lease of={held} />
+      {held.note && (
+        <p>
+          <Text>{held.note.note}</Text>{" "}
+          <span class="dim">
+            <Ago at={held.note.at} /> ago
+          </span>
+        </p>
+      )}
+      {held.waiters.length > 0 && (
+        <p>
+          next:{" "}
+          {held.waiters.map((one, at) => (
+            <span key={one.session}>
+              {at > 0 && ", "}
+              <SessionName id={one.session} />
+            </span>
+          ))}
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Links({ item }: { item: Brief }) {
+  const frees = [...items.values()].filter((one) => one.depends_on.includes(item.id)).slice(0, 20);
+  if (!item.depends_on.length && !frees.length) return null;
+  const sign = (id: string) => (item.open_blockers.some((one) => one.item === id) ? "…" : "✓");
+  return (
+    <p>
+      {item.depends_on.length > 0 && <>needs </>}
+      {item.depends_on.map((id) => (
+        <span key={id}>
+          <ItemLink id={id} /> {sign(id)}{" "}
+        </span>
+      ))}
+      {frees.length > 0 && <>frees </>}
+      {frees.map((one) => (
+        <span key={one.id}>
+          <ItemLink id={one.id} />{" "}
+        </span>
+      ))}
+    </p>
+  );
+}
+
+/** Why a session can or cannot have it: asked of the rules, not guessed here. */
+function Why({ item }: { item: Brief }) {
+  const [session, setSession] = useState("");
+  const [reasons, setReasons] = useState<Reason[] | null>(null);
+  useEffect(() => {
+    setReasons(null);
+    if (!session) return;
+    get<Reason[]>(`${itemPath(item.id, "why")}?session=${encodeURIComponent(session)}`).then(setReasons, () => undefined);
+  }, [session, item.id, item.revision]);
+  return (
+    <p>
+      <label>
+        why not?{" "}
+        <select value={session} onChange={(chosen) => setSession(chosen.currentTarget.value)}>
+          <option value="">choose a session</option>
+          {[...seats.keys()].sort().slice(0, 200).map((id) => (
+            <option key={id}>{id}</option>
+          ))}
+        </select>
+      </label>{" "}
+      {reasons?.map((reason) => (
+        <span key={reason.code} class={reason.claimable ? "green" : "amber"}>
+          <code>{reason.code}</code> <Text>{reason.text}</Text>{" "}
+        </span>
+      ))}
+    </p>
+  );
+}
+
+function Runs({ detail }: { detail: Detail }) {
+  if (!detail.runs.length) return null;
+  const length = (run: Run) => (run.ended_at ?? now.value) - run.started_at;
+  const longest = Math.max(1, ...detail.runs.map(length));
+  return (
+    <section>
+      <h2>Runs</h2>
+      <table class="runs">
+        <thead>
+          <tr>
+            <th>token</th>
+            <th>took</th>
+            <th>outcome</th>
+            <th>session</th>
+            <th>reason, links, cost</th>
+          </tr>
+        </thead>
+        <tbody>
+          {detail.runs.map((run) => (
+            <tr key={run.token}>
+              <td>{run.token}</td>
+              <td>
+                <span class="took" aria-hidden="true" style={{ width: `${Math.max(2, (60 * length(run)) / longest)}px` }} />{" "}
+                {ago(length(run) / 1000)}
+              </td>
+              <td>{run.outcome ? run.outcome.replaceAll("_", " ") : "going on"}</td>
+              <td>
+                <SessionName id={run.session} />
+              </td>
+              <td>
+                <Text>{run.reason ?? ""}</Text>{" "}
+                {Object.entries(run.links).map(([name, target]) => (
+                  <Target key={name} name={name} target={target} />
+                ))}{" "}
+                {Object.entries(run.cost).map(([unit, amount]) => `${amount} ${unit} `)}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+/** Only web addresses become links: anything else that is written there could run in this page. */
+const Target = ({ name, target }: { name: string; target: unknown }) =>
+  typeof target === "string" && /^https?:\/\//.test(target) ? (
+    <a class="blue" href={target} rel="noreferrer noopener" target="_blank">
+      <Text>{name}</Text>{" "}
+    </a>
+  ) : (
+    <span>
+      <Text>
+        {name} {String(target)}
+      </Text>{" "}
+    </span>
+  );
+
+function Log({ id, revision }: { id: string; revision: number }) {
+  const [events, setEvents] = useState<Event[]>([]);
+  useEffect(() => {
+    get<Event[]>(`/v1/events?item=${encodeURIComponent(id)}&newest=true&limit=${LOG}`).then(
+      (found) => setEvents(found.sort((a, b) => b.id - a.id)),
+      () => undefined,
+    );
+  }, [id, revision]);
+  return (
+    <section>
+      <h2>History</h2>
+      <ol class="events" aria-label="History, the latest first">
+        {events.map((event) => (
+          <EventLine key={event.id} event={event} names={false} />
+        ))}
+      </ol>
+      {events.length > 0 && <p class="dim">added {when(events.at(-1)!.at)}</p>}
+    </section>
+  );
+}

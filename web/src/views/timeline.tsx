@@ -1,0 +1,175 @@
+/** What every session did and when: runs, ends, losses, silence, and claims that were refused. */
+import "../core";
+import { computed, signal } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { openItem, Text } from "../parts/bits";
+import { type By, lanesOf } from "../parts/fleet_lanes";
+import { LANE, Lanes, scaleOf } from "../parts/lanes";
+import { useSight } from "../parts/window";
+import { version } from "../state/board";
+import { now } from "../state/clock";
+import { change, route } from "../state/route";
+import { ago, number, time, words } from "../state/text";
+import { RunsWindow } from "../state/window";
+
+const HOURS = [1, 4, 12, 24];
+const SPAN_MS_MIN = 5 * 60_000;
+const SPAN_MS_MAX = 48 * 3600_000;
+const TABLE_MAX = 300;
+
+const hours = computed(() => Number(route.value.query.hours) || 4);
+const by = computed<By>(() => (route.value.query.lanes as By) || "session");
+const isTable = computed(() => route.value.query.as === "table");
+/** Where somebody dragged or zoomed to; null: the latest hours, moving with the clock. */
+const place = signal<{ from: number; to: number } | null>(null);
+
+function span(at: number): { from: number; to: number } {
+  const length = hours.value * 3600_000;
+  return place.value ?? { from: at - length, to: at + length / 40 };
+}
+
+export function Timeline() {
+  const found = useMemo(() => new RunsWindow(), []);
+  const { box, sight, look } = useSight();
+  const drag = useRef<{ x: number; from: number; to: number } | null>(null);
+  useEffect(() => found.follow(() => span(now.peek()).from), []);
+  useEffect(() => {
+    const toggle = (press: KeyboardEvent) => {
+      if (press.key === "T" && !(press.target as Element).closest("input,textarea,select"))
+        change({ as: isTable.peek() ? null : "table" });
+    };
+    addEventListener("keydown", toggle);
+    return () => removeEventListener("keydown", toggle);
+  }, []);
+  version.value;
+  found.changed.value;
+  const at = Math.floor(now.value / 2000) * 2000;
+  const { from, to } = span(at);
+  const lanes = lanesOf(found, by.value, from, at);
+  const runs = lanes.flatMap((lane) => lane.runs).filter((run) => run.start <= to);
+  const avoided = [...found.refused.values()].filter((one) => one.at >= from && one.at <= to).length;
+  const move = (by: number) => (place.value = { from: from + by, to: to + by });
+  const zoom = (factor: number, center: number) => {
+    const length = Math.min(SPAN_MS_MAX, Math.max(SPAN_MS_MIN, (to - from) * factor));
+    const start = center - ((center - from) / (to - from)) * length;
+    place.value = { from: start, to: start + length };
+  };
+  return (
+    <section class="view" aria-label="Timeline">
+      <div class="bar-top">
+        <span class="facets start" role="group" aria-label="span">
+          {HOURS.map((one) => (
+            <button
+              key={one}
+              class="facet"
+              aria-pressed={!place.value && hours.value === one}
+              onClick={() => {
+                place.value = null;
+                change({ hours: String(one) });
+              }}
+            >
+              {one}h
+            </button>
+          ))}
+        </span>
+        <label class="sort">
+          lanes{" "}
+          <select value={by.value} onChange={(chosen) => change({ lanes: chosen.currentTarget.value })}>
+            {["session", "agent", "item"].map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+          </select>
+        </label>
+        <span class="buttons">
+          <button aria-label="earlier" onClick={() => move((from - to) / 3)}>
+            ←
+          </button>
+          <button aria-label="later" onClick={() => move((to - from) / 3)}>
+            →
+          </button>
+          <button onClick={() => zoom(0.5, to)}>+</button>
+          <button onClick={() => zoom(2, to)}>−</button>
+          {place.value && <button onClick={() => (place.value = null)}>now</button>}
+        </span>
+        <button aria-pressed={isTable.value} onClick={() => change({ as: isTable.value ? null : "table" })}>
+          <kbd>T</kbd> table
+        </button>
+        <span class="count" role="status">
+          {number(runs.length)} runs, {number(avoided)} conflicts avoided
+          {found.isTruncated.value && ", the oldest are left out"}
+        </span>
+      </div>
+      {found.problem.value && <p class="row empty">{found.problem.value}</p>}
+      <div
+        class="time-box"
+        ref={box}
+        onScroll={look}
+        tabIndex={0}
+        aria-label="Lanes"
+        role="region"
+        onWheel={(wheel) => {
+          if (!wheel.ctrlKey) return;
+          wheel.preventDefault();
+          const rect = box.current!.getBoundingClientRect();
+          zoom(wheel.deltaY > 0 ? 1.25 : 0.8, from + (wheel.clientX - rect.left - 128) / scaleOf(sight.width, from, to));
+        }}
+        onPointerDown={(down) => (drag.current = { x: down.clientX, from, to })}
+        onPointerMove={(pointer) => {
+          const start = drag.current;
+          if (!start || !pointer.buttons) return;
+          const shift = (start.x - pointer.clientX) / scaleOf(sight.width, start.from, start.to);
+          if (Math.abs(pointer.clientX - start.x) > 3) place.value = { from: start.from + shift, to: start.to + shift };
+        }}
+        onPointerUp={() => (drag.current = null)}
+      >
+        {isTable.value ? (
+          <table class="runs">
+            <thead>
+              <tr>
+                {["began", "took", "item", "session", "agent", "outcome"].map((name) => (
+                  <th key={name}>{name}</th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {runs
+                .sort((a, b) => b.start - a.start)
+                .slice(0, TABLE_MAX)
+                .map((run) => (
+                  <tr key={run.item + run.token}>
+                    <td>{time(run.start)}</td>
+                    <td>{ago(((run.end ?? at) - run.start) / 1000)}</td>
+                    <td class="id">
+                      <Text>{run.item}</Text>
+                    </td>
+                    <td>
+                      <Text>{run.session}</Text>
+                    </td>
+                    <td>
+                      <Text>{run.agent}</Text>
+                    </td>
+                    <td>{words(run.outcome ?? "going on")}</td>
+                  </tr>
+                ))}
+            </tbody>
+          </table>
+        ) : (
+          <div style={{ height: `${Math.max(sight.height - 4, lanes.length * LANE + 24)}px` }}>
+            <div class="stick">
+              <Lanes
+                {...{ lanes, from, to, now: at, top: sight.top, height: sight.height - 4, onPick: openItem }}
+                label={`${lanes.length} lanes with ${runs.length} runs; T shows them as a table`}
+              />
+            </div>
+          </div>
+        )}
+      </div>
+      <footer class="bar-bottom">
+        <span class="legend">
+          <span class="green">✓ done</span> <span class="red">✕ failed</span> <span class="amber">✕ expired</span> ↺
+          released <span class="violet">◆ refused</span> <span class="amber">▒ silent</span> · drag, ctrl+wheel
+        </span>
+      </footer>
+    </section>
+  );
+}
