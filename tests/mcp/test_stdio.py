@@ -352,6 +352,18 @@ def test_a_session_whose_process_died_goes_on_in_the_process_that_resumes_it(boa
     assert board.get("x").claim is not None
 
 
+def test_a_session_that_was_ended_stays_so_when_its_process_is_dead_too(board: Board, start: Start) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    board.start_session("claude", id="ended", owner_pid=process.pid)
+    board.end_session("ended")
+    process.kill()
+    process.communicate()
+    board.add("x", id="x")
+    refused = start(DIBS_SESSION="ended").call("next")
+    assert (refused["error"], refused["do"]) == ("SESSION_NOT_FOUND", RECONNECT)
+    assert board.get("x").item.status == "ready"
+
+
 def test_a_claim_that_the_session_had_before_outlives_the_connection(board: Board, start: Start) -> None:
     board.add("x", id="x")
     board.start_session("worker", id="w", owner_pid=os.getpid())
@@ -360,3 +372,22 @@ def test_a_claim_that_the_session_had_before_outlives_the_connection(board: Boar
     assert client.call("claim", item="x")["renewed"] is True
     assert client.end() == 0
     assert board.get("x").claim is not None
+
+
+def test_a_server_releases_only_the_claim_that_it_was_given(board: Board, mcp: McpClient, start: Start) -> None:
+    """The session releases the item elsewhere and claims it again: in another server, and in a shell."""
+    other = start(DIBS_SESSION="s1", DIBS_AGENT="coder")
+    for id in ("x", "y", "z"):
+        board.add(id, id=id)
+        assert mcp.call("claim", item=id)["token"] == 1
+    other.call("release", item="x")
+    assert other.call("claim", item="x")["token"] == 2
+    board.release("y", session="s1")
+    board.claim("y", session="s1")
+    assert mcp.end() == 0
+    assert {id: board.get(id).item.status for id in ("x", "y", "z")} == {
+        "x": "in_progress",
+        "y": "in_progress",
+        "z": "ready",
+    }
+    assert other.call("done", item="x")["status"] == "done"
