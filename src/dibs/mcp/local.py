@@ -16,6 +16,7 @@ from dibs.board import Board
 from dibs.errors import DibsError, Forbidden, Invalid, SessionNotFound, StoreUnavailable, StoreUnusable
 from dibs.mcp import calls, tools
 from dibs.mcp.keeper import Keeper
+from dibs.rules.ending import OWNER_DIED
 from dibs.store.contract import Watch
 from dibs.system import owner
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from dibs.mcp.messages import Request
     from dibs.mcp.stdio import Call
     from dibs.mcp.tools import Tool
+    from dibs.model import Renewal
 
 #: How soon a waiting call notices that it was cancelled.
 CANCEL_SECONDS = 0.25
@@ -90,6 +92,7 @@ class LocalTools:
         except DibsError as error:
             return calls.refusal(error), True
         answered: set[str] = set()
+        renewals: list[Renewal] = []
 
         def verb(name: str, **given: Any) -> Any:
             try:
@@ -100,6 +103,8 @@ class LocalTools:
                 answered.add(given.get("item", ""))
                 raise
             answered.add(given.get("item", ""))
+            if name == "progress":
+                renewals.append(found)
             return found
 
         acting = calls.Acting(verb, session, agent, when_ended=when_ended, on_wait=call.wait_for)
@@ -111,7 +116,9 @@ class LocalTools:
             self._hooks.answered(session, item)
         if not self._hooks.tend(session):
             for grant in acting.granted:
-                self._keeper.keep(session, grant.item.id, releases=not grant.renewed)
+                self._keeper.keep(session, grant.item.id, grant.claim.token, is_new=not grant.renewed)
+            for renewal in renewals:  # an expired claim was recovered, or the session had it before
+                self._keeper.keep(session, renewal.item, renewal.token, is_new=False)
             if tool.name in calls.ENDS and not is_error:
                 self._keeper.forget(session, arguments["item"])
         return text, is_error
@@ -142,7 +149,7 @@ class LocalTools:
 
     def _take_up(self, board: Board, session: str, agent: str) -> None:
         """Before the first claim, start a session that the board does not know, and take over one whose process is
-        dead: its client goes on in another process. One that was ended stays so."""
+        dead: its client goes on in another process. One that was ended, other than by that death, stays so."""
         if session in self._taken_up:
             return
         try:
@@ -151,7 +158,8 @@ class LocalTools:
             about = {"agent": agent, **(self._hooks.start_fields(session) or {"owner_pid": self._client_pid()})}
             board.start_session(**about, id=session, kind=calls.KIND)
         else:
-            if known.owner is not None and owner.find_dead([(session, known.owner)]):
+            is_ended = known.ended_at is not None and known.end_reason != OWNER_DIED
+            if not is_ended and known.owner is not None and owner.find_dead([(session, known.owner)]):
                 board.start_session(known.agent, id=session, kind=known.kind, owner_pid=self._client_pid())
         self._taken_up.add(session)
 
