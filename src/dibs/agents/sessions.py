@@ -11,7 +11,7 @@ import os
 from dibs import check, config
 from dibs.agents import answers, keeper_process, look, process
 from dibs.agents import state as states
-from dibs.agents.payload import CODEX
+from dibs.agents.payload import CLAUDE, CODEX
 from dibs.agents.state import ACTIVE, ASKED, CHILD, END, ENDED, Record, State
 from dibs.errors import Invalid, SessionNotFound
 from dibs.model import AGENT, READY
@@ -56,6 +56,7 @@ def start(payload: Payload, access: Access) -> str:
         owner=process.find(payload.client, os.environ),
         host=states.host(),
         transcript=payload.transcript,
+        outer=_outer_sessions(payload),
     )
     board = access.board
     if board is not None:
@@ -140,9 +141,18 @@ def remove(state: State) -> None:
     state.remove()
 
 
+def _outer_sessions(payload: Payload) -> tuple[str, ...]:
+    """The other sessions that the environment of the agent names."""
+    found = {os.environ.get(name, "") for name in (config.ENV_SESSION, *config.CLIENT_SESSIONS)}
+    return tuple(sorted(found - {"", payload.session}))
+
+
 def _agent_name(payload: Payload) -> str:
+    named = os.environ.get(config.ENV_AGENT)
+    outer = (State(session).record() for session in _outer_sessions(payload) if "/" not in session)
     try:
-        return check.agent_name(os.environ.get(config.ENV_AGENT))
+        if not any(record is not None and record.agent == named for record in outer):
+            return check.agent_name(named)
     except Invalid:
         pass  # none was given, or one that a board would refuse
     id = payload.session
@@ -165,9 +175,9 @@ def _owner(board: Board, session: str) -> Owner | None:
 
 def _write_environment(record: Record) -> None:
     """Tell the agent's shell who it is. The file of a session that was resumed or forked may name another session, so
-    it is replaced."""
+    it is replaced. A client that runs in the shell of Claude Code may have inherited the variable."""
     path = os.environ.get(ENV_FILE)
-    if path:
+    if path and record.client == CLAUDE:
         import shlex
 
         try:

@@ -66,7 +66,8 @@ _SAFELY = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 class Record(Value):
     """What a session is. `folder` is where it started: the agent may change its folder, and keeps its board. `host` is
-    the machine of the owner process, `transcript` the file in which the client records the session."""
+    the machine of the owner process, `transcript` the file in which the client records the session. `outer` are the
+    sessions that the agent's own environment names: those of agents inside which it runs."""
 
     session: str
     agent: str
@@ -76,6 +77,7 @@ class Record(Value):
     owner: Owner | None = None
     host: str = ""
     transcript: str = ""
+    outer: tuple[str, ...] = ()
 
 
 class Loss(Value):
@@ -117,7 +119,7 @@ class State:
         found = self.load(SESSION) if is_private(agents_folder()) else {}
         try:
             owner = found.pop("owner", None)
-            return Record(owner=owner and Owner(**owner), **found)
+            return Record(owner=owner and Owner(**owner), outer=tuple(found.pop("outer", ())), **found)
         except TypeError:
             return None
 
