@@ -16,7 +16,6 @@ import sys
 
 from dibs import check, config
 from dibs.cli.parser import UsageError
-from dibs.config import CLIENT_SESSIONS as CLIENTS
 from dibs.errors import Invalid, SessionNotFound, StoreUnusable
 from dibs.model import PERSON
 from dibs.system import owner
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
     from dibs.model import Session
 
     T = TypeVar("T")
+
+CLIENTS = config.CLIENT_SESSIONS
 
 #: Environment variables that coding agents set for the commands they run, and each agent's name; variables that several
 #: agents share come last. Variables that a person's own shell may have are not listed: CURSOR_TRACE_ID and REPL_ID are
