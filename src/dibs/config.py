@@ -26,6 +26,13 @@ ENV_FENCE = "DIBS_FENCE"
 ENV_RESERVE_EDITS = "DIBS_RESERVE_EDITS"
 ENV_WAKE = "DIBS_WAKE"
 
+#: Environment variables in which coding agents pass their session id to the commands they run, and each agent's name.
+CLIENT_SESSIONS = {
+    "CLAUDE_CODE_SESSION_ID": "claude",
+    "CODEX_THREAD_ID": "codex",
+    "COPILOT_AGENT_SESSION_ID": "copilot",
+}
+
 
 class Settings(Value):
     """Times and limits of a board."""

@@ -93,7 +93,10 @@ def refresh(board: Board, state: State) -> tuple[tuple[str, int], ...]:
     """What a hook does itself if no keeper did in time: look, renew, and vouch for the state."""
     is_active = state.has(ACTIVE)
     held = losses_and_held(board, state, recovers=is_active)
-    left = beat(board, state)[1] if is_active and held else FRESH_SECONDS
+    try:
+        left = beat(board, state)[1] if is_active and held else FRESH_SECONDS
+    except StoreUnavailable:
+        return held  # it can be read, and another writer is at work: the next look renews
     state.vouch(min(left, FRESH_SECONDS))
     return held
 

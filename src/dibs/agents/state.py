@@ -15,6 +15,7 @@
     assigned       lines `ITEM TOKEN`: claims that were made for a teammate, which may take them over
     offered-SESSION  lines `ITEM TOKEN`: items that a teammate was offered
     poke           a hook waits for the keeper's next look
+    begin          the keeper has yet to start the session on the board
     end            why the session is to end; the keeper ends it
     meta.json      what the client tells about itself, for the board
     view.json      what the keeper last saw, for boards that hooks do not open themselves
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SESSION, UNTIL, ACTIVE, ANSWERED, ASKED, END = "session.json", "until", "active", "answered", "asked", "end"
-META, VIEW, KEEPER, POKE, ASSIGNED = "meta.json", "view.json", "keeper", "poke", "assigned"
+META, VIEW, KEEPER, POKE, ASSIGNED, BEGIN = "meta.json", "view.json", "keeper", "poke", "assigned", "begin"
 WAKER, WOKEN = "waker", "woken"
 LOST, CHILD, ENDED, CALL, OFFERED = "lost-", "child-", "ended-", "call-", "offered-"
 #: The most that is read of a file.
@@ -65,8 +66,13 @@ _SAFELY = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Record(Value):
-    """What a session is. `folder` is where it started: the agent may change its folder, and keeps its board. `host` is
-    the machine of the owner process, `transcript` the file in which the client records the session."""
+    """What a session is.
+
+    `folder` is where it started: the agent may change its folder, and keeps its board. `owner` is the process that
+    started or resumed it last; `earlier` are others in which it was opened before, and may still be open, latest first.
+    `host` is the machine of these, `transcript` the file in which the client records the session. `outer` are the
+    sessions that the agent's own environment names: those of agents inside which it runs.
+    """
 
     session: str
     agent: str
@@ -76,6 +82,12 @@ class Record(Value):
     owner: Owner | None = None
     host: str = ""
     transcript: str = ""
+    outer: tuple[str, ...] = ()
+    earlier: tuple[Owner, ...] = ()
+
+    @property
+    def owners(self) -> tuple[Owner, ...]:
+        return () if self.owner is None else (self.owner, *self.earlier)
 
 
 class Loss(Value):
@@ -106,18 +118,24 @@ class State:
         os.makedirs(agents_folder(), mode=0o700, exist_ok=True)
         if not is_private(agents_folder()):
             raise StoreUnusable(f"{agents_folder()} is another user's, or others may write it; move it away")
+        is_new = not self.exists()
         os.makedirs(self.path, mode=0o700, exist_ok=True)
-        self.save(record)
+        if not self.save(record):
+            if is_new:
+                self.remove()
+            raise StoreUnusable(f"{self.path} cannot be written")
 
-    def save(self, record: Record) -> None:
-        self.write(SESSION, json_text.dumps(_plain(record)))
+    def save(self, record: Record) -> bool:
+        return self.write(SESSION, json_text.dumps(_plain(record)))
 
     def record(self) -> Record | None:
         """None if there is no such session, its file cannot be read, or others could have written it."""
         found = self.load(SESSION) if is_private(agents_folder()) else {}
         try:
             owner = found.pop("owner", None)
-            return Record(owner=owner and Owner(**owner), **found)
+            outer = tuple(found.pop("outer", ()))
+            earlier = tuple(Owner(**one) for one in found.pop("earlier", ()))
+            return Record(owner=owner and Owner(**owner), outer=outer, earlier=earlier, **found)
         except TypeError:
             return None
 
@@ -150,15 +168,18 @@ class State:
             return {}
         return found if isinstance(found, dict) else {}
 
-    def write(self, name: str, text: str) -> None:
-        """Best effort once the folder exists: it may just have been removed, or the disk be full."""
+    def write(self, name: str, text: str) -> bool:
+        """Whether it was written. Best effort once the folder exists: it may just have been removed, or the disk be
+        full."""
         half = os.path.join(self.path, f".{name[:100]}.{os.getpid()}")
         try:
             with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFELY, 0o600), "w") as file:
                 file.write(text)
             os.replace(half, os.path.join(self.path, name))
         except OSError:
-            pass
+            _unlink(half)
+            return False
+        return True
 
     def touch(self, name: str) -> None:
         """Make an empty file, or set the time of the one that is there to now."""
@@ -278,6 +299,11 @@ def remove_dead() -> None:
                 state.remove()
 
 
+def living(processes: Iterable[Owner]) -> tuple[Owner, ...]:
+    """Those of the processes that are not known to be dead."""
+    return tuple(one for one in processes if not owners.find_dead([("", one)]))
+
+
 def host() -> str:
     """This machine. A home folder may be shared by several, whose boot ids say nothing about each other's agents."""
     return f"{os.uname().nodename} {_read('/etc/machine-id').strip()[:64]}"
@@ -290,7 +316,7 @@ def _is_dead(record: Record | None) -> bool | None:
     if record is None or record.owner is None or here is None:
         return None
     if here == (record.owner.boot_id, record.owner.pid_namespace):
-        return bool(owners.find_dead([(record.session, record.owner)]))
+        return not living(record.owners)
     return True if record.host == host() and record.owner.boot_id != here[0] else None
 
 
@@ -345,5 +371,10 @@ def _is_number(text: str) -> bool:
 
 
 def _plain(value: Value) -> dict[str, Any]:
-    fields = value.as_dict()
-    return {name: one.as_dict() if isinstance(one, Value) else one for name, one in fields.items()}
+    return {name: _plain_field(one) for name, one in value.as_dict().items()}
+
+
+def _plain_field(field: object) -> object:
+    if isinstance(field, tuple):
+        return [_plain_field(one) for one in field]
+    return field.as_dict() if isinstance(field, Value) else field

@@ -81,7 +81,7 @@ def _hooks() -> Hooks:
             from dibs.agents import process, state
 
             record = state.State(session).record()
-            return record is not None and process.is_above(record.owner)
+            return record is not None and process.is_above(record.owners)
 
         def start_fields(self, session: str) -> dict[str, Any]:
             if not identity.has_state(session):
