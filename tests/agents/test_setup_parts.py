@@ -68,7 +68,7 @@ def test_the_sandbox_of_codex_lets_commands_write_the_board_and_answers_only(per
     assert config["sandbox_workspace_write"]["writable_roots"] == roots
 
 
-def test_a_repository_that_is_gone_does_not_stay_in_the_sandbox(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_that_is_gone_goes_from_the_sandbox(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     """Codex refuses every command if one root does not exist."""
     config, other = person.home / ".codex" / "config.toml", person.folder / "other"
     write(config, '[sandbox_workspace_write]\nwritable_roots = ["/theirs"]\n')

@@ -35,8 +35,8 @@ class Client:
         self._record = record.path_of(place.state, name, place.project)
         self._earlier = record.load(self._record)
         self.setup: Setup = CLIENTS[name](place)
-        # Setup in one repository keeps what the sandbox needs in the others, as long as they exist. A root that does not
-        # exist would break every command in the sandbox, in every repository.
+        # Setup in one repository keeps what the sandbox needs in the others, as long as they exist. A root that does
+        # not exist would break every command in the sandbox, in every repository.
         earlier = self._earlier.roots if self._earlier else []
         others = [root for root in earlier if root not in self.setup.roots]
         self.setup.roots += [root for root in others if os.path.isdir(root)]
