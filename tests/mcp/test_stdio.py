@@ -62,7 +62,7 @@ def test_a_run_ends_in_every_way(board: Board, mcp: McpClient) -> None:
 
 def test_next_costs_at_most_300_bytes_beside_the_text_of_the_item(board: Board, mcp: McpClient) -> None:
     id, title, body = "i" * 40, "t" * 100, "b" * 3000
-    originals = {"beads": {"title": title * 50}, "beads_digest": "d" * 64}
+    originals = {"beads": {"title": title * 50}, "beads_import": "d" * 64}
     resources = ["r" * 90, "s" * 90, *(f"{n}/" + "u" * 400 for n in range(20))]
     board.add(
         title, id=id, body=body, type="bug", priority=9, project="a-project", payload=originals, resources=resources

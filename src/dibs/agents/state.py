@@ -227,24 +227,38 @@ class State:
                 found.append(Loss(**{**fields, "resources": tuple(fields.get("resources", ()))}))
             except TypeError:
                 self.discard(LOST + item)  # damaged: what it said is unknown, and an unreadable state allows
-        answers = _claims(_read(self.answers)) if found else set()
+        answers = self._answers() if found else set()
         self.answer(loss for loss in found if (loss.item, loss.token) in answers)
         return [loss for loss in found if (loss.item, loss.token) not in answers]
 
     def lose(self, loss: Loss) -> None:
         self.write(LOST + loss.item, json_text.dumps(_plain(loss)))
 
-    def lost_token(self, item: str) -> int | None:
-        """The token of the claim that the session has lost, or its parent, for which a subagent works."""
+    def losses_of_parent(self) -> list[Loss]:
+        """What the parent has lost, for which a subagent works, unless the subagent has answered it."""
         record = self.record()
-        default = State(record.parent).lost_token(item) if record is not None and record.parent else None
-        return next((loss.token for loss in self.losses() if loss.item == item), default)
+        losses = State(record.parent).losses() if record is not None and record.parent else []
+        answers = self._answers() if losses else set()
+        return [loss for loss in losses if (loss.item, loss.token) not in answers]
+
+    def lost_token(self, item: str) -> int | None:
+        """The token of the claim that the session has lost, or its parent."""
+        losses = (*self.losses(), *self.losses_of_parent())
+        return next((loss.token for loss in losses if loss.item == item), None)
 
     def answer(self, losses: Iterable[Loss]) -> None:
         """The losses are known to the agent or to a person."""
         for loss in losses:
             self.note(ANSWERED, loss.item, loss.token)
             self.discard(LOST + loss.item)
+
+    def answer_claim(self, item: str, token: int) -> None:
+        """The end of this claim is known to the agent, also if no loss is noted yet."""
+        if (item, token) in self._answers():
+            return
+        self.note(ANSWERED, item, token)
+        if (item, token) not in self.noted(ANSWERED):
+            _append(self.answers, item, token)  # a sandbox keeps the folder read-only; the next hook reads this
 
     def note(self, name: str, item: str, token: int) -> None:
         """Append a claim to a file of claims."""
@@ -253,20 +267,19 @@ class State:
     def noted(self, name: str) -> set[tuple[str, int]]:
         return _claims(self.read(name))
 
+    def _answers(self) -> set[tuple[str, int]]:
+        return self.noted(ANSWERED) | _claims(_read(self.answers))
+
 
 def answered(session: str, item: str, token: int | None = None) -> None:
     """A verb that names this item has answered the session, which therefore knows about its loss: of that token or an
-    earlier one, or without a token of the claim that is known to be lost. So does its parent, for which a subagent
-    works."""
+    earlier one, or without a token of the claim that is known to be lost. What its parent lost is answered for the
+    subagent alone: nobody has told the parent."""
     state = State(session)
-    record = state.record()
-    for one in (state, *(State(name) for name in (record and record.parent,) if name)):
-        known = [loss for loss in one.losses() if loss.item == item and (token is None or loss.token <= token)]
-        one.answer(known)
-        for loss in known:
-            if one.has(LOST + loss.item):
-                # A sandbox keeps the folder read-only; the next hook reads this.
-                _append(one.answers, loss.item, loss.token)
+    for loss in (*state.losses(), *state.losses_of_parent()):
+        if loss.item == item and (token is None or loss.token <= token):
+            state.answer_claim(item, loss.token)
+    state.losses()  # discards what is answered now
 
 
 def answers_folder() -> str:

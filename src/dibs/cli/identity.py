@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from dibs.cli.context import Cli
     from dibs.cli.parser import Args
+    from dibs.errors import DibsError
     from dibs.model import Session
 
     T = TypeVar("T")
@@ -209,12 +210,15 @@ def lost_token(cli: Cli) -> int | None:
     return state.State(session).lost_token(cli.args.item)
 
 
-def acknowledge(cli: Cli, token: int) -> None:
-    """The board has answered a command that began after this claim was lost, so that hooks stop denying tools because
-    of that. Of a later loss, the answer may know nothing."""
-    from dibs.agents import state
+def acknowledge(cli: Cli, lost: int | None, refusal: DibsError | None) -> None:
+    """The board has answered a command about an item, so that hooks stop denying tools because of its loss: of the
+    token that was known to be lost when the command began, or of the claim that the refusal is about. Of a later loss,
+    the answer may know nothing."""
+    session = caller(cli).session
+    if session is not None and has_state(session):
+        from dibs.agents import look
 
-    state.answered(require_session(cli), cli.args.item, token)
+        look.note_answer(cli.board, session, cli.args.item, lost, refusal)
 
 
 def has_state(session: str) -> bool:

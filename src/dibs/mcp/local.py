@@ -55,8 +55,8 @@ class Hooks:
         """What they know of a session that is to be started."""
         return {}
 
-    def answered(self, session: str, item: str) -> None:
-        """The board has answered a call of this session that names the item."""
+    def answered(self, board: Board, session: str, item: str, refusal: DibsError | None) -> None:
+        """The board has answered a call of this session that names the item, or refused it."""
 
 
 class Cancelled(StoreUnavailable):
@@ -91,7 +91,7 @@ class LocalTools:
                     self._take_up(board, session, agent)
         except DibsError as error:
             return calls.refusal(error), True
-        answered: set[str] = set()
+        answered: dict[str, DibsError | None] = {}
         renewals: list[Renewal] = []
 
         def verb(name: str, **given: Any) -> Any:
@@ -99,10 +99,10 @@ class LocalTools:
                 found = _verb(board, call, name, given)
             except (StoreUnavailable, Invalid):
                 raise  # the board did not decide
-            except DibsError:
-                answered.add(given.get("item", ""))
+            except DibsError as refusal:
+                answered[given.get("item", "")] = refusal
                 raise
-            answered.add(given.get("item", ""))
+            answered[given.get("item", "")] = None
             if name == "progress":
                 renewals.append(found)
             return found
@@ -112,8 +112,9 @@ class LocalTools:
         if call.settle():
             _undo(tool, arguments, acting)
             return text, is_error
-        for item in filter(None, answered):
-            self._hooks.answered(session, item)
+        for item, refusal in answered.items():
+            if item:
+                self._hooks.answered(board, session, item, refusal)
         if not self._hooks.tend(session):
             for grant in acting.granted:
                 self._keeper.keep(session, grant.item.id, grant.claim.token, is_new=not grant.renewed)

@@ -44,7 +44,7 @@ NOTES_SHOWN = 5
 #: The most characters of resources in a claim and in a line of `who`; an item in full has all of them.
 RESOURCE_CHARS_MAX = 200
 #: The keys of a payload that hold an item as another tracker exported it: see `maintenance.beads`.
-IMPORTED = frozenset({"beads", "beads_digest"})
+IMPORTED = frozenset({"beads", "beads_import"})
 DEFAULTS = {"type": DEFAULT_TYPE, "project": DEFAULT_PROJECT, "priority": DEFAULT_PRIORITY}
 
 #: What to do after a refusal, by its code. Verbs have the same names as commands and as tools.
