@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dibs.agents.state import Loss, Record, State, answered
-from dibs.board import Board
+from dibs.board import Board, connect
 from dibs.cli import identity
 from dibs.cli.commands import COMMANDS
 from dibs.cli.context import Cli
@@ -227,11 +227,14 @@ def test_an_edit_finds_out_that_the_keeper_was_killed(working: Agent, board: Boa
 
 
 def test_a_file_that_another_claim_reserves_is_denied_in_every_worktree(
-    agents: Callable[..., Agent], board: Board, folder: Path, tmp_path: Path
+    agents: Callable[..., Agent], board: Board, folder: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", str(folder)]
     subprocess.run([*git, "init", "-q"], check=True)
+    board.close()
     shutil.move(folder / ".dibs", folder / ".git" / "dibs")
+    board = connect(str(folder / ".git" / "dibs" / "board.db"), actor="lead")
+    request.addfinalizer(board.close)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
     subprocess.run([*git, "worktree", "add", "-q", str(tmp_path / "tree")], check=True)
     for item in "abc":
