@@ -27,6 +27,13 @@ ENV_RESERVE_EDITS = "DIBS_RESERVE_EDITS"
 ENV_WAKE = "DIBS_WAKE"
 ENV_GUARD_PASS = "DIBS_GUARD_PASS"
 
+#: Environment variables in which coding agents pass their session id to the commands they run, and each agent's name.
+CLIENT_SESSIONS = {
+    "CLAUDE_CODE_SESSION_ID": "claude",
+    "CODEX_THREAD_ID": "codex",
+    "COPILOT_AGENT_SESSION_ID": "copilot",
+}
+
 
 class Settings(Value):
     """Times and limits of a board."""

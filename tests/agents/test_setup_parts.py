@@ -68,6 +68,27 @@ def test_the_sandbox_of_codex_lets_commands_write_the_board_and_answers_only(per
     assert config["sandbox_workspace_write"]["writable_roots"] == roots
 
 
+def test_a_repository_that_is_gone_goes_from_the_sandbox(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codex refuses every command if one root does not exist."""
+    config, other = person.home / ".codex" / "config.toml", person.folder / "other"
+    write(config, '[sandbox_workspace_write]\nwritable_roots = ["/theirs"]\n')
+    before = person.snapshot()
+    subprocess.run(["git", "init", "--quiet", str(other)], check=True)
+    for project in (other, person.project):
+        monkeypatch.chdir(project)
+        person.setup("codex", "--yes")
+    assert str(other / ".git" / "dibs") in config.read_text()
+    other.rename(person.folder / "moved")
+    assert str(config) in person.setup("codex", "--check", code=1)
+    person.setup("codex", "--yes")
+    roots = tomllib.loads(config.read_text())["sandbox_workspace_write"]["writable_roots"]
+    assert roots == [str(person.project / ".git" / "dibs"), str(person.home / ".local/state/dibs/answers"), "/theirs"]
+    person.setup("codex", "--check")
+    person.setup("codex", "--remove", "--yes")
+    after = person.snapshot()
+    assert {name: after[name] for name in after if not name.startswith("moved")} == before
+
+
 @pytest.mark.parametrize(
     ("text", "is_refused"),
     [

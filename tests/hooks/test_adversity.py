@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 
 from dibs.agents import hook
+from dibs.agents.state import Record, State
 from dibs.board import Board
+from dibs.errors import StoreUnusable
 from tests.hooks.agent import HOOK, SESSION, Agent, payload, wait_for
 
 EVENTS: dict[str, dict[str, Any]] = {
@@ -76,6 +79,28 @@ def test_a_state_that_cannot_be_read_allows(agent: Agent) -> None:
     (agent.state / "session.json").write_bytes(b"[1]")
     assert agent.edit("x") == {}
     agent.run(f"rm -f {agent.state}/*; rmdir {agent.state}")
+
+
+def test_without_room_for_the_state_nothing_is_promised(agent: Agent, board: Board) -> None:
+    """Nothing would renew the claims, nor end the session."""
+    (agent.state / "session.json").mkdir(parents=True)
+    assert agent.hook("SessionStart", source="startup") == {}
+    assert [path.name for path in agent.state.iterdir()] == ["session.json"]
+    (agent.state / "session.json").rmdir()
+    # The next prompt makes up for it.
+    assert "dibs next" in agent.hook("UserPromptSubmit", prompt="x")["additionalContext"]
+
+
+def test_a_full_disk_keeps_no_empty_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))  # every write fails, as this process ignores SIGXFSZ
+    try:
+        with pytest.raises(StoreUnusable):
+            State(SESSION).make(Record(session=SESSION, agent="x", client="claude", folder="/"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list((tmp_path / "dibs" / "agents").iterdir()) == []
 
 
 def test_without_dibs_on_the_path_nothing_happens(agent: Agent) -> None:

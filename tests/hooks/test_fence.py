@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from dibs.agents.state import Loss, Record, State
-from dibs.board import Board
+from dibs.agents.state import Loss, Record, State, answered
+from dibs.board import Board, connect
 from dibs.cli import identity
 from dibs.cli.commands import COMMANDS
 from dibs.cli.context import Cli
@@ -98,6 +98,36 @@ def test_only_a_verb_that_the_board_has_answered_ends_the_denial(working: Agent,
     assert working.bash("make") == {}
 
 
+def test_an_answer_of_another_board_leaves_the_denial(
+    working: Agent, board: Board, empty: Path, tmp_path: Path
+) -> None:
+    other = Path(shutil.copytree(empty, tmp_path / "other"))
+    board.claim("a", session=SESSION)
+    lose(working, board, "a")
+    file = other / ".dibs" / "board.db"
+    assert working.shell(f"dibs add A --id a --store {file}").code == 0
+    for line in (f"dibs show a --store {file}", f"DIBS_STORE={file} dibs show a", f"cd {other}; dibs claim a"):
+        assert working.shell(line).code == 0
+    assert working.shell(f"cd {other}; dibs release nothing").code == 5
+    working.denied(working.bash("make"))
+    assert working.shell("dibs show a").code == 0
+    assert working.bash("make") == {}
+
+
+def test_a_refusal_that_reports_a_loss_answers_it_before_the_keeper_has_seen_it(working: Agent, board: Board) -> None:
+    board.claim("a", session=SESSION)
+    os.kill(working.keeper, signal.SIGSTOP)
+    board.force_release("a", reason="needed elsewhere")
+    assert working.shell("dibs done a").code == 4
+    os.kill(working.keeper, signal.SIGCONT)
+    (working.state / "until").unlink()  # a look at the board
+    assert working.bash("make") == {}
+    # Of a loss after that, the refusal knew nothing.
+    board.claim("a", session=SESSION)
+    lose(working, board, "a")
+    working.denied(working.bash("make"))
+
+
 def test_an_answer_about_an_earlier_claim_leaves_a_later_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     state = State(SESSION)
@@ -105,9 +135,9 @@ def test_an_answer_about_an_earlier_claim_leaves_a_later_loss(tmp_path: Path, mo
     cli = Cli(build("release", COMMANDS["release"])[0].parse(["a", "--session", SESSION]))
     assert identity.lost_token(cli) is None
     state.lose(Loss(item="a", token=3, how="taken_over", by="bob", since=0))
-    identity.acknowledge(cli, 2)
+    answered(SESSION, "a", 2)
     assert identity.lost_token(cli) == 3
-    identity.acknowledge(cli, 3)
+    answered(SESSION, "a", 3)
     assert state.losses() == []
 
 
@@ -197,11 +227,14 @@ def test_an_edit_finds_out_that_the_keeper_was_killed(working: Agent, board: Boa
 
 
 def test_a_file_that_another_claim_reserves_is_denied_in_every_worktree(
-    agents: Callable[..., Agent], board: Board, folder: Path, tmp_path: Path
+    agents: Callable[..., Agent], board: Board, folder: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", str(folder)]
     subprocess.run([*git, "init", "-q"], check=True)
+    board.close()
     shutil.move(folder / ".dibs", folder / ".git" / "dibs")
+    board = connect(str(folder / ".git" / "dibs" / "board.db"), actor="lead")
+    request.addfinalizer(board.close)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
     subprocess.run([*git, "worktree", "add", "-q", str(tmp_path / "tree")], check=True)
     for item in "abc":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -89,6 +90,22 @@ def test_a_session_that_hooks_could_not_start_is_started_as_theirs(
     session = board.find_session(FIRST)
     assert session.owner is not None
     assert (session.agent, session.owner.pid) == (SESSION[:8], working.process.pid)
+
+
+def test_a_session_whose_agents_process_was_not_found_is_accepted(
+    agents: Callable[..., Agent], board: Board, connect: Connect
+) -> None:
+    """As that of a client that is installed under another name: the hook names the session in every call."""
+    board.add("A", id="a")
+    agent = agents("gem-1", "codex")
+    head = {"session_id": "gem-1", "cwd": str(agent.folder), "timestamp": "2026-11-16T00:00:00Z"}
+    agent.hook_with("SessionStart", json.dumps(head | {"source": "startup"}))
+    assert json.loads((agent.state / "session.json").read_text())["owner"] is None
+    agent.run("unset CODEX_THREAD_ID")
+    call = json.dumps(head | {"tool_name": "mcp_dibs_claim", "tool_input": {"item": "a"}})
+    assert connect(agent).call("claim", **agent.hook_with("BeforeTool", call)["tool_input"])["claimed"] == "a"
+    assert holder(board, "a") == "gem-1"
+    agent.hook_with("SessionEnd", json.dumps(head | {"reason": "exit"}))
 
 
 def test_the_server_neither_renews_nor_releases_what_hooks_tend(

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,22 +33,33 @@ class Script:
             (self.states / session / "until").write_text("99999999999\n")
         self._dibs = home / "bin" / "dibs"
         self._dibs.parent.mkdir()
-        self._dibs.write_text("#!/bin/sh\n[ $LC_ALL = C.UTF-8 ] && echo asked\n")
+        self.replace_dibs("[ $LC_ALL = C.UTF-8 ] && echo '{\"asked\": true}'")
+
+    def replace_dibs(self, program: str) -> None:
+        self._dibs.write_text(f"#!/bin/sh\n{program}\n")
         self._dibs.chmod(0o755)
 
     def asks(self, tool: str, command: str = "make", *, client: str = "claude", event: str = "", **head: str) -> bool:
         session, name, input = COPILOT if client == "copilot" else CLAUDE
         given = {session: SESSION, **head, name: tool, input: {"command": command}}
+        code, out, err = self.run(event or BEFORE.get(client, "PreToolUse"), client, given)
+        assert (code, out, err) in ((0, '{"asked": true}\n', ""), (0, "", ""))
+        return bool(out)
+
+    def run(
+        self, event: str, client: str = "claude", given: dict[str, Any] | None = None, **variables: str
+    ) -> tuple[int, str, str]:
+        """The exit code and what the script prints."""
+        payload = given or {"session_id": SESSION, "tool_name": "Bash", "tool_input": {"command": "make"}}
         done = subprocess.run(
-            [self._shell, str(HOOK), event or BEFORE.get(client, "PreToolUse"), client, str(self._dibs)],
-            input=json.dumps(given, separators=(",", ":")),
-            env={"XDG_STATE_HOME": str(self._home / "state"), "PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+            [self._shell, str(HOOK), event, client, str(self._dibs)],
+            input=json.dumps(payload, separators=(",", ":")),
+            env={"XDG_STATE_HOME": str(self._home / "state"), "PATH": os.defpath, "LC_ALL": "C.UTF-8", **variables},
             capture_output=True,
             text=True,
-            check=True,
+            check=False,
         )
-        assert (done.stdout, done.stderr) in (("asked\n", ""), ("", ""))
-        return bool(done.stdout)
+        return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture(params=["sh", "bash"])
@@ -95,3 +107,14 @@ def test_a_loss_leaves_commands_to_dibs_and_nothing_after_them(script: Script) -
     assert not script.asks("Read")
     for event in ("PostToolUse", "PostToolUseFailure"):
         assert not script.asks("Bash", "dibs release a", event=event)
+
+
+def test_a_dibs_that_has_no_hooks_changes_nothing(script: Script) -> None:
+    """An older one, or another program of that name: exit code 2 would deny, and text on stdout would be context."""
+    (script.states / SESSION / "until").write_text("1\n")
+    for said, code in (("unknown command hook", 2), ("not JSON", 0), ('{"a": 1}', 1)):
+        script.replace_dibs(f"echo '{said}'; echo '{said}' >&2; exit {code}")
+        for event in ("SessionStart", "UserPromptSubmit", "PreToolUse", "Stop", "SubagentStop", "TaskCompleted"):
+            assert script.run(event) == (0, "", ""), (said, event)
+    script.replace_dibs("echo 'dibs: a is offered to you' >&2; exit 2")
+    assert script.run("Wake", DIBS_WAKE="on") == (2, "", "dibs: a is offered to you\n")

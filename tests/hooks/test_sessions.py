@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -97,6 +98,23 @@ def test_resume_and_compact_keep_the_identity_and_clear_and_fork_make_a_new_one(
     assert (board.find_session(SESSION).ended_at, board.find_session(SESSION).agent) == (None, SESSION[:8])
 
 
+def test_a_session_keeps_its_board_when_the_agent_has_gone_elsewhere(
+    agents: Callable[..., Agent], board: Board, empty: Path, tmp_path: Path
+) -> None:
+    elsewhere = Path(shutil.copytree(empty, tmp_path / "elsewhere"))
+    board.add("A", id="a")
+    first = agents()
+    first.start()
+    board.claim("a", session=SESSION)
+    for one, source in ((first, "compact"), (agents(), "resume")):
+        one.folder = elsewhere  # as its events tell it
+        assert "You hold a." in one.hook("SessionStart", source=source)["additionalContext"]
+        assert "you still hold a" in one.hook("Stop", stop_hook_active=False)["reason"]
+    one.hook("SessionEnd", reason="clear")
+    first.hook("SessionEnd", reason="clear")
+    wait_for(lambda: holder(board, "a") is None)
+
+
 def test_a_session_that_another_process_resumed_is_not_ended_by_the_first(
     agents: Callable[..., Agent], board: Board
 ) -> None:
@@ -112,6 +130,32 @@ def test_a_session_that_another_process_resumed_is_not_ended_by_the_first(
     assert holder(board, "a") == SESSION
     second.hook("SessionEnd", reason="other")
     assert holder(board, "a") is None
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_session_that_is_open_in_two_processes_goes_on_in_the_first_when_the_second_ends(
+    agents: Callable[..., Agent], board: Board, is_killed: bool
+) -> None:
+    board.add("A", id="a")
+    first, second = agents(), agents()
+    assert "also open" not in first.start()
+    board.claim("a", session=SESSION)
+    assert f"also open in another process (pid {first.process.pid})" in second.start("resume")
+    assert owner_pid(board, SESSION) == second.process.pid
+    # A compaction in either of them changes nothing.
+    for one in (first, second):
+        assert "also open" in one.hook("SessionStart", source="compact")["additionalContext"]
+    if is_killed:
+        second.kill()
+    else:
+        second.hook("SessionEnd", reason="other")
+    wait_for(lambda: owner_pid(board, SESSION) == first.process.pid)
+    assert (holder(board, "a"), board.find_session(SESSION).ended_at) == (SESSION, None)
+    board.force_release("a", reason="needed elsewhere")
+    wait_for((first.state / "lost-a").exists)
+    first.denied(first.bash())
+    first.hook("SessionEnd", reason="other")
+    assert board.find_session(SESSION).ended_at is not None
 
 
 def test_the_death_of_an_agent_frees_its_items_at_once_and_leaves_nothing(agent: Agent, board: Board) -> None:

@@ -77,7 +77,11 @@ def test_a_subagent_is_renewed_and_fenced_like_its_parent(agent: Agent, board: B
     assert agent.shell(answer["updatedInput"]["command"]).code == 0
     assert "your claim of b is lost" in agent.denied(agent.bash("make", FIRST))
     assert agent.shell(f"dibs release b --session {child}").code == 4
-    assert (agent.bash("make", FIRST), agent.bash("make")) == ({}, {})
+    # The subagent knows of it now, and nobody has told its parent.
+    assert agent.bash("make", FIRST) == {}
+    assert "your claim of b is lost" in agent.denied(agent.bash("make"))
+    assert agent.shell("dibs release b").code == 4
+    assert agent.bash("make") == {}
 
 
 def test_a_subagent_goes_on_while_its_parent_holds_another_item(agent: Agent, board: Board) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from typing import Any
 
 import pytest
@@ -176,4 +178,18 @@ def test_a_client_that_does_not_read_ends_the_server(board: Board, mcp: McpClien
     mcp.process.stdout.close()  # type: ignore[union-attr]
     mcp.send(request(9, "ping"))
     assert mcp.process.wait(30) == 0
+    assert board.get("x").item.status == "ready"
+
+
+def test_a_client_that_leaves_without_reading_does_not_keep_the_server(board: Board, mcp: McpClient) -> None:
+    board.add("x", id="x")
+    mcp.call("claim", item="x")
+    assert mcp.process.stdin is not None
+    os.set_blocking(mcp.process.stdin.fileno(), False)
+    flood = json.dumps(request(1, "tools/list")).encode() + b"\n"
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(mcp.process.stdin.fileno(), flood)
+    mcp.process.stdin.close()
+    assert mcp.process.wait(60) == 0
     assert board.get("x").item.status == "ready"

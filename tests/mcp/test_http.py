@@ -41,7 +41,8 @@ def test_a_key_works_through_the_tools_as_the_session_that_it_names(shop: Served
     assert (session.agent, session.kind, session.owner) == ("ann", "mcp", None)
     assert call(other, "claim", item="a", session="bob-1")["error"] == "TASK_ALREADY_CLAIMED"
     for tool in ("done", "claim", "release", "wait"):
-        assert call(other, tool, item="a", session="ann-1")["error"] == "FORBIDDEN"
+        refused = call(other, tool, item="a", session="ann-1")
+        assert (refused["error"], refused["do"]) == ("FORBIDDEN", "choose another id as session")
     assert call(mine, "done", item="a", session="ann-1")["status"] == "done"
     added = call(other, "add", title="by bob", session="bob-1")
     assert shop.board.get(added["id"]).item.created_by == "bob"
@@ -52,6 +53,7 @@ def test_a_call_without_a_session_is_told_to_choose_one(shop: Served) -> None:
     for tool in ("next", "claim", "wait", "done"):
         refused = call(shop.caller(AGENT), tool, **({} if tool == "next" else {"item": "b"}))
         assert (refused["error"], refused["field"]) == ("INVALID", "session")
+        assert "eight random characters" in refused["message"]
     listed = shop.caller(AGENT)("POST", "/mcp", request(1, "tools/list")).json["result"]["tools"]
     assert all(
         ("session" in tool["inputSchema"]["properties"]) != tool["annotations"]["readOnlyHint"] for tool in listed

@@ -52,6 +52,7 @@ def test_a_modern_client_is_told_if_it_subscribed(empty: McpClient, tmp_path: Pa
         assert told["method"] == "notifications/subscriptions/acknowledged"
         assert told["params"] == {"notifications": {"toolsListChanged": True}, "_meta": {SUBSCRIPTION_KEY: id}}
     empty.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "cancelled"}})
+    empty.send({"jsonrpc": "2.0", "method": "notifications/initialized", "params": {"requestId": "mine"}})
     empty.send(request("other", "subscriptions/listen", _meta=MODERN_META, notifications={"promptsListChanged": True}))
     assert empty.read()["params"]["notifications"] == {}
     connect(str(tmp_path / ".dibs" / "board.db"), create=True).close()

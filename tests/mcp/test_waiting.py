@@ -84,6 +84,17 @@ def test_a_cancelled_next_is_given_nothing(held: Board, mcp: McpClient) -> None:
     assert held.get("y").item.status == "ready"
 
 
+def test_only_a_cancellation_with_the_id_of_a_call_cancels_it(held: Board, mcp: McpClient) -> None:
+    id = mcp.start_call("wait", item="x")
+    assert id == 1
+    until(lambda: held.get("x").waiters)
+    for method, other in (("cancelled", True), ("none", 1), ("cancelled", 1.0)):
+        mcp.send({"jsonrpc": "2.0", "method": f"notifications/{method}", "params": {"requestId": other}})
+    assert mcp.ask("ping")["result"] == {}
+    held.release("x", session="s0")
+    assert data_of(mcp.read())["claimed"] == "x"
+
+
 def _ask_again(mcp: McpClient, id: int) -> object:
     mcp.send({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "wait", "arguments": {}}})
     return mcp.read()

@@ -80,7 +80,7 @@ def test_a_link_that_is_planted_while_the_board_is_open_is_not_followed(
             store.add([NewItem(id="y", title="y")], actor="tester")
     else:
         store.add([NewItem(id="y", title="y")], actor="tester")  # only a ring is lost
-        assert BellWatch(store.engine.bell, lambda: 0, lambda: None)._inotify is None
+        assert BellWatch(store.engine.bell, lambda: apsw.Connection(str(path)))._inotify is None
     assert precious.read_bytes() == PRECIOUS
 
 

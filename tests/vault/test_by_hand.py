@@ -598,3 +598,25 @@ def test_what_is_released_is_released_though_somebody_takes_it_at_once(
     assert [run.outcome for run in detail.runs] == [None, "released"]
     assert places(root) == ["In_Progress/local/x.md"]
     assert_sound(board)
+
+
+def test_a_line_that_reserves_what_another_session_holds_is_a_finding_and_written_back(
+    board: Board, root: Path
+) -> None:
+    board.add("x", id="x", resources=["src"])
+    board.add("y", id="y")
+    board.claim("x", session=start(board, "alice"))
+    session = start(board, "bob")
+    board.claim("y", session=session)
+    board.edit("y", add_resources=["docs"], session=session)
+    path = root / "In_Progress/bob/y.md"
+    before = path.read_text()
+    (line,) = (line for line in before.splitlines() if line.startswith("dibs:"))
+    put(root, "In_Progress/bob/y.md", before.replace(line, line.replace('"docs"]', '"docs","src/api"]')))
+    assert any("y touches" in what and "src" in what for what, _ in board.store.remarks())
+    assert {line.item.id: line.item.resources for line in board.who()} == {"x": ("src",), "y": ("docs",)}
+    assert '"src/api"' not in path.read_text()
+    # What nobody holds is added, as after a crash.
+    put(root, "In_Progress/bob/y.md", before.replace(line, line.replace('"docs"]', '"docs","lib"]')))
+    assert board.get("y").item.resources == ("docs", "lib")
+    assert_sound(board)

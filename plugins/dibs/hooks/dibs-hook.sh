@@ -2,8 +2,8 @@
 # The first part of every hook: dibs-hook.sh EVENT [CLIENT [DIBS]], with the client's payload on stdin.
 #
 # Most tool calls need nothing but a look at the session's state folder, which this script does in a few milliseconds.
-# Everything else is left to `dibs hook EVENT`. Whatever goes wrong, the exit code is 0 and the tool runs: only `dibs
-# hook` decides otherwise.
+# Everything else is left to `dibs hook EVENT`. Whatever goes wrong, the exit code is 0 and the tool runs: only an answer
+# of `dibs hook` decides otherwise.
 #
 # No special built-in (`:`, `.`, `exec`) is redirected here: if that fails, a POSIX shell exits with 2, which denies.
 
@@ -28,12 +28,21 @@ find_dibs() {
     command -v dibs >/dev/null 2>&1
 }
 
+# Prints the answer of dibs, which is JSON and comes with exit code 0. Anything else is of another program that is called
+# dibs, or of an older one that has no hooks. Only to wake an agent, dibs exits with 2 and says why on stderr.
 locale=${LC_ALL-}
 ask_dibs() {
     find_dibs || exit 0
     LC_ALL=$locale
-    printf '%s' "$payload" | "$dibs" hook "$event" ${client:+--client "$client"}
-    [ $? -eq 2 ] && exit 2
+    if [ "$event" = Wake ]; then
+        printf '%s' "$payload" | "$dibs" hook "$event" >/dev/null
+        [ $? -eq 2 ] && exit 2
+        exit 0
+    fi
+    answer=$(printf '%s' "$payload" | "$dibs" hook "$event" ${client:+--client "$client"} 2>/dev/null) || exit 0
+    case $answer in
+    '{'*) printf '%s\n' "$answer" ;;
+    esac
     exit 0
 }
 

@@ -10,6 +10,7 @@ import os
 
 from dibs import config
 from dibs.agents import payload as payloads
+from dibs.agents import state as states
 from dibs.agents.state import State
 from dibs.errors import DibsError
 
@@ -37,6 +38,8 @@ HANDLERS = {
     "TaskCompleted": ("tasks", "completed"),
     "TeammateIdle": ("tasks", "idle"),
 }
+#: Events that can start a session.
+STARTING = ("SessionStart", "UserPromptSubmit")
 
 
 def run(text: str, event: str, client: str | None = None) -> str:
@@ -46,16 +49,15 @@ def run(text: str, event: str, client: str | None = None) -> str:
     if payload is None or payload.event not in HANDLERS or os.environ.get(config.ENV_TOKEN):
         return ""
     if payload.event == "SessionStart":
-        folder = payload.cwd
-    else:
-        record = State(payload.session).record()
-        if record is None:
-            return ""
-        folder = record.folder
+        states.remove_dead()
+    record = State(payload.session).record()
+    if record is None and payload.event not in STARTING:
+        return ""
     from dibs.agents.access import Access
 
     try:
-        access = Access(folder)
+        # A session that is compacted, or resumed beside another process, keeps its board.
+        access = Access(payload.cwd if record is None else record.folder)
     except DibsError:
         return ""  # no board here, or one that is not trusted
     try:

@@ -17,7 +17,7 @@ import threading
 from dibs.agents import keeper_process, look, sessions, usage
 from dibs.agents.access import is_local
 from dibs.agents.look import FRESH_SECONDS
-from dibs.agents.state import ACTIVE, CHILD, END, ENDED, KEEPER, META, POKE, SESSION, VIEW, State
+from dibs.agents.state import ACTIVE, BEGIN, CHILD, END, ENDED, KEEPER, META, POKE, SESSION, VIEW, State, living
 from dibs.board import connect, default_url
 from dibs.errors import DibsError, SessionNotFound
 from dibs.model import AGENT
@@ -49,7 +49,7 @@ QUIET_SECONDS_MIN = 60.0
 #: The state is written again when it would change by this much.
 STEP_SECONDS = 15.0
 #: Changes of the state folder that the keeper acts on; it makes others itself.
-NOTICED = (ACTIVE, END, SESSION, POKE, CHILD, ENDED)
+NOTICED = (ACTIVE, BEGIN, END, SESSION, POKE, CHILD, ENDED)
 
 
 def keep(session: str) -> None:
@@ -78,8 +78,7 @@ class SessionKeeper:
         self._next_beat: dict[str, float] = {}
         self._expiry: dict[str, float] = {}
         self._vouched: dict[str, float] = {}
-        #: Sessions that were started on a board that hooks do not open, and the projects of items that were claimed.
-        self._begun: set[str] = set()
+        #: The projects of items that were claimed.
         self._projects: dict[str, str] = {}
 
     def run(self) -> None:
@@ -95,8 +94,10 @@ class SessionKeeper:
             if record is None or not self._is_mine():
                 return  # the session has ended
             if record.owner != self._record.owner:
-                # Another process has resumed the session.
+                # Another process has resumed the session, or has given it back.
                 self._record, agent = record, _Agent(record.owner)
+            elif is_dead and (others := living(record.earlier)):
+                sessions.give_back(self._state, record, others)
             elif is_dead:
                 self._say_farewell()
                 record = self._state.record()
@@ -172,13 +173,11 @@ class SessionKeeper:
     def _look(self, board: Board) -> float:
         """One round; returns the seconds until the next one is due."""
         state = self._state
-        if not self._is_local:
-            self._begin(board, state)
-            for child in state.names(ENDED):
-                self._end(board, child, "the subagent stopped")
-                state.discard(ENDED + child)
+        for child in state.names(ENDED):
+            sessions.finish(board, child, "the subagent stopped")
+            state.discard(ENDED + child)
         if state.has(END):
-            self._end(board, state.session, state.read(END))
+            sessions.finish(board, state.session, state.read(END))
             self._is_over = True
             state.discard(END)  # wakes the first thread, which removes the folder before the process ends
             return 0.0
@@ -194,8 +193,7 @@ class SessionKeeper:
         record = state.record()
         if record is None:
             return LOOK_SECONDS_MAX
-        if not self._is_local:
-            self._begin(board, state)
+        _begin(board, state, record)
         held = look.losses_and_held(board, state, recovers=is_active)
         if is_active:
             new = frozenset(held) - self._held.get(session, frozenset())
@@ -228,23 +226,8 @@ class SessionKeeper:
             state.vouch(max(0.0, seconds))
             self._vouched[state.session] = until
 
-    # What hooks do themselves on a board in a file
-
-    def _begin(self, board: Board, state: State) -> None:
-        record = state.record()
-        if record is not None and state.session not in self._begun:
-            agent = sessions.begin(board, record, {"client": record.client})
-            if agent != record.agent:
-                state.save(record.replace(agent=agent))
-            self._begun.add(state.session)
-
-    def _end(self, board: Board, session: str, reason: str) -> None:
-        try:
-            board.end_session(session, reason=reason)
-        except SessionNotFound:
-            pass
-
     def _show(self, board: Board, state: State, record: Record, held: tuple[tuple[str, int], ...]) -> None:
+        """What hooks look up themselves on a board in a file."""
         for run in look.latest_runs(board, state.session):
             if run.item not in self._projects:
                 self._projects[run.item] = board.get(run.item).item.project
@@ -255,6 +238,20 @@ class SessionKeeper:
             "reserved": [one.as_dict() for one in reserved],
         }
         state.write(VIEW, json_text.dumps(view))
+
+
+def _begin(board: Board, state: State, record: Record) -> None:
+    """Start the session on the board, if a hook could not."""
+    if not state.has(BEGIN):
+        return
+    try:
+        agent = sessions.begin(board, record, {"client": record.client, **state.load(META)})
+    except SessionNotFound:
+        return  # its parent has ended, and a command of the agent starts that again
+    if state.record() == record:  # else a hook has changed it meanwhile, and the next look tells the board
+        state.discard(BEGIN)
+        if agent != record.agent:
+            state.save(record.replace(agent=agent))
 
 
 class _Agent:

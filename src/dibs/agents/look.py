@@ -7,7 +7,7 @@ agent is at work and nobody took the item.
 
 from __future__ import annotations
 
-from dibs.agents.state import ACTIVE, ANSWERED, CHILD, Loss, State
+from dibs.agents.state import ACTIVE, ANSWERED, CHILD, Loss, State, answered
 from dibs.errors import ClaimExpired, DibsError, Invalid, SessionNotFound, StoreUnavailable
 from dibs.value import Value
 
@@ -93,7 +93,10 @@ def refresh(board: Board, state: State) -> tuple[tuple[str, int], ...]:
     """What a hook does itself if no keeper did in time: look, renew, and vouch for the state."""
     is_active = state.has(ACTIVE)
     held = losses_and_held(board, state, recovers=is_active)
-    left = beat(board, state)[1] if is_active and held else FRESH_SECONDS
+    try:
+        left = beat(board, state)[1] if is_active and held else FRESH_SECONDS
+    except StoreUnavailable:
+        return held  # it can be read, and another writer is at work: the next look renews
     state.vouch(min(left, FRESH_SECONDS))
     return held
 
@@ -119,6 +122,29 @@ def projects(board: Board, *sessions: str | None) -> tuple[str, ...]:
     """The projects of the items that these sessions have claimed."""
     items = {run.item for session in sessions if session for run in latest_runs(board, session)}
     return tuple({board.get(item).item.project for item in sorted(items)[:RUNS_MAX]})
+
+
+def note_answer(board: Board, session: str, item: str, lost: int | None, refusal: DibsError | None) -> None:
+    """The board has answered a session about an item. That answers the loss of the token that was known when the
+    session asked. A refusal that reports a loss answers that one, also before the keeper has noted it. Of a claim that
+    this board does not know, it says nothing: the session may have asked another board than its own."""
+    state = State(session)
+    record = state.record()
+    facts = {} if refusal is None else refusal.facts
+    is_told = facts.get("how") in TAKEN or facts.get("taken_over_by") is not None
+    if record is None or not (is_told or lost is not None):
+        return
+    try:
+        runs = board.runs(item=item, limit=RUNS_MAX)
+    except DibsError:
+        return
+    lapsed = [run for run in runs if run.session in (session, record.parent) and run.outcome in LAPSED | TAKEN]
+    if lost in [run.token for run in lapsed]:
+        answered(session, item, lost)
+    mine = next((run for run in lapsed if run.session == session), None)
+    if is_told and mine is not None:
+        state.answer_claim(item, mine.token)
+        answered(session, item, mine.token)
 
 
 def _recovered(board: Board, state: State, run: Run) -> int | None:

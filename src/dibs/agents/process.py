@@ -56,12 +56,16 @@ def of_session(session: str, environment: Mapping[str, str], variables: Mapping[
     return {} if owner is None else {"owner": owner}
 
 
-def is_above(agent: Owner | None) -> bool:
-    """Whether the process of an agent is above this one. Where processes cannot be named, nothing tells otherwise."""
-    if agent is None:
-        return owner.namespace() is None
+def is_above(agents: tuple[Owner, ...]) -> bool:
+    """Whether a process of these is above this one. If none is known, nothing tells otherwise: the client runs under
+    another name, or processes cannot be named here."""
+    above = set(_ancestors()) if agents else set()
+    return not agents or any(_is_running(one) for one in agents if one.pid in above)
+
+
+def _is_running(agent: Owner) -> bool:
     try:
-        return agent.pid in _ancestors() and owner.of(agent.pid) == agent
+        return owner.of(agent.pid) == agent
     except Invalid:
         return False
 

@@ -15,6 +15,7 @@
     assigned       lines `ITEM TOKEN`: claims that were made for a teammate, which may take them over
     offered-SESSION  lines `ITEM TOKEN`: items that a teammate was offered
     poke           a hook waits for the keeper's next look
+    begin          the keeper has yet to start the session on the board
     end            why the session is to end; the keeper ends it
     meta.json      what the client tells about itself, for the board
     view.json      what the keeper last saw, for boards that hooks do not open themselves
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SESSION, UNTIL, ACTIVE, ANSWERED, ASKED, END = "session.json", "until", "active", "answered", "asked", "end"
-META, VIEW, KEEPER, POKE, ASSIGNED = "meta.json", "view.json", "keeper", "poke", "assigned"
+META, VIEW, KEEPER, POKE, ASSIGNED, BEGIN = "meta.json", "view.json", "keeper", "poke", "assigned", "begin"
 WAKER, WOKEN = "waker", "woken"
 LOST, CHILD, ENDED, CALL, OFFERED = "lost-", "child-", "ended-", "call-", "offered-"
 #: The most that is read of a file.
@@ -65,8 +66,13 @@ _SAFELY = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Record(Value):
-    """What a session is. `folder` is where it started: the agent may change its folder, and keeps its board. `host` is
-    the machine of the owner process, `transcript` the file in which the client records the session."""
+    """What a session is.
+
+    `folder` is where it started: the agent may change its folder, and keeps its board. `owner` is the process that
+    started or resumed it last; `earlier` are others in which it was opened before, and may still be open, latest first.
+    `host` is the machine of these, `transcript` the file in which the client records the session. `outer` are the
+    sessions that the agent's own environment names: those of agents inside which it runs.
+    """
 
     session: str
     agent: str
@@ -76,6 +82,12 @@ class Record(Value):
     owner: Owner | None = None
     host: str = ""
     transcript: str = ""
+    outer: tuple[str, ...] = ()
+    earlier: tuple[Owner, ...] = ()
+
+    @property
+    def owners(self) -> tuple[Owner, ...]:
+        return () if self.owner is None else (self.owner, *self.earlier)
 
 
 class Loss(Value):
@@ -106,18 +118,24 @@ class State:
         os.makedirs(agents_folder(), mode=0o700, exist_ok=True)
         if not is_private(agents_folder()):
             raise StoreUnusable(f"{agents_folder()} is another user's, or others may write it; move it away")
+        is_new = not self.exists()
         os.makedirs(self.path, mode=0o700, exist_ok=True)
-        self.save(record)
+        if not self.save(record):
+            if is_new:
+                self.remove()
+            raise StoreUnusable(f"{self.path} cannot be written")
 
-    def save(self, record: Record) -> None:
-        self.write(SESSION, json_text.dumps(_plain(record)))
+    def save(self, record: Record) -> bool:
+        return self.write(SESSION, json_text.dumps(_plain(record)))
 
     def record(self) -> Record | None:
         """None if there is no such session, its file cannot be read, or others could have written it."""
         found = self.load(SESSION) if is_private(agents_folder()) else {}
         try:
             owner = found.pop("owner", None)
-            return Record(owner=owner and Owner(**owner), **found)
+            outer = tuple(found.pop("outer", ()))
+            earlier = tuple(Owner(**one) for one in found.pop("earlier", ()))
+            return Record(owner=owner and Owner(**owner), outer=outer, earlier=earlier, **found)
         except TypeError:
             return None
 
@@ -150,15 +168,18 @@ class State:
             return {}
         return found if isinstance(found, dict) else {}
 
-    def write(self, name: str, text: str) -> None:
-        """Best effort once the folder exists: it may just have been removed, or the disk be full."""
+    def write(self, name: str, text: str) -> bool:
+        """Whether it was written. Best effort once the folder exists: it may just have been removed, or the disk be
+        full."""
         half = os.path.join(self.path, f".{name[:100]}.{os.getpid()}")
         try:
             with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFELY, 0o600), "w") as file:
                 file.write(text)
             os.replace(half, os.path.join(self.path, name))
         except OSError:
-            pass
+            _unlink(half)
+            return False
+        return True
 
     def touch(self, name: str) -> None:
         """Make an empty file, or set the time of the one that is there to now."""
@@ -206,24 +227,38 @@ class State:
                 found.append(Loss(**{**fields, "resources": tuple(fields.get("resources", ()))}))
             except TypeError:
                 self.discard(LOST + item)  # damaged: what it said is unknown, and an unreadable state allows
-        answers = _claims(_read(self.answers)) if found else set()
+        answers = self._answers() if found else set()
         self.answer(loss for loss in found if (loss.item, loss.token) in answers)
         return [loss for loss in found if (loss.item, loss.token) not in answers]
 
     def lose(self, loss: Loss) -> None:
         self.write(LOST + loss.item, json_text.dumps(_plain(loss)))
 
-    def lost_token(self, item: str) -> int | None:
-        """The token of the claim that the session has lost, or its parent, for which a subagent works."""
+    def losses_of_parent(self) -> list[Loss]:
+        """What the parent has lost, for which a subagent works, unless the subagent has answered it."""
         record = self.record()
-        default = State(record.parent).lost_token(item) if record is not None and record.parent else None
-        return next((loss.token for loss in self.losses() if loss.item == item), default)
+        losses = State(record.parent).losses() if record is not None and record.parent else []
+        answers = self._answers() if losses else set()
+        return [loss for loss in losses if (loss.item, loss.token) not in answers]
+
+    def lost_token(self, item: str) -> int | None:
+        """The token of the claim that the session has lost, or its parent."""
+        losses = (*self.losses(), *self.losses_of_parent())
+        return next((loss.token for loss in losses if loss.item == item), None)
 
     def answer(self, losses: Iterable[Loss]) -> None:
         """The losses are known to the agent or to a person."""
         for loss in losses:
             self.note(ANSWERED, loss.item, loss.token)
             self.discard(LOST + loss.item)
+
+    def answer_claim(self, item: str, token: int) -> None:
+        """The end of this claim is known to the agent, also if no loss is noted yet."""
+        if (item, token) in self._answers():
+            return
+        self.note(ANSWERED, item, token)
+        if (item, token) not in self.noted(ANSWERED):
+            _append(self.answers, item, token)  # a sandbox keeps the folder read-only; the next hook reads this
 
     def note(self, name: str, item: str, token: int) -> None:
         """Append a claim to a file of claims."""
@@ -232,20 +267,19 @@ class State:
     def noted(self, name: str) -> set[tuple[str, int]]:
         return _claims(self.read(name))
 
+    def _answers(self) -> set[tuple[str, int]]:
+        return self.noted(ANSWERED) | _claims(_read(self.answers))
+
 
 def answered(session: str, item: str, token: int | None = None) -> None:
     """A verb that names this item has answered the session, which therefore knows about its loss: of that token or an
-    earlier one, or without a token of the claim that is known to be lost. So does its parent, for which a subagent
-    works."""
+    earlier one, or without a token of the claim that is known to be lost. What its parent lost is answered for the
+    subagent alone: nobody has told the parent."""
     state = State(session)
-    record = state.record()
-    for one in (state, *(State(name) for name in (record and record.parent,) if name)):
-        known = [loss for loss in one.losses() if loss.item == item and (token is None or loss.token <= token)]
-        one.answer(known)
-        for loss in known:
-            if one.has(LOST + loss.item):
-                # A sandbox keeps the folder read-only; the next hook reads this.
-                _append(one.answers, loss.item, loss.token)
+    for loss in (*state.losses(), *state.losses_of_parent()):
+        if loss.item == item and (token is None or loss.token <= token):
+            state.answer_claim(item, loss.token)
+    state.losses()  # discards what is answered now
 
 
 def answers_folder() -> str:
@@ -278,6 +312,11 @@ def remove_dead() -> None:
                 state.remove()
 
 
+def living(processes: Iterable[Owner]) -> tuple[Owner, ...]:
+    """Those of the processes that are not known to be dead."""
+    return tuple(one for one in processes if not owners.find_dead([("", one)]))
+
+
 def host() -> str:
     """This machine. A home folder may be shared by several, whose boot ids say nothing about each other's agents."""
     return f"{os.uname().nodename} {_read('/etc/machine-id').strip()[:64]}"
@@ -290,7 +329,7 @@ def _is_dead(record: Record | None) -> bool | None:
     if record is None or record.owner is None or here is None:
         return None
     if here == (record.owner.boot_id, record.owner.pid_namespace):
-        return bool(owners.find_dead([(record.session, record.owner)]))
+        return not living(record.owners)
     return True if record.host == host() and record.owner.boot_id != here[0] else None
 
 
@@ -345,5 +384,10 @@ def _is_number(text: str) -> bool:
 
 
 def _plain(value: Value) -> dict[str, Any]:
-    fields = value.as_dict()
-    return {name: one.as_dict() if isinstance(one, Value) else one for name, one in fields.items()}
+    return {name: _plain_field(one) for name, one in value.as_dict().items()}
+
+
+def _plain_field(field: object) -> object:
+    if isinstance(field, tuple):
+        return [_plain_field(one) for one in field]
+    return field.as_dict() if isinstance(field, Value) else field

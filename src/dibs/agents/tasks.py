@@ -120,7 +120,7 @@ def _update(payload: Payload, board: Board) -> str:
         try:
             grant = _claim(payload, board, task)
         except REFUSALS as refusal:
-            return _deny(payload, board, task.item, f"dibs: {refusal.message}. Take another task.")
+            return _deny(payload, board, task.item, refusal, "Take another task.")
         answered(payload.dibs_session, task.item)
         token = 0 if grant.renewed else grant.claim.token
         if payload.subagent is None and payload.input.get("status") != IN_PROGRESS:
@@ -215,7 +215,7 @@ def _create_goal(payload: Payload, board: Board) -> str:
     except (Invalid, ItemNotFound):
         return ""
     except REFUSALS as refusal:
-        return _deny(payload, board, item, f"dibs: {refusal.message}. For other work: dibs next")
+        return _deny(payload, board, item, refusal, "For other work: dibs next")
     answered(payload.dibs_session, item)
     return ""
 
@@ -244,7 +244,7 @@ def _complete(payload: Payload, board: Board) -> str:
         return ""  # no hook saw its creation or its begin
     except REFUSALS as refusal:
         anew = "Leave it, or set it in_progress to claim it anew."
-        return _deny(payload, board, task.item, f"dibs: {refusal.message}. Task #{task.id} stays open. {anew}")
+        return _deny(payload, board, task.item, refusal, f"Task #{task.id} stays open. {anew}")
     answered(payload.dibs_session, task.item)
     return ""
 
@@ -341,12 +341,13 @@ def _needs(payload: Payload, board: Board, task: Task, chain: tuple[str, ...] = 
     return found
 
 
-def _deny(payload: Payload, board: Board, item: str, why: str) -> str:
+def _deny(payload: Payload, board: Board, item: str, refusal: DibsError, what_to_do: str) -> str:
     """The tool does not run, or the task is not completed, unless a person switched that off. The agent has its answer
     about the item, and knows of a loss."""
-    answered(payload.dibs_session, item)
+    look.note_answer(board, payload.dibs_session, item, State(payload.dibs_session).lost_token(item), refusal)
     if fence.is_off():
         return ""
+    why = f"dibs: {refusal.message}. {what_to_do}"
     return answers.deny(payload, why) if payload.tool else answers.go_on(payload, why)
 
 

@@ -118,7 +118,7 @@ def _lost(payload: Payload, access: Access, state: State, record: Record, places
         why = fence.denial(losses, holds_others=bool(access.held(state)), places=places)
         if why is not None:
             return why
-    if parent is not None and (losses := parent.losses()):
+    if parent is not None and (losses := state.losses_of_parent()):
         holds_others = bool(access.held(state) or access.held(parent))
         return fence.denial(losses, holds_others=holds_others, places=places)
     return None

@@ -29,7 +29,9 @@ def prompt(payload: Payload, access: Access) -> str:
     state = State(payload.dibs_session)
     record = state.record()
     if record is None:
-        return ""
+        from dibs.agents import sessions
+
+        return "" if payload.subagent is not None else sessions.start_late(payload, access)
     state.touch(ACTIVE)
     state.tell(payload.meta)
     keeper_process.ensure(state, record)

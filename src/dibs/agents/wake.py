@@ -12,17 +12,16 @@ import time
 
 from dibs.agents import fence, keeper_process, look
 from dibs.agents import payload as payloads
+from dibs.agents import state as states
 from dibs.agents.payload import CLAUDE
 from dibs.agents.state import ACTIVE, WAKER, WOKEN, State
 from dibs.board import connect, default_url
 from dibs.config import ENV_WAKE
 from dibs.errors import DibsError
 from dibs.model import READY
-from dibs.system import owner as owners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dibs.agents.state import Record
     from dibs.board import Board
 
 #: Changes of the board lead to at most one look in this time; without any there is one in the longer time.
@@ -40,18 +39,18 @@ def wait(text: str) -> str:
     record = state.record()
     if record is None or keeper_process.take_lock(state, WAKER) is None:
         return ""
-    while _is_open(state, record):
+    while _is_open(state):
         try:
             with connect(default_url(record.folder), folder=record.folder, lean=True) as board:
-                return _wait_on(board, state, record)
+                return _wait_on(board, state)
         except DibsError:
             time.sleep(LOOK_SECONDS_MAX)
     return ""
 
 
-def _wait_on(board: Board, state: State, record: Record) -> str:
+def _wait_on(board: Board, state: State) -> str:
     watch = board.watch()
-    while _is_open(state, record):
+    while _is_open(state):
         # The hook that ends the turn runs beside this one; and when it asked the agent something, the turn goes on.
         if not state.has(ACTIVE) and (found := _news(board, state)):
             return found
@@ -60,9 +59,9 @@ def _wait_on(board: Board, state: State, record: Record) -> str:
     return ""
 
 
-def _is_open(state: State, record: Record) -> bool:
+def _is_open(state: State) -> bool:
     found = state.record()
-    return found is not None and (found.owner is None or not owners.find_dead([(record.session, found.owner)]))
+    return found is not None and (found.owner is None or bool(states.living(found.owners)))
 
 
 def _news(board: Board, state: State) -> str:

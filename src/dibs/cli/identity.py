@@ -1,8 +1,9 @@
 """Who acts: the session that a command acts as, the agent of that session, and the name that the history records.
 
 `identify` decides, in this order: a session that is named; the session of the coding agent in whose shell the command
-runs; the session of the terminal at which a person types. A controlling terminal alone does not prove a person: every
-program that was started from a terminal has it, coding agents included.
+runs; the session of the terminal at which a person types. If one agent runs inside another, a command inherits the
+variables of both, and acts as the inner one, if the hooks of that one are there to tell. A controlling terminal alone
+does not prove a person: every program that was started from a terminal has it, coding agents included.
 
 Sessions are started on first use, and an ended one is started again. A command that runs for 30 ms owns nothing: the
 owner process that is recorded for a coding agent's session is the agent's own, if that is above this command.
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
 
     from dibs.cli.context import Cli
     from dibs.cli.parser import Args
+    from dibs.errors import DibsError
     from dibs.model import Session
 
     T = TypeVar("T")
 
-#: Environment variables in which coding agents pass their session id to the commands they run, and each agent's name.
-CLIENTS = {"CLAUDE_CODE_SESSION_ID": "claude", "CODEX_THREAD_ID": "codex", "COPILOT_AGENT_SESSION_ID": "copilot"}
+CLIENTS = config.CLIENT_SESSIONS
 
 #: Environment variables that coding agents set for the commands they run, and each agent's name; variables that several
 #: agents share come last. Variables that a person's own shell may have are not listed: CURSOR_TRACE_ID and REPL_ID are
@@ -84,9 +85,14 @@ class Caller(Value):
 
 def identify(args: Args, environment: Mapping[str, str]) -> Caller:
     """Decide who acts. Empty variables count as unset."""
-    named = getattr(args, "session", None) or environment.get(config.ENV_SESSION) or None
-    agent = getattr(args, "agent", None) or environment.get(config.ENV_AGENT) or None
+    named = getattr(args, "session", None) or None
+    agent = getattr(args, "agent", None) or None
     clients = [name for name in CLIENTS if environment.get(name)]
+    if named is None and (inner := _inner_client(clients, environment)) is not None:
+        clients = [inner]  # DIBS_SESSION and DIBS_AGENT are those of an agent around it
+    else:
+        named = named or environment.get(config.ENV_SESSION) or None
+        agent = agent or environment.get(config.ENV_AGENT) or None
     markers = [name for name in MARKERS if environment.get(name)]
     program = CLIENTS[clients[0]] if clients else MARKERS[markers[0]] if markers else None
     person = agent is None and program is None and at_terminal()
@@ -210,12 +216,15 @@ def lost_token(cli: Cli) -> int | None:
     return state.State(session).lost_token(cli.args.item)
 
 
-def acknowledge(cli: Cli, token: int) -> None:
-    """The board has answered a command that began after this claim was lost, so that hooks stop denying tools because
-    of that. Of a later loss, the answer may know nothing."""
-    from dibs.agents import state
+def acknowledge(cli: Cli, lost: int | None, refusal: DibsError | None) -> None:
+    """The board has answered a command about an item, so that hooks stop denying tools because of its loss: of the
+    token that was known to be lost when the command began, or of the claim that the refusal is about. Of a later loss,
+    the answer may know nothing."""
+    session = caller(cli).session
+    if session is not None and has_state(session):
+        from dibs.agents import look
 
-    state.answered(require_session(cli), cli.args.item, token)
+        look.note_answer(cli.board, session, cli.args.item, lost, refusal)
 
 
 def has_state(session: str) -> bool:
@@ -277,6 +286,22 @@ def _find_session(cli: Cli, session: str) -> Session | None:
         return cli.board.find_session(session)
     except SessionNotFound:
         return None
+
+
+def _inner_client(clients: list[str], environment: Mapping[str, str]) -> str | None:
+    """Of several sessions in the environment, the variable of the one whose agent runs inside all others: its hooks
+    have noted that the agent inherited them. None if there is no such session, as below a worker of dibs, which sets
+    `DIBS_SESSION` itself."""
+    sessions = {environment[name] for name in (config.ENV_SESSION, *clients) if environment.get(name)}
+    for name in clients if len(sessions) > 1 else ():
+        session = environment[name]
+        if has_state(session):
+            from dibs.agents import state
+
+            record = state.State(session).record()
+            if record is not None and sessions - {session} <= set(record.outer):
+                return name
+    return None
 
 
 def _client_session(clients: list[str], environment: Mapping[str, str], agent: str | None) -> tuple[str | None, str]:

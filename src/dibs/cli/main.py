@@ -90,7 +90,7 @@ def _dispatch(argv: list[str]) -> int:
         _acknowledge(cli, lost)
     except DibsError as error:
         if not isinstance(error, StoreUnavailable | UsageError):
-            _acknowledge(cli, lost)
+            _acknowledge(cli, lost, error)
         raise
     finally:
         cli.close()
@@ -105,12 +105,14 @@ def _lost_token(cli: Cli) -> int | None:
     return identity.lost_token(cli)
 
 
-def _acknowledge(cli: Cli, lost: int | None) -> None:
-    """After an answer of the board, also a refusal, to a command about an item that was known to be lost."""
-    if lost is not None and cli.has_board:
+def _acknowledge(cli: Cli, lost: int | None, refusal: DibsError | None = None) -> None:
+    """After an answer of the board to a command about an item that was known to be lost, and after every refusal,
+    which may be the first to report a loss."""
+    is_news = lost is not None or (refusal is not None and getattr(cli.args, "item", None) is not None)
+    if is_news and cli.has_board:
         from dibs.cli import identity
 
-        identity.acknowledge(cli, lost)
+        identity.acknowledge(cli, lost, refusal)
 
 
 def _from_os_error(error: OSError) -> DibsError:

@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from dibs.board import Board
+    from dibs.errors import DibsError
     from dibs.mcp.local import Hooks, LocalTools
 
 
@@ -81,7 +83,7 @@ def _hooks() -> Hooks:
             from dibs.agents import process, state
 
             record = state.State(session).record()
-            return record is not None and process.is_above(record.owner)
+            return record is not None and process.is_above(record.owners)
 
         def start_fields(self, session: str) -> dict[str, Any]:
             if not identity.has_state(session):
@@ -91,11 +93,11 @@ def _hooks() -> Hooks:
             known = state.State(session).record()
             return {} if known is None else {"agent": known.agent, "owner": known.owner, "parent": known.parent}
 
-        def answered(self, session: str, item: str) -> None:
+        def answered(self, board: Board, session: str, item: str, refusal: DibsError | None) -> None:
             if identity.has_state(session):
-                from dibs.agents import state
+                from dibs.agents import look, state
 
-                state.answered(session, item)
+                look.note_answer(board, session, item, state.State(session).lost_token(item), refusal)
 
     return StateFolders()
 

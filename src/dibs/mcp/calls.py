@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 OPEN = tuple(status for status in STATUSES if status not in ENDED)
 #: How long a place in a queue is kept for a model to call `wait` again.
 TICKET_SECONDS = 120.0
-NO_SESSION = "this call names no session; add the argument session: an id that you choose once for this conversation"
+NO_SESSION = (
+    "this call names no session; add the argument session, chosen once for this conversation: your name and"
+    " eight random characters"
+)
 #: The keys of `_meta` that name a conversation, the narrower first: subagents share the session of their parent.
 META_KEYS = ("threadId", "sessionId")
 #: The tools that may be the first of a session, and those that end a claim.

@@ -16,6 +16,7 @@ from dibs.board import Board
 from dibs.errors import DibsError, Forbidden, Invalid, SessionNotFound, StoreUnavailable, StoreUnusable
 from dibs.mcp import calls, tools
 from dibs.mcp.keeper import Keeper
+from dibs.rules.ending import OWNER_DIED
 from dibs.store.contract import Watch
 from dibs.system import owner
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from dibs.mcp.messages import Request
     from dibs.mcp.stdio import Call
     from dibs.mcp.tools import Tool
+    from dibs.model import Renewal
 
 #: How soon a waiting call notices that it was cancelled.
 CANCEL_SECONDS = 0.25
@@ -53,8 +55,8 @@ class Hooks:
         """What they know of a session that is to be started."""
         return {}
 
-    def answered(self, session: str, item: str) -> None:
-        """The board has answered a call of this session that names the item."""
+    def answered(self, board: Board, session: str, item: str, refusal: DibsError | None) -> None:
+        """The board has answered a call of this session that names the item, or refused it."""
 
 
 class Cancelled(StoreUnavailable):
@@ -89,17 +91,20 @@ class LocalTools:
                     self._take_up(board, session, agent)
         except DibsError as error:
             return calls.refusal(error), True
-        answered: set[str] = set()
+        answered: dict[str, DibsError | None] = {}
+        renewals: list[Renewal] = []
 
         def verb(name: str, **given: Any) -> Any:
             try:
                 found = _verb(board, call, name, given)
             except (StoreUnavailable, Invalid):
                 raise  # the board did not decide
-            except DibsError:
-                answered.add(given.get("item", ""))
+            except DibsError as refusal:
+                answered[given.get("item", "")] = refusal
                 raise
-            answered.add(given.get("item", ""))
+            answered[given.get("item", "")] = None
+            if name == "progress":
+                renewals.append(found)
             return found
 
         acting = calls.Acting(verb, session, agent, when_ended=when_ended, on_wait=call.wait_for)
@@ -107,11 +112,14 @@ class LocalTools:
         if call.settle():
             _undo(tool, arguments, acting)
             return text, is_error
-        for item in filter(None, answered):
-            self._hooks.answered(session, item)
+        for item, refusal in answered.items():
+            if item:
+                self._hooks.answered(board, session, item, refusal)
         if not self._hooks.tend(session):
             for grant in acting.granted:
-                self._keeper.keep(session, grant.item.id, releases=not grant.renewed)
+                self._keeper.keep(session, grant.item.id, grant.claim.token, is_new=not grant.renewed)
+            for renewal in renewals:  # an expired claim was recovered, or the session had it before
+                self._keeper.keep(session, renewal.item, renewal.token, is_new=False)
             if tool.name in calls.ENDS and not is_error:
                 self._keeper.forget(session, arguments["item"])
         return text, is_error
@@ -142,7 +150,7 @@ class LocalTools:
 
     def _take_up(self, board: Board, session: str, agent: str) -> None:
         """Before the first claim, start a session that the board does not know, and take over one whose process is
-        dead: its client goes on in another process. One that was ended stays so."""
+        dead: its client goes on in another process. One that was ended, other than by that death, stays so."""
         if session in self._taken_up:
             return
         try:
@@ -151,7 +159,8 @@ class LocalTools:
             about = {"agent": agent, **(self._hooks.start_fields(session) or {"owner_pid": self._client_pid()})}
             board.start_session(**about, id=session, kind=calls.KIND)
         else:
-            if known.owner is not None and owner.find_dead([(session, known.owner)]):
+            is_ended = known.ended_at is not None and known.end_reason != OWNER_DIED
+            if not is_ended and known.owner is not None and owner.find_dead([(session, known.owner)]):
                 board.start_session(known.agent, id=session, kind=known.kind, owner_pid=self._client_pid())
         self._taken_up.add(session)
 

@@ -33,6 +33,8 @@ BOARD_LOOK_MS = 10_000
 SUBSCRIPTIONS_MAX = 32
 #: How often a client is told that a call still waits.
 PROGRESS_SECONDS = 5.0
+#: How long a client may take to read on, once it is leaving.
+UNREAD_MS = 3000
 #: How long the end of the server waits for a call that was cancelled.
 CLOSE_SECONDS = 2.0
 
@@ -85,7 +87,7 @@ class StdioServer:
         self._subscribers: list[str | int | None] = []
         self._tools: LocalTools | None = None
         self._client: str | None = None
-        self._input, self._output = input, output
+        self._input, self._output, self._parent = input, output, os.getppid()
         self._writing = _thread.allocate_lock()
         #: The calls that wait, by the id of their request.
         self._waiting: dict[str | int, Call] = {}
@@ -101,7 +103,7 @@ class StdioServer:
 
     def _lines(self) -> Iterator[bytes | None]:
         """The lines of the input, until it or the client ends; None for a line that is too long."""
-        poll, parent, client = select.poll(), os.getppid(), _watch_parent()
+        poll, client = select.poll(), _watch_parent()
         poll.register(self._input, select.POLLIN | select.POLLHUP)
         if client is not None:
             poll.register(client, select.POLLIN)
@@ -110,7 +112,7 @@ class StdioServer:
             looks = [BOARD_LOOK_MS if self._offers_nothing else None, PARENT_LOOK_MS if client is None else None]
             ready = {descriptor for descriptor, _ in poll.poll(min(filter(None, looks), default=None))}
             self._look_for_board()
-            if not ready and os.getppid() == parent:
+            if not ready and os.getppid() == self._parent:
                 continue
             data = os.read(self._input, READ_BYTES) if self._input in ready else b""
             *lines, rest = data.split(b"\n")
@@ -164,11 +166,13 @@ class StdioServer:
         self._send(messages.subscribed(id, {messages.TOOLS_CHANGED: True} if wants_tools else {}))
 
     def _cancel(self, notification: Request) -> None:
-        id = notification.params.get("requestId")
-        if id is not None and id in self._subscribers:
+        id = messages.id_of({"id": notification.params.get("requestId")})
+        if notification.method != "notifications/cancelled" or id is None:
+            return
+        if id in self._subscribers:
             self._subscribers.remove(id)
-        call = self._waiting.get(id) if isinstance(id, str | int) else None
-        if notification.method == "notifications/cancelled" and call is not None:
+        call = self._waiting.get(id)
+        if call is not None:
             call.cancel()
 
     def _start(self, call: Call) -> None:
@@ -236,7 +240,20 @@ class StdioServer:
         data = memoryview(messages.line(message))
         with self._writing:
             while data:
-                data = data[os.write(self._output, data) :]
+                self._await_reader()
+                data = data[os.write(self._output, data[: select.PIPE_BUF]) :]
+
+    def _await_reader(self) -> None:
+        """Wait until a write does not block. A client that has closed the input or is gone, and does not read, is not
+        waited for: the server would hold its claims for ever."""
+        poll = select.poll()
+        poll.register(self._output, select.POLLOUT)
+        while not poll.poll(UNREAD_MS):
+            input = select.poll()
+            input.register(self._input, select.POLLHUP)
+            is_closed = any(state & (select.POLLHUP | select.POLLNVAL) for _, state in input.poll(0))
+            if is_closed or os.getppid() != self._parent:
+                raise BrokenPipeError
 
     def _close(self) -> None:
         waiting = list(self._waiting.values())

@@ -95,7 +95,7 @@ class Tool(Value):
         return given
 
 
-_SESSION = _about(_TEXT, "An id that you choose once for this conversation")
+_SESSION = _about(_TEXT, "Choose it once for this conversation: your name and eight random characters")
 _ITEM = {"item": _TEXT}
 _HELD = {"item": _TEXT, "token": _WHOLE}
 _WAIT = {"wait_seconds": _about(_NUMBER, f"Block until then; at most {WAIT_SECONDS_MAX}")}

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 #: The path of the whole project.
 EVERYTHING = "."
 WILDCARDS = "*?["
+#: The most characters of a resource that a message quotes.
+QUOTED_MAX = 60
 
 
 class Hold(Value):
@@ -90,9 +92,14 @@ def conflict(item: Item, holds: Iterable[Hold], session: str) -> Hold | None:
 
 def busy(item: str, hold: Hold) -> ResourceBusy:
     return ResourceBusy(
-        f"{item} touches {hold.resource}, which {hold.agent} (session {hold.session}) holds for {hold.item}",
+        f"{item} touches {_quoted(hold.resource)}, which {hold.agent} (session {hold.session}) holds for {hold.item}",
         item=item,
         resource=hold.resource,
         held_for=hold.item,
         holder={"session": hold.session, "agent": hold.agent},
     )
+
+
+def _quoted(resource: str) -> str:
+    """A resource inside of a message: it is the text of others."""
+    return repr(resource if len(resource) <= QUOTED_MAX else resource[: QUOTED_MAX - 3] + "...")

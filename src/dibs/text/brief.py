@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 #: How many of the latest runs and notes an item in full has.
 RUNS_SHOWN = 3
 NOTES_SHOWN = 5
+#: The most characters of resources in a claim and in a line of `who`; an item in full has all of them.
+RESOURCE_CHARS_MAX = 200
+#: The keys of a payload that hold an item as another tracker exported it: see `maintenance.beads`.
+IMPORTED = frozenset({"beads", "beads_import"})
 DEFAULTS = {"type": DEFAULT_TYPE, "project": DEFAULT_PROJECT, "priority": DEFAULT_PRIORITY}
 
 #: What to do after a refusal, by its code. Verbs have the same names as commands and as tools.
@@ -110,7 +114,19 @@ def _words(item: Item) -> Data:
 
 
 def _text(item: Item, **more: Any) -> Data:
-    return _given(title=item.title, body=item.body, payload=item.payload, **more)
+    payload = {name: value for name, value in item.payload.items() if name not in IMPORTED}
+    return _given(title=item.title, body=item.body, payload=payload, **more)
+
+
+def _resources(item: Item) -> Data:
+    """The first resources, and how many more there are."""
+    shown, left = list[str](), RESOURCE_CHARS_MAX
+    for resource in item.resources:
+        left -= len(resource)
+        if left < 0:
+            break
+        shown.append(resource)
+    return _given(resources=shown, more_resources=len(item.resources) - len(shown) or None)
 
 
 def _row(item: Item) -> Data:
@@ -124,12 +140,13 @@ def _row(item: Item) -> Data:
 
 def _grant(grant: Grant) -> Data:
     item, claim = grant.item, grant.claim
-    text = _text(item, previous=grant.previous and _previous(grant.previous), approval=_approval(grant.approval))
+    previous = grant.previous and _previous(grant.previous)
+    text = _text(item, **_resources(item), previous=previous, approval=_approval(grant.approval))
     return {
         "claimed": item.id,
         "token": claim.token,
         "remaining_seconds": _seconds(claim.expires_at - claim.renewed_at),
-        **_given(renewed=grant.renewed, resources=list(item.resources)),
+        **_given(renewed=grant.renewed),
         **_words(item),
         "data": text,
     }
@@ -189,7 +206,7 @@ def _holding(holding: Holding) -> Data:
         "age_seconds": round(holding.age_seconds),
         "remaining_seconds": round(holding.remaining_seconds),
     }
-    more = _given(waiters=holding.waiters, resources=list(holding.item.resources))
+    more = _given(waiters=holding.waiters, data=_resources(holding.item))
     return {"item": holding.item.id, **who, "health": holding.health, **times, **more, "title": holding.item.title}
 
 
@@ -208,12 +225,11 @@ def _detail(detail: Detail) -> Data:
             holder=detail.claim and _holder(detail.claim),
             blocked_by=[_blocker(one) for one in detail.blockers],
             waiters=len(detail.waiters) or None,
-            resources=list(item.resources),
             approved=item.approved,
             revision=item.revision if item.status == "pending_approval" else None,
             runs=[_run(run) for run in detail.runs[:RUNS_SHOWN]],
         ),
-        "data": _text(item, notes=notes),
+        "data": _text(item, resources=list(item.resources), notes=notes),
     }
 
 

@@ -35,12 +35,15 @@ class Client:
         self._record = record.path_of(place.state, name, place.project)
         self._earlier = record.load(self._record)
         self.setup: Setup = CLIENTS[name](place)
-        # Setup in one repository keeps what the sandbox needs in the others, as long as they exist.
-        earlier = [root for root in (self._earlier.roots if self._earlier else []) if os.path.isdir(root)]
-        self.setup.roots += [root for root in earlier if root not in self.setup.roots]
+        # Setup in one repository keeps what the sandbox needs in the others, as long as they exist. A root that does
+        # not exist would break every command in the sandbox, in every repository.
+        earlier = self._earlier.roots if self._earlier else []
+        others = [root for root in earlier if root not in self.setup.roots]
+        self.setup.roots += [root for root in others if os.path.isdir(root)]
         for edit in self.setup.edits:
             if isinstance(edit, TomlEdit):
                 edit.roots = self.setup.roots
+                edit.gone = [root for root in others if root not in self.setup.roots]
 
     def plan(self, *, remove: bool) -> Plan:
         setup = self.setup

@@ -25,11 +25,13 @@ _SERVER = re.compile(rf"^\[{SERVERS}\.{SERVER}(?:\.[^\n]*)?\][^\n]*(?:\n(?!\[)[^
 
 
 class TomlEdit:
-    """`server` is None if the file is not to have our server."""
+    """`server` is None if the file is not to have our server. `gone` are roots that setup once added and the file must
+    not have: folders that no longer exist."""
 
     def __init__(self, path: str, roots: list[str], server: dict[str, Any] | None) -> None:
         self.path = path
         self.roots = roots
+        self.gone: list[str] = []
         self.server = server
 
     def insertions(self, text: str | None) -> list[Insertion]:
@@ -81,10 +83,11 @@ class TomlEdit:
         parsed = self._parsed(text)
         servers = parsed.get(SERVERS, {})
         has_server = isinstance(servers, dict) and self._is_ours(servers.get(SERVER))
-        return set(self.roots) <= set(self._there(parsed)) and (self.server is None or has_server)
+        there = set(self._there(parsed))
+        return set(self.roots) <= there and there.isdisjoint(self.gone) and (self.server is None or has_server)
 
     def stripped(self, text: str) -> str:
-        for root in self.roots:
+        for root in (*self.roots, *self.gone):
             theirs = self.theirs(text)
             for found in re.finditer(rf"{re.escape(_quoted(root))}(?:,[ \t]*)?", text):
                 shorter = text[: found.start()] + text[found.end() :]
@@ -99,7 +102,7 @@ class TomlEdit:
 
     def theirs(self, text: str) -> Any:
         rest = self._parsed(text)
-        kept = [root for root in self._there(rest) if root not in self.roots]
+        kept = [root for root in self._there(rest) if root not in self.roots and root not in self.gone]
         if TABLE in rest:
             if kept:
                 rest[TABLE][KEY] = kept

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from dibs.board import Board
-from dibs.errors import DibsError, Invalid
+from dibs.errors import DibsError, Forbidden, Invalid
 from dibs.mcp import calls, messages, protocol, tools
 from dibs.mcp.messages import RpcError
 from dibs.model import VIEWER
@@ -30,6 +30,7 @@ from dibs.verbs import BY_NAME
 PATH = "/mcp"
 VERSION_HEADER, METHOD_HEADER, NAME_HEADER = "mcp-protocol-version", "mcp-method", "mcp-name"
 OFFER = protocol.Offer(with_session=True)
+WHEN_ANOTHERS = "choose another id as session"
 WHEN_ENDED = "choose another id as session, and call next"
 #: How clients write a header that is not plain ASCII.
 ENCODED_START, ENCODED_END = "=?base64?", "?="
@@ -85,7 +86,12 @@ def _call(
         known = BY_NAME[name]
         service.callers.require_role(caller, known.role)
         with traced(name, given, request.headers):
-            return verb_routes.call(service, board, caller, known, given, None)
+            try:
+                return verb_routes.call(service, board, caller, known, given, None)
+            except Forbidden as error:
+                if error.facts.get("session") == acting.session is not None:
+                    error.facts["do"] = WHEN_ANOTHERS
+                raise
 
     try:
         session = calls.session_of_argument(arguments) or calls.session_of_meta(rpc)

@@ -12,8 +12,11 @@ import _thread
 import os
 import time
 
+import apsw
+
 from dibs.errors import StoreUnusable
 from dibs.store.contract import Watch
+from dibs.store.sqlite.database import OpenedFile, explain
 from dibs.store.sqlite.side_files import BELL, open_beside
 
 TYPE_CHECKING = False
@@ -55,26 +58,32 @@ class Bell:
 
 
 class BellWatch(Watch):
-    def __init__(self, bell: Bell, data_version: Callable[[], int], close: Callable[[], None]) -> None:
-        self._data_version = data_version
-        self._close = close
-        self._seen = data_version()
-        self._inotify = _watch_bell(bell)
+    def __init__(self, bell: Bell, connect: Callable[[], apsw.Connection]) -> None:
+        self._bell, self._connect = bell, connect
+        self._file = OpenedFile(bell.board)
+        self._open()
+
+    def _open(self) -> None:
+        self._connection = self._file.open(self._connect)
+        self._seen = self._data_version()
+        self._inotify = _watch_bell(self._bell)
 
     def wait(self, timeout_seconds: float) -> bool:
         end = time.monotonic() + timeout_seconds
         pause = POLL_SECONDS_MIN
         while True:
-            left = end - time.monotonic()
+            left, is_heard = end - time.monotonic(), False
             if self._inotify is None:
                 time.sleep(max(0, min(left, pause)))
                 pause = min(2 * pause, POLL_SECONDS_MAX)
-            elif self._heard(min(left, LOST_RING_SECONDS)):
-                self._seen = self._data_version()
+            else:
+                is_heard = self._heard(min(left, LOST_RING_SECONDS))
+            if self._file.is_replaced():
+                self.close()
+                self._open()
                 return True
-            version = self._data_version()
-            if version != self._seen:
-                self._seen = version
+            before, self._seen = self._seen, self._data_version()
+            if is_heard or self._seen != before:
                 return True
             if left <= 0:
                 return False
@@ -84,7 +93,13 @@ class BellWatch(Watch):
             # The kernel is slow to remove a watch (measured: up to 16 ms), and a woken waiter must not wait for it.
             _thread.start_new_thread(self._inotify.close, ())
             self._inotify = None
-        self._close()
+        self._connection.close(True)
+
+    def _data_version(self) -> int:
+        try:
+            return int(self._connection.pragma("data_version"))
+        except apsw.Error as error:
+            raise explain(error, self._bell.board) from error
 
     def _heard(self, timeout_seconds: float) -> bool:
         assert self._inotify is not None

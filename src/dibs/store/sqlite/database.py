@@ -16,6 +16,7 @@ from dibs.system.mounts import filesystem_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 #: "dibs" in ASCII, so that `file` and other programs recognize the database.
@@ -62,6 +63,33 @@ def open_database(path: str, settings: Settings, lock: FairLock, *, create: bool
     except (apsw.Error, UnicodeError) as error:
         raise explain(error, path) from error
     return connection
+
+
+class OpenedFile:
+    """Which file a connection has open. SQLite would keep writing to a file that was removed or replaced, where no
+    other process sees a claim."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._opened: tuple[int, int] | None = None
+
+    def open(self, connect: Callable[[], apsw.Connection]) -> apsw.Connection:
+        # Looked up before it is opened: a file that is replaced in between counts as replaced.
+        found = self._found()
+        connection = connect()
+        self._opened = found or self._found()
+        return connection
+
+    def is_replaced(self) -> bool:
+        """Whether the opened file is no longer the one at the path. While it is open, no other file gets its inode."""
+        return self._found() != self._opened
+
+    def _found(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return found.st_dev, found.st_ino
 
 
 def _stat_board(path: str) -> os.stat_result | None:

@@ -4,9 +4,9 @@ A write takes the mutex among the threads of this process, the fair lock among p
 COMMIT it rings the bell. Writes that wait for the mutex are committed together (`group_commit`).
 
 A store with more state than the database, such as a vault, passes hooks to `Engine` as keyword arguments: `connect`
-opens a connection, `before_use` checks that the open connection still leads to the board, `new_transaction` makes the
-transaction that the verbs get, `transact` wraps a whole transaction (preparation, retries) and `commit` wraps its
-COMMIT. For the default, a hook calls the method of the engine that it replaces.
+opens a connection, `reopen` leaves a board file that was removed or replaced, `new_transaction` makes the transaction
+that the verbs get, `transact` wraps a whole transaction (preparation, retries) and `commit` wraps its COMMIT. For the
+default, a hook calls the method of the engine that it replaces.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import apsw
 from dibs.errors import StoreUnavailable
 from dibs.store.sql.transaction import Refused
 from dibs.store.sqlite.bell import Bell
-from dibs.store.sqlite.database import explain, explain_commit, open_database, truncate_wal
+from dibs.store.sqlite.database import OpenedFile, explain, explain_commit, open_database, truncate_wal
 from dibs.store.sqlite.group_commit import CommitQueue, Hold, Mutex, PendingCall, PendingWrite
 from dibs.store.sqlite.lock import FairLock
 from dibs.store.sqlite.transaction import SqliteTransaction
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     Transact = Callable[[apsw.Connection, list[PendingWrite]], None]
     Commit = Callable[[apsw.Connection, list[SqliteTransaction]], None]
 
+#: How often one call follows a board file that is replaced again and again.
+REPLACED_MAX = 10
+
 
 def system_clock() -> int:
     return time.time_ns() // 1_000_000
@@ -55,7 +58,7 @@ class Engine(ForkAware):
         clock: Callable[[], int] = system_clock,
         *,
         connect: Connect | None = None,
-        before_use: Callable[[], None] | None = None,
+        reopen: Callable[[], None] | None = None,
         new_transaction: Callable[..., SqliteTransaction] = SqliteTransaction,
         transact: Transact | None = None,
         commit: Commit | None = None,
@@ -71,18 +74,19 @@ class Engine(ForkAware):
         #: Whether a calling thread may use the connection itself while no other does. Otherwise the engine's thread
         #: does everything, where no signal handler can interrupt it.
         self.in_caller_thread = in_caller_thread
-        self._connect, self._before_use, self._new_transaction = connect, before_use, new_transaction
+        self._connect, self._reopen, self._new_transaction = connect, reopen, new_transaction
         self._transact, self._commit = transact, commit
         self._held_for_fork: list[Hold] = []
         self._paused_for_fork: list[CommitQueue] = []
         self._connection: apsw.Connection | None = None
+        self._file = OpenedFile(self.path)
         self._current: SqliteTransaction | None = None
         self._readers: ReadConnections | None = None
         self._mutex, self.queue = Mutex(), self._new_queue()
         self.track_forks()
 
     def open(self, *, create: bool) -> None:
-        self._connection = self.call(lambda: self.connect(create))
+        self._connection = self.call(lambda: self._file.open(lambda: self.connect(create)))
 
     def write(self, write: PendingWrite) -> None:
         """Run one write in a durable transaction; `write.result` then answers or raises."""
@@ -91,7 +95,11 @@ class Engine(ForkAware):
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` on one snapshot, without the fair lock."""
-        return self.read_in_turn(work) if self._readers is None else self._readers.read(work)
+        if self._readers is None:
+            return self.read_in_turn(work)
+        if self._file.is_replaced():
+            self.call(self.connection)
+        return self._readers.read(work)
 
     def read_in_turn(self, work: Callable[[Transaction], T]) -> T:
         """`read` on the connection that writes."""
@@ -114,9 +122,7 @@ class Engine(ForkAware):
         """Run `work` on the connection itself under the fair lock."""
 
         def exclusively() -> T:
-            connection = self.connection()
-            self.lock.acquire()
-            answer = work(connection)
+            answer = work(self._locked_connection())
             self.bell.ring()
             return answer
 
@@ -144,9 +150,9 @@ class Engine(ForkAware):
         if self.is_inherited:
             # Closed first: SQLite would take the parent's locks for its own.
             self._connection.close(True)
-            self._connection, self.is_inherited = self.connect(), False
-        elif self._before_use is not None:
-            self._before_use()
+            self._connection, self.is_inherited = self._file.open(self.connect), False
+        elif self._file.is_replaced():
+            (self._reopen or self.reopen)()
         return self._connection
 
     def connect(self, create: bool = False) -> apsw.Connection:
@@ -159,15 +165,26 @@ class Engine(ForkAware):
         except OSError as error:
             raise explain(error, self.path) from error
 
-    def reopen(self) -> None:
-        """Leave a board file that was replaced or removed, and open or create the one at its path."""
+    def reopen(self, *, create: bool = False) -> None:
+        """Leave a board file that was removed or replaced, and open the one at its path. SQLite would keep writing to
+        the old file, where no other process sees a claim. If this fails, the next use tries again."""
         assert self._connection is not None
-        self._connection.close(True)
         self.lock.forget()
         self.bell.close()
-        self._connection = self.connect(create=True)
+        former, self._connection = self._connection, self._file.open(lambda: self.connect(create))
+        former.close(True)
         if self._readers is not None:
             self._readers.reconnect()
+
+    def _locked_connection(self) -> apsw.Connection:
+        """Acquire the fair lock; the board may have been replaced while this thread waited for it."""
+        for _ in range(REPLACED_MAX):
+            connection = self.connection()
+            self.lock.acquire()
+            if not self._file.is_replaced():
+                return connection
+            self.lock.release()
+        raise StoreUnavailable(f"the board {self.path} keeps being replaced; try again", retry_after_seconds=1)
 
     # Transactions
 
@@ -285,8 +302,7 @@ class Engine(ForkAware):
 
     def _write_all(self, take: Callable[[], list[PendingWrite]]) -> None:
         """Acquire the fair lock, then run in one transaction the writes that `take` returns."""
-        connection = self.connection()
-        self.lock.acquire()
+        connection = self._locked_connection()
         writes = take()
         if writes:
             (self._transact or self.transact)(connection, writes)

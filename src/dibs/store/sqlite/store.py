@@ -94,22 +94,19 @@ class SqliteStore(SqliteVerbs, Store):
         # One bell for all sessions: a needless wake-up is cheap here.
         from dibs.store.sqlite.bell import BellWatch
 
-        def watch() -> Watch:
-            self.engine.connection()
-            connection = self.engine.connect()
-
-            def data_version() -> int:
-                try:
-                    return int(connection.pragma("data_version"))
-                except apsw.Error as error:
-                    raise explain(error, self.path) from error
-
-            return BellWatch(self.engine.bell, data_version=data_version, close=connection.close)
-
-        return self.engine.call(watch)
+        return BellWatch(self.engine.bell, self._another_connection)
 
     def close(self) -> None:
         self.engine.close()
+
+    def _another_connection(self) -> apsw.Connection:
+        """A connection besides the engine's, to the board that is at the path now."""
+
+        def connect() -> apsw.Connection:
+            self.engine.connection()
+            return self.engine.connect()
+
+        return self.engine.call(connect)
 
     # Whole boards. The modules are imported here, so that a claim does not pay for them.
 
@@ -123,7 +120,7 @@ class SqliteStore(SqliteVerbs, Store):
         from dibs.store.sqlite.transaction import SqliteTransaction
 
         # A connection of its own, because the caller may read slowly while others write.
-        connection = self.engine.call(self.engine.connect)
+        connection = self._another_connection()
         try:
             connection.execute("BEGIN")
             yield from archive.export(SqliteTransaction(connection.cursor(), self.engine.clock(), self.settings))
@@ -140,7 +137,7 @@ class SqliteStore(SqliteVerbs, Store):
     def backup(self, path: str) -> None:
         from dibs.store.sqlite import backups
 
-        source = self.engine.call(self.engine.connect)
+        source = self._another_connection()
         try:
             backups.backup(source, path)
         finally:

@@ -11,7 +11,7 @@ token on are void, and the item continues from the remote's.
 
 from __future__ import annotations
 
-from dibs.errors import ItemAlreadyClaimed
+from dibs.errors import ItemAlreadyClaimed, ResourceBusy
 from dibs.model import (
     BLOCKED,
     DONE,
@@ -52,7 +52,8 @@ FREE = frozenset({READY, BLOCKED, SCHEDULED})
 
 class FolderVerbs:
     """`agent` is the one whose folder holds the file, or who claimed it and moved it on between two looks. `claim` is
-    the claim in the file, if the file is in the folder of its agent. `tokens_sent`: see `Sync.tokens_sent`."""
+    the claim in the file, if the file is in the folder of its agent. `records` finds what the remote has of the task,
+    and `tokens_sent` is that of `Sync`."""
 
     def __init__(
         self,
@@ -62,12 +63,14 @@ class FolderVerbs:
         agent: str | None,
         claim: Claim | None,
         tokens_sent: Callable[[], dict[str, int]],
+        records: Callable[[], Iterable[Task]],
     ) -> None:
         self.t, self.task, self.folder, self.agent, self._claim = t, task, folder, agent, claim
-        self._tokens_sent = tokens_sent
+        self._tokens_sent, self._records = tokens_sent, records
 
-    def run(self) -> None:
-        self._import_reservation()
+    def run(self) -> list[str]:
+        """Return why something that the file shows is refused."""
+        refused = self._import_reservation()
         state = self._state()
         if self.folder == layout.HELD:
             if self._is_spent(state):
@@ -75,21 +78,34 @@ class FolderVerbs:
                 self._act(("unpark",) if state.item.status == PARKED else ())
             elif not self._is_claimed_as_shown(state):
                 self._act(("force_release", "claim") if state.claim is not None else self._verbs(state) or ("claim",))
-            return
+            return refused
         if layout.FOLDERS[state.item.status] != self.folder:
             self._act(self._verbs(state))
         self._apply_found()
+        return refused
 
-    def _import_reservation(self) -> None:
-        """Add the resources that the item's holder added in another clone, or just before a crash."""
-        state, facts, shown = self._state(), self.task.facts, self._claim
+    def _import_reservation(self) -> list[str]:
+        """Add the resources that the item's holder added in another clone, or just before a crash. An accepted push
+        decides between clones; otherwise what another session holds is refused as for the verb, and written back."""
+        t, state, facts, shown = self.t, self._state(), self.task.facts, self._claim
         if facts is None or shown is None or state.claim is None or state.item.approved:
-            return
-        if (shown.token, shown.session) == (state.claim.token, state.claim.session):
-            resources = with_more(state.item.resources, facts.reserved)
-            step = items.edit(self.t.now, state, {"resources": resources}, actor=shown.agent, holder=state.claim)
-            if step is not None:
-                self.t.apply(step)
+            return []
+        resources = with_more(state.item.resources, facts.reserved)
+        is_same = (shown.token, shown.session) == (state.claim.token, state.claim.session)
+        if not is_same or resources == state.item.resources:
+            return []
+        is_accepted = any(one.facts is not None and one.facts.reserved == facts.reserved for one in self._records())
+        holds = () if is_accepted else t.holds(state.item.project)
+        try:
+            step = items.edit(
+                t.now, state, {"resources": resources}, actor=shown.agent, holder=state.claim, holds=holds
+            )
+        except ResourceBusy as error:
+            t.stale.add(self.task.id)
+            return [error.message]
+        assert step is not None, "there are more resources"
+        t.apply(step)
+        return []
 
     def _verbs(self, state: State) -> tuple[str, ...]:
         row = layout.MOVES.get(state.item.status, {})

@@ -229,16 +229,7 @@ class IndexFile:
             connection.close()
             self._remove()
             return self.connect(open_database)
-        self._opened = os.stat(self.path)
         return connection
-
-    def is_replaced(self) -> bool:
-        """Whether the opened file is no longer the one at the path."""
-        try:
-            found = os.stat(self.path)
-        except FileNotFoundError:
-            return True
-        return (found.st_dev, found.st_ino) != (self._opened.st_dev, self._opened.st_ino)
 
     def _was_made_here(self, connection: apsw.Connection) -> bool:
         here = os.stat(self.folder).st_ino

@@ -8,7 +8,7 @@ is compared with its file, and the difference becomes verbs.
 from __future__ import annotations
 
 import contextlib
-from functools import cache
+from functools import cache, partial
 
 from dibs.errors import DibsError, Invalid, ItemNotClaimable
 from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, NewItem
@@ -141,8 +141,7 @@ class Reconciler:
     def _add(self, path: str) -> None:
         self._tasks[path] = task = self._without_void_approval(path)
         self._insert(task)
-        self._follow_folder(path, task)
-        self._record(path, task.findings)
+        self._record(path, (*task.findings, *self._follow_folder(path, task)))
 
     def _without_void_approval(self, path: str) -> Task:
         """The task; without its approval, if the file shows another draft than was approved."""
@@ -232,11 +231,11 @@ class Reconciler:
             void_local_runs(self.t, task, ACTOR)
         refused = self._edit(task)
         self._check_draft(path, task)
-        self._follow_folder(path, task)
+        not_followed = self._follow_folder(path, task)
         refused = refused and self._edit(task)  # the claim that was in its way may have ended
         self._import_runs(task)
         self._import_annotations(task, approved)
-        self._record(path, (*task.findings, *refused))
+        self._record(path, (*task.findings, *refused, *not_followed))
         if before is not None and task.facts is None and name_of(before.path) != task.name:
             # After a rename by a person, a new file under the old name is not a late save.
             self.t.forget_vacated(before.path)
@@ -245,12 +244,13 @@ class Reconciler:
         """Whether the remote's record, which came with this file, contradicts claims that this clone gave by itself."""
         if self._remote is None or not is_contradicted(self.t, task, self.t.state(task.id)):
             return False
-        sessions = sessions_of(task)
-        return any(sessions_of(record) == sessions for record in self._remote.records(task.name))
+        return any(sessions_of(record) == sessions_of(task) for record in self._records(task))
+
+    def _records(self, task: Task) -> list[Task]:
+        return [] if self._remote is None else self._remote.records(task.name)
 
     def _find_tokens_sent(self) -> dict[str, int]:
-        names = {task.name for task in self._tasks.values()}
-        return {} if self._remote is None else self._remote.tokens_sent(names)
+        return {} if self._remote is None else self._remote.tokens_sent({task.name for task in self._tasks.values()})
 
     def _edit(self, task: Task) -> list[str]:
         """Edit the item as its file shows; return why that is refused."""
@@ -325,9 +325,9 @@ class Reconciler:
         if run_annotations.merge(one for one in task.annotations if one.key in keys) != run_annotations.merge(known):
             t.stale.add(task.id)
 
-    def _follow_folder(self, path: str, task: Task) -> None:
-        """Run the verbs that bring the item to the folder of its file. If the file does not match the item afterwards,
-        the item is stale."""
+    def _follow_folder(self, path: str, task: Task) -> list[str]:
+        """Run the verbs that bring the item to the folder of its file; return what is refused. If the file does not
+        match the item afterwards, the item is stale."""
         folder, agent, _ = layout.split(path)
         if path in self._unapproved:
             folder, agent = layout.FOLDERS[PENDING_APPROVAL], None
@@ -340,12 +340,13 @@ class Reconciler:
             claim = None
         if folder in layout.ENDS:
             agent = self._foreign_claimant(path, task)
-        FolderVerbs(self.t, task, folder, agent, claim, self._tokens_sent).run()
+        refused = FolderVerbs(self.t, task, folder, agent, claim, self._tokens_sent, partial(self._records, task)).run()
         state = self.t.state(task.id)
         holder = None if state.claim is None else state.claim.agent
         is_elsewhere = layout.folder_of(state.item.status, holder) != path.rpartition("/")[0]
         if is_elsewhere or not _matches(task, state):
             self.t.stale.add(task.id)
+        return refused
 
     def _foreign_claimant(self, path: str, task: Task) -> str | None:
         """The agent whose program claimed and ended the item since the last look, by a block that the file did not have

@@ -65,7 +65,7 @@ class WriteCycle:
             settings,
             clock,
             connect=self._connect,
-            before_use=self._reopen_replaced_index,
+            reopen=self._reopen_index,
             new_transaction=self._new_transaction,
             transact=self._transact,
             commit=self._commit,
@@ -170,12 +170,11 @@ class WriteCycle:
         self.policy.reset()
         return self._index.connect(lambda: self.engine.open_database(create))
 
-    def _reopen_replaced_index(self) -> None:
-        if self._index.is_replaced():
-            if not vault_root.has_ready(self.root):
-                raise vault_root.missing(self.root, [])  # perhaps an unmounted drive: create no index there
-            self._index.make_folder()
-            self.engine.reopen()
+    def _reopen_index(self) -> None:
+        if not vault_root.has_ready(self.root):
+            raise vault_root.missing(self.root, [])  # perhaps an unmounted drive: create no index there
+        self._index.make_folder()
+        self.engine.reopen(create=True)
 
     # Look and reconcile
 
