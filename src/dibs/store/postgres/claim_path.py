@@ -53,6 +53,9 @@ class ClaimPath:
     def call(self, function: str, *parameters: Any, repeatable: bool) -> dict[str, Any]: ...
 
     @abstractmethod
+    def catch_up(self, limit: int) -> bool: ...
+
+    @abstractmethod
     def notify(self, *, urgent: bool = False) -> None:
         """Wake waiting clients after a change; `urgent`: an item became claimable."""
 
