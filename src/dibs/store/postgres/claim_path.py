@@ -53,9 +53,6 @@ class ClaimPath:
     def call(self, function: str, *parameters: Any, repeatable: bool) -> dict[str, Any]: ...
 
     @abstractmethod
-    def catch_up(self, limit: int) -> bool: ...
-
-    @abstractmethod
     def notify(self, *, urgent: bool = False) -> None:
         """Wake waiting clients after a change; `urgent`: an item became claimable."""
 
@@ -305,9 +302,6 @@ class ClaimPath:
         if swept.expired or swept.owner_died or swept.due or swept.offers:
             self._hints.forget()
             self.notify(urgent=True)
-        from dibs.store.sql.figures import BATCH
-
-        self.catch_up(BATCH)
         return swept
 
     def _finish(
