@@ -16,16 +16,16 @@ from dibs.store.sqlite.transaction import STATEMENTS
 #: Of these, a statement may read only what an index gives it.
 LARGE = {"items", "events", "runs", "sessions", "needed", "before", "i", "e", "r", "o"}
 #: The feed is read from its end, up to a bound.
-FROM_THE_END = {"SCAN events": {"briefs_ended", "page_candidates", "page_window"}}
+FROM_THE_END = {"SCAN events": {"briefs_ended", "page_candidates"}}
 READ = (
     *("unended_by_status", "ready_depth", "figures", "upto", "ended_changes", "runs_since", "first_claims_since"),
-    *("briefs_of_status", "briefs_in_dead_ends", "briefs_ended", "briefs_by_id", "page_candidates", "page_window"),
+    *("briefs_of_status", "briefs_in_dead_ends", "briefs_ended", "briefs_by_id", "page_candidates"),
     *("holdings", "live_queues", "seats", "seen_sessions", "new_seats", "claims_of_sessions", "runs_of_sessions"),
     *("beats", "in_progress", "items_by_id", "claims_of_items", "runs_in_window", "live_runs_before"),
     *("event_range", "event_from", "run_range", "run_from", "events_in_series", "changes_in_series"),
     *("waits_in_series", "durations_in_series", "latest_event", "count_live_sessions"),
-    *("next_events", "last_run_of_events", "first_claims_between", "begin_runs", "take_ended_runs"),
-    *("counted_items", "counted_runs", "counted_first_claims"),
+    *("next_events", "last_run_of_events", "first_claims_between", "begin_runs", "ended_runs_between"),
+    *("take_ended_runs", "counted_items", "counted_runs", "counted_first_claims"),
 )
 STATISTICS = """
     INSERT INTO sqlite_stat1 VALUES ('items', 'items_status', '1000000 200000 100000 1');

@@ -168,25 +168,15 @@ ORDER BY updated_at DESC, seq DESC LIMIT :limit
 
 -- Every item that has not ended; of the others the failed ones, and those at the end of the feed.
 -- name: page_candidates
-SELECT i.id, i.status, i.type, i.priority, i.seq, i.updated_at, i.title, to_json(i.labels)::text
-FROM (SELECT id FROM @live_items
-      UNION (SELECT id FROM dibs.items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
-      UNION SELECT e.item FROM (SELECT item, status FROM dibs.events ORDER BY id DESC LIMIT :searched) e
-            WHERE e.status IN ('done', 'failed', 'rejected', 'cancelled')) AS wanted
-JOIN dibs.items i ON i.id = wanted.id
-WHERE (:projects::text = '[]' OR i.project = ANY (ARRAY(SELECT json_array_elements_text(:projects::json))))
-  AND i.labels @> ARRAY(SELECT json_array_elements_text(:labels::json))
-  AND (:agent::text IS NULL OR EXISTS (
-      SELECT 1 FROM dibs.runs r WHERE r.item = i.id AND r.token = i.token AND r.agent = :agent))
-
--- How many ended items `page_candidates` looks at.
--- name: page_window
-SELECT count(*)
-FROM ((SELECT id FROM dibs.items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
-      UNION SELECT e.item FROM (SELECT item, status FROM dibs.events ORDER BY id DESC LIMIT :searched) e
-            WHERE e.status IN ('done', 'failed', 'rejected', 'cancelled')) AS wanted
-JOIN dibs.items i ON i.id = wanted.id
-WHERE i.status IN ('done', 'failed', 'rejected', 'cancelled')
+SELECT i.id, i.status, i.type, i.priority, i.seq, i.updated_at, i.title, to_json(i.labels)::text, i.project,
+       :agent::text IS NULL OR EXISTS (
+           SELECT 1 FROM dibs.runs r WHERE r.item = i.id AND r.token = i.token AND r.agent = :agent)
+FROM dibs.items i
+WHERE i.id = ANY (ARRAY(
+    SELECT id FROM @live_items
+    UNION (SELECT id FROM dibs.items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
+    UNION SELECT e.item FROM (SELECT item, status FROM dibs.events ORDER BY id DESC LIMIT :searched) e
+          WHERE e.status IN ('done', 'failed', 'rejected', 'cancelled')))
 
 -- name: briefs_by_id
 SELECT @brief FROM dibs.items WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))

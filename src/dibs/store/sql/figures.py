@@ -44,10 +44,12 @@ def catch_up(t: Transaction, limit: int) -> bool:
             _add(t, "ended", ALL, status, change, 0)
         t.run("set_upto", {"name": "event", "id": event})
         _begin_runs(t, before, event)
-    ended = t.all("take_ended_runs")
-    for agent, outcome in {(agent, outcome) for agent, outcome, _ in ended}:
-        times = [duration for one, its, duration in ended if (one, its) == (agent, outcome)]
-        _add(t, "run", agent, outcome, len(times), sum(times))
+    times: dict[tuple[str, str], list[int]] = {}
+    for agent, outcome, duration in t.all("take_ended_runs"):
+        if outcome is not None:  # otherwise its claim was deleted by hand
+            times.setdefault((agent, outcome), []).append(duration)
+    for (agent, outcome), durations in times.items():
+        _add(t, "run", agent, outcome, len(durations), sum(durations))
     return bool(count >= limit)
 
 
@@ -117,6 +119,8 @@ def _begin_runs(t: Transaction, before: int, event: int) -> None:
         for agent, count, total in _first_claims(t, "first_claims_between", after=old, upto=new):
             _add(t, "first", agent, "", count, total)
         t.run("begin_runs", {"after": old, "upto": new})
+        for agent, outcome, count, total in t.all("ended_runs_between", after=old, upto=new):
+            _add(t, "run", agent, outcome, count, int(total))
         t.run("set_upto", {"name": "run", "id": new})
 
 

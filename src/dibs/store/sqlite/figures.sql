@@ -40,16 +40,23 @@ SELECT r.seq FROM events e CROSS JOIN runs r ON r.item = e.item AND r.token = e.
 WHERE e.id > :after AND e.id <= :upto AND e.kind = 'claimed' ORDER BY e.id DESC LIMIT 1
 
 -- name: begin_runs
-INSERT INTO uncounted_runs (item, token) SELECT item, token FROM runs WHERE seq > :after AND seq <= :upto
+INSERT INTO uncounted_runs (item, token)
+SELECT item, token FROM runs WHERE seq > :after AND seq <= :upto AND outcome IS NULL
 
+-- Those that `begin_runs` found ended: one that ended since is among the uncounted.
+-- name: ended_runs_between
+SELECT +r.agent, r.outcome, count(*), sum(r.ended_at - r.started_at) FROM runs r
+WHERE r.seq > :after AND r.seq <= :upto AND r.outcome IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM uncounted_runs u WHERE u.item = r.item AND u.token = r.token)
+GROUP BY 1, 2
+
+-- A run without a claim has ended; claims are few.
 -- name: take_ended_runs
 DELETE FROM uncounted_runs
-WHERE EXISTS (SELECT 1 FROM runs r
-              WHERE r.item = uncounted_runs.item AND r.token = uncounted_runs.token AND r.outcome IS NOT NULL)
+WHERE NOT EXISTS (SELECT 1 FROM claims c WHERE c.item = uncounted_runs.item AND c.token = uncounted_runs.token)
 RETURNING (SELECT r.agent FROM runs r WHERE r.item = uncounted_runs.item AND r.token = uncounted_runs.token),
           (SELECT r.outcome FROM runs r WHERE r.item = uncounted_runs.item AND r.token = uncounted_runs.token),
-          (SELECT r.ended_at - r.started_at FROM runs r
-           WHERE r.item = uncounted_runs.item AND r.token = uncounted_runs.token)
+          (SELECT r.ended_at - r.started_at FROM runs r WHERE r.item = uncounted_runs.item AND r.token = uncounted_runs.token)
 
 -- A live run is found by its claim, which is in a small table.
 -- name: runs_since

@@ -171,24 +171,15 @@ ORDER BY updated_at DESC, seq DESC LIMIT :limit
 
 -- Every item that has not ended; of the others the failed ones, and those at the end of the feed.
 -- name: page_candidates
-SELECT id, status, type, priority, seq, updated_at, title, labels FROM items
+SELECT id, status, type, priority, seq, updated_at, title, labels, project,
+       :agent IS NULL OR EXISTS (
+           SELECT 1 FROM runs WHERE runs.item = items.id AND runs.token = items.token AND runs.agent = :agent)
+FROM items
 WHERE id IN (SELECT id FROM items INDEXED BY items_status
              WHERE status IN ('pending_approval', 'blocked', 'scheduled', 'ready', 'in_progress', 'parked')
              UNION ALL SELECT id FROM (SELECT id FROM items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
              UNION ALL SELECT item FROM (SELECT item, status FROM events ORDER BY id DESC LIMIT :searched)
-                   WHERE status IN ('done', 'failed', 'rejected', 'cancelled'))
-  AND (:projects = '[]' OR project IN (SELECT value FROM json_each(:projects)))
-  AND NOT EXISTS (SELECT value FROM json_each(:labels) EXCEPT SELECT value FROM json_each(items.labels))
-  AND (:agent IS NULL OR EXISTS (
-      SELECT 1 FROM runs WHERE runs.item = items.id AND runs.token = items.token AND runs.agent = :agent))
-
--- How many ended items `page_candidates` looks at.
--- name: page_window
-SELECT count(*) FROM items
-WHERE id IN (SELECT id FROM (SELECT id FROM items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
-             UNION ALL SELECT item FROM (SELECT item, status FROM events ORDER BY id DESC LIMIT :searched)
-                   WHERE status IN ('done', 'failed', 'rejected', 'cancelled'))
-  AND +status IN ('done', 'failed', 'rejected', 'cancelled')
+                       WHERE status IN ('done', 'failed', 'rejected', 'cancelled'))
 
 -- name: briefs_by_id
 SELECT @brief FROM items WHERE id IN (SELECT value FROM json_each(:items))
