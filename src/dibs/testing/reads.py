@@ -258,6 +258,22 @@ def everything(board: Board) -> dict[str, Any]:
         "stats": stats.replace(claim_duration_seconds=None),
         "agents": {name: _unforgotten(board.stats(agent=name)) for name in AGENTS},
         "pulse": board.store.pulse(),
+        **_of_dashboards(board),
+    }
+
+
+def _of_dashboards(board: Board) -> dict[str, Any]:
+    view, page = board.view(), board.page(limit=500)
+    return {
+        "view": {
+            item.id: (item.status, item.offered_to, item.strikes, item.waiters, item.open_blockers)
+            for item in view.items
+            if item.status not in ENDED
+        },
+        "counts of the view": (view.counts, view.left_off),
+        "holdings": {held.item: held for held in view.holdings},
+        "seats": {seat.id: (seat.holding, seat.ended, seat.score) for seat in view.sessions},
+        "page": (page.total, page.counts, {item.id: item.status for item in page.items}),
     }
 
 

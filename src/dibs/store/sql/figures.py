@@ -1,8 +1,8 @@
 """Figures that are kept, so that `stats` and `view` need not read every item and every run that ever ended.
 
-The history itself is the list of changes: events and runs are only ever added. A sweep adds a batch of them to the table
-`figures` and notes how far it came; a read adds what came since. So no claim writes more than it did, and no row is
-updated by every claim. A run that has not ended when it is reached waits in `uncounted_runs`. What deletes events or
+The history itself is the list of changes: events and runs are only ever added. A sweep adds a batch of them to the
+table `figures` and notes how far it came; a read adds what came since. So no claim writes more than it did, and no row
+is updated by every claim. A run that has not ended when it is reached waits in `uncounted_runs`. What deletes events or
 runs takes them out of the figures first.
 """
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: How many events one sweep counts.
 BATCH = 2000
+#: With more events than this since the figures were counted, counting the items themselves is faster.
+RECOUNT_EVENTS = 100_000
 #: The agent of a figure that is about all agents.
 ALL = ""
 
@@ -42,10 +44,12 @@ def catch_up(t: Transaction, limit: int) -> bool:
             _add(t, "ended", ALL, status, change, 0)
         t.run("set_upto", {"name": "event", "id": event})
         _begin_runs(t, before, event)
-    ended = t.all("take_ended_runs")
-    for agent, outcome in {(agent, outcome) for agent, outcome, _ in ended}:
-        times = [duration for one, its, duration in ended if (one, its) == (agent, outcome)]
-        _add(t, "run", agent, outcome, len(times), sum(times))
+    times: dict[tuple[str, str], list[int]] = {}
+    for agent, outcome, duration in t.all("take_ended_runs"):
+        if outcome is not None:  # otherwise its claim was deleted by hand
+            times.setdefault((agent, outcome), []).append(duration)
+    for (agent, outcome), durations in times.items():
+        _add(t, "run", agent, outcome, len(durations), sum(durations))
     return bool(count >= limit)
 
 
@@ -57,7 +61,10 @@ def ended_items(t: Transaction) -> Counter[str]:
     """How many items have each status that is an end."""
     counted = Counter({name: count for _, name, count, _ in t.all("figures", kind="ended", agent=None)})
     before = upto(t, "event")
-    counted.update(_ended_changes(t, before, int(t.scalar("latest_event") or before)))
+    latest = int(t.scalar("latest_event") or before)
+    if latest - before > RECOUNT_EVENTS:
+        return Counter(dict(t.all("ended_by_status")))  # nobody has swept for long
+    counted.update(_ended_changes(t, before, latest))
     return counted
 
 
@@ -112,6 +119,8 @@ def _begin_runs(t: Transaction, before: int, event: int) -> None:
         for agent, count, total in _first_claims(t, "first_claims_between", after=old, upto=new):
             _add(t, "first", agent, "", count, total)
         t.run("begin_runs", {"after": old, "upto": new})
+        for agent, outcome, count, total in t.all("ended_runs_between", after=old, upto=new):
+            _add(t, "run", agent, outcome, count, int(total))
         t.run("set_upto", {"name": "run", "id": new})
 
 

@@ -32,11 +32,11 @@ FAILED_MAX = 10_000
 class Candidate:
     """An item that a page may show."""
 
-    __slots__ = ("id", "priority", "seq", "status", "text", "type", "updated_at")
+    __slots__ = ("id", "labels", "of_agent", "priority", "project", "seq", "status", "title", "type", "updated_at")
 
     def __init__(self, row: tuple[Any, ...], projected: Projection) -> None:
-        self.id, self.status, self.type, self.priority, self.seq, self.updated_at, title, labels = row
-        self.text = f"{self.id} {title} {labels}"
+        self.id, self.status, self.type, self.priority, self.seq, self.updated_at, *others = row
+        self.title, self.labels, self.project, self.of_agent = others
         state = projected.states.get(self.id)
         if state is not None:
             self.status = state.item.status
@@ -99,20 +99,24 @@ def matching(
     q: str | None,
 ) -> tuple[list[Candidate], int]:
     """The items that match a filter, but for their status and type; and how many ended items were not looked at."""
-    found = t.all(
-        "page_candidates",
-        projects=json_text.dumps(list(project)),
-        labels=json_text.dumps(list(label)),
-        agent=agent,
-        searched=EVENTS_SEARCHED,
-        failed=FAILED_MAX,
-    )
-    words = (q or "").casefold().split()
+    found = t.all("page_candidates", agent=agent, searched=EVENTS_SEARCHED, failed=FAILED_MAX)
     candidates = [Candidate(row, projected) for row in found]
-    chosen = [one for one in candidates if all(word in one.text.casefold() for word in words)] if words else candidates
+    words, labels = (q or "").casefold().split(), set(label)
+    chosen = [
+        one
+        for one in candidates
+        if one.of_agent
+        and (not project or one.project in project)
+        and (not labels or labels <= {*rows.names(one.labels)})
+        and (not words or _has(one, words))
+    ]
     ended = sum(count for status, count in stats.by_status(t, projected).items() if status in ENDED)
-    looked_at = int(t.scalar("page_window", searched=EVENTS_SEARCHED, failed=FAILED_MAX) or 0)
-    return chosen, max(0, ended - looked_at)
+    return chosen, max(0, ended - sum(one.status in ENDED for one in candidates))
+
+
+def _has(one: Candidate, words: list[str]) -> bool:
+    text = f"{one.id} {one.title} {one.labels}".casefold()
+    return all(word in text for word in words)
 
 
 def _briefs(t: Transaction, projected: Projection, ids: list[str]) -> tuple[Any, ...]:

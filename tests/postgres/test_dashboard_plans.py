@@ -1,0 +1,41 @@
+"""What a dashboard reads of a large board: what has not ended, and not everything that ever was."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from dibs.store.postgres.queries import STATEMENTS
+from tests.kit.postgres_server import PostgresServer
+from tests.postgres.crowding import SMALL, crowd
+from tests.postgres.explaining import ExplainedStore, Statement, skip_unless_explained
+from tests.postgres.test_plans import board, url_of
+
+GROWN = SMALL._replace(ended=20_000)
+LATE = 2**40
+READS: dict[str, dict[str, object]] = {
+    "unended_by_status": {"project": None},
+    "ready_depth": {},
+    "briefs_of_status": {"status": "ready", "limit": 10},
+    "runs_since": {"agent": None, "after": LATE},
+    "first_claims_since": {"after": LATE},
+    "ended_changes": {"after": LATE, "upto": LATE},
+    "runs_of_sessions": {"sessions": '["a", "b"]', "limit": 50},
+    "briefs_by_id": {"items": '["a", "b"]'},
+    "run_from": {"id": 5},
+    "event_from": {"id": 5},
+}
+
+
+def test_no_read_of_a_dashboard_scans_what_has_ended(postgres_server: PostgresServer) -> None:
+    skip_unless_explained(postgres_server)
+    with board(postgres_server) as connection:
+        with closing(ExplainedStore(url_of(connection))) as store:
+            crowd(store, connection, GROWN)
+        connection.execute("VACUUM ANALYZE")
+        for name, parameters in READS.items():
+            (told,) = connection.execute(
+                b"EXPLAIN (FORMAT json) " + STATEMENTS[name].encode(), parameters
+            ).fetchone() or (None,)
+            assert told is not None
+            reads = Statement("", told[0]["Plan"], None).reads
+            assert not {"all of items", "all of runs", "all of events"} & set(reads), (name, reads)
