@@ -11,7 +11,19 @@ import json
 import os
 import sys
 
-NAMES = ("startup", "drain", "wakeup", "growth", "dashboard", "postgres", "horizon", "serving", "vault", "hooks")
+NAMES = (
+    "startup",
+    "drain",
+    "wakeup",
+    "growth",
+    "dashboard",
+    "page",
+    "postgres",
+    "horizon",
+    "serving",
+    "vault",
+    "hooks",
+)
 RESULTS = "bench/latest.json"
 
 
