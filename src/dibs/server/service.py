@@ -30,6 +30,10 @@ WAITING_THREADS = 256
 READ_THREADS = 4
 #: One key may use half of the waiting threads.
 WAITS = Quota(activity="waiting", limit=WAITING_THREADS, limit_per_key=WAITING_THREADS // 2, retry_seconds=1)
+#: After how many events the store's figures are brought up to date, and how many events at a time.
+CATCH_UP_EVENTS = 1000
+CATCH_UP_BATCH = 2000
+CATCH_UP_PAUSE_SECONDS = 0.05
 #: Proxies cut longer requests.
 WAIT_SECONDS_MAX = 60.0
 
@@ -81,6 +85,7 @@ class Service:
         store.separate_readers()
         self.open_requests = OpenRequests()
         self.callers.on_revoked = self.open_requests.check_now
+        self._is_behind, self._counted_event = True, 0
         self._sweeper = threading.Thread(target=self._sweep, name="sweep", daemon=True)
 
     def start(self) -> None:
@@ -149,6 +154,14 @@ class Service:
             pass  # the rest of a body
         self.feed.cancel(waiter, ClientGone("the client has disconnected"))
 
+    def _catch_up(self) -> float:
+        """Bring the store's figures up to date once there are many new events; the seconds until the next look."""
+        if self._is_behind or self.feed.newest - self._counted_event >= CATCH_UP_EVENTS:
+            self._counted_event = self.feed.newest
+            self._is_behind = self.board.store.catch_up(CATCH_UP_BATCH)
+        # A pause between two batches, so that claims are not held up.
+        return CATCH_UP_PAUSE_SECONDS if self._is_behind else POLL_SECONDS
+
     def _sweep(self) -> None:
         """Sweep as soon as something is due, so that watchers see it then."""
         board, every_seconds = self.board, self.settings.sweep_seconds
@@ -156,7 +169,7 @@ class Service:
         while not self.feed.stopping:
             try:
                 sweeper.sweep_if_due()
-                self.feed.wait_for_stop(sweeper.seconds_left())
+                self.feed.wait_for_stop(min(sweeper.seconds_left(), self._catch_up()))
             except Exception:
                 # A failure about one item must not stop the sweep of all others.
                 logging.exception("the sweep failed; retrying")

@@ -32,6 +32,9 @@ WHERE e.id > :after AND e.id <= :upto AND before.status IS DISTINCT FROM e.statu
   AND (e.status IN ('done', 'failed', 'rejected', 'cancelled') OR e.kind IN ('retried', 'found', 'restored', 'edited'))
 GROUP BY 1, 2
 
+-- name: ended_by_status
+SELECT status, count(*) FROM dibs.items WHERE status IN ('done', 'failed', 'rejected', 'cancelled') GROUP BY status
+
 -- name: last_run_of_events
 SELECT r.seq FROM dibs.events e JOIN dibs.runs r ON r.item = e.item AND r.token = e.token
 WHERE e.id > :after AND e.id <= :upto AND e.kind = 'claimed' ORDER BY e.id DESC LIMIT 1
@@ -44,13 +47,17 @@ DELETE FROM dibs.uncounted_runs u USING dibs.runs r
 WHERE r.item = u.item AND r.token = u.token AND r.outcome IS NOT NULL
 RETURNING r.agent, r.outcome, r.ended_at - r.started_at
 
+-- A live run is found by its claim, which is in a small table.
 -- name: runs_since
 SELECT agent, outcome, count(*), sum(duration) FROM (
-    SELECT r.agent AS agent, coalesce(r.outcome, 'running') AS outcome, r.ended_at - r.started_at AS duration
-    FROM dibs.runs r WHERE r.seq > :after AND (:agent::text IS NULL OR r.agent = :agent)
-    UNION ALL SELECT r.agent, coalesce(r.outcome, 'running'), r.ended_at - r.started_at
-    FROM dibs.uncounted_runs u JOIN dibs.runs r ON r.item = u.item AND r.token = u.token
-    WHERE (:agent::text IS NULL OR r.agent = :agent)
+    SELECT r.agent AS agent, r.outcome AS outcome, r.ended_at - r.started_at AS duration
+    FROM dibs.runs r WHERE r.seq > :after AND r.outcome IS NOT NULL AND (:agent::text IS NULL OR r.agent = :agent)
+    UNION ALL SELECT r.agent, r.outcome, r.ended_at - r.started_at
+    FROM (SELECT u.item, u.token FROM dibs.uncounted_runs u
+          WHERE NOT EXISTS (SELECT 1 FROM dibs.claims c WHERE c.item = u.item AND c.token = u.token)) AS gone,
+         LATERAL (SELECT * FROM dibs.runs x WHERE x.item = gone.item AND x.token = gone.token OFFSET 0) AS r
+    WHERE r.outcome IS NOT NULL AND (:agent::text IS NULL OR r.agent = :agent)
+    UNION ALL SELECT c.agent, 'running', NULL FROM dibs.claims c WHERE (:agent::text IS NULL OR c.agent = :agent)
 ) AS since
 GROUP BY agent, outcome
 

@@ -119,7 +119,7 @@ SELECT id FROM dibs.sessions
 WHERE parent = ANY (ARRAY(SELECT json_array_elements_text(:sessions::json))) AND ended_at IS NULL ORDER BY id
 
 -- name: ready_depth
-SELECT project, type, priority, count(*) FROM dibs.items WHERE status = 'ready'
+SELECT project, type, priority, count(*) FROM @live_items WHERE status = 'ready'
 GROUP BY project, type, priority ORDER BY priority DESC, project, type
 
 -- In two parts, because the index of ready items leaves out offered ones.
@@ -140,7 +140,7 @@ SELECT @claim FROM dibs.claims WHERE expires_at > :now LIMIT :limit
 SELECT count(*) FROM dibs.claims WHERE expires_at > :now AND (:agent::text IS NULL OR agent = :agent)
 
 -- name: count_live_sessions
-SELECT count(*) FROM dibs.sessions WHERE ended_at IS NULL AND (:agent::text IS NULL OR agent = :agent)
+SELECT count(*) FROM dibs.sessions WHERE ended_at IS NULL AND started_at > 0 AND (:agent::text IS NULL OR agent = :agent)
 
 -- name: conflicts_of_agent
 SELECT count(*) FROM dibs.activity WHERE agent = :agent AND code = 'TASK_ALREADY_CLAIMED'
@@ -209,17 +209,20 @@ LEFT JOIN LATERAL (
 ORDER BY c.expires_at, c.item
 
 -- name: seats
-SELECT @session FROM dibs.sessions s WHERE ended_at IS NULL
+SELECT @session FROM dibs.sessions s WHERE ended_at IS NULL AND started_at > 0
 ORDER BY EXISTS (SELECT 1 FROM dibs.claims c WHERE c.session = s.id) DESC, seen_at DESC, id LIMIT :limit
 
 -- name: claims_of_sessions
 SELECT @claim FROM dibs.claims WHERE session = ANY (ARRAY(SELECT json_array_elements_text(:sessions::json)))
 ORDER BY session, claimed_at, item
 
+-- A range of (session, seq) and not an equal session: for that the planner may search all runs by their age.
 -- name: runs_of_sessions
 SELECT r.session, r.item, r.token, r.started_at, r.ended_at, r.outcome
 FROM json_array_elements_text(:sessions::json) AS wanted,
-     LATERAL (SELECT * FROM dibs.runs x WHERE x.session = wanted ORDER BY x.seq DESC LIMIT :limit) r
+     LATERAL (SELECT * FROM dibs.runs x
+              WHERE (x.session, x.seq) > (wanted, 0) AND (x.session, x.seq) <= (wanted, 9223372036854775807)
+              ORDER BY x.session DESC, x.seq DESC LIMIT :limit) r
 ORDER BY r.seq DESC
 
 -- name: latest_event
@@ -229,19 +232,19 @@ SELECT max(id) FROM dibs.events
 SELECT item, expires_at, heartbeat_count FROM dibs.claims WHERE expires_at > :now ORDER BY expires_at LIMIT :limit
 
 -- name: seen_sessions
-SELECT id, seen_at FROM dibs.sessions WHERE ended_at IS NULL ORDER BY seen_at DESC, id LIMIT :limit
+SELECT id, seen_at FROM dibs.sessions WHERE ended_at IS NULL AND started_at > 0 ORDER BY seen_at DESC, id LIMIT :limit
 
 -- name: new_seats
-SELECT @session FROM dibs.sessions WHERE ended_at IS NULL AND started_at >= :since ORDER BY started_at DESC, id LIMIT :limit
+SELECT @session FROM dibs.sessions WHERE ended_at IS NULL AND started_at > 0 AND started_at >= :since ORDER BY started_at DESC, id LIMIT :limit
 
 -- name: event_range
-SELECT min(id), max(id) FROM dibs.events
+SELECT (SELECT min(id) FROM dibs.events), (SELECT max(id) FROM dibs.events)
 
 -- name: event_from
 SELECT id, at FROM dibs.events WHERE id >= :id ORDER BY id LIMIT 1
 
 -- name: run_range
-SELECT min(seq), max(seq) FROM dibs.runs
+SELECT (SELECT min(seq) FROM dibs.runs), (SELECT max(seq) FROM dibs.runs)
 
 -- name: run_from
 SELECT seq, started_at FROM dibs.runs WHERE seq >= :id ORDER BY seq LIMIT 1
@@ -272,7 +275,7 @@ ORDER BY a.id DESC LIMIT :limit
 
 -- name: unended_by_status
 SELECT status, count(*) FROM @live_items
-WHERE status NOT IN ('done', 'failed', 'rejected', 'cancelled') AND (:project::text IS NULL OR project = :project) GROUP BY status
+WHERE :project::text IS NULL OR project = :project GROUP BY status
 
 -- name: events_in_series
 SELECT (e.at - :from) / :step, e.kind, count(*)

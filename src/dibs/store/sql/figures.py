@@ -1,8 +1,8 @@
 """Figures that are kept, so that `stats` and `view` need not read every item and every run that ever ended.
 
-The history itself is the list of changes: events and runs are only ever added. A sweep adds a batch of them to the table
-`figures` and notes how far it came; a read adds what came since. So no claim writes more than it did, and no row is
-updated by every claim. A run that has not ended when it is reached waits in `uncounted_runs`. What deletes events or
+The history itself is the list of changes: events and runs are only ever added. A sweep adds a batch of them to the
+table `figures` and notes how far it came; a read adds what came since. So no claim writes more than it did, and no row
+is updated by every claim. A run that has not ended when it is reached waits in `uncounted_runs`. What deletes events or
 runs takes them out of the figures first.
 """
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: How many events one sweep counts.
 BATCH = 2000
+#: With more events than this since the figures were counted, counting the items themselves is faster.
+RECOUNT_EVENTS = 100_000
 #: The agent of a figure that is about all agents.
 ALL = ""
 
@@ -57,7 +59,10 @@ def ended_items(t: Transaction) -> Counter[str]:
     """How many items have each status that is an end."""
     counted = Counter({name: count for _, name, count, _ in t.all("figures", kind="ended", agent=None)})
     before = upto(t, "event")
-    counted.update(_ended_changes(t, before, int(t.scalar("latest_event") or before)))
+    latest = int(t.scalar("latest_event") or before)
+    if latest - before > RECOUNT_EVENTS:
+        return Counter(dict(t.all("ended_by_status")))  # nobody has swept for long
+    counted.update(_ended_changes(t, before, latest))
     return counted
 
 

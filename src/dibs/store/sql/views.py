@@ -134,9 +134,11 @@ def sessions(t: Transaction, find_dead: FindDead, *, ended: bool = False, limit:
 
 
 def who(t: Transaction, find_dead: FindDead) -> tuple[Holding, ...]:
+    projected = projection.of_board(t, find_dead)
     holders = {item: (kind, parent) for item, kind, parent in t.all("in_progress")}
-    projected = projection.Projection(t, t.states(holders), projection.dead_sessions(t, find_dead))
-    states = [projected.states[item] for item in holders]
+    # The state of an item that is not outdated needs neither its runs nor its dependencies.
+    found = {**t.claimed(holders.keys() - projected.states.keys()), **projected.states}
+    states = [found[item] for item in holders if item in found]
     hard = [_holding(t, state, *holders[state.item.id]) for state in states if state.item.status == IN_PROGRESS]
     claims = [rows.soft_claim(row) for row in t.all("live_soft_claims", now=t.now)]
     soft = [_soft_holding(t, claim) for claim in claims if claim.session not in projected.dead]

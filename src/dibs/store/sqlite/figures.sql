@@ -1,4 +1,5 @@
--- Statements of the figures that are kept: see `store/sql/figures.py`.
+-- Statements of the figures that are kept: see `store/sql/figures.py`. CROSS JOIN keeps the order of the tables: without
+-- statistics the planner may begin with the one that has a million rows.
 
 -- A writer has the lock of the whole board.
 -- name: try_lock_figures
@@ -31,8 +32,11 @@ WHERE e.id > :after AND e.id <= :upto AND before.status IS NOT e.status
   AND (e.status IN ('done', 'failed', 'rejected', 'cancelled') OR e.kind IN ('retried', 'found', 'restored', 'edited'))
 GROUP BY 1, 2
 
+-- name: ended_by_status
+SELECT status, count(*) FROM items WHERE status IN ('done', 'failed', 'rejected', 'cancelled') GROUP BY status
+
 -- name: last_run_of_events
-SELECT r.seq FROM events e JOIN runs r ON r.item = e.item AND r.token = e.token
+SELECT r.seq FROM events e CROSS JOIN runs r ON r.item = e.item AND r.token = e.token
 WHERE e.id > :after AND e.id <= :upto AND e.kind = 'claimed' ORDER BY e.id DESC LIMIT 1
 
 -- name: begin_runs
@@ -47,28 +51,31 @@ RETURNING (SELECT r.agent FROM runs r WHERE r.item = uncounted_runs.item AND r.t
           (SELECT r.ended_at - r.started_at FROM runs r
            WHERE r.item = uncounted_runs.item AND r.token = uncounted_runs.token)
 
+-- A live run is found by its claim, which is in a small table.
 -- name: runs_since
 SELECT agent, outcome, count(*), sum(duration) FROM (
-    SELECT r.agent AS agent, coalesce(r.outcome, 'running') AS outcome, r.ended_at - r.started_at AS duration
-    FROM runs r WHERE r.seq > :after AND (:agent IS NULL OR r.agent = :agent)
-    UNION ALL SELECT r.agent, coalesce(r.outcome, 'running'), r.ended_at - r.started_at
-    FROM uncounted_runs u JOIN runs r ON r.item = u.item AND r.token = u.token
-    WHERE (:agent IS NULL OR r.agent = :agent)
+    SELECT r.agent AS agent, r.outcome AS outcome, r.ended_at - r.started_at AS duration
+    FROM runs r WHERE r.seq > :after AND r.outcome IS NOT NULL AND (:agent IS NULL OR r.agent = :agent)
+    UNION ALL SELECT r.agent, r.outcome, r.ended_at - r.started_at
+    FROM uncounted_runs u CROSS JOIN runs r ON r.item = u.item AND r.token = u.token
+    WHERE r.outcome IS NOT NULL AND (:agent IS NULL OR r.agent = :agent)
+      AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.item = u.item AND c.token = u.token)
+    UNION ALL SELECT c.agent, 'running', NULL FROM claims c WHERE (:agent IS NULL OR c.agent = :agent)
 ) AS since
 GROUP BY agent, outcome
 
 -- name: first_claims_since
-SELECT r.agent, NOT EXISTS (SELECT 1 FROM runs o WHERE o.item = r.item AND o.token < r.token) AS is_first,
+SELECT +r.agent, NOT EXISTS (SELECT 1 FROM runs o WHERE o.item = r.item AND o.token < r.token) AS is_first,
        count(*), sum(r.started_at - i.created_at)
-FROM runs r JOIN items i ON i.id = r.item
+FROM runs r CROSS JOIN items i ON i.id = r.item
 WHERE r.seq > :after
   AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.item = r.item AND o.token < r.token AND o.agent = r.agent)
 GROUP BY 1, 2
 
 -- name: first_claims_between
-SELECT r.agent, NOT EXISTS (SELECT 1 FROM runs o WHERE o.item = r.item AND o.token < r.token) AS is_first,
+SELECT +r.agent, NOT EXISTS (SELECT 1 FROM runs o WHERE o.item = r.item AND o.token < r.token) AS is_first,
        count(*), sum(r.started_at - i.created_at)
-FROM runs r JOIN items i ON i.id = r.item
+FROM runs r CROSS JOIN items i ON i.id = r.item
 WHERE r.seq > :after AND r.seq <= :upto
   AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.item = r.item AND o.token < r.token AND o.agent = r.agent)
 GROUP BY 1, 2
@@ -87,9 +94,9 @@ WHERE r.item IN (SELECT value FROM json_each(:items)) AND r.seq <= :upto
 GROUP BY r.agent, r.outcome
 
 -- name: counted_first_claims
-SELECT r.agent, NOT EXISTS (SELECT 1 FROM runs o WHERE o.item = r.item AND o.token < r.token) AS is_first,
+SELECT +r.agent, NOT EXISTS (SELECT 1 FROM runs o WHERE o.item = r.item AND o.token < r.token) AS is_first,
        count(*), sum(r.started_at - i.created_at)
-FROM runs r JOIN items i ON i.id = r.item
+FROM runs r CROSS JOIN items i ON i.id = r.item
 WHERE r.item IN (SELECT value FROM json_each(:items)) AND r.seq <= :upto
   AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.item = r.item AND o.token < r.token AND o.agent = r.agent)
 GROUP BY 1, 2

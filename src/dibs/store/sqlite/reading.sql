@@ -172,7 +172,8 @@ ORDER BY updated_at DESC, seq DESC LIMIT :limit
 -- Every item that has not ended; of the others the failed ones, and those at the end of the feed.
 -- name: page_candidates
 SELECT id, status, type, priority, seq, updated_at, title, labels FROM items
-WHERE id IN (SELECT id FROM items WHERE status NOT IN ('done', 'failed', 'rejected', 'cancelled')
+WHERE id IN (SELECT id FROM items
+             WHERE status IN ('pending_approval', 'blocked', 'scheduled', 'ready', 'in_progress', 'parked')
              UNION SELECT id FROM (SELECT id FROM items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
              UNION SELECT item FROM (SELECT item, status FROM events ORDER BY id DESC LIMIT :searched)
                    WHERE status IN ('done', 'failed', 'rejected', 'cancelled'))
@@ -230,13 +231,13 @@ SELECT id, seen_at FROM sessions WHERE ended_at IS NULL ORDER BY seen_at DESC, i
 SELECT @session FROM sessions WHERE ended_at IS NULL AND started_at >= :since ORDER BY started_at DESC, id LIMIT :limit
 
 -- name: event_range
-SELECT min(id), max(id) FROM events
+SELECT (SELECT min(id) FROM events), (SELECT max(id) FROM events)
 
 -- name: event_from
 SELECT id, at FROM events WHERE id >= :id ORDER BY id LIMIT 1
 
 -- name: run_range
-SELECT min(seq), max(seq) FROM runs
+SELECT (SELECT min(seq) FROM runs), (SELECT max(seq) FROM runs)
 
 -- name: run_from
 SELECT seq, started_at FROM runs WHERE seq >= :id ORDER BY seq LIMIT 1
@@ -251,7 +252,7 @@ ORDER BY r.seq DESC LIMIT :limit
 
 -- name: live_runs_before
 SELECT r.item, r.token, r.session, r.agent, r.started_at, r.ended_at, r.outcome
-FROM claims c JOIN runs r ON r.item = c.item AND r.token = c.token
+FROM claims c CROSS JOIN runs r ON r.item = c.item AND r.token = c.token
 WHERE r.seq < :first AND r.started_at < :to AND :from IS NOT NULL
   AND (:agent IS NULL OR r.agent = :agent) AND (:session IS NULL OR r.session = :session)
   AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = r.item AND i.project = :project))
@@ -267,7 +268,8 @@ ORDER BY a.id DESC LIMIT :limit
 
 -- name: unended_by_status
 SELECT status, count(*) FROM items
-WHERE status NOT IN ('done', 'failed', 'rejected', 'cancelled') AND (:project IS NULL OR project = :project) GROUP BY status
+WHERE status IN ('pending_approval', 'blocked', 'scheduled', 'ready', 'in_progress', 'parked')
+  AND (:project IS NULL OR project = :project) GROUP BY status
 
 -- name: events_in_series
 SELECT (e.at - :from) / :step, e.kind, count(*)
@@ -287,7 +289,7 @@ GROUP BY 1, 2, 3
 -- How long each claimed item had been as it was: the event before is the one that made it claimable, or an edit.
 -- name: waits_in_series
 SELECT (e.at - :from) / :step, e.at - before.at
-FROM events e JOIN events before ON before.item = e.item AND before.number = e.number - 1
+FROM events e CROSS JOIN events before ON before.item = e.item AND before.number = e.number - 1
 WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = 'claimed'
   AND (:agent IS NULL OR e.agent = :agent)
   AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
@@ -295,7 +297,7 @@ ORDER BY e.id DESC LIMIT :limit
 
 -- name: durations_in_series
 SELECT (e.at - :from) / :step, r.ended_at - r.started_at
-FROM events e JOIN runs r ON r.item = e.item AND r.token = e.token
+FROM events e CROSS JOIN runs r ON r.item = e.item AND r.token = e.token
 WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND r.ended_at = e.at
   AND (:agent IS NULL OR r.agent = :agent)
   AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))

@@ -22,5 +22,6 @@ CREATE TABLE dibs.uncounted_runs (
 -- The figures are complete up to this event and up to this run.
 INSERT INTO dibs.figures (kind, agent, name, count, total) VALUES ('upto', '', 'event', 0, 0), ('upto', '', 'run', 0, 0);
 
-CREATE INDEX sessions_live ON dibs.sessions (id) WHERE ended_at IS NULL;
+-- `started_at > 0` is always true: it keeps the planner from this index where a claim looks for its session by id.
+CREATE INDEX sessions_live ON dibs.sessions (started_at) WHERE ended_at IS NULL AND started_at > 0;
 CREATE INDEX items_failed ON dibs.items (priority DESC, seq) WHERE status = 'failed';
