@@ -31,11 +31,13 @@ new MutationObserver((_, observer) => {
   if (document.querySelector('.row[data-id], .card')) { rowsAt = performance.now(); observer.disconnect(); }
 }).observe(document, {childList: true, subtree: true});"""
 FILTERED = """() => new Promise(resolve => {
-  const field = document.getElementById('filter'), count = document.querySelector('.bar-top .count');
-  const before = count.textContent, began = performance.now();
+  const field = document.getElementById('filter'), began = performance.now();
+  const titles = () => [...document.querySelectorAll('.row[data-id] .c-title')];
   new MutationObserver((_, observer) => {
-    if (count.textContent !== before) { observer.disconnect(); resolve(performance.now() - began); }
-  }).observe(count, {childList: true, characterData: true, subtree: true});
+    if (!titles().every(one => /webhooks/.test(one.textContent))) return;
+    observer.disconnect();
+    resolve(performance.now() - began);
+  }).observe(document.querySelector('.rows'), {childList: true, characterData: true, subtree: true});
   field.value = 'webhooks';
   field.dispatchEvent(new Event('input', {bubbles: true}));
 })"""
@@ -93,7 +95,7 @@ def _view(shop: Shop, context: BrowserContext, view: str, seconds: float) -> lis
     busy = 100 * (after["TaskDuration"] - before["TaskDuration"]) / lasted
     rows.append(_row(f"{view}: main thread at {count[0] / lasted:.0f} events/s", busy, "%", 10))
     rows.append(_row(f"{view}: longest task", page.evaluate("Math.max(0, ...tasks)"), "ms", 50))
-    rows.append(_row(f"{view}: rows", page.locator(".row[data-id], .card").count(), "", 60))
+    rows.append(_row(f"{view}: rows", page.locator(".row[data-id], .card, .events li").count(), "", 60))
     rows.append(_row(f"{view}: heap", after["JSHeapUsedSize"] / 1e6, "MB", 40))
     return rows
 

@@ -10,7 +10,7 @@ import * as clock from "./clock";
 import { get } from "./http";
 
 export const ENDED = new Set(["done", "failed", "rejected", "cancelled"]);
-const RENDER_MS = 250;
+const RENDER_MS = 500;
 const ITEMS_MAX = 8_000;
 
 export const items = new Map<string, Brief>();
