@@ -15,7 +15,7 @@ from hashlib import sha256
 from hmac import compare_digest
 
 from dibs.errors import Invalid
-from dibs.model import LOGIN, ROLES, Key
+from dibs.model import LOGINS, ROLES, Key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ LOGIN_SECONDS = 600.0
 
 def new(role: str, agent: str | None) -> tuple[Key, str]:
     """A new key and its secret, which is shown only once."""
-    if role not in (*ROLES, LOGIN):
+    if role not in (*ROLES, *LOGINS):
         raise unknown_role(role)
     return _new(PREFIX, os.urandom(5).hex(), role, agent)
 
@@ -44,7 +44,7 @@ def is_for_browser(secret: str) -> bool:
 
 def registered(id: str, role: str, agent: str | None, digest: str) -> Key:
     """A key whose secret the client generated and keeps to itself."""
-    if role not in (*ROLES, LOGIN):
+    if role not in (*ROLES, *LOGINS):
         raise unknown_role(role)
     if not (id.isalnum() and id.isascii() and len(id) <= 64):
         raise Invalid("the id of a key must be letters and digits", field="id")
@@ -75,7 +75,7 @@ def id_of(secret: str) -> str | None:
 
 def validity_seconds(role: str, asked: float | None) -> float | None:
     """How long a new key is valid; None means until it is revoked."""
-    return min(asked or LOGIN_SECONDS, LOGIN_SECONDS) if role == LOGIN else asked
+    return min(asked or LOGIN_SECONDS, LOGIN_SECONDS) if role in LOGINS else asked
 
 
 def without_secrets(text: str) -> str:

@@ -168,3 +168,39 @@ def test_the_name_of_the_pages_is_told_to_nobody_without_a_link(tmp_path: Path) 
         code = board.create_key(LOGIN)[1]
         for _ in range(2):
             assert stranger("GET", f"/login?code={code}").status == 303, "to be sent there does not use it up"
+
+
+def test_a_link_for_a_viewer_signs_in_a_viewer(shop: Serving) -> None:
+    browser, pages = Browser(), shop.told["pages"]
+    with connect(shop.told["store"]) as board:
+        key, code = board.create_key("login-viewer", agent="ann", seconds=10**6)
+        assert key.expires_at == key.created_at + api_keys.LOGIN_SECONDS * 1000, "a link is good for minutes"
+        assert b"Signed in as ann (viewer)" in browser.follow(f"{pages}/login?code={code}").body
+        assert browser.get(f"{pages}/v1/view").status == 200
+        assert browser.get(f"{pages}/v1/keys").status == 403
+        assert Browser().get(f"{pages}/login?code={code}").status == 401, "it is good once"
+        with pytest.raises(Invalid, match="unknown role"):
+            board.create_key("login-nobody")
+
+
+def test_a_browser_stays_signed_in_while_it_is_used(shop: Serving, browser: Browser) -> None:
+    url = f"{shop.told['pages']}/v1/me"
+    with connect(shop.told["store"]) as board:
+        id = api_keys.id_of(browser.secret) or ""
+        before = board.store.find_key(id)
+        assert before is not None
+        answer = browser.get(url)
+        after = board.store.find_key(id)
+        assert after is not None
+        assert (after.expires_at or 0) > (before.expires_at or 0)
+        said = answer.headers["Set-Cookie"]
+        assert browser.secret in said
+        assert all(word in said for word in ("HttpOnly", "SameSite=strict", "Max-Age=43200", "Path=/"))
+        assert browser.get(url).headers["Set-Cookie"] is None, "not with each request"
+        late = board.store.renew_key(id, seconds=10**9, seconds_max=60 * 86400)
+        assert late is not None
+        assert late.expires_at == late.created_at + 60 * 86400 * 1000, "not for ever"
+        assert board.store.renew_key(id, seconds=1, seconds_max=1) == late, "never for less"
+        shop.admin().ok("POST", f"/v1/keys/{id}/revoke")
+        assert board.store.renew_key(id, seconds=60, seconds_max=60) is None
+    assert browser.get(url).status == 401

@@ -14,7 +14,7 @@ from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import ago, clean, now_ms
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
-from dibs.model import ADMIN, LOGIN, ROLES
+from dibs.model import ADMIN, LOGIN, LOGINS, ROLES
 from dibs.system import keyring, trust
 from dibs.text import times
 
@@ -237,13 +237,18 @@ def key_revoke(cli: Cli) -> None:
 
 def key_link_options(parser: Parser) -> None:
     parser.option("--url", metavar="URL", help="the server (default: the last one for this board)")
+    parser.option("--role", metavar="ROLE", help=f"what the browser may do: {', '.join(ROLES)} (default: {ADMIN})")
 
 
 def key_link(cli: Cli) -> None:
     """Print a login link. A caller who may create keys may sign in."""
     url = (cli.args.url or _server_of(cli.args.store or default_url("."))).rstrip("/")
+    role = cli.args.role or ADMIN
+    if role not in ROLES:
+        raise api_keys.unknown_role(role)
     _require_reachable(url)
-    key, code = cli.board.create_key(LOGIN, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)
+    login = next(name for name, given in LOGINS.items() if given == role)
+    key, code = cli.board.create_key(login, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)
     link = f"{keyring.pages(url) or url}/login?code={code}"
     cli.reply({"login": link, "expires_at": key.expires_at}, link)
 

@@ -24,8 +24,9 @@ ENDED = frozenset({DONE, FAILED, REJECTED, CANCELLED})
 
 #: The roles of a server's callers, in ascending order; each may do what the ones before it may.
 VIEWER, AGENT, PERSON, ADMIN = ROLES = ("viewer", "agent", "person", "admin")
-#: The role of a key that signs a browser in, once.
+#: The role of a key that signs a browser in, once, as an admin; and the roles that sign one in as something else.
 LOGIN = "login"
+LOGINS = {LOGIN: ADMIN} | {f"{LOGIN}-{role}": role for role in ROLES[:-1]}
 #: The kind of a session that a function of the SQL interface made.
 SQL = "sql"
 DEFAULT_PROJECT = "default"
@@ -248,7 +249,8 @@ class Key(Value):
     """The key of a server's caller. Only the caller has the secret; the board keeps its digest.
 
     An `agent` key acts for the sessions that it registered, only of this agent if one is named. So does a `person` key,
-    whose sessions may be of kind person. An `admin` key acts for any session. A `login` key signs a browser in once.
+    whose sessions may be of kind person. An `admin` key acts for any session. A `login` key signs a browser in once,
+    as an admin; `login-viewer` does so as a viewer.
     """
 
     id: str

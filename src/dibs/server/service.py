@@ -122,6 +122,10 @@ class Service:
             caller = await self.run(lambda: self.callers.authenticate(request))
         request.state.caller = caller.key
         self.callers.require_role(caller, role)
+        known = caller
+        request.state.cookie = self.callers.cookie_to_renew(request, known)
+        if request.state.cookie is not None and not await self.run(lambda: self.callers.renew(known)):
+            request.state.cookie = None
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run a verb in a thread."""

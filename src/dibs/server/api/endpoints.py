@@ -23,6 +23,7 @@ from dibs.model import VIEWER
 from dibs.server.api import examples
 from dibs.server.api.responses import JSON, PROBLEM_JSON, problem_body
 from dibs.server.api.schemas import Problem
+from dibs.server.auth.callers import set_cookie
 from dibs.value import Value
 
 #: The property of an operation that names the role it needs. Operations without it are open to everyone.
@@ -58,7 +59,10 @@ class AuthRoute(APIRoute):
 
         async def handler(request: Request) -> Response:
             await request.app.state.service.admit(request, self.role)
-            return await handle(request)
+            response = await handle(request)
+            if request.state.cookie is not None:
+                set_cookie(response, *request.state.cookie)
+            return response
 
         return handler
 

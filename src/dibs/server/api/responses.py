@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import re
@@ -22,6 +23,8 @@ from dibs.text import json_text, wire
 
 JSON, PROBLEM_JSON = "application/json", "application/problem+json"
 ANSWER_BYTES_MAX = 16_000_000
+#: Smaller answers fit into one packet either way. The level is the best one that costs less than encoding the JSON.
+GZIP_BYTES_MIN, GZIP_LEVEL = 1400, 4
 SMALLER = "request fewer with a limit or a filter, or pages with bytes_max where the verb has it"
 TITLES = {one.value: one.phrase for one in HTTPStatus}
 #: Codes of requests that never reach the board.
@@ -37,17 +40,34 @@ CODES = {
 }
 
 
-def answer(value: Any, *, in_pages: bool = False, newest: bool = False) -> Response:
+def answer(value: Any, *, in_pages: bool = False, newest: bool = False, gzipped: bool = False) -> Response:
     """A value as JSON. An answer over the size limit is refused, or cut into a page if the caller asked for pages.
     Encoding a long answer takes time: do not call this in the event loop."""
     if not isinstance(value, list | tuple):
-        return Response(_encoded(value), media_type=JSON)
+        return _response(_encoded(value), 200, gzipped)
     pieces = _fitting(reversed(value))[::-1] if newest else _fitting(value)
     more = len(pieces) < len(value) or (isinstance(value, Page) and value.more)
     if more and not in_pages:
         # A caller that does not know about pages would take the first page for the whole answer.
         raise Invalid(f"the answer has over {ANSWER_BYTES_MAX} bytes; {SMALLER}", field="limit", fit=len(pieces))
-    return Response(b"[" + b",".join(pieces) + b"]", status_code=206 if more else 200, media_type=JSON)
+    return _response(b"[" + b",".join(pieces) + b"]", 206 if more else 200, gzipped)
+
+
+def accepts_gzip(request: Request) -> bool:
+    """Whether the client takes gzip; `gzip;q=0` says that it does not."""
+    for coding in request.headers.get("accept-encoding", "").split(","):
+        name, _, weight = coding.partition(";")
+        if name.strip().lower() == "gzip":
+            return weight.strip().replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False
+
+
+def _response(content: bytes, status: int, gzipped: bool) -> Response:
+    headers = {"Vary": "Accept-Encoding"}
+    if gzipped and len(content) >= GZIP_BYTES_MIN:
+        # The time stamp of the format would make equal answers differ.
+        content, headers["Content-Encoding"] = gzip.compress(content, GZIP_LEVEL, mtime=0), "gzip"
+    return Response(content, status_code=status, headers=headers, media_type=JSON)
 
 
 def _fitting(values: Iterable[Any]) -> list[bytes]:

@@ -18,7 +18,7 @@ from dibs.model import ADMIN, Grant, Owner
 from dibs.server.api import bodies, schemas
 from dibs.server.api.endpoints import AuthRoute, describe, describe_answer
 from dibs.server.api.examples import REQUESTS
-from dibs.server.api.responses import ANSWER_BYTES_MAX, answer
+from dibs.server.api.responses import ANSWER_BYTES_MAX, accepts_gzip, answer
 from dibs.server.auth.callers import Caller
 from dibs.server.ops.tracing import traced
 from dibs.server.service import WAIT_SECONDS_MAX, Service
@@ -94,7 +94,8 @@ def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Ca
                 found = call(service, board, caller, verb, arguments, request_id)
                 if wait:
                     release_if_revoked(service, request, found)
-                return answer(found, in_pages="bytes_max" in arguments, newest=bool(arguments.get("newest")))
+                in_pages, newest = "bytes_max" in arguments, bool(arguments.get("newest"))
+                return answer(found, in_pages=in_pages, newest=newest, gzipped=accepts_gzip(request))
 
         if wait:
             return await service.wait(request, work)

@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable
 
 from fastapi import Request
+from fastapi.responses import Response
 
 from dibs import api_keys
 from dibs.board import Board
 from dibs.errors import Forbidden, Invalid, Unauthenticated
-from dibs.model import ADMIN, AGENT, LOGIN, PERSON, SQL, Key, Session
+from dibs.model import ADMIN, AGENT, LOGINS, PERSON, SQL, Key, Session
 from dibs.rules.decision import BOARD
 from dibs.value import Value
 
@@ -24,6 +25,10 @@ SECURE_COOKIE = f"__Host-{COOKIE}"
 #: How long a valid key is cached, and so for how long a key that was revoked elsewhere remains valid here.
 CACHE_SECONDS = 1.0
 CACHE_KEYS_MAX = 10_000
+#: How long a browser stays signed in without being used, how often that is extended, and how long at most.
+COOKIE_SECONDS = 12 * 3600
+RENEWAL_SECONDS = 3600.0
+SIGN_IN_SECONDS = 30 * 86400
 #: The history names a key without an agent by this prefix and the key's id.
 KEY_ACTOR_PREFIX = "key-"
 NEEDS_KEY = "a valid key is needed, as DIBS_KEY or Authorization: Bearer KEY; dibs key create makes one"
@@ -40,6 +45,18 @@ def secret_of(request: Request) -> str:
     if scheme.lower() != "bearer":
         raise Unauthenticated("the Authorization header must be: Bearer KEY")
     return "" if api_keys.is_for_browser(secret.strip()) else secret.strip()
+
+
+def set_cookie(response: Response, name: str, secret: str) -> None:
+    response.set_cookie(
+        name,
+        secret,
+        max_age=COOKIE_SECONDS,
+        httponly=True,
+        samesite="strict",
+        secure=name == SECURE_COOKIE,
+        path="/",
+    )
 
 
 class Caller(Value):
@@ -64,13 +81,15 @@ class Callers:
         self._lock = threading.Lock()
         #: Until when each key is cached, by the digest of its secret.
         self._cache: dict[str, tuple[float, Key]] = {}
+        #: When each browser's key was renewed.
+        self._renewed: dict[str, float] = {}
         #: Called after a key was revoked through this server.
         self.on_revoked: Callable[[], None] = lambda: None
 
     def authenticate(self, request: Request) -> Caller:
         """Do not call this in the event loop: it may read from the store."""
         key = self._valid_key(secret_of(request))
-        if key is None or key.role == LOGIN:
+        if key is None or key.role in LOGINS:
             raise Unauthenticated(NEEDS_KEY)
         return Caller(key=key.id, role=key.role, agent=key.agent)
 
@@ -98,9 +117,26 @@ class Callers:
             self._board.revoke_key(key.id)
         except Invalid:
             return None  # another request has used the code
-        own, secret = api_keys.new_for_browser(ADMIN, key.agent)
+        own, secret = api_keys.new_for_browser(LOGINS[key.role], key.agent)
         self._board.store.put_key(own, seconds=seconds)
         return secret
+
+    def cookie_to_renew(self, request: Request, caller: Caller) -> tuple[str, str] | None:
+        """The name and the secret of a browser's cookie that has not been renewed for a while."""
+        secret = secret_of(request)
+        if not api_keys.is_for_browser(secret):
+            return None
+        now = time.monotonic()
+        if self._renewed.get(caller.key, 0.0) > now - RENEWAL_SECONDS:
+            return None
+        if len(self._renewed) >= CACHE_KEYS_MAX:
+            self._renewed.clear()
+        self._renewed[caller.key] = now
+        return (SECURE_COOKIE if SECURE_COOKIE in request.cookies else COOKIE), secret
+
+    def renew(self, caller: Caller) -> bool:
+        """Extend the key of a browser that is in use; whether that is possible."""
+        return self._board.store.renew_key(caller.key, seconds=COOKIE_SECONDS, seconds_max=SIGN_IN_SECONDS) is not None
 
     def revoke(self, caller: Caller, key: str, request_id: str | None = None) -> Key:
         """Takes effect here at once, and on other servers of the board when their cache ends."""
@@ -112,7 +148,7 @@ class Callers:
 
     def _login_key(self, code: str) -> Key | None:
         key = self._valid_key(code)
-        return key if key is not None and key.role == LOGIN else None
+        return key if key is not None and key.role in LOGINS else None
 
     def _valid_key(self, secret: str) -> Key | None:
         id = api_keys.id_of(secret)
@@ -125,7 +161,7 @@ class Callers:
         key = self._board.store.find_key(id)
         if key is None or not api_keys.matches(key, secret):
             return None
-        if key.role != LOGIN:
+        if key.role not in LOGINS:
             with self._lock:
                 if len(self._cache) >= CACHE_KEYS_MAX:
                     self._cache.clear()

@@ -21,12 +21,11 @@ from dibs.server.api import bodies, examples, schemas
 from dibs.server.api.endpoints import AuthRoute, describe
 from dibs.server.api.responses import answer
 from dibs.server.api.verb_routes import IDEMPOTENCY_KEY
-from dibs.server.auth.callers import COOKIE, SECURE_COOKIE
+from dibs.server.auth.callers import COOKIE, COOKIE_SECONDS, SECURE_COOKIE, set_cookie
 from dibs.server.ops.address import LOOPBACK
 from dibs.server.service import Service
 from dibs.text import wire
 
-COOKIE_SECONDS = 12 * 3600
 LINK_INVALID = "this link was used already or has expired; dibs key link prints another"
 
 
@@ -119,16 +118,7 @@ def login_routes(service: Service, *, secure_hosts: frozenset[str], pages: str |
         if secret is None:
             raise Unauthenticated(LINK_INVALID)
         response = RedirectResponse("/", status_code=303)
-        secure = is_secure(request)
-        response.set_cookie(
-            SECURE_COOKIE if secure else COOKIE,
-            secret,
-            max_age=COOKIE_SECONDS,
-            httponly=True,
-            samesite="strict",
-            secure=secure,
-            path="/",
-        )
+        set_cookie(response, SECURE_COOKIE if is_secure(request) else COOKIE, secret)
         return response
 
     @router.post("/logout")

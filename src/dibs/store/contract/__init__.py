@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any, TypeVar
 
-    from dibs.model import Grant, Owner, Session, Synced, Waiting
+    from dibs.model import Grant, Key, Owner, Session, Synced, Waiting
     from dibs.model.dashboard import Vitals
     from dibs.store.contract.manage import ManageVerbs
     from dibs.store.contract.read import ReadVerbs
@@ -138,6 +138,11 @@ class Store(Verbs):
         Any other session, and one that is bound to another valid key, is answered unchanged. Only servers call this: a
         server knows the agent of a key."""
         raise Invalid("only a server can bind a session to a key", field="store")
+
+    def renew_key(self, id: str, *, seconds: float, seconds_max: float) -> Key | None:
+        """Let a valid key that expires last for `seconds` from now, but not longer than `seconds_max` from its
+        creation; None if it is not valid. Only servers call this, for the keys of browsers that are in use."""
+        raise Invalid("only a server can renew the key of a browser", field="store")
 
     def catch_up(self, limit: int) -> bool:
         """Bring the figures that the store keeps up to date with up to `limit` events; whether there may be more. Each

@@ -302,9 +302,6 @@ class ClaimPath:
         if swept.expired or swept.owner_died or swept.due or swept.offers:
             self._hints.forget()
             self.notify(urgent=True)
-        from dibs.store.sql.figures import BATCH
-
-        self.catch_up(BATCH)
         return swept
 
     def _finish(

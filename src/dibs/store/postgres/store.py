@@ -37,11 +37,11 @@ from dibs.store.sql.transaction import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, TypeVar
 
     from dibs.config import Settings
-    from dibs.model import Prune, Request
+    from dibs.model import Owner, Prune, Request, Sweep
     from dibs.store.contract import Watch
     from dibs.store.postgres.connections import Connection
     from dibs.store.sql.transaction import Transaction
@@ -205,6 +205,13 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
         return ListeningWatch(self.url, session, self.feed_end)
 
     # Whole boards
+
+    def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
+        from dibs.store.sql.figures import BATCH
+
+        swept = super().sweep(dead=dead, limit=limit)
+        self.catch_up(BATCH)
+        return swept
 
     def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
         return self.write(lambda t: archive.prune(t, older_than_seconds, limit))

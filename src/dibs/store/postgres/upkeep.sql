@@ -122,3 +122,7 @@ SELECT @key FROM dibs.keys ORDER BY created_at, id
 -- The WHERE repeats the check, so that of two concurrent revocations (each use of a login revokes its key) one fails.
 -- name: revoke_key
 UPDATE dibs.keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING @key
+
+-- name: renew_key
+UPDATE dibs.keys SET expires_at = greatest(expires_at, least(:until, created_at + :longest))
+WHERE id = :id AND revoked_at IS NULL AND expires_at > :now RETURNING @key

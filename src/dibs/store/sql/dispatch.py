@@ -90,6 +90,7 @@ class SqlVerbs:
     find_key = _read("session_verbs", "find_key")
     keys = _read("session_verbs", "keys")
     revoke_key = _write("session_verbs", "revoke_key", Key)
+    renew_key = _write("session_verbs", "renew_key")
 
     wait = _write("ticket_verbs", "wait")
     leave = _write("ticket_verbs", "leave", Waiting)

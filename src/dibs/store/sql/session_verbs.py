@@ -217,6 +217,12 @@ def keys(t: Transaction) -> tuple[Key, ...]:
     return tuple(rows.key(row) for row in t.all("keys"))
 
 
+def renew_key(t: Transaction, id: str, *, seconds: float, seconds_max: float) -> Key | None:
+    until, longest = t.now + round(seconds * 1000), round(seconds_max * 1000)
+    row = t.one("renew_key", id=id, now=t.now, until=until, longest=longest)
+    return None if row is None else rows.key(row)
+
+
 def revoke_key(t: Transaction, id: str) -> Key:
     row = t.one("revoke_key", id=id, now=t.now)
     if row is None:

@@ -142,5 +142,9 @@ SELECT @key FROM keys ORDER BY created_at, id
 -- name: revoke_key
 UPDATE keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING @key
 
+-- name: renew_key
+UPDATE keys SET expires_at = max(expires_at, min(:until, created_at + :longest))
+WHERE id = :id AND revoked_at IS NULL AND expires_at > :now RETURNING @key
+
 -- name: forget_keys
 DELETE FROM keys
