@@ -11,7 +11,8 @@ import json
 import os
 import sys
 
-NAMES = ("startup", "drain", "wakeup", "growth", "dashboard", "postgres", "horizon", "serving", "vault", "hooks", "mcp")
+NAMES = ("startup", "drain", "wakeup", "growth", "dashboard", "page", "postgres", "horizon", "serving", "vault")
+NAMES += ("hooks", "mcp")
 RESULTS = "bench/latest.json"
 
 

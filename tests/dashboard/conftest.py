@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 
 from dibs.server import pages
 from tests.conformance.conftest import folder  # noqa: F401
-from tests.dashboard.driving import Shop, board_of, found_or_skipped
+from tests.dashboard.driving import Shop, board_of, found
 from tests.dashboard.fleet import Fleet
 from tests.kit import browser as kit
 from tests.kit.http import Host
@@ -26,8 +26,8 @@ def built() -> None:
 
 @pytest.fixture(scope="session")
 def browser(built: None) -> Iterator[Browser]:
-    with kit.launched(found_or_skipped()) as found:
-        yield found
+    with kit.launched(found()) as launched:
+        yield launched
 
 
 def _busy(fleet: Fleet) -> None:
@@ -62,8 +62,8 @@ def _shop(host: Host, factory: pytest.TempPathFactory, name: str) -> Iterator[Sh
     shared: Path = base.parent if base.name.startswith("popen-") else base
     harness, fleet = board_of(factory.mktemp(name), shared, name, {"busy": _busy, "small": _small}[name])
     with harness:
-        found = Shop(host, harness, fleet)
+        made = Shop(host, harness, fleet)
         try:
-            yield found
+            yield made
         finally:
-            found.stop()
+            made.stop()

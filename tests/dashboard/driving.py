@@ -114,7 +114,8 @@ def await_true(page: Page, question: Callable[[], bool], why: str) -> None:
     raise AssertionError(why)
 
 
-def found_or_skipped() -> kit.Program:
+def found() -> kit.Program:
+    """The program of a browser; without one, a test is skipped."""
     program, why_not = kit.find()
     if program is None:
         pytest.skip(why_not)

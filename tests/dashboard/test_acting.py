@@ -34,13 +34,15 @@ def test_a_claim_is_force_released_by_keyboard_alone(shop: Shop, browser: Browse
 def test_exactly_what_was_read_is_approved(shop: Shop, browser: Browser) -> None:
     with opened(shop, browser, "approvals") as page:
         expect(page.locator("article.draft")).to_contain_text("Tell them that login works")
-        # Nothing that comes now reaches the page before the decision does.
+        # The page hears that the item has changed, but does not get to read it.
         page.route("**/v1/items/letter-42", lambda route: route.abort())
+        expect(page.locator(".news")).to_have_count(0)
         read = shop.board.get("letter-42").item
         shop.board.send_back("letter-42", comment="too long")
         shop.board.claim("letter-42", session=shop.fleet.sessions[2])
         shop.board.submit("letter-42", session=shop.fleet.sessions[2], draft="Something else")
-        page.evaluate("document.activeElement.blur()")
+        shop.board.add("The last of these events", id="last", needs_approval=True)
+        expect(page.locator(".news")).to_have_text("1 new")
         page.keyboard.press("a")
         expect(page.locator(".toast.bad")).to_contain_text(re.compile("revision|changed", re.IGNORECASE))
         assert shop.board.get("letter-42").item.status == "pending_approval"

@@ -103,7 +103,7 @@ def test_a_server_that_was_killed_and_came_back_was_missed_and_nothing_else(shop
         live(page)
         agrees(page, shop)
         page.goto(re.sub("#.*", "#events", page.url))
-        line = page.locator(".events.tall li", has_text="while-away").filter(has_text="claimed")
+        line = page.locator(".tall li", has_text="while-away").filter(has_text="claimed")
         expect(line).to_have_count(1)
 
 

@@ -23,7 +23,7 @@ CONTENT = {
     "timeline": "canvas.lanes",
     "approvals": "article.draft",
     "metrics": ".chart .uplot",
-    "events": ".events.tall li",
+    "events": ".tall li",
 }
 
 
@@ -66,6 +66,10 @@ def test_a_view_has_few_rows_in_the_document_however_long_its_list(busy: Shop, b
         assert 20 < len(before) <= ROWS_MAX
         assert 20 < len(after) <= ROWS_MAX
         assert not set(before) & set(after)
+        shown(page, "events")
+        page.get_by_role("button", name="earlier").click()
+        expect(page.locator(".bar-top .count")).to_have_text(re.compile("^(2|3|4)00 events"))
+        assert 20 < page.locator(".tall li").count() <= ROWS_MAX
         shown(page, "sessions")
         assert 6 <= page.locator(".card").count() <= ROWS_MAX
 

@@ -16,8 +16,11 @@ export function useDetail(id: string | null): Found {
     let isWanted = true;
     get<Detail>(itemPath(id)).then(
       (detail) => isWanted && setFound({ id, found: { detail } }),
-      (error) =>
-        isWanted && setFound({ id, found: { problem: error instanceof Problem ? error.message : String(error) } }),
+      (error) => {
+        const problem = error instanceof Problem ? error.message : String(error);
+        // What was read before stays, and so does the revision that a decision is about.
+        if (isWanted) setFound((old) => (old?.id === id && old.found && "detail" in old.found ? old : { id, found: { problem } }));
+      },
     );
     return () => void (isWanted = false);
   }, [id, revision]);

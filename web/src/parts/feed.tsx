@@ -31,7 +31,7 @@ export const EventLine = ({ event, names = true }: { event: Event; names?: boole
 );
 
 /** More of them than fit are of no use to a glance. */
-const MOST = 40;
+const MOST = 30;
 
 export function Feed() {
   version.value;

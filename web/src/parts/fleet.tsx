@@ -1,7 +1,6 @@
 /** The last two hours of the sessions that are at work, the ones with trouble first. */
 import "../core";
 import { useEffect, useMemo } from "preact/hooks";
-import { version } from "../state/board";
 import { now } from "../state/clock";
 import { RunsWindow } from "../state/window";
 import { lanesOf } from "./fleet_lanes";
@@ -19,7 +18,6 @@ export function Fleet() {
   const found = useMemo(() => new RunsWindow(), []);
   const { box, sight } = useSight();
   useEffect(() => found.follow(() => now.peek() - SPAN_MS), []);
-  version.value;
   found.changed.value;
   const at = Math.floor(now.value / 5000) * 5000;
   const from = at - SPAN_MS;

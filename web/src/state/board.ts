@@ -10,7 +10,7 @@ import * as clock from "./clock";
 import { get } from "./http";
 
 export const ENDED = new Set(["done", "failed", "rejected", "cancelled"]);
-const RENDER_MS = 250;
+const RENDER_MS = 500;
 const ITEMS_MAX = 8_000;
 
 export const items = new Map<string, Brief>();
@@ -40,6 +40,8 @@ let timer: ReturnType<typeof setTimeout> | null = null;
 
 export async function read(): Promise<View> {
   const view = await get<View>("/v1/view");
+  // Reading the answer took a while; a click that came meanwhile goes first.
+  await new Promise((resolve) => setTimeout(resolve));
   replace(items, view.items, (one) => one.id);
   replace(holdings, view.holdings, (one) => one.item);
   replace(seats, view.sessions, (one) => one.id);

@@ -1,6 +1,19 @@
 /** Requests to the server. A refusal is thrown as a Problem, with the code that every interface of dibs shares. */
 
+const NAMES_MAX = 1_000;
 const INSTANT = /(_at|^at|^not_before)$/;
+/** Whether a field is an instant, by its name: an answer repeats a few names thousands of times. */
+const instants = new Map<string, boolean>();
+
+function isInstant(name: string): boolean {
+  const known = instants.get(name);
+  if (known !== undefined) return known;
+  const found = INSTANT.test(name);
+  // Names may be ids of items, of which there is no end.
+  if (instants.size < NAMES_MAX) instants.set(name, found);
+  return found;
+}
+
 /** The caller's own JSON, in which nothing is an instant of ours. */
 const OPAQUE = new Set(["payload", "meta", "links", "cost", "checks"]);
 
@@ -22,7 +35,7 @@ export function decode(value: unknown): unknown {
     for (const name in record) {
       const inner = record[name];
       if (typeof inner === "string") {
-        if (INSTANT.test(name)) record[name] = Date.parse(inner);
+        if (isInstant(name)) record[name] = Date.parse(inner);
       } else if (inner && typeof inner === "object" && !OPAQUE.has(name)) decode(inner);
     }
   }

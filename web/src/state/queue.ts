@@ -2,7 +2,7 @@
 import { computed, effect, signal, untracked } from "@preact/signals";
 import type { Brief, Paged } from "../api";
 import { counts, ENDED, isLoaded, items, leftOff, version } from "./board";
-import { matcher, parse, query } from "./filter";
+import { type Filter, matcher, parse, query } from "./filter";
 import { get } from "./http";
 import { List } from "./list";
 import { route, view } from "./route";
@@ -39,25 +39,34 @@ effect(() => {
   version.value;
   const fresh = text.value !== asked;
   asked = text.value;
-  if (isRemote.value) untracked(() => (fresh || !found.length ? void ask(true) : askLater()));
-  else untracked(() => local(fresh));
+  untracked(() => {
+    if (!isRemote.value) local(fresh);
+    else if (fresh || !found.length) {
+      // What is known here is shown while the server looks at all of them.
+      if (fresh) list.offer(fitting(filter.value).sort(order).map((item) => item.id), true);
+      void ask(true);
+    } else askLater();
+  });
 });
 
+function fitting({ status, ...rest }: Filter): Brief[] {
+  const matches = matcher(rest);
+  const isWanted = (item: Brief) => (status ? status.includes(item.status) : !ENDED.has(item.status));
+  return [...items.values()].filter((item) => isWanted(item) && matches(item));
+}
+
 function local(fresh: boolean): void {
-  const { status, ...rest } = filter.value;
+  const { status: _, ...rest } = filter.value;
   const matches = matcher(rest);
   const tally: Record<string, number> = {};
-  const fits: Brief[] = [];
-  for (const item of items.values()) {
-    if (!matches(item)) continue;
-    tally[item.status] = (tally[item.status] ?? 0) + 1;
-    if (status ? status.includes(item.status) : !ENDED.has(item.status)) fits.push(item);
-  }
-  fits.sort(order);
-  for (const one of ENDED) if (!rest.words.length && Object.keys(rest).length === 1) tally[one] = counts.value[one] ?? 0;
+  for (const item of items.values()) if (matches(item)) tally[item.status] = (tally[item.status] ?? 0) + 1;
+  // Not all ended items are known here, so they are counted only where the board counts them.
+  const isPlain = !rest.words.length && Object.keys(rest).length === 1;
+  for (const one of ENDED) if (isPlain) tally[one] = counts.value[one] ?? 0;
+  const found = fitting(filter.value).sort(order);
   facets.value = tally;
-  total.value = fits.length;
-  list.offer(fits.map((item) => item.id), fresh);
+  total.value = found.length;
+  list.offer(found.map((item) => item.id), fresh);
 }
 
 export function more(): void {

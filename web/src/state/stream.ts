@@ -27,6 +27,8 @@ export type News = { lamp: Lamp } | { start: number } | { event: Event } | { vit
 
 /** The server sends something at least every 15 seconds. */
 const SILENT_MS_MAX = 25_000;
+/** A browser stays signed in while it sends requests, and an open stream sends none. */
+const SIGN_OF_LIFE_MS = 3600_000;
 const RETRY_MS_MAX = 10_000;
 const RETRY_MS_MIN = 500;
 /** Reading the board anew is cheaper than more events than these. */
@@ -40,6 +42,7 @@ export class Stream {
   private failures = 0;
   private away: number | null = null;
   private retry = 0;
+  private askedAt = Date.now();
 
   constructor(private readonly tell: (news: News) => void) {}
 
@@ -90,6 +93,9 @@ export class Stream {
       clearTimeout(timer);
       timer = setTimeout(() => aborter.abort(), SILENT_MS_MAX) as unknown as number;
       this.tell({ heard: Date.now() });
+      if (Date.now() - this.askedAt < SIGN_OF_LIFE_MS) return;
+      this.askedAt = Date.now();
+      get("/v1/me").catch(() => undefined);
     };
     heard();
     try {

@@ -3,13 +3,16 @@ import "../core";
 import { computed, signal } from "@preact/signals";
 import type { Event } from "../api";
 import { EventLine } from "../parts/feed";
+import { useSight } from "../parts/window";
 import { feed, readEvent, version } from "../state/board";
 import { get } from "../state/http";
 import { change, route } from "../state/route";
 import { number } from "../state/text";
 
 const BACK = 200;
-const SHOWN_MAX = 500;
+const SHOWN_MAX = 1_000;
+const LINE = 22;
+const BEYOND = 6;
 const older = signal<Event[]>([]);
 const isAsking = signal(false);
 const text = computed(() => route.value.query.q ?? "");
@@ -28,9 +31,12 @@ const fits = (event: Event, words: string[]): boolean => {
 };
 
 export function Events() {
+  const { box, sight, look } = useSight();
   version.value;
   const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
   const shown = [...feed, ...older.value].filter((event) => fits(event, words)).slice(0, SHOWN_MAX);
+  const first = Math.max(0, Math.floor(sight.top / LINE) - BEYOND);
+  const last = first + Math.ceil(sight.height / LINE) + 2 * BEYOND;
   if (!shown.length && !words.length && !isAsking.value && !older.value.length) void back();
   return (
     <section class="view" aria-label="Events">
@@ -49,16 +55,16 @@ export function Events() {
           {number(shown.length)} events
         </span>
       </div>
-      <ol class="events tall" tabIndex={0} aria-label="Events, the latest first">
-        {shown.map((event) => (
-          <EventLine key={event.id} event={event} />
-        ))}
-        <li>
-          <button disabled={isAsking.value} onClick={() => void back()}>
-            earlier
-          </button>
-        </li>
-      </ol>
+      <div class="tall" ref={box} onScroll={look} tabIndex={0} role="region" aria-label="Events, the latest first">
+        <ol class="events" style={{ height: `${shown.length * LINE}px`, paddingTop: `${first * LINE}px` }}>
+          {shown.slice(first, last).map((event) => (
+            <EventLine key={event.id} event={event} />
+          ))}
+        </ol>
+        <button disabled={isAsking.value} onClick={() => void back()}>
+          earlier
+        </button>
+      </div>
     </section>
   );
 }

@@ -2,7 +2,8 @@
 import "../core";
 import { computed, effect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import type { Seat } from "../api";
+import { Component } from "preact";
+import type { Held, Seat } from "../api";
 import { Text } from "../parts/bits";
 import { Ago, ItemLink, Lease } from "../parts/words";
 import { useSight } from "../parts/window";
@@ -58,13 +59,30 @@ effect(() => {
   asked = question;
 });
 
-function Card({ seat, isCursor, at }: { seat: Seat; isCursor: boolean; at: number }) {
+interface Given {
+  seat: Seat;
+  /** The first claim of the session. */
+  held: Held | undefined;
+  isCursor: boolean;
+  at: number;
+}
+
+/** Shown again only if something about its session has changed; its clocks go by themselves. */
+class Card extends Component<Given> {
+  override shouldComponentUpdate(next: Given): boolean {
+    return (Object.keys(next) as (keyof Given)[]).some((name) => next[name] !== this.props[name]);
+  }
+
+  override render(given: Given) {
+    return <Content {...given} />;
+  }
+}
+
+function Content({ seat, held, isCursor, at }: Given) {
   const health = score(seat, now.value);
   const tone = health.score >= 80 ? "green" : health.score >= 50 ? "amber" : "red";
   const context = seat.meta.context_percent;
   const ended = Object.values(seat.ended).reduce((sum, one) => sum + one, 0);
-  const first = seat.holding[0];
-  const held = first && holdings.get(first);
   return (
     <li class="card" tabIndex={isCursor || at === 0 ? 0 : -1} data-cursor={isCursor || undefined} data-id={seat.id}>
       <h2>
@@ -181,7 +199,15 @@ export function Sessions() {
         >
           {ids.slice(first * columns, last * columns).flatMap((id, index) => {
             const seat = seats.get(id);
-            return seat ? [<Card key={id} seat={seat} at={index} isCursor={cursor === first * columns + index} />] : [];
+            return seat ? [
+                  <Card
+                    key={id}
+                    seat={seat}
+                    held={holdings.get(seat.holding[0] ?? "")}
+                    at={index}
+                    isCursor={cursor === first * columns + index}
+                  />,
+                ] : [];
           })}
         </ul>
       </div>

@@ -6,7 +6,6 @@ import { openItem, Text } from "../parts/bits";
 import { type By, lanesOf } from "../parts/fleet_lanes";
 import { LANE, Lanes, scaleOf } from "../parts/lanes";
 import { useSight } from "../parts/window";
-import { version } from "../state/board";
 import { now } from "../state/clock";
 import { change, route } from "../state/route";
 import { ago, number, time, words } from "../state/text";
@@ -41,7 +40,6 @@ export function Timeline() {
     addEventListener("keydown", toggle);
     return () => removeEventListener("keydown", toggle);
   }, []);
-  version.value;
   found.changed.value;
   const at = Math.floor(now.value / 2000) * 2000;
   const { from, to } = span(at);
