@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from dibs.agents.setup import lock
 from dibs.text import prime
 from tests.agents.person import USER, Person, there_and_back, write
 
@@ -136,6 +138,45 @@ def test_each_client_gets_the_mcp_server(person: Person, client: str) -> None:
     command = server.pop("command")
     words = command if isinstance(command, list) else [command, *server.pop("args")]
     assert (Path(words[0]).name, words[1:], server) == ("dibs", ["mcp"], more)
+
+
+def test_a_link_to_settings_that_do_not_exist_stays_the_persons(person: Person) -> None:
+    link, folder = person.home / ".claude" / "settings.json", person.folder / "dotfiles"
+    link.parent.mkdir()
+    link.symlink_to(folder / "settings.json")
+    before = person.snapshot()
+    assert f"{link} is a link into {folder}, which does not exist" in person.setup("claude", "--yes", code=1)
+    assert person.snapshot() == before
+    folder.mkdir()
+    before = person.snapshot()
+    person.setup("claude", "--yes")
+    person.setup("claude", "--check")
+    assert (folder / "settings.json").is_file()
+    person.setup("claude", "--remove", "--yes")
+    assert person.snapshot() == before
+
+
+def test_setups_and_removals_that_run_at_once_leave_what_was_there(person: Person) -> None:
+    write(person.home / ".codex" / "config.toml", 'model = "x"\n')
+    before = person.snapshot()
+    clients = ("codex", "codex", "gemini", "claude")
+    for options in (("--yes",), ("--remove", "--yes")):
+        running = [
+            subprocess.Popen([sys.executable, "-m", "dibs.cli.main", "setup", client, *options], stdout=subprocess.PIPE)
+            for client in clients
+        ]
+        for process in running:
+            process.communicate()
+        assert [process.returncode for process in running] == [0] * len(clients)
+        for client in set(clients):
+            person.setup(client, "--check", code=int("--remove" in options))
+    assert person.snapshot() == before
+
+
+def test_setup_waits_for_another_one_and_says_so(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "LOCK_SECONDS", 0.0)
+    with lock.locked(str(person.home)):
+        assert "another `dibs setup` is running" in person.setup("claude", "--yes", code=75)
 
 
 def test_agents_md_has_what_a_model_must_know(person: Person) -> None:

@@ -165,6 +165,17 @@ def test_a_call_of_dibs_is_never_denied(working: Agent, board: Board) -> None:
     working.denied(working.hook("PreToolUse", tool_name="Write", tool_input=write))
 
 
+def test_every_tool_that_runs_a_command_is_denied(working: Agent, board: Board) -> None:
+    board.claim("a", session=SESSION)
+    lose(working, board, "a")
+    watch = {"command": "make", "description": "d", "timeout_ms": 5000, "persistent": False}
+    working.denied(working.hook("PreToolUse", tool_name="Monitor", tool_input=watch))
+    typed = {"session_id": 1, "chars": "make\n"}
+    working.denied(working.hook("PreToolUse", tool_name="write_stdin", tool_input=typed))
+    # Nothing is typed: it reads what the command has printed.
+    assert working.hook("PreToolUse", tool_name="write_stdin", tool_input=typed | {"chars": ""}) == {}
+
+
 @pytest.mark.parametrize("how", ["force_released", "cancelled"])
 def test_a_claim_that_a_person_ended_denies_until_the_next_prompt(working: Agent, board: Board, how: str) -> None:
     board.claim("a", session=SESSION)
@@ -258,6 +269,13 @@ def test_a_file_that_another_claim_reserves_is_denied_in_every_worktree(
     patch = "*** Begin Patch\n*** Update File: src/c/y.py\n*** Move to: src/a/new.py\n@@\n-a\n+b\n*** End Patch\n"
     answer = there.hook("PreToolUse", tool_name="apply_patch", tool_input={"command": patch}, tool_use_id="t")
     assert "reserves src/a/new.py for a" in there.denied(answer)
+    # Codex takes a command for a patch, too.
+    for command in (f"apply_patch <<'EOF'\n{patch}EOF", f"cd src && applypatch <<EOF\n{patch.replace('src/', '')}EOF"):
+        assert "reserves src/a/new.py for a" in there.denied(there.bash(command)), command
+    assert there.bash(f"cat >x.patch <<'EOF'\n{patch}EOF\n# apply_patch") == {}
+    many = "".join(f"*** Add File: n{number}\n+x\n" for number in range(1001)) + "*** Add File: src/a/x\n+x\n"
+    answer = there.hook("PreToolUse", tool_name="apply_patch", tool_input={"command": many}, tool_use_id="t")
+    assert "reserves src/a/x for a" in there.denied(answer)
     # Writes by a command are not covered.
     assert here.bash("echo x >src/a/x.py") == {}
     board.done("a", session=BOB)
@@ -275,7 +293,9 @@ def test_a_reserved_file_is_found_through_links(working: Agent, board: Board, fo
     (folder / "sources").symlink_to("src")
     (tmp_path / "disk").mkdir()
     (folder / "data").symlink_to(tmp_path / "disk")
-    for path in ("link.py", "sources/a.py", "data/new.csv"):
+    (folder / "src" / "deep").mkdir()
+    (folder / "deep").symlink_to("src/deep")
+    for path in ("link.py", "sources/a.py", "data/new.csv", "deep/../a.py"):
         assert "bob (session bob-1) reserves" in working.denied(working.edit(path)), path
     assert working.edit("sources/new.py") == {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -90,7 +91,7 @@ def test_each_client_is_denied_in_its_own_words() -> None:
     ],
 )
 def test_the_files_that_a_tool_writes_are_found(fields: dict[str, Any], paths: list[str]) -> None:
-    assert files.written(parsed(CLAUDE | fields)) == paths
+    assert [os.path.normpath(path) for path in files.written(parsed(CLAUDE | fields))] == paths
 
 
 def test_a_path_is_covered_by_itself_and_by_folders_above_it() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,13 @@ class Script:
         self.states = home / "state" / "dibs" / "agents"
         for session in (SESSION, f"{SESSION}-{SUBAGENT}", THREAD):
             (self.states / session).mkdir(parents=True)
-            (self.states / session / "until").write_text("99999999999\n")
+            self.vouch(session)
         self._dibs = home / "bin" / "dibs"
         self._dibs.parent.mkdir()
         self.replace_dibs("[ $LC_ALL = C.UTF-8 ] && echo '{\"asked\": true}'")
+
+    def vouch(self, session: str, seconds: int = 80) -> None:
+        (self.states / session / "until").write_text(f"{int(time.time()) + seconds}\n")
 
     def replace_dibs(self, program: str) -> None:
         self._dibs.write_text(f"#!/bin/sh\n{program}\n")
@@ -98,6 +102,17 @@ def test_a_command_starts_python_only_if_it_may_be_a_call_of_dibs(script: Script
         assert not script.asks("Bash", command, client="codex", agent_id=THREAD), command
     for command in ("cat dibs.toml", "ls /home/me/dibs/src", "make dibs-test", "python -m dibs.x", "ls mydibs"):
         assert not script.asks("Bash", command, agent_id=SUBAGENT), command
+
+
+def test_a_patch_in_a_command_is_left_to_dibs(script: Script) -> None:
+    assert script.asks("exec_command", "cd src && apply_patch <<'EOF'\n*** Begin Patch", client="codex")
+
+
+def test_a_state_that_is_vouched_for_longer_than_any_keeper_does_is_not_fresh(script: Script) -> None:
+    """The clock was set back."""
+    for seconds, is_fresh in ((80, True), (1000, False), (-1000, False)):
+        script.vouch(SESSION, seconds)
+        assert script.asks("Bash") is not is_fresh, seconds
 
 
 def test_a_loss_leaves_commands_to_dibs_and_nothing_after_them(script: Script) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from dibs.agents.state import FRESH_SECONDS, Record, State
 from dibs.board import Board
 from tests.hooks.agent import HOOK, OTHER_SESSION, SESSION, Agent, payload, wait_for, wait_for_end
 
@@ -199,3 +200,13 @@ def test_two_agents_of_codex_that_start_together_have_two_names(agents: Callable
     assert [board.find_session(id).agent for id in ids] == ["44c6bf89", "44c6bf90"]
     agents(OTHER_SESSION).start()
     assert board.find_session(OTHER_SESSION).agent == OTHER_SESSION[:8]
+
+
+def test_a_state_is_fresh_for_no_longer_than_a_look_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more time left, the clock was set back."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    state = State(SESSION)
+    state.make(Record(session=SESSION, agent="x", client="claude", folder="/"))
+    for seconds, is_fresh in ((FRESH_SECONDS, True), (FRESH_SECONDS + 100, False), (-100, False)):
+        state.vouch(seconds)
+        assert state.is_fresh() is is_fresh, seconds

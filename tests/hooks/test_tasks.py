@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import dibs.agents.tasks
+from dibs.agents import task_list
 from dibs.board import Board
-from tests.hooks.agent import OTHER_SESSION, SESSION, Agent, wait_for
+from tests.hooks.agent import OTHER_SESSION, SECONDS_MAX, SESSION, Agent, wait_for
 from tests.hooks.conftest import BOB
 from tests.hooks.task_client import LIST, TaskClient
 from tests.server.process import Serving
@@ -68,6 +70,37 @@ def test_a_task_has_one_owner_and_others_read_who_it_is(tasks: Callable[..., Tas
     assert two.update("1", status="completed") == ""
     assert board.get(item).item.status == "done"
     assert one.read("1")["status"] == "completed"
+
+
+def test_a_task_of_another_board_is_neither_begun_nor_completed(client: TaskClient, board: Board) -> None:
+    """The list is shared by sessions on two boards, and on the other one a session may be at the item."""
+    client.write("1", "Fix login", metadata={"dibs": "fix-login"})
+    client.write("2", "Then this", blockedBy=["1"])
+    for status in ("in_progress", "completed"):
+        why = client.update("1", status=status)
+        assert "there is no item fix-login" in why
+        assert "The task is of another board" in why
+    assert client.read("1")["status"] == "pending"
+    assert client.update("2", status="in_progress") == ""
+    assert [item.title for item in board.list()] == ["Then this"]
+    board.add("Fix login", id="fix-login")
+    assert client.update("1", status="in_progress") == ""
+
+
+def test_a_task_file_that_is_a_pipe_or_holds_half_a_character_does_not_keep_the_board_out(
+    client: TaskClient, board: Board
+) -> None:
+    os.mkfifo(client.folder / "1.json")
+    os.mkfifo(client.folder / ".highwatermark")
+    found: list[object] = []
+    reading = threading.Thread(target=lambda: found.append(task_list.find(str(client.folder), "1")), daemon=True)
+    reading.start()
+    reading.join(SECONDS_MAX)
+    assert found == [None]
+    client.write("2", "Fix \ud800 login")
+    assert client.update("2", status="in_progress") == ""
+    assert holder(board, only_item(board, "Fix ? login")) == SESSION
+    assert task_list.link(LIST, board.list())[1] == {}
 
 
 def test_a_lost_claim_completes_no_task(client: TaskClient, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ esac
 case $tool in
 Edit | Write | MultiEdit | NotebookEdit | apply_patch) ask_dibs ;;
 write_file | replace | edit | write | patch | create | str_replace_editor | Delete | StrReplace) ask_dibs ;;
-Bash | bash | shell | Shell | run_shell_command | exec_command) ;;
+Bash | bash | shell | Shell | run_shell_command | exec_command | Monitor | write_stdin) ;;
 mcp__plugin_dibs_dibs__* | mcp__dibs__* | mcp_dibs_* | dibs-* | dibs_*)
     name=${tool#mcp__plugin_dibs_dibs__}
     name=${name#mcp__dibs__}
@@ -142,12 +142,18 @@ for name in dibs calldibs; do
     esac
 done
 
+# A patch names the files that it writes, also in a command.
+case $input in
+*apply_patch* | *applypatch*) ask_dibs ;;
+esac
+
 # Any other command: nothing may be lost, by the session or by the one that a subagent works for, and the state must be
-# fresh.
+# fresh. No keeper vouches for more than 90 seconds: if there are more, the clock was set back.
 for loss in "$state"/lost-* "$root/$session"/lost-*; do
     [ -e "$loss" ] && ask_dibs
 done
 until=
 [ -f "$state/until" ] && { read -r until <"$state/until"; } 2>/dev/null
-[ "$until" -gt "$(date +%s)" ] 2>/dev/null && exit 0
+now=$(date +%s)
+[ "$until" -gt "$now" ] 2>/dev/null && [ "$until" -le $((now + 90)) ] && exit 0
 ask_dibs

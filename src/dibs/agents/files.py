@@ -21,16 +21,37 @@ PATH_FIELDS = ("file_path", "notebook_path", "path", "filePath", "target_file")
 #: space, lines of the patch itself may be indented.
 PATCH_FIELDS = ("command", "input", "patch", "patchText")
 PATCH_LINES = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
-PATHS_MAX = 1000
+#: What a command begins with that Codex takes for a patch, also behind `cd FOLDER &&`.
+PATCH_COMMANDS = ("apply_patch", "applypatch")
+PATHS_MAX = 10_000
 
 
 def written(payload: Payload) -> list[str]:
-    """The absolute paths that an edit tool is about to write."""
-    named = [payload.input[field] for field in PATH_FIELDS if isinstance(payload.input.get(field), str)]
-    for patch in (payload.input.get(field) for field in PATCH_FIELDS):
-        for line in map(str.strip, patch.splitlines()) if isinstance(patch, str) else ():
-            named += [line.removeprefix(start).strip() for start in PATCH_LINES if line.startswith(start)]
-    return [os.path.normpath(os.path.join(payload.cwd, path)) for path in named[:PATHS_MAX]]
+    """The absolute paths that an edit tool, or a patch in a command, is about to write. They are not normalised: behind
+    a link, `..` is the folder above what the link leads to."""
+    if payload.is_shell:
+        folder = _patched_folder(payload.command)
+        named = [] if folder is None else [os.path.join(folder, path) for path in _in_patch(payload.command)]
+    else:
+        named = [payload.input[field] for field in PATH_FIELDS if isinstance(payload.input.get(field), str)]
+        for field in PATCH_FIELDS:
+            named += _in_patch(payload.input.get(field))
+    return [os.path.join(payload.cwd, path) for path in dict.fromkeys(named[:PATHS_MAX])]
+
+
+def _in_patch(patch: object) -> list[str]:
+    """The paths that a patch names. The words of a command may stand in a list, the last of them the patch."""
+    text = patch[-1] if isinstance(patch, list) and patch else patch
+    lines = map(str.strip, text.splitlines()) if isinstance(text, str) else ()
+    return [line.removeprefix(start).strip() for line in lines for start in PATCH_LINES if line.startswith(start)]
+
+
+def _patched_folder(command: str) -> str | None:
+    """The folder that a patch in a command counts from, empty if that is the command's; None if it has no patch."""
+    folder, joint, rest = command.strip().removeprefix("cd ").partition("&&")
+    if not (joint and command.strip().startswith("cd ")):
+        folder, rest = "", command
+    return folder.strip().strip("'\"") if rest.strip().startswith(PATCH_COMMANDS) else None
 
 
 class Reach:
@@ -54,11 +75,14 @@ class Reach:
     def places(self, path: str) -> list[str]:
         """Where a file lies below the top of its worktree; empty if no resource can name it. A tool writes through
         links, and an item may reserve a link or what it leads to, so that a file can have several places."""
-        target = os.path.realpath(path)
-        entry = (
-            path if target == path else os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-        )
-        found = (self._place(name) for name in dict.fromkeys((path, entry, target)))
+        # Some tools shorten `d/..` before they follow the link `d`, and others do not.
+        plain = os.path.normpath(path)
+        names = [plain]
+        for one in dict.fromkeys((plain, path)):
+            folder, name = os.path.split(one)
+            target = os.path.realpath(one)
+            names += [target] if name in ("", ".", "..") else [os.path.join(os.path.realpath(folder), name), target]
+        found = (self._place(name) for name in dict.fromkeys(names))
         return list(dict.fromkeys(place for place in found if place is not None))
 
     def _place(self, path: str) -> str | None:

@@ -16,8 +16,21 @@ import threading
 
 from dibs.agents import keeper_process, look, sessions, usage
 from dibs.agents.access import is_local
-from dibs.agents.look import FRESH_SECONDS
-from dibs.agents.state import ACTIVE, BEGIN, CHILD, END, ENDED, KEEPER, META, POKE, SESSION, VIEW, State, living
+from dibs.agents.state import (
+    ACTIVE,
+    BEGIN,
+    CHILD,
+    END,
+    ENDED,
+    FRESH_SECONDS,
+    KEEPER,
+    META,
+    POKE,
+    SESSION,
+    VIEW,
+    State,
+    living,
+)
 from dibs.board import connect, default_url
 from dibs.errors import DibsError, SessionNotFound
 from dibs.model import AGENT

@@ -7,7 +7,7 @@ agent is at work and nobody took the item.
 
 from __future__ import annotations
 
-from dibs.agents.state import ACTIVE, ANSWERED, CHILD, Loss, State, answered
+from dibs.agents.state import ACTIVE, ANSWERED, CHILD, FRESH_SECONDS, Loss, State, answered
 from dibs.errors import ClaimExpired, DibsError, Invalid, SessionNotFound, StoreUnavailable
 from dibs.value import Value
 
@@ -27,8 +27,6 @@ LAPSED = frozenset({"expired", "owner_died"})
 TAKEN = frozenset({"force_released", "cancelled", "restored"})
 #: At most one renewal of a claim in so many seconds.
 BEAT_SECONDS = 60.0
-#: How long the state of a session is taken to be right after a look. A claim that expires earlier ends it earlier.
-FRESH_SECONDS = 90.0
 
 
 class Reservation(Value):

@@ -28,8 +28,9 @@ EVENTS = {
     "UserPromptSubmitted": "UserPromptSubmit",
     "BeforeSubmitPrompt": "UserPromptSubmit",
 }
-#: Tools that run a command, and tools that write files, of all clients.
-SHELLS = frozenset({"Bash", "bash", "shell", "Shell", "run_shell_command", "exec_command"})
+#: Tools that run a command or type into one that runs, and tools that write files, of all clients.
+TYPING = "write_stdin"
+SHELLS = frozenset({"Bash", "bash", "shell", "Shell", "run_shell_command", "exec_command", "Monitor", TYPING})
 EDITS = frozenset(
     {
         *("Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch"),
@@ -80,7 +81,8 @@ class Payload(Value):
 
     @property
     def is_shell(self) -> bool:
-        return self.tool in SHELLS
+        """Without characters, a tool that types reads what the command has printed since."""
+        return self.tool in SHELLS and (self.tool != TYPING or self.input.get("chars") != "")
 
     @property
     def is_edit(self) -> bool:

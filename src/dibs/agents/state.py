@@ -53,6 +53,9 @@ SESSION, UNTIL, ACTIVE, ANSWERED, ASKED, END = "session.json", "until", "active"
 META, VIEW, KEEPER, POKE, ASSIGNED, BEGIN = "meta.json", "view.json", "keeper", "poke", "assigned", "begin"
 WAKER, WOKEN = "waker", "woken"
 LOST, CHILD, ENDED, CALL, OFFERED = "lost-", "child-", "ended-", "call-", "offered-"
+#: How long the state of a session is taken to be right after a look. A claim that expires earlier ends it earlier.
+#: `dibs-hook.sh` has the same number.
+FRESH_SECONDS = 90.0
 #: The most that is read of a file.
 BYTES_MAX = 1 << 20
 #: A folder whose agent cannot be proved dead, or alive, is removed when it was not used for so long.
@@ -214,8 +217,9 @@ class State:
         self.write(UNTIL, f"{int(time.time() + seconds)}\n")
 
     def is_fresh(self) -> bool:
+        """Nobody vouches for longer than a look lasts: with more time left, the clock was set back."""
         until = self.read(UNTIL).strip()
-        return _is_number(until) and int(until) > time.time()
+        return _is_number(until) and 0 < int(until) - time.time() <= FRESH_SECONDS
 
     # Losses
 

@@ -76,8 +76,7 @@ def find(folder: str, id: object) -> Task | None:
     if not isinstance(id, str) or not id or not _NAME.issuperset(id):
         return None
     try:
-        with open(os.path.join(folder, f"{id}.json"), encoding="utf-8") as file:
-            raw = json_text.loads(file.read(BYTES_MAX))
+        raw = json_text.loads(_read(os.path.join(folder, f"{id}.json"), BYTES_MAX))
     except (OSError, ValueError, RecursionError):
         return None
     return task(folder, id, raw) if isinstance(raw, dict) else None
@@ -101,6 +100,16 @@ def task(folder: str, id: str, raw: dict[str, Any]) -> Task:
         blocked_by=tuple(one for one in blocked_by if isinstance(one, str)) if isinstance(blocked_by, list) else (),
         is_linked=linked is not None,
     )
+
+
+def begins(update: dict[str, Any]) -> bool:
+    """Whether an update makes somebody work on the task: it is in progress, or gets an owner."""
+    status = update.get("status")
+    return status == IN_PROGRESS or (bool(update.get("owner")) and status not in (COMPLETED, PENDING, DELETED))
+
+
+def gives_back(update: dict[str, Any]) -> bool:
+    return update.get("status") in (PENDING, DELETED) or (update.get("owner") == "" and not begins(update))
 
 
 def all_tasks(folder: str) -> list[Task]:
@@ -168,13 +177,19 @@ def _lock(folder: str) -> None:
 
 def _highest(folder: str) -> int:
     try:
-        with open(os.path.join(folder, HIGHEST), encoding="utf-8") as file:
-            found = file.read(32).strip()
+        found = _read(os.path.join(folder, HIGHEST), 32).strip()
     except (OSError, ValueError):
         return 0
     return int(found) if found.isdigit() else 0
 
 
+def _read(path: str, bytes_max: int) -> str:
+    """A pipe that somebody put in the place of a file must not block a hook."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return (file.read(bytes_max) or b"").decode()
+
+
 def _text(raw: dict[str, Any], name: str) -> str:
+    """JSON may hold half of a character, which no board can store."""
     found = raw.get(name)
-    return found if isinstance(found, str) else ""
+    return found.encode("utf-8", "replace").decode() if isinstance(found, str) else ""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dibs.agents import answers, fence, look, sessions, task_list
 from dibs.agents.access import is_local
 from dibs.agents.state import ASSIGNED, CALL, OFFERED, State, answered
-from dibs.agents.task_list import COMPLETED, DELETED, IN_PROGRESS, KEY, PENDING
+from dibs.agents.task_list import COMPLETED, IN_PROGRESS, KEY, PENDING
 from dibs.check import item_id
 from dibs.errors import (
     AgentAtCapacity,
@@ -49,6 +49,8 @@ REFUSALS = (
     *(ItemAlreadyClaimed, ItemNotClaimable, ItemNotClaimed, NotClaimOwner, ClaimExpired),
     *(AgentAtCapacity, ResourceBusy, RateLimited, Forbidden),
 )
+#: What to do about a task that names an item which the board lacks: on another board a session may be at it.
+ELSEWHERE = "The task is of another board. Take another task, or add the item here: dibs add TITLE --id ITEM"
 #: How long a task tool waits for the board; then it runs. Longer than other hooks wait, because without an answer two
 #: sessions may begin one task, and shorter than clients wait for a hook.
 BOARD_SECONDS = 3.0
@@ -116,9 +118,11 @@ def _update(payload: Payload, board: Board) -> str:
     if task is None:
         return ""
     token = 0
-    if _begins(payload.input):
+    if task_list.begins(payload.input):
         try:
             grant = _claim(payload, board, task)
+        except ItemNotFound as refusal:
+            return _deny(payload, board, task.item, refusal, ELSEWHERE)
         except REFUSALS as refusal:
             return _deny(payload, board, task.item, refusal, "Take another task.")
         answered(payload.dibs_session, task.item)
@@ -147,7 +151,7 @@ def _updated(payload: Payload, board: Board) -> str:
         _release(payload, board, item, token, "the tool call failed")
     if has_failed:
         return ""
-    if _gives_back(payload.input):
+    if task_list.gives_back(payload.input):
         _release(payload, board, item, None, f"the task is {payload.input.get('status') or 'unassigned'}")
         answered(payload.dibs_session, item)
     return _depend(payload, board)
@@ -168,7 +172,8 @@ def _depend(payload: Payload, board: Board) -> str:
             if not set(needs) <= set(known):
                 board.edit(task.item, depends_on=[*known, *needs], actor=_agent(payload))
         except ItemNotFound:
-            _add(payload, board, task)
+            if not task.is_linked:
+                _add(payload, board, task)
         except (Invalid, *REFUSALS) as refusal:
             problems.append(f"dibs: the board keeps what {task.item} depends on: {refusal.message}.")
     return answers.tell(payload, " ".join(problems))
@@ -240,8 +245,9 @@ def _complete(payload: Payload, board: Board) -> str:
         return ""
     try:
         _end(payload, board, task)
-    except ItemNotFound:
-        return ""  # no hook saw its creation or its begin
+    except ItemNotFound as refusal:
+        # If the task names no item, no hook saw its creation or its begin.
+        return _deny(payload, board, task.item, refusal, ELSEWHERE) if task.is_linked else ""
     except REFUSALS as refusal:
         anew = "Leave it, or set it in_progress to claim it anew."
         return _deny(payload, board, task.item, refusal, f"Task #{task.id} stays open. {anew}")
@@ -287,6 +293,8 @@ def _claim(payload: Payload, board: Board, task: Task) -> Grant:
     try:
         return _claim_item(payload, board, task.item)
     except ItemNotFound:
+        if task.is_linked:
+            raise
         _add(payload, board, task)  # its creation was missed
     return _claim_item(payload, board, task.item)
 
@@ -328,7 +336,8 @@ def _add(payload: Payload, board: Board, task: Task, chain: tuple[str, ...] = ()
 
 
 def _needs(payload: Payload, board: Board, task: Task, chain: tuple[str, ...] = ()) -> list[str]:
-    """The items of the open tasks that block this one. Those that the board lacks are added, except in a circle."""
+    """The items of the open tasks that block this one. Those that the board lacks are added, except in a circle, and
+    except those that another board has."""
     found = []
     for blocker in (_task(payload, id) for id in task.blocked_by):
         if blocker is None or blocker.status == COMPLETED or blocker.id in chain or len(chain) > CHAIN_MAX:
@@ -336,6 +345,8 @@ def _needs(payload: Payload, board: Board, task: Task, chain: tuple[str, ...] = 
         try:
             board.get(blocker.item)
         except ItemNotFound:
+            if blocker.is_linked:
+                continue
             _add(payload, board, blocker, (*chain, task.id))
         found.append(blocker.item)
     return found
@@ -356,16 +367,6 @@ def _deny(payload: Payload, board: Board, item: str, refusal: DibsError, what_to
 
 def _task(payload: Payload, id: object) -> Task | None:
     return task_list.find(task_list.of_session(payload), id)
-
-
-def _begins(input: dict[str, Any]) -> bool:
-    """Whether an update makes somebody work on the task: it is in progress, or gets an owner."""
-    status = input.get("status")
-    return status == IN_PROGRESS or (bool(input.get("owner")) and status not in (COMPLETED, PENDING, DELETED))
-
-
-def _gives_back(input: dict[str, Any]) -> bool:
-    return input.get("status") in (PENDING, DELETED) or (input.get("owner") == "" and not _begins(input))
 
 
 def _agent(payload: Payload) -> str | None:

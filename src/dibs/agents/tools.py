@@ -91,8 +91,9 @@ def _needs_session(payload: Payload) -> bool:
 
 def _objection(payload: Payload, access: Access, state: State, record: Record) -> tuple[str, bool]:
     """What speaks against a command or an edit, and whether it is denied for that; an empty text if nothing does."""
-    reach = files.Reach(record.folder, access.url) if payload.is_edit else None
-    places = [place for path in files.written(payload) for place in reach.places(path)] if reach is not None else []
+    written = files.written(payload)
+    reach = files.Reach(record.folder, access.url) if written or payload.is_edit else None
+    places = [place for path in written for place in reach.places(path)] if reach is not None else []
     lost = _lost(payload, access, state, record, places)
     if lost is not None or reach is None:
         return lost or "", True

@@ -28,15 +28,23 @@ def setup_options(parser: Parser) -> None:
 
 def setup(cli: Cli) -> int:
     from dibs.agents.setup.clients import AGENTS_MD, Client
+    from dibs.agents.setup.lock import locked
     from dibs.agents.setup.place import Place
 
     args = cli.args
     if args.remove and args.check:
         raise UsageError("choose one of --remove and --check", field="check")
     in_project = args.project or args.client == AGENTS_MD
-    client = Client(args.client, Place.here(os.getcwd(), os.environ, project=in_project))
+    place = Place.here(os.getcwd(), os.environ, project=in_project)
     if args.check:
-        return _check(cli, client)
+        return _check(cli, Client(args.client, place))
+    # From the first look to the last write, the question included: what is shown is what is written.
+    with locked(place.home):
+        return _plan_and_write(cli, Client(args.client, place))
+
+
+def _plan_and_write(cli: Cli, client: Client) -> int:
+    args = cli.args
     plan = client.plan(remove=args.remove)
     files = [{"path": change.path, "diff": "\n".join(change.diff())} for change in plan.changes]
     answer = {"client": args.client, "files": files, "folders": plan.folders, "kept": plan.kept, "written": False}

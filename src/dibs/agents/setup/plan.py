@@ -53,6 +53,7 @@ def to_set_up(edits: list[Edit], folders: list[str], roots: list[str], earlier: 
         text = read(edit.path)
         if text is not None and edit.is_complete(text):
             continue
+        _require_writable(edit.path)
         base = _without_ours(edit, text, earlier.files.get(edit.path))
         insertions = edit.insertions(base)
         plan.changes.append(Change(edit.path, text, insert(base or "", insertions)))
@@ -172,12 +173,20 @@ def _missing_folders(folder: str) -> list[str]:
     return missing
 
 
+def _require_writable(path: str) -> None:
+    """Refuse a link that leads into a folder that does not exist: nothing can be written there."""
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.path.islink(path) and not os.path.isdir(folder):
+        problem = f"{path} is a link into {folder}, which does not exist; make that folder, or remove the link"
+        raise Invalid(problem, field="file", path=path)
+
+
 def _replace(path: str, text: str | None) -> None:
-    """Write the file in one step, with the permissions it has; the target of a link stays where it is."""
+    """Write or delete the file in one step. It keeps its permissions, and a link to it stays."""
     target = os.path.realpath(path)
     if text is None:
-        if os.path.lexists(path):
-            os.unlink(path)
+        if os.path.lexists(target):
+            os.unlink(target)
         return
     half = f"{target}.{os.urandom(4).hex()}.dibs"
     try:
