@@ -164,3 +164,33 @@ def test_without_a_board_or_an_answer_a_push_passes_with_a_warning(guarded: Repo
     hook.write_text(hook.read_text().replace("|| dibs=", "|| dibs=/nowhere"))
     did, output = pushed(guarded, "origin", "main:fourth", PATH="/usr/bin:/bin")
     assert (did, "dibs is not installed" in output) == (True, True)
+
+
+def test_what_was_typed_as_the_source_of_a_push_does_not_matter(guarded: Repository, board: Board) -> None:
+    old, _ = lose(board)
+    guarded.commit("two words", f"x/{old}")
+    for source in ("HEAD^{/two words}", "HEAD^{/two words\n}"):
+        did, output = pushed(guarded, "origin", f"{source}:refs/heads/other")
+        assert (did, "took over" in output) == (False, True), source
+
+
+def test_a_mistake_of_the_guard_is_one_line(repository: Repository) -> None:
+    code, output = repository.run("dibs", "guard", "hook", "commit-msg")
+    assert (code, output.count("\n"), "guard: nothing was checked: TypeError" in output) == (0, 1, True)
+    code, output = repository.run("dibs", "guard", "hook", "pre-receive", input="short\n")
+    assert (code, output.count("\n"), "the commits cannot be verified" in output) == (75, 1, True)
+
+
+@pytest.mark.parametrize("write", ["{}", "{}/", "file://{}"])
+def test_a_push_to_a_url_is_judged_by_what_that_remote_has(guarded: Repository, board: Board, write: str) -> None:
+    url = guarded.git("remote", "get-url", "origin")
+    guarded.git("init", "--quiet", "--bare", "../fork.git")
+    guarded.git("remote", "add", "fork", "../fork.git")
+    board.add("t", id="x")
+    board.claim("x", session=ANN)
+    guarded.commit("only in the fork", session=ANN)
+    assert pushed(guarded, "fork", "main")[0]
+    board.force_release("x", reason="gone")
+    assert not pushed(guarded, "origin", "main")[0]
+    assert not pushed(guarded, write.format(url), "main")[0]
+    assert pushed(guarded, write.format(url.replace("hub.git", "fork.git")), "main:other")[0]
