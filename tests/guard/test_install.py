@@ -190,8 +190,7 @@ def test_a_large_configuration_is_restored_whole(repository: Repository) -> None
     assert config.read_bytes() == before
 
 
-@pytest.mark.parametrize("repair", ["install", "remove"])
-@pytest.mark.parametrize("change", [(), ("config", "user.name", "somebody")])
+@pytest.mark.parametrize(("repair", "change"), [("install", ()), ("remove", ("config", "user.name", "somebody"))])
 def test_a_moved_repository_gets_its_hooks_back(repository: Repository, repair: str, change: tuple[str, ...]) -> None:
     write_hook(repository.folder / "tool" / "pre-push", "echo ran >>ran")
     repository.git("config", "core.hooksPath", "tool")

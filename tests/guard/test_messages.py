@@ -40,11 +40,10 @@ def test_a_message_that_looks_like_a_comment_gets_its_trailer(held: Repository) 
     assert held.message() == "#7 fix\n\nDibs-Claim: x/1"
 
 
-@pytest.mark.parametrize("words", [(), ("-s",), ("-v",)])
-@pytest.mark.parametrize("noop", ["true", ":"])
-def test_a_message_that_nobody_wrote_stays_unwritten(held: Repository, words: tuple[str, ...], noop: str) -> None:
-    code, output = held.run("git", "commit", "--allow-empty", *words, session=ANN, GIT_EDITOR=noop)
-    assert (code, "empty commit message" in output) == (1, True)
+def test_a_message_that_nobody_wrote_stays_unwritten(held: Repository) -> None:
+    for word, noop in (("--verbose", "true"), ("--signoff", "true"), ("--status", ":")):
+        code, output = held.run("git", "commit", "--allow-empty", word, session=ANN, GIT_EDITOR=noop)
+        assert (code, "empty commit message" in output) == (1, True), word
 
 
 def test_a_template_that_nobody_filled_in_stays_so(held: Repository, tmp_path: Path) -> None:
@@ -130,6 +129,6 @@ def test_dibs_does_not_start_where_nobody_can_have_a_session(held: Repository, t
     path = f"{tmp_path}/bin:{held.environment['PATH']}"
     commit(held, "-m", "nobody's", session=None, PATH=path)
     assert not (tmp_path / "started").exists()
-    for variable in ("DIBS_SESSION", "DIBS_CLAIM_TOKEN", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"):
+    for variable in ("DIBS_SESSION", "DIBS_CLAIM_TOKEN", "CODEX_THREAD_ID"):
         commit(held, "-m", "a session's", session=None, PATH=path, **{variable: "1"})
         (tmp_path / "started").unlink()
