@@ -10,7 +10,7 @@ import pytest
 
 from tests.guard.conftest import Repository
 
-HOOKS = ["prepare-commit-msg", "commit-msg", "pre-push"]
+HOOKS = ["prepare-commit-msg", "commit-msg", "applypatch-msg", "pre-push"]
 
 
 def tree(folder: Path) -> dict[str, tuple[object, ...]]:
@@ -54,6 +54,7 @@ def test_former_hooks_run_first_and_removal_restores_every_byte(repository: Repo
         repository.dibs("guard", "install")
     installed = tree(git / "hooks")
     assert sorted(set(installed) - set(before)) == [
+        "applypatch-msg",
         "commit-msg",
         "pre-push.before-dibs",
         "prepare-commit-msg.before-dibs",
@@ -64,7 +65,7 @@ def test_former_hooks_run_first_and_removal_restores_every_byte(repository: Repo
     repository.git("push", "--quiet", "origin", "main")
     ran = (repository.folder / "ran").read_text().splitlines()
     assert (ran[0], ran[1].split()[0]) == ("origin", "refs/heads/main")
-    assert repository.dibs("guard", "remove").startswith("removed prepare-commit-msg, commit-msg, pre-push")
+    assert repository.dibs("guard", "remove").startswith(f"removed {', '.join(HOOKS)}")
     assert tree(git / "hooks") == before
     assert (git / "config").read_bytes() == config
     assert not (git / "dibs-guard").exists()
@@ -145,7 +146,7 @@ def test_a_hook_that_another_program_replaced_is_left_alone(repository: Reposito
     write_hook(hook, "echo second")
     code, output = repository.run("dibs", "guard", "install")
     assert (code, "both exist" in output) == (1, True)
-    assert "pre-push was replaced by another program" in repository.dibs("guard", "remove")
+    assert "pre-push was changed or replaced since, and stays" in repository.dibs("guard", "remove")
     assert "second" in hook.read_text()
     assert "first" in hook.with_name("pre-push.before-dibs").read_text()
 
@@ -177,3 +178,82 @@ def test_what_cannot_be_installed_is_refused_and_changes_nothing(repository: Rep
     assert tree(repository.folder / ".git") == before
     code, output = repository.run("dibs", "guard", "hook", "post-commit")
     assert (code, "unknown hook 'post-commit'" in output) == (2, True)
+
+
+def test_a_large_configuration_is_restored_whole(repository: Repository) -> None:
+    config = repository.folder / ".git" / "config"
+    config.write_text(config.read_text() + "# a comment\n" * 100_000 + "[my]\n\tlast = yes\n")
+    repository.git("config", "core.hooksPath", "hooks-of-mine")
+    before = config.read_bytes()
+    repository.dibs("guard", "install")
+    repository.dibs("guard", "remove")
+    assert config.read_bytes() == before
+
+
+@pytest.mark.parametrize(("repair", "change"), [("install", ()), ("remove", ("config", "user.name", "somebody"))])
+def test_a_moved_repository_gets_its_hooks_back(repository: Repository, repair: str, change: tuple[str, ...]) -> None:
+    write_hook(repository.folder / "tool" / "pre-push", "echo ran >>ran")
+    repository.git("config", "core.hooksPath", "tool")
+    before = (repository.folder / ".git" / "config").read_bytes()
+    repository.dibs("guard", "install")
+    moved = repository.folder.rename(repository.folder.with_name("moved"))
+    there = Repository(moved, repository.environment)
+    if change:
+        there.git(*change)
+    there.dibs("guard", repair)
+    assert is_guarded(there) is (repair == "install")
+    there.git("push", "--quiet", "origin", "main")
+    assert (moved / "ran").read_text() == "ran\n"
+    there.dibs("guard", "remove")
+    assert there.git("config", "core.hooksPath") == "tool"
+    assert change or (moved / ".git" / "config").read_bytes() == before
+    assert not (moved / ".git" / "dibs-guard").exists()
+
+
+def test_a_hook_that_was_edited_is_left_alone(repository: Repository) -> None:
+    repository.dibs("guard", "install")
+    hook = repository.folder / ".git" / "hooks" / "pre-push"
+    hook.write_text(hook.read_text() + "echo mine\n")
+    edited = hook.read_text()
+    code, output = repository.run("dibs", "guard", "install")
+    assert (code, "was edited since it was installed" in output) == (1, True)
+    done = json.loads(repository.dibs("guard", "remove", "--json").splitlines()[0])
+    assert (done["left"], "pre-push" in done["hooks"]) == (["pre-push"], False)
+    assert hook.read_text() == edited
+
+
+def test_a_hook_that_another_program_renamed_still_runs_the_former_one(repository: Repository) -> None:
+    hooks = repository.folder / ".git" / "hooks"
+    write_hook(hooks / "pre-push", "echo former >>ran")
+    repository.dibs("guard", "install")
+    (hooks / "pre-push").rename(hooks / "pre-push.legacy")
+    write_hook(hooks / "pre-push", 'exec "$0.legacy" "$@"')
+    repository.commit("m")
+    repository.git("push", "--quiet", "origin", "main")
+    assert (repository.folder / "ran").read_text() == "former\n"
+
+
+def test_installing_again_keeps_the_store_and_the_hooks(repository: Repository) -> None:
+    hooks = repository.folder / ".git" / "hooks"
+    repository.dibs("guard", "install", "--store", "http://127.0.0.1:1", "--pre-commit")
+    before = tree(hooks)
+    repository.dibs("guard", "install")
+    assert tree(hooks) == before
+    repository.dibs("guard", "remove")
+    repository.dibs("guard", "install")
+    assert "--store" not in (hooks / "pre-push").read_text()
+    assert not (hooks / "pre-commit").exists()
+
+
+@pytest.mark.parametrize("place", ["pre-push", ""])
+def test_a_place_that_cannot_hold_a_hook_is_refused(repository: Repository, place: str) -> None:
+    hooks = repository.folder / ".git" / "hooks"
+    if place:
+        (hooks / place).mkdir()
+    else:
+        hooks.rename(hooks.with_name("away"))
+        hooks.write_text("")
+    before = tree(repository.folder / ".git")
+    code, output = repository.run("dibs", "guard", "install")
+    assert (code, "move it away, and try again" in output) == (1, True)
+    assert tree(repository.folder / ".git") == before

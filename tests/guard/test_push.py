@@ -164,3 +164,29 @@ def test_without_a_board_or_an_answer_a_push_passes_with_a_warning(guarded: Repo
     hook.write_text(hook.read_text().replace("|| dibs=", "|| dibs=/nowhere"))
     did, output = pushed(guarded, "origin", "main:fourth", PATH="/usr/bin:/bin")
     assert (did, "dibs is not installed" in output) == (True, True)
+
+
+def test_what_was_typed_as_the_source_of_a_push_does_not_matter(guarded: Repository, board: Board) -> None:
+    old, _ = lose(board)
+    guarded.commit("two words", f"x/{old}")
+    for source in ("HEAD^{/two words}", "HEAD^{/two words\n}"):
+        did, output = pushed(guarded, "origin", f"{source}:refs/heads/other")
+        assert (did, "took over" in output) == (False, True), source
+
+
+def test_a_mistake_of_the_guard_is_one_line(repository: Repository) -> None:
+    code, output = repository.run("dibs", "guard", "hook", "commit-msg")
+    assert (code, output.count("\n"), "guard: nothing was checked: TypeError" in output) == (0, 1, True)
+    code, output = repository.run("dibs", "guard", "hook", "pre-receive", input="short\n")
+    assert (code, output.count("\n"), "the commits cannot be verified" in output) == (75, 1, True)
+
+
+def test_a_push_to_a_url_is_judged_by_what_that_remote_has(guarded: Repository, board: Board) -> None:
+    url = guarded.git("remote", "get-url", "origin")
+    guarded.git("init", "--quiet", "--bare", "../fork.git")
+    guarded.git("remote", "add", "fork", "../fork.git")
+    sha = guarded.commit("only in the fork", f"x/{lose(board)[0]}")
+    guarded.git("push", "--quiet", "--no-verify", "fork", "main")
+    for write in ("{}", "{}/", "file://{}"):
+        assert not pushed(guarded, write.format(url), "main")[0], write
+    assert pushed(guarded, f"file://{url.replace('hub.git', 'fork.git')}", f"{sha}:refs/heads/other")[0]

@@ -36,11 +36,11 @@ def test_trailers_are_found_anywhere_in_a_message(message: str, expected: list[s
 
 def test_a_message_that_names_claims_gets_only_that_of_a_successor() -> None:
     claims = (run("a", 3), run("b", 1))
-    assert trailers.missing("s", claims) == ["Dibs-Claim: a/3", "Dibs-Claim: b/1"]
-    assert trailers.missing("s\n\nDibs-Claim: a/3", claims) == []
-    assert trailers.missing("s\n\nDibs-Claim: a/2", claims) == ["Dibs-Claim: a/3"]
-    assert trailers.missing("s\n\nDibs-Claim: c/1", claims) == []
-    assert trailers.missing("s\n\nDibs-Claim: a/4", claims) == [], "an old holder adds nothing"
+    assert trailers.missing((), claims) == [run("a", 3), run("b", 1)]
+    assert trailers.missing((run("a", 3),), claims) == []
+    assert trailers.missing((run("a", 2),), claims) == [run("a", 3)]
+    assert trailers.missing((run("c", 1),), claims) == []
+    assert trailers.missing((run("a", 4),), claims) == [], "an old holder adds nothing"
 
 
 def test_of_several_items_the_reservation_decides(board: Board) -> None:

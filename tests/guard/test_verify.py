@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from dibs.guard import git, verify
 from tests.guard.conftest import ANN, BOB, SECONDS_MAX, Repository, lose
 
 COMMITS = 100
+#: The commits of a random history.
+HISTORY = 40
 #: The whole command, its interpreter and git included, in seconds of processor time: another load does not count.
 CPU_SECONDS_MAX = 1.0
 
@@ -30,7 +34,7 @@ def refused(repository: Repository, board: Board, monkeypatch: pytest.MonkeyPatc
             monkeypatch.setenv(name, value)
 
     def refused(range: str = "origin/main..HEAD", elsewhere: tuple[str, ...] = ()) -> list[str]:
-        verdict = verify.verify(lambda: board, git.resolve(range), elsewhere=elsewhere)
+        verdict = verify.verify(lambda: nullcontext(board), git.resolve(range), elsewhere=elsewhere)
         return sorted(one.subject for one in verdict.refused)
 
     return refused
@@ -283,3 +287,75 @@ def test_no_program_of_the_repository_runs_while_it_is_verified(
     mark.unlink(missing_ok=True)
     assert repository.run("dibs", "guard", "verify", "--range", "origin/main..HEAD")[0] == 4
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("setting", ["i18n.logOutputEncoding", "i18n.commitEncoding"])
+def test_an_encoding_does_not_hide_a_trailer(
+    repository: Repository, board: Board, refused: Refused, setting: str
+) -> None:
+    old, _ = lose(board)
+    words = ("commit", "--quiet", "--allow-empty", "-m", f"zombie\n\nDibs-Claim: x/{old}")
+    repository.git("-c", f"{setting}=UTF-16", *words)
+    repository.git("config", setting, "UTF-16")
+    assert refused() == ["zombie"]
+
+
+def test_a_replaced_commit_is_judged_as_it_is_pushed(repository: Repository, board: Board, refused: Refused) -> None:
+    old, _ = lose(board)
+    sha = repository.commit("zombie", f"x/{old}")
+    repository.git("replace", sha, repository.git("commit-tree", "-m", "harmless", "HEAD^{tree}", "-p", "HEAD~1"))
+    assert refused() == ["zombie"]
+
+
+def test_git_is_asked_as_often_for_many_lost_runs_as_for_one(
+    repository: Repository, board: Board, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board.add_many([{"title": "t", "id": f"i{number}"} for number in range(COMMITS)])
+    for _ in range(COMMITS // 50):
+        board.next(session=ANN, n=50)
+    lost = [f"i{number}/1" for number in range(COMMITS)]
+    for number in range(COMMITS):
+        board.force_release(f"i{number}", reason="gone")
+    heirs = [board.claim(f"i{number}", session=BOB).claim for number in range(0, COMMITS, 2)]
+    _import_commits(repository, [*lost, *(f"{heir.item}/{heir.token}" for heir in heirs)])
+    asked: list[str] = []
+    ask = git.run
+
+    def count(*words: str, **more: Any) -> str:
+        asked.append(words[0])
+        return ask(*words, **more)
+
+    monkeypatch.setattr(git, "run", count)
+    assert len(refused("main..many")) == COMMITS - len(heirs)
+    assert asked == ["rev-parse", "rev-list", "rev-list"]
+
+
+def test_what_builds_on_a_commit_is_found_in_any_history(
+    repository: Repository, board: Board, refused: Refused
+) -> None:
+    """Random histories of merges, against the definition: a descendant names a later run."""
+    tokens = {item: lose(board, item) for item in ("x", "y")}
+    seed = int(os.environ.get("DIBS_SEED") or random.randrange(1 << 32))
+    chance = random.Random(seed)
+    lines, above, named = ["reset refs/heads/dag", "from refs/heads/main", ""], [set[int]() for _ in range(HISTORY)], []
+    for number in range(HISTORY):
+        item = chance.choice("xy")
+        named.append((item, tokens[item][chance.random() < 0.2]))
+        parents = chance.sample(range(number), min(number, chance.choice((1, 1, 2))))
+        message = f"{number}\n\nDibs-Claim: {named[-1][0]}/{named[-1][1]}\n"
+        lines += [f"commit refs/heads/dag-{number}", f"mark :{number + 1}", "committer ann <ann> 1700000000 +0000"]
+        lines += [f"data {len(message)}", message, f"from :{parents[0] + 1}" if parents else "from refs/heads/main"]
+        lines += [f"merge :{parent + 1}" for parent in parents[1:]]
+        above[number] = set(parents).union(*(above[parent] for parent in parents))
+    repository.run("git", "fast-import", "--quiet", input="\n".join([*lines, ""]))
+    heirs = {(one, number) for number in range(HISTORY) for one in above[number]}
+    expected = [
+        str(number)
+        for number, (item, token) in enumerate(named)
+        if token == tokens[item][0]
+        and not any((number, heir) in heirs and named[heir] == (item, tokens[item][1]) for heir in range(HISTORY))
+    ]
+    all_branches = git.Revisions(included=(), excluded=("main",), options=("--branches=dag-*",))
+    verdict = verify.verify(lambda: nullcontext(board), all_branches)
+    assert expected, f"DIBS_SEED={seed}"
+    assert sorted(one.subject for one in verdict.refused) == sorted(expected), f"DIBS_SEED={seed}"

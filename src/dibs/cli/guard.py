@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import contextmanager, nullcontext
 
 from dibs import config
 from dibs.cli import identity
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import number_of
-from dibs.errors import DibsError, NotClaimOwner, StoreUnavailable
+from dibs.errors import DibsError, Invalid, NotClaimOwner, StoreUnavailable
 from dibs.model import PERSON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from dibs.board import Board
     from dibs.guard.git import Revisions
@@ -43,7 +44,8 @@ def guard_install_options(parser: Parser) -> None:
 def guard_install(cli: Cli) -> None:
     from dibs.guard import install
 
-    done = install.install(pre_commit=cli.args.pre_commit, store=cli.args.store)
+    variables = (config.ENV_SESSION, config.ENV_TOKEN, *identity.CLIENTS)
+    done = install.install(pre_commit=cli.args.pre_commit, store=cli.args.store, variables=variables)
     lines = [f"installed {', '.join(done.hooks)} in {done.folder}"]
     if done.former != done.folder:
         lines.append(f"the hooks in {done.former} run first")
@@ -56,7 +58,7 @@ def guard_remove(cli: Cli) -> None:
     done = install.remove()
     cli.reply(done, f"removed {', '.join(done.hooks)}" if done.hooks else "no hook of dibs is installed here")
     for name in done.left:
-        cli.notice(f"{name} was replaced by another program and stays; the hook before it is in {name}.before-dibs")
+        cli.notice(f"{name} was changed or replaced since, and stays; a hook before it is in {name}.before-dibs")
 
 
 def guard_verify_options(parser: Parser) -> None:
@@ -73,7 +75,7 @@ def guard_verify(cli: Cli) -> None:
         excluded=tuple(one for found in ranges for one in found.excluded),
     )
     try:
-        verdict = verify.verify(lambda: cli.board, revisions, elsewhere=("--all",))
+        verdict = verify.verify(lambda: nullcontext(cli.board), revisions, elsewhere=("--all",))
     except git.GitFailed:
         raise
     except DibsError as error:
@@ -91,7 +93,8 @@ def guard_hook_options(parser: Parser) -> None:
 
 
 def guard_hook(cli: Cli) -> int:
-    """Exits 4 to refuse. Without an answer of the board, a commit and a push from here pass with a warning."""
+    """Exits 4 to refuse. Without an answer of the board, and after any other error, a commit and a push from here pass
+    with a warning."""
     hook: Callable[[Cli], int] | None = HOOKS.get(cli.args.hook)
     if hook is None:
         raise UsageError(f"unknown hook {cli.args.hook!r}; choose one of {', '.join(HOOKS)}", field="hook")
@@ -99,10 +102,12 @@ def guard_hook(cli: Cli) -> int:
         return hook(cli)
     except LostClaims:
         raise
-    except DibsError as error:
+    except Exception as error:
+        # A mistake of the guard itself is one line as well: git's user cannot mend it.
+        known = error if isinstance(error, DibsError) else Invalid(f"{type(error).__name__}: {error}")
         if cli.args.hook == "pre-receive":
-            raise _cannot_know(error) from error
-        cli.notice(f"guard: nothing was checked: {error.message}")
+            raise _cannot_know(known) from error
+        cli.notice(f"guard: nothing was checked: {known.message}")
         return 0
 
 
@@ -110,14 +115,21 @@ def _prepare_commit_msg(cli: Cli) -> int:
     from dibs.guard import hooks
 
     if cli.args.second in hooks.GIVEN:
-        hooks.add_trailers(cli.args.first, lambda files: _runs(cli, files))
+        hooks.add_trailers(cli.args.first, lambda files: _runs(cli, files), cli.args.second)
     return 0
 
 
 def _commit_msg(cli: Cli) -> int:
     from dibs.guard import hooks
 
-    hooks.add_trailers(cli.args.first, lambda files: _runs(cli, files))
+    hooks.add_trailers(cli.args.first, lambda files: _runs(cli, files), hooks.FINAL)
+    return 0
+
+
+def _applypatch_msg(cli: Cli) -> int:
+    from dibs.guard import hooks
+
+    hooks.add_trailers(cli.args.first, lambda files: _runs(cli, files), hooks.PATCH)
     return 0
 
 
@@ -135,7 +147,7 @@ def _pre_commit(cli: Cli) -> int:
 def _pre_push(cli: Cli) -> int:
     from dibs.guard import hooks
 
-    revisions = hooks.pushed(_stdin(), cli.args.first)
+    revisions = hooks.pushed(_stdin(), cli.args.first, cli.args.second or "")
     reason = os.environ.get(config.ENV_GUARD_PASS, "")
     return 0 if revisions is None else _judge(cli, revisions, reason, by_agent=_is_agent)
 
@@ -151,6 +163,7 @@ def _pre_receive(cli: Cli) -> int:
 HOOKS: dict[str, Callable[[Cli], int]] = {
     "prepare-commit-msg": _prepare_commit_msg,
     "commit-msg": _commit_msg,
+    "applypatch-msg": _applypatch_msg,
     "pre-commit": _pre_commit,
     "pre-push": _pre_push,
     "pre-receive": _pre_receive,
@@ -169,10 +182,11 @@ def _judge(cli: Cli, revisions: Revisions, reason: str, by_agent: Callable[[Cli]
     if by_agent(cli):
         raise LostClaims(f"only a person may let lost commits pass; {_lost(verdict).message}")
     try:
-        hooks.record_pass(_board(cli), verdict.refused, reason.strip())
+        with _board(cli) as board:
+            hooks.record_pass(board, verdict.refused, reason.strip())
     except DibsError as error:
         raise LostClaims(f"the pass cannot be recorded ({error.message}); {_lost(verdict).message}") from error
-    cli.notice(f"guard: {number_of(len(verdict.refused), 'lost commit')} passed, as {_board(cli).actor} decided")
+    cli.notice(f"guard: {number_of(len(verdict.refused), 'lost commit')} passed, as {board.actor} decided")
     return 0
 
 
@@ -208,7 +222,10 @@ def _runs(cli: Cli, files: Sequence[str]) -> tuple[Trailer, ...]:
         if item:
             return (Trailer(item=item, token=token),)
     session = identity.caller(cli).session
-    return () if session is None else authorship.runs_of_commit(_board(cli), session, files)
+    if session is None:
+        return ()
+    with _board(cli) as board:
+        return authorship.runs_of_commit(board, session, files)
 
 
 def _is_agent(cli: Cli) -> bool:
@@ -219,16 +236,21 @@ def _is_agent(cli: Cli) -> bool:
     if who.session is None or who.by_terminal:
         return False
     try:
-        return _board(cli).find_session(who.session).kind != PERSON
+        with _board(cli) as board:
+            return board.find_session(who.session).kind != PERSON
     except DibsError:
         return True
 
 
-def _board(cli: Cli) -> Board:
-    """The board, from now on for a bounded time."""
+@contextmanager
+def _board(cli: Cli) -> Iterator[Board]:
+    """The board for a bounded time. What git does before and after takes as long as it takes."""
     signal.signal(signal.SIGALRM, _give_up)
     signal.setitimer(signal.ITIMER_REAL, HOOK_SECONDS)
-    return cli.board_within(ANSWER_SECONDS.get(cli.args.hook, ANSWER_SECONDS_AT_COMMIT))
+    try:
+        yield cli.board_within(ANSWER_SECONDS.get(cli.args.hook, ANSWER_SECONDS_AT_COMMIT))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _give_up(*_: object) -> None:

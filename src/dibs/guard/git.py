@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 
 from dibs.errors import Invalid
 from dibs.guard import trailers
@@ -15,16 +16,18 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from dibs.guard.trailers import Trailer
 
 #: How long one command may take; the longest reads the history of a large repository.
 SECONDS_MAX = 60.0
-_FORMAT = "%x00%H%x00%s%x00%B%x00"
-_FIELDS = 4
-#: Git cuts a message here.
-_SCISSORS = "------------------------ >8 ------------------------"
+#: Git cuts a message here: the diff of `-v` follows.
+SCISSORS = "------------------------ >8 ------------------------"
+#: Begins no line of a message.
+_NO_COMMENT = "\x01"
+#: An author's date that is so old is not that of a new commit.
+AMENDED_SECONDS = 2.0
 
 
 class GitFailed(Invalid):
@@ -52,7 +55,8 @@ def run(*words: str, input: str = "") -> str:
         done = subprocess.run(
             ["git", *words],
             input=input.encode("utf-8", "surrogateescape"),
-            env={**os.environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"},
+            # A push sends the objects themselves, not what replaces them here.
+            env={**os.environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1"},
             capture_output=True,
             timeout=SECONDS_MAX,
             check=False,
@@ -100,17 +104,22 @@ def existing_commits(shas: Sequence[str]) -> tuple[str, ...]:
 
 
 def commits(revisions: Revisions) -> list[Commit]:
-    """The commits whose messages name claims."""
-    options = ("-F", f"--grep={trailers.NAME}:", f"--format={_FORMAT}")
-    parts = _rev_list(revisions, *options).split("\0")
-    rows = zip(*[iter(parts[: len(parts) // _FIELDS * _FIELDS])] * _FIELDS, strict=True)
-    found = [Commit(sha=sha, subject=subject, trailers=trailers.of(body)) for _, sha, subject, body in rows]
-    return [commit for commit in found if commit.trailers]
+    """The commits whose messages name claims. The messages are read as the hooks wrote them: an encoding such as
+    UTF-16, in the configuration or in a commit, would hide the trailers."""
+    records = _rev_list(revisions, "-F", f"--grep={trailers.NAME}:", "--header", "--encoding=none").split("\0")[:-1]
+    return [commit for commit in map(_commit, records) if commit.trailers]
 
 
-def ancestors(shas: Iterable[str], revisions: Revisions) -> set[str]:
-    """The given commits and their ancestors, as far as these are among the revisions."""
-    return set(_rev_list(revisions.replace(included=tuple(shas))).split())
+def _commit(record: str) -> Commit:
+    """A commit as `rev-list --header` prints it: its id, its header, an empty line, and the message, indented."""
+    head, _, body = record.partition("\n\n")
+    first, _, _ = "\n".join(line.strip() for line in body.split("\n")).strip().partition("\n\n")
+    return Commit(sha=head.partition("\n")[0], subject=first.replace("\n", " "), trailers=trailers.of(body))
+
+
+def parents(revisions: Revisions) -> Iterator[list[str]]:
+    """Each commit with its parents, after all commits that descend from it."""
+    return map(str.split, _rev_list(revisions, "--topo-order", "--parents").splitlines())
 
 
 def staged_files() -> list[str]:
@@ -124,24 +133,79 @@ def staged_files() -> list[str]:
     return [file for file in files if file in merged]
 
 
-def add_trailers(path: str, lines: Sequence[str]) -> None:
+def add_trailers(path: str, lines: Sequence[str], *, comments: bool) -> None:
     """Add lines to the trailers of the message in a file; git finds their place above its own comments."""
-    settings = ("trailer.separators=:", "trailer.where=end", "trailer.ifmissing=add", "trailer.ifexists=add")
+    settings = ["trailer.separators=:", "trailer.where=end", "trailer.ifmissing=add", "trailer.ifexists=add"]
+    settings += [] if comments else [f"core.commentChar={_NO_COMMENT}"]
     options = [word for one in settings for word in ("-c", one)]
     given = [word for one in lines for word in ("--trailer", one)]
     run(*options, "interpret-trailers", "--in-place", "--no-divider", *given, path)
 
 
-def is_empty(message: str) -> bool:
-    """Whether git would abort the commit because of its message: nothing but comments, above the diff of `-v`."""
-    return not run("stripspace", "--strip-comments", input=message.partition(_SCISSORS)[0]).strip()
+def above_scissors(message: str) -> str:
+    at = message.find(SCISSORS)
+    return message if at < 0 else message[: message.rfind("\n", 0, at) + 1]
 
 
-def tracked_remotes(remote: str) -> tuple[str, ...]:
-    """The options of rev-list that exclude what the remote is known to have; for a remote that is only a URL, what any
-    remote is known to have."""
-    known: Collection[str] = run("remote").split("\n")
-    return ("--not", f"--remotes={remote}" if remote in known else "--remotes")
+def strips_comments(*, was_edited: bool) -> bool:
+    """Whether git removes comments from the message. Without an editor it does not, unless it is told to: in
+    `-m "#42 fix"`, that is the subject. Git tells hooks that no editor is used by naming the editor `:`."""
+    mode = setting("commit.cleanup") or "default"
+    return mode == "strip" or (mode == "default" and (was_edited or os.environ.get("GIT_EDITOR") != ":"))
+
+
+def is_unwritten(message: str, *, comments: bool, template: bool) -> bool:
+    """Whether git would abort the commit because of its message: there is nothing in it, or only the template, but
+    sign-offs. `comments` are left out, if git leaves them out; `template` is looked at where one can have been used."""
+    options = ("--strip-comments",) if comments else ()
+    rest = run("stripspace", *options, input=message)
+    if template and (path := setting("commit.template", "--type=path")) is not None and os.path.isfile(path):
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            rest = rest.removeprefix(run("stripspace", *options, input=file.read()))
+    return all(not row.strip() or row.startswith("Signed-off-by: ") for row in rest.split("\n"))
+
+
+def is_pick() -> bool:
+    """Whether git makes the commit again that somebody made before, in a rebase or a cherry-pick."""
+    if os.path.exists(line("rev-parse", "--git-path", "rebase-apply/rebasing")):
+        return True
+    return is_commit("CHERRY_PICK_HEAD")
+
+
+def amended_message() -> str:
+    """The message of the commit that is amended; empty if none is, as far as hooks can know.
+
+    Git does not tell them. Only the author's date is that of the commit before: it is older than this command.
+    """
+    date, _, _ = os.environ.get("GIT_AUTHOR_DATE", "").removeprefix("@").partition(" ")
+    if not date.isdigit() or int(date) > time.time() - AMENDED_SECONDS or not is_commit("HEAD"):
+        return ""
+    author = "\n".join(os.environ.get(f"GIT_AUTHOR_{name}", "") for name in ("NAME", "EMAIL"))
+    found = run("log", "-1", "--no-show-signature", "--format=%an%n%ae%n%at%n%B", "HEAD")
+    return found.removeprefix(f"{author}\n{date}\n") if found.startswith(f"{author}\n{date}\n") else ""
+
+
+def is_commit(name: str) -> bool:
+    try:
+        return bool(line("rev-parse", "--quiet", "--verify", f"{name}^{{commit}}"))
+    except GitFailed:
+        return False
+
+
+def tracked_remotes(remote: str, url: str) -> tuple[str, ...]:
+    """The options of rev-list that exclude what the remote is known to have. A push to a URL names no remote: those
+    with this URL count, and if there is none, what any remote is known to have."""
+    rows = [row.partition("\t") for row in run("remote", "-v").split("\n")[:-1]]
+    urls = {_plain_url(one) for one in (remote, url)}
+    same = {name for name, _, row in rows if name == remote}
+    same = same or {name for name, _, row in rows if _plain_url(row.rpartition(" (")[0]) in urls}
+    return ("--not", *sorted(f"--remotes={name}" for name in same)) if same else ("--not", "--remotes")
+
+
+def _plain_url(url: str) -> str:
+    """A URL without what does not change its meaning; a path of this machine as git resolves it."""
+    plain = url.removeprefix("file://").rstrip("/").removesuffix(".git").rstrip("/")
+    return plain if "://" in plain else os.path.realpath(plain)
 
 
 def _rev_list(revisions: Revisions, *options: str) -> str:

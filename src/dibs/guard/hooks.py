@@ -7,6 +7,7 @@ from dibs.guard import authorship, git, trailers
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from dibs.board import Board
     from dibs.guard.git import Revisions
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 #: editor opens. Any other message is still to be written: if it stays empty, git aborts the commit, and a trailer would
 #: hide that. `commit-msg` adds the trailer then.
 GIVEN = frozenset({"message", "merge", "squash", "commit"})
+#: A message that the editor has left, and one of a patch that is applied.
+FINAL, PATCH = "final", "patch"
 #: An option of `git push`, for a person who decides that lost commits may pass: `-o dibs-pass=REASON`.
 PUSH_OPTION = "dibs-pass="
 #: The check that a pass adds to the lost run. Its state is one short line.
@@ -25,33 +28,54 @@ STATE_LENGTH_MAX = 128
 _MESSAGE_BYTES_MAX = 64 << 20
 
 
-def add_trailers(path: str, runs: Callable[[Sequence[str]], tuple[Trailer, ...]]) -> None:
-    """Add the trailers of the runs that the files of the commit belong to."""
+def add_trailers(path: str, runs: Callable[[Sequence[str]], tuple[Trailer, ...]], source: str) -> None:
+    """Add the trailers of the runs that the files of the commit belong to. `source` says where the message comes from:
+    as `prepare-commit-msg` is told, or `FINAL`, or `PATCH`."""
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        message = file.read(_MESSAGE_BYTES_MAX)
-    if git.is_empty(message):
+        text = file.read(_MESSAGE_BYTES_MAX)
+    message = git.above_scissors(text)
+    comments = source != PATCH and git.strips_comments(was_edited=source == FINAL)
+    if git.is_unwritten(message, comments=comments, template=source == FINAL):
         return
-    lines = trailers.missing(message, runs(git.staged_files()))
-    if lines:
-        git.add_trailers(path, lines)
+    there = trailers.of(message)
+    kept: tuple[Trailer, ...] = ()
+    if not there and git.is_pick():
+        return
+    if not there and source == "message":
+        there = kept = trailers.of(git.amended_message())
+    lines = [trailers.line(one) for one in (*kept, *trailers.missing(there, runs(git.staged_files())))]
+    if not lines:
+        return
+    if not text.endswith("\n"):
+        with open(path, "a") as file:
+            file.write("\n")  # without it, git joins the trailer to the subject
+    git.add_trailers(path, lines, comments=comments)
 
 
-def reserved_files(board: Callable[[], Board], session: str | None) -> list[authorship.Reserved]:
+def reserved_files(
+    board: Callable[[], AbstractContextManager[Board]], session: str | None
+) -> list[authorship.Reserved]:
     files = git.staged_files()
-    return authorship.reserved_files(board(), session, files) if files else []
+    if not files:
+        return []
+    with board() as opened:
+        return authorship.reserved_files(opened, session, files)
 
 
-def pushed(lines: str, remote: str) -> Revisions | None:
-    """The commits that a push brings to a remote, as `pre-push` is told: local ref, commit, remote ref, commit."""
-    refs = [line.split() for line in lines.splitlines()]
+def pushed(lines: str, remote: str, url: str) -> Revisions | None:
+    """The commits that a push brings to a remote, as `pre-push` is told: source, commit, remote ref, commit. A source
+    such as `HEAD^{/two words}` is passed as it was typed."""
+    refs = [line.rsplit(" ", 3) for line in lines.split("\n")]
+    refs = [ref for ref in refs if len(ref) == 4]  # a line break in a source
     included = git.existing_commits([new for _, new, _, _ in refs])
     known = git.existing_commits([old for _, _, _, old in refs])
-    return git.Revisions(included=included, excluded=known, options=git.tracked_remotes(remote)) if included else None
+    options = git.tracked_remotes(remote, url)
+    return git.Revisions(included=included, excluded=known, options=options) if included else None
 
 
 def received(lines: str) -> Revisions | None:
     """The commits that a push brings to this repository, as `pre-receive` is told: old commit, new commit, ref."""
-    included = git.existing_commits([line.split()[1] for line in lines.splitlines()])
+    included = git.existing_commits([line.split(" ")[1] for line in lines.split("\n")[:-1]])
     return git.Revisions(included=included, options=("--not", "--all")) if included else None
 
 

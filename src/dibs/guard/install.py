@@ -19,14 +19,17 @@ from dibs.guard import git, scripts
 from dibs.guard.scripts import BEFORE, CLIENT, COMMIT, DECISIVE, HUB, MARK, OTHERS
 from dibs.value import Value
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
 #: The folder of the guard in the common git directory. It exists as long as the hooks are installed.
 FOLDER = "dibs-guard"
 #: In it: the scripts, if `core.hooksPath` names them; the former path, and the configuration before and after.
 HOOKS, FORMER, CONFIG_BEFORE, CONFIG_AFTER = "hooks", "former-path", "config.before", "config.after"
-#: In it: exists if the repository had no folder for hooks.
-MADE = "made-hooks-folder"
+#: In it: exists if the repository had no folder for hooks; the board that was named.
+MADE, STORE = "made-hooks-folder", "store"
 SETTING = "core.hooksPath"
-FILE_BYTES_MAX = 1 << 20
 
 
 class Installed(Value):
@@ -68,6 +71,18 @@ class Places:
             return True
         return self.configured is not None and not self.leads_to(self.default)
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether `core.hooksPath` names the guard's folder, here or where the repository was before."""
+        return _is_own_path(self.configured)
+
+    @property
+    def former(self) -> str:
+        """Where the hooks would be without the guard, if it redirects them."""
+        if not self.is_ours:
+            return self.configured or self.default
+        return (_read(self.own(FORMER)) if os.path.exists(self.own(FORMER)) else "") or self.default
+
     def leads_to(self, folder: str) -> bool:
         """Whether `core.hooksPath` names this folder."""
         named = None if self.configured is None else os.path.join(self.top, self.configured)
@@ -77,55 +92,75 @@ class Places:
         return os.path.join(self.ours, name)
 
 
-def install(*, pre_commit: bool = False, store: str | None = None) -> Installed:
-    """Install the hooks, or bring them up to date. `store` names the board, where it cannot be found."""
+def install(*, pre_commit: bool = False, store: str | None = None, variables: Sequence[str] = ()) -> Installed:
+    """Install the hooks, or bring them up to date. `store` names the board, where it cannot be found; it and
+    `pre_commit` stay until the hooks are removed."""
     places = Places()
     if store is not None:
         store = location.absolute(store)
         if location.without_password(store) != store:
             raise Invalid("the password of a URL would be readable in the hooks; leave it out", field="store")
-    hooks = HUB if places.is_bare else (*CLIENT, COMMIT) if pre_commit else CLIENT
+    folder = places.own_hooks if places.is_redirected else places.default
+    hooks = HUB if places.is_bare else CLIENT
+    if not places.is_bare and (pre_commit or _calls_dibs(os.path.join(folder, COMMIT), COMMIT)):
+        hooks = (*hooks, COMMIT)
+    _check(folder, hooks, is_chained=not places.is_redirected)
+    os.makedirs(places.ours, exist_ok=True)
+    if store is not None:
+        _write(places.own(STORE), store, executable=False)
+    elif os.path.exists(places.own(STORE)):
+        store = _read(places.own(STORE))
     program = os.path.abspath(shutil.which(sys.argv[0]) or shutil.which("dibs") or "dibs")
-    if places.is_redirected:
-        return _redirect(places, hooks, program, store)
-    return _chain(places, hooks, program, store)
+
+    def script(name: str, former: str) -> str:
+        return scripts.script(name, former=former, path=program, store=store, variables=variables)
+
+    return _redirect(places, hooks, script) if places.is_redirected else _chain(places, hooks, script)
 
 
 def remove() -> Removed:
-    """Remove the hooks. What other programs put in their place since stays."""
+    """Remove the hooks. What was edited since, or put in their place, stays."""
     places = Places()
     removed: list[str] = []
     left: list[str] = []
-    if os.path.isdir(places.own_hooks):
-        _restore_config(places)
-        for name in sorted(os.listdir(places.own_hooks)):
-            path = os.path.join(places.own_hooks, name)
-            if not _is_ours(path):
-                left.append(name)
-                continue
-            removed += [name] if _calls_dibs(path, name) else []
-            os.unlink(path)
+    _restore_config(places)
+    for name in sorted(os.listdir(places.own_hooks)) if os.path.isdir(places.own_hooks) else ():
+        path = os.path.join(places.own_hooks, name)
+        if not _is_sealed(path):
+            left.append(name)
+            continue
+        removed += [name] if _calls_dibs(path, name) else []
+        os.unlink(path)
     for name in (*CLIENT, *HUB, COMMIT):
         path = os.path.join(places.default, name)
         has_former = os.path.lexists(path + BEFORE)
-        if _is_ours(path) or (has_former and not os.path.lexists(path)):
+        if _is_sealed(path) or (has_former and not os.path.lexists(path)):
             removed.append(name)
             if has_former:
                 os.replace(path + BEFORE, path)
             else:
                 os.unlink(path)
-        elif has_former:
+        elif has_former or _is_ours(path):
             left.append(name)
     _remove_folders(places)
     return Removed(hooks=tuple(dict.fromkeys(removed)), left=tuple(left))
 
 
-def _chain(places: Places, hooks: tuple[str, ...], program: str, store: str | None) -> Installed:
+def _check(folder: str, hooks: tuple[str, ...], *, is_chained: bool) -> None:
+    """Refuse what cannot be installed, before anything is changed."""
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        raise Invalid(f"{folder} is not a folder; move it away, and try again", field="hooks")
     for name in hooks:
-        path = os.path.join(places.default, name)
-        if os.path.lexists(path) and not _is_ours(path) and os.path.lexists(path + BEFORE):
+        path = os.path.join(folder, name)
+        if os.path.isdir(path):
+            raise Invalid(f"{path} is a folder, and git runs no folder; move it away, and try again", field="hooks")
+        if _is_ours(path) and not _is_sealed(path):
+            raise Invalid(f"{path} was edited since it was installed; move it away, and try again", field="hooks")
+        if is_chained and os.path.lexists(path) and not _is_ours(path) and os.path.lexists(path + BEFORE):
             raise Invalid(f"{path} and {path + BEFORE} both exist; keep one of them, and try again", field="hooks")
-    os.makedirs(places.ours, exist_ok=True)
+
+
+def _chain(places: Places, hooks: tuple[str, ...], script: Callable[[str, str], str]) -> Installed:
     if not os.path.isdir(places.default):
         os.mkdir(places.default)
         _write(places.own(MADE), "", executable=False)
@@ -133,33 +168,37 @@ def _chain(places: Places, hooks: tuple[str, ...], program: str, store: str | No
         path = os.path.join(places.default, name)
         if os.path.lexists(path) and not _is_ours(path):
             os.rename(path, path + BEFORE)
-        text = scripts.script(name, former=f'"$0{BEFORE}"', path=program, store=store)
-        _write(path, text)
+        # Another program may rename this script, and call it.
+        _write(path, script(name, f'"${{0%/*}}/{name}{BEFORE}"'))
     return Installed(folder=places.default, hooks=hooks, former=places.default)
 
 
-def _redirect(places: Places, hooks: tuple[str, ...], program: str, store: str | None) -> Installed:
-    is_ours = places.leads_to(places.own_hooks)
-    former = _read(places.own(FORMER)) if is_ours else places.configured or places.default
+def _redirect(places: Places, hooks: tuple[str, ...], script: Callable[[str, str], str]) -> Installed:
+    former = places.former
     os.makedirs(places.own_hooks, exist_ok=True)
-    if _calls_dibs(os.path.join(places.own_hooks, COMMIT), COMMIT) and COMMIT not in hooks:
-        hooks = (*hooks, COMMIT)
     decisive = [name for name in DECISIVE if os.path.exists(os.path.join(places.top, former, name))]
     for name in (*OTHERS, *CLIENT, *HUB, *decisive):
         before = quote(os.path.join(former, name))
-        is_hook = name in hooks
-        text = scripts.script(name, former=before, path=program, store=store) if is_hook else scripts.passing_on(before)
-        _write(os.path.join(places.own_hooks, name), text)
-    if not is_ours:
-        _write(places.own(FORMER), former, executable=False)
+        text = script(name, before) if name in hooks else scripts.passing_on(before)
+        path = os.path.join(places.own_hooks, name)
+        if not os.path.lexists(path) or _is_sealed(path):
+            _write(path, text)
+    if not places.is_ours:
+        # Empty for the repository's own folder, which moves with it.
+        _write(places.own(FORMER), places.configured or "", executable=False)
+    if not places.leads_to(places.own_hooks):
         _redirect_config(places)
     return Installed(folder=places.own_hooks, hooks=hooks, former=former)
 
 
 def _redirect_config(places: Places) -> None:
-    shutil.copyfile(places.config, places.own(CONFIG_BEFORE))
+    is_repaired = places.is_ours and os.path.exists(places.own(CONFIG_BEFORE))
+    is_as_written = is_repaired and _read(places.config) == _read(places.own(CONFIG_AFTER))
+    if not is_repaired:
+        shutil.copyfile(places.config, places.own(CONFIG_BEFORE))
     git.run("config", "--local", "--replace-all", SETTING, places.own_hooks)
-    shutil.copyfile(places.config, places.own(CONFIG_AFTER))
+    if is_as_written or not is_repaired:
+        shutil.copyfile(places.config, places.own(CONFIG_AFTER))
     if git.setting(SETTING, "--type=path") != places.own_hooks:
         remove()
         raise Invalid(
@@ -171,7 +210,10 @@ def _redirect_config(places: Places) -> None:
 
 def _restore_config(places: Places) -> None:
     """Undo the change of `core.hooksPath`, unless somebody changed it since."""
-    if git.setting(SETTING, "--local", "--type=path") != places.own_hooks:
+    if not _is_own_path(git.setting(SETTING, "--local", "--type=path")):
+        return
+    if not os.path.exists(places.own(CONFIG_BEFORE)):
+        git.run("config", "--local", "--unset-all", SETTING)
         return
     if _read(places.config) == _read(places.own(CONFIG_AFTER)):
         # A file that git rewrites may come out different: comments and blanks of the changed line are lost.
@@ -187,7 +229,7 @@ def _restore_config(places: Places) -> None:
 def _remove_folders(places: Places) -> None:
     """Remove the files of dibs, and the folders that it made, as far as nothing else is in them."""
     was_made = os.path.exists(places.own(MADE))
-    for name in (FORMER, CONFIG_BEFORE, CONFIG_AFTER, MADE):
+    for name in (FORMER, CONFIG_BEFORE, CONFIG_AFTER, MADE, STORE):
         if os.path.lexists(places.own(name)):
             os.unlink(places.own(name))
     for folder in (places.own_hooks, places.ours, *([places.default] if was_made else [])):
@@ -197,8 +239,18 @@ def _remove_folders(places: Places) -> None:
             pass  # not there, or something else is in it
 
 
+def _is_own_path(path: str | None) -> bool:
+    """Whether this is the path of the guard's folder of hooks, also that of a repository before it was moved."""
+    return path is not None and os.path.normpath(path).endswith(os.path.join(os.sep, FOLDER, HOOKS))
+
+
 def _is_ours(path: str) -> bool:
-    return os.path.isfile(path) and not os.path.islink(path) and MARK in _read(path).splitlines()[1:2]
+    return os.path.isfile(path) and not os.path.islink(path) and MARK in _read(path).split("\n")[1:2]
+
+
+def _is_sealed(path: str) -> bool:
+    """Whether this is a script of dibs as it was installed."""
+    return _is_ours(path) and scripts.is_sealed(_read(path))
 
 
 def _calls_dibs(path: str, hook: str) -> bool:
@@ -208,7 +260,7 @@ def _calls_dibs(path: str, hook: str) -> bool:
 
 def _read(path: str) -> str:
     with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
-        return file.read(FILE_BYTES_MAX)
+        return file.read()
 
 
 def _write(path: str, text: str, *, executable: bool = True) -> None:

@@ -9,6 +9,8 @@ from dibs.value import Value
 
 NAME = "Dibs-Claim"
 #: Anywhere in the message, since a squash puts messages one after another, and `git merge --squash` indents them.
+#: `PATTERN` is for grep, and may miss a token that is out of range.
+PATTERN = rf"^[[:blank:]]*{NAME}:[[:blank:]]*[A-Za-z0-9._-]{{1,{ID_LENGTH_MAX}}}/[0-9]{{1,15}}[[:space:]]*$"
 _LINE = re.compile(rf"^[ \t]*{NAME}:[ \t]*([A-Za-z0-9._-]{{1,{ID_LENGTH_MAX}}})/([0-9]{{1,16}})[ \t]*$", re.MULTILINE)
 
 
@@ -28,12 +30,15 @@ def of(message: str) -> tuple[Trailer, ...]:
     return tuple(dict.fromkeys(one for one in found if one.token <= TOKEN_MAX))
 
 
-def missing(message: str, runs: tuple[Trailer, ...]) -> list[str]:
-    """The lines that the message lacks if a session commits it that works on these runs.
+def line(run: Trailer) -> str:
+    return f"{NAME}: {run}"
+
+
+def missing(there: tuple[Trailer, ...], runs: tuple[Trailer, ...]) -> list[Trailer]:
+    """The trailers that a message lacks if a session commits it that works on these runs.
 
     A message that has trailers says whose work it is: a rebase, a cherry-pick or an amended commit keeps them. A
     session that took the item over since adds its own, because it builds on that work.
     """
-    there = of(message)
     named = {one.item: max(other.token for other in there if other.item == one.item) for one in there}
-    return [f"{NAME}: {run}" for run in runs if not there or 0 < named.get(run.item, 0) < run.token]
+    return [run for run in runs if not there or 0 < named.get(run.item, 0) < run.token]

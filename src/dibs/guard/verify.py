@@ -16,13 +16,15 @@ from dibs.value import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
 
     from dibs.board import Board
     from dibs.guard.git import Commit, Revisions
     from dibs.model import Run
 
-#: Up to so many items are looked up one by one. For more, the latest runs of the whole board are read first.
+#: Up to so many items are looked up one by one. For more, the latest runs of the whole board are read first, by pages.
 ITEMS_SINGLY = 4
+PAGES_MAX = 20
 LATEST_RUNS = 1000
 LATEST_BYTES = 4_000_000
 ITEM_RUNS_MAX = 100_000
@@ -71,10 +73,17 @@ class Runs:
         items: dict[str, int] = {}
         for one in named:
             items[one.item] = min(one.token, items.get(one.item, one.token))
-        if len(items) > ITEMS_SINGLY:
-            # Newest first: with a run, the page has all later runs of its item.
-            for run in board.runs(limit=LATEST_RUNS, bytes_max=LATEST_BYTES):
+        after = None
+        for _ in range(PAGES_MAX):
+            if sum(token not in self._runs.get(item, ()) for item, token in items.items()) <= ITEMS_SINGLY:
+                break
+            # Newest first: with a run, the pages have all later runs of its item.
+            page = board.runs(after=after, limit=LATEST_RUNS, bytes_max=LATEST_BYTES)
+            for run in page:
                 self._runs.setdefault(run.item, {})[run.token] = run
+                after = f"{run.item}:{run.token}"
+            if len(page) < LATEST_RUNS and not page.more:
+                break
         for item, token in items.items():
             if token not in self._runs.get(item, ()):
                 self._read(item, token)
@@ -102,16 +111,19 @@ class Runs:
         runs.update((run.token, run) for run in found)
 
 
-def verify(board: Callable[[], Board], revisions: Revisions, *, elsewhere: tuple[str, ...] = ()) -> Verdict:
-    """Judge the commits. The board is opened only if one of them names a claim. `elsewhere` are options of rev-list
-    that name other refs, where a later run may build on a commit."""
+def verify(
+    board: Callable[[], AbstractContextManager[Board]], revisions: Revisions, *, elsewhere: tuple[str, ...] = ()
+) -> Verdict:
+    """Judge the commits. The board is opened only if one of them names a claim, and is left before git reads the
+    history. `elsewhere` are options of rev-list that name other refs, where a later run may build on a commit."""
     commits = git.commits(revisions)
     if not commits:
         return Verdict()
-    runs = Runs(board(), (one for commit in commits for one in commit.trailers))
     named = [(commit, one) for commit in commits for one in commit.trailers]
+    with board() as opened:
+        runs = Runs(opened, (one for _, one in named))
+        lost = [(commit, one, how) for commit, one in named if runs.knows(one) and (how := runs.loss(one)) is not None]
     unknown = sorted({str(one) for _, one in named if not runs.knows(one)})
-    lost = [(commit, one, how) for commit, one in named if runs.knows(one) and (how := runs.loss(one)) is not None]
     lost = _without_heirs(lost, commits, runs, revisions)
     if lost and elsewhere:
         everywhere = revisions.replace(included=(), options=elsewhere)
@@ -122,21 +134,32 @@ def verify(board: Callable[[], Board], revisions: Revisions, *, elsewhere: tuple
 def _without_heirs(
     lost: list[tuple[Commit, Trailer, Loss]], commits: list[Commit], runs: Runs, revisions: Revisions
 ) -> list[tuple[Commit, Trailer, Loss]]:
-    """Those on which no later run builds."""
-    inherited: dict[tuple[str, int], set[str]] = {}
-    found = []
-    for commit, one, how in lost:
-        key = one.item, one.token
-        if key not in inherited:
-            heirs = [heir.sha for heir in commits if any(_is_later(other, one, runs) for other in heir.trailers)]
-            inherited[key] = git.ancestors(heirs, revisions) if heirs else set()
-        if commit.sha not in inherited[key]:
-            found.append((commit, one, how))
-    return found
+    """Those on which no later run builds.
 
-
-def _is_later(other: Trailer, one: Trailer, runs: Runs) -> bool:
-    return other.item == one.item and other.token > one.token and runs.knows(other)
+    Each lost run is a bit. A commit that names a later run saves its ancestors for the earlier ones: the bits are
+    handed on from every commit to its parents, in one walk through the history.
+    """
+    bits: dict[str, dict[int, int]] = {}
+    for number, one in enumerate(dict.fromkeys(one for _, one, _ in lost)):
+        bits.setdefault(one.item, {})[one.token] = 1 << number
+    saving: dict[str, int] = {}
+    for commit in commits:
+        for heir in commit.trailers:
+            for token, bit in bits.get(heir.item, {}).items():
+                if token < heir.token and runs.knows(heir):
+                    saving[commit.sha] = saving.get(commit.sha, 0) | bit
+    if not saving:
+        return lost
+    wanted = {commit.sha for commit, _, _ in lost}
+    saved: dict[str, int] = {}
+    for sha, *parents in git.parents(revisions):
+        found = saving.pop(sha, 0)
+        if sha in wanted:
+            saved[sha] = found
+        if found:
+            for parent in parents:
+                saving[parent] = saving.get(parent, 0) | found
+    return [row for row in lost if not saved.get(row[0].sha, 0) & bits[row[1].item][row[1].token]]
 
 
 def _refused(commit: Commit, one: Trailer, how: Loss) -> Refused:
