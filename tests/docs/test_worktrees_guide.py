@@ -35,4 +35,4 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert f"{output.LAST_LINES} lines of output; {output.LAST_BYTES:,} bytes" in rows["output"]
     options = {code(option)[0]: meaning for option, meaning in table(GUIDE, "option", "meaning")}
     assert options["--worktrees-max N"].endswith(f"; {worktrees.WORKTREES_MAX} without it")
-    assert worktrees.FOLDER_SUFFIX in options["--worktrees-dir DIR"]
+    assert repository.FOLDER_SUFFIX in options["--worktrees-dir DIR"]

@@ -317,3 +317,15 @@ def ended() -> Iterator[Callable[[subprocess.Popen[str]], subprocess.Popen[str]]
     for process in started:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder with room for one megabyte."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or not shutil.which("mount") or subprocess.run(command, capture_output=True).returncode != 0:
+        pytest.skip("a small filesystem cannot be mounted here: that needs root")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)

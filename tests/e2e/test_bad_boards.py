@@ -127,17 +127,6 @@ def test_a_read_only_folder_is_told_in_one_line(bare: Dibs, locked: Path, words:
     assert str(locked) in error["message"]
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or not shutil.which("mount") or subprocess.run(command, capture_output=True).returncode != 0:
-        pytest.skip("a small filesystem cannot be mounted here: that needs root")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
 def test_a_full_disk_is_told_in_one_line_and_changes_nothing(bare: Dibs, small_disk: Path) -> None:
     bare.ok("init", folder=small_disk)
     bare.ok("add", "First", "--id", "first", folder=small_disk)

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Dibs, command_server, ended, environment, until
+from tests.e2e.conftest import Dibs, command_server, ended, environment, small_disk, until
 from tests.kit.processes import await_gone
 
-__all__ = ["command_server", "ended", "environment"]
+__all__ = ["command_server", "ended", "environment", "small_disk"]
 
 IDENTITY = {
     "GIT_AUTHOR_NAME": "a",

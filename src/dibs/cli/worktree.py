@@ -12,8 +12,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from dibs.worker.worktree import Worktrees
-
 #: The exit code if the worktree that was named is kept.
 KEPT = 1
 
@@ -22,7 +20,7 @@ def worktree_list(cli: Cli) -> None:
     from dibs.worker.worktree import Worktrees
 
     worktrees = Worktrees(".")
-    found = [worktrees.describe(record) for record in worktrees.records.all()]
+    found = [worktrees.describe(record) for record in worktrees.all()]
     if cli.json:
         return cli.print_json({"worktrees": found})
     if not found:
@@ -41,10 +39,15 @@ def worktree_clean(cli: Cli) -> int:
     from dibs.worker.worktree import Worktrees
 
     worktrees, named = Worktrees("."), cli.args.id
-    records = [record for record in worktrees.records.all() if named in (None, record.item)]
+    records = [record for record in worktrees.all() if named in (None, record.item)]
     if named is not None and not records:
         raise Invalid(f"dibs has made no worktree for {named!r} here; to see them: dibs worktree list", field="id")
-    reasons = {record: _remove(cli, worktrees, record.item, named is not None) for record in records}
+    has_board = _has_board(cli)
+    reasons = {
+        record: (_in_progress(cli, record.item) if has_board else None)
+        or worktrees.remove(record.item, is_named=named is not None)
+        for record in records
+    }
     removed = [{"item": record.item, "path": record.path} for record, why in reasons.items() if why is None]
     kept = [{"item": record.item, "path": record.path, "why": why} for record, why in reasons.items() if why]
     if cli.json:
@@ -57,14 +60,22 @@ def worktree_clean(cli: Cli) -> int:
     return KEPT if named is not None and kept else 0
 
 
-def _remove(cli: Cli, worktrees: Worktrees, item: str, is_named: bool) -> str | None:
+def _has_board(cli: Cli) -> bool:
+    """False if the board was removed; its worktrees are there still."""
+    from dibs.board import default_url
+
+    try:
+        return bool(cli.args.store or default_url("."))
+    except Invalid:
+        return False
+
+
+def _in_progress(cli: Cli, item: str) -> str | None:
     """Why the worktree is kept. An agent that is no worker may use it too: the board knows who holds the item."""
     try:
-        if cli.board.get(item).item.status == IN_PROGRESS:
-            return "its item is in progress"
+        return "its item is in progress" if cli.board.get(item).item.status == IN_PROGRESS else None
     except ItemNotFound:
-        pass
-    return worktrees.remove(item, is_named=is_named)
+        return None
 
 
 def _state(one: dict[str, Any]) -> str:
@@ -73,5 +84,8 @@ def _state(one: dict[str, Any]) -> str:
     words = ["in use" if one["in_use"] else (one["outcome"] or "left").replace("_", " ")]
     if one["uncommitted"]:
         words.append(f"{number_of(one['uncommitted'], 'file')} uncommitted")
-    words.append("pushed or merged" if one["published"] else "not pushed")
+    if "problem" in one:
+        words.append(clean(one["problem"]))
+    else:
+        words.append("pushed or merged" if one["published"] else "not pushed")
     return ", ".join(words)

@@ -1,38 +1,69 @@
 """The git repository in which dibs makes worktrees: git as its user has it, with hooks, filters, LFS and submodules.
 
-Nothing here forces git: it removes no worktree with changes, moves no branch and deletes none.
+Nothing here moves a branch except forward, or deletes one. Git is forced only to remove what it was killed in making.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import subprocess
+import tempfile
 
 from dibs.errors import Invalid
-from dibs.system import git_environment
+from dibs.system import git_environment, git_message
 from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO
 
 #: How long a command that only reads may take, and one that writes a work tree or fetches submodules.
 READ_SECONDS = 60.0
 WRITE_SECONDS = 1800.0
 MESSAGE_CHARACTERS_MAX = 500
 BRANCH_PREFIX = "dibs/"
+FOLDER_SUFFIX = ".worktrees"
+#: The file by which dibs recognizes its worktrees, in git's folder for the worktree: it stays when git moves the
+#: worktree, and goes with it.
+MARK = "dibs-item"
+#: Why a worktree is locked while git makes it.
+INITIALIZING = "initializing"
 #: What the entries of a diffstat may take.
 DIFFSTAT_LINES_MAX = 30
 DIFFSTAT_COLUMNS = 100
 DIFFSTAT_CHARACTERS_MAX = 3000
 
 
+_MACHINE_ERRORS = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES),
+    *(errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN),
+)
+#: Messages that are not about one branch or worktree. `Permission denied (publickey)` is about a submodule's remote.
+_OF_MACHINE = re.compile(
+    rf": ({'|'.join(re.escape(os.strerror(number)) for number in _MACHINE_ERRORS)})(?! \()"
+    r"|unable to write|packed-refs\.lock|could not lock config file"
+)
+
+
 class GitFailed(Exception):
     """Git's message, in one line."""
 
 
+class GitUnusable(GitFailed):
+    """Git failed for a reason that other items meet too, such as a full disk."""
+
+
 class Tree(Value):
-    """A worktree that git has registered. `branch` is None for a detached HEAD."""
+    """A worktree that git has registered. `branch` is None for a detached HEAD, `lock` is why it is locked, `admin`
+    git's folder for it (None for the main one), and `item` the one that dibs made it for."""
 
     path: str
     branch: str | None = None
-    is_locked: bool = False
+    lock: str | None = None
+    admin: str | None = None
+    item: str | None = None
 
 
 class Repository:
@@ -40,37 +71,40 @@ class Repository:
         """The repository around `folder`. Refused if there is none."""
         self.folder = os.path.abspath(folder)
         try:
-            found = self.git("rev-parse", "--path-format=absolute", "--git-common-dir", "--show-prefix").split("\n")
+            # One call each: a path may have newlines.
+            self.common = os.path.realpath(self.git("rev-parse", "--path-format=absolute", "--git-common-dir"))
+            #: From the top of the work tree to `folder`; empty, or with a slash at its end.
+            self.prefix = self.git("rev-parse", "--show-prefix")
         except GitFailed as error:
             raise Invalid(f"worktrees need a git repository: {error}", field="worktree") from None
-        self.common = os.path.realpath(found[0])
-        #: From the top of the work tree to `folder`; empty, or with a slash at its end.
-        self.prefix = found[1] if len(found) > 1 else ""
-        #: The work tree that was there first, or the bare repository.
-        self.main = self.worktrees()[0].path
 
     def git(self, *words: str, folder: str | None = None, seconds: float = READ_SECONDS, keeps_open: int = -1) -> str:
         """The output of a git command. Git has the descriptor `keeps_open` until it ends, also if dibs is killed."""
         try:
-            done = subprocess.run(
-                ["git", "-c", "core.fsmonitor=false", *words],
-                cwd=folder or self.folder,
-                env=git_environment.environment() | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=seconds,
-                # Ctrl-C is for dibs, which lets a command finish.
-                start_new_session=True,
-                pass_fds=() if keeps_open < 0 else (keeps_open,),
-                check=False,
-            )
+            # No pipes: a process that a hook leaves in the background would keep them open.
+            with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+                done = subprocess.run(
+                    ["git", "-c", "core.fsmonitor=false", *words],
+                    cwd=folder or self.folder,
+                    env=git_environment.environment() | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=stderr,
+                    timeout=seconds,
+                    # Ctrl-C is for dibs, which lets a command finish.
+                    start_new_session=True,
+                    pass_fds=() if keeps_open < 0 else (keeps_open,),
+                    check=False,
+                )
+                output, problem = _content(stdout), git_message.message(_content(stderr))
         except subprocess.TimeoutExpired:
-            raise GitFailed(f"git {words[0]} did not finish within {seconds:g}s") from None
+            raise GitUnusable(f"git {words[0]} did not finish within {seconds:g}s") from None
         except OSError as error:
-            raise GitFailed(f"git cannot be run: {error.strerror}") from None
+            raise GitUnusable(f"git cannot be run: {error.strerror}") from None
         if done.returncode:
-            raise GitFailed(_one_line(done.stderr) or f"git {words[0]} exited with {done.returncode}")
-        return os.fsdecode(done.stdout).removesuffix("\n")
+            problem = problem[:MESSAGE_CHARACTERS_MAX] or f"git {words[0]} exited with {done.returncode}"
+            raise GitUnusable(problem) if _OF_MACHINE.search(problem) else GitFailed(problem)
+        return os.fsdecode(output).removesuffix("\n")
 
     # Commits and branches
 
@@ -95,9 +129,24 @@ class Repository:
 
     def make_branch(self, branch: str, base_commit: str) -> None:
         """Make the branch: from the branch of the same name of a remote, if exactly one has it, else at the base."""
+        remote = self.remote_branch(branch)
+        self.git("branch", "--no-track" if remote is None else "--track", branch, remote or base_commit)
+
+    def remote_branch(self, branch: str) -> str | None:
+        """The branch of the same name of a remote, if exactly one is known to have it."""
         refs = self.git("for-each-ref", "--format=%(refname)", f"refs/remotes/*/{branch}").split()
-        start = refs[0] if len(refs) == 1 else base_commit
-        self.git("branch", "--track" if start in refs else "--no-track", branch, start)
+        return refs[0] if len(refs) == 1 else None
+
+    def fast_forward(self, branch: str, target: str) -> bool:
+        """Move a branch that is checked out nowhere to a commit that follows it. False if they have diverged."""
+        ours, theirs = self.commit(f"refs/heads/{branch}"), self.commit(target)
+        assert ours is not None
+        if theirs is None:
+            return True
+        ahead, behind = map(int, self.git("rev-list", "--left-right", "--count", f"{ours}...{theirs}").split())
+        if behind and not ahead:
+            self.git("update-ref", "-m", "dibs: fast-forward", f"refs/heads/{branch}", theirs, ours)
+        return not (ahead and behind)
 
     def is_published(self, branch: str, base: str) -> bool:
         """Whether the branch's commits are in the base, or in a branch that a remote is known to have."""
@@ -109,18 +158,82 @@ class Repository:
 
     # Worktrees
 
+    def directory(self) -> str:
+        """Where worktrees go unless told otherwise: beside the work tree that was there first, or the bare repository;
+        for a submodule, beside its superproject, which must not have them among its files."""
+        main = self._main()
+        outer = self.git("rev-parse", "--show-superproject-working-tree", folder=main) if os.path.isdir(main) else ""
+        if outer:
+            main = f"{outer}.{os.path.relpath(main, outer).replace(os.sep, '-')}"
+        return main + FOLDER_SUFFIX
+
+    def _main(self) -> str:
+        # `git worktree list` names the git directory instead, if that is not in the work tree.
+        is_main = os.path.realpath(self.git("rev-parse", "--absolute-git-dir")) == self.common
+        if is_main and self.git("rev-parse", "--is-inside-work-tree") == "true":
+            return self.git("rev-parse", "--show-toplevel")
+        try:
+            named = self.git("config", "--file", os.path.join(self.common, "config"), "core.worktree")
+            return os.path.realpath(os.path.join(self.common, named))
+        except GitFailed:
+            return self.worktrees()[0].path
+
     def worktrees(self) -> list[Tree]:
         """The registered worktrees, the main one first."""
-        trees: list[Tree] = []
-        for line in self.git("worktree", "list", "--porcelain").split("\n"):
-            word, _, value = line.partition(" ")
-            if word == "worktree":
-                trees.append(Tree(path=value))
-            elif word == "branch":
-                trees[-1] = trees[-1].replace(branch=value.removeprefix("refs/heads/"))
-            elif word == "locked":
-                trees[-1] = trees[-1].replace(is_locked=True)
+        admins, trees = self._admins(), []
+        for entry in self.git("worktree", "list", "--porcelain", "-z").split("\0\0"):
+            lines = (line.partition(" ") for line in entry.split("\0") if line)
+            found = {word: value for word, _, value in lines}
+            if (path := found.get("worktree")) is None:
+                continue
+            branch, admin = found.get("branch"), admins.get(os.path.realpath(path))
+            trees.append(
+                Tree(
+                    path=path,
+                    branch=None if branch is None else branch.removeprefix("refs/heads/"),
+                    lock=found.get("locked"),
+                    admin=admin,
+                    item=None if admin is None else _first_line(os.path.join(admin, MARK)),
+                )
+            )
         return trees
+
+    def _admins(self) -> dict[str, str]:
+        """Git's folder for each linked worktree, by the path of the worktree."""
+        folder, found = os.path.join(self.common, "worktrees"), {}
+        for name in os.listdir(folder) if os.path.isdir(folder) else []:
+            admin = os.path.join(folder, name)
+            try:
+                with open(os.path.join(admin, "gitdir"), encoding="utf-8", errors="surrogateescape") as file:
+                    path = os.path.dirname(os.path.join(admin, file.read().rstrip()))
+            except OSError:
+                continue  # git removes or makes it at this moment
+            found[os.path.realpath(path)] = admin
+        return found
+
+    def is_linked(self, tree: Tree) -> bool:
+        """Whether git in the worktree leads to this repository. Not after one of them was moved without git."""
+        try:
+            found = self.git("rev-parse", "--absolute-git-dir", folder=tree.path)
+        except GitFailed:
+            return False
+        return os.path.realpath(found) == tree.admin
+
+    def mark(self, path: str, item: str) -> None:
+        """Mark the worktree as one that dibs made."""
+        admin = self.git("rev-parse", "--absolute-git-dir", folder=path)
+        with open(os.path.join(admin, MARK), "w", encoding="ascii") as file:
+            file.write(f"{item}\n")
+
+    def has_staged(self, admin: str) -> bool:
+        """Whether the index of a worktree, which may be missing, differs from its HEAD."""
+        try:
+            self.git("--git-dir", admin, "diff-index", "--cached", "--quiet", "HEAD", "--")
+        except GitUnusable:
+            raise
+        except GitFailed:
+            return True
+        return False
 
     def add(self, path: str, branch: str, keeps_open: int) -> None:
         """Check the branch out into a new worktree."""
@@ -130,9 +243,9 @@ class Repository:
         if os.path.lexists(os.path.join(path, ".gitmodules")):
             self.git("submodule", "update", "--init", "--quiet", folder=path, seconds=WRITE_SECONDS)
 
-    def remove(self, path: str) -> None:
+    def remove(self, path: str, *force: str) -> None:
         """Remove a worktree, or the registration of one that is missing. Git refuses to remove one with changes."""
-        self.git("worktree", "remove", path, seconds=WRITE_SECONDS)
+        self.git("worktree", "remove", *force, path, seconds=WRITE_SECONDS)
 
     def changes(self, path: str) -> int:
         """How many files of the worktree differ from its HEAD, or are untracked and not ignored."""
@@ -143,6 +256,16 @@ class Repository:
             tag, _, name = entry.partition(" ")
             changed += tag.islower() or (tag == "S" and os.path.lexists(os.path.join(path, name)))
         return changed
+
+    def nested_repository(self, path: str) -> str | None:
+        """A repository in an ignored folder of the worktree, of which `changes` says nothing."""
+        ignored = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
+        for name in self.git(*ignored, folder=path).split("\0"):
+            if name.endswith("/"):
+                for folder, folders, files in os.walk(os.path.join(path, name)):
+                    if ".git" in folders or ".git" in files:
+                        return folder
+        return None
 
     def has_submodules(self, path: str) -> bool:
         return any(line.startswith("160000 ") for line in self.git("ls-files", "--stage", folder=path).split("\n"))
@@ -169,7 +292,14 @@ def branch_of(item: str) -> str:
     return BRANCH_PREFIX + name
 
 
-def _one_line(message: bytes) -> str:
-    lines = message.decode(errors="replace").splitlines()
-    text = "; ".join(line.removeprefix("fatal: ").strip() for line in lines if line.strip())
-    return "".join(letter if letter.isprintable() else "?" for letter in text)[:MESSAGE_CHARACTERS_MAX]
+def _content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
+
+
+def _first_line(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.readline().rstrip("\n")
+    except OSError:
+        return None

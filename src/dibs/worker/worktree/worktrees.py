@@ -6,7 +6,7 @@
     tree.leave("done")                 # removes it, if nothing in it could be lost
 
 Whoever uses a worktree holds the lock of its item, which ends with the process. A worktree is removed only if dibs made
-it, and by a git that is not forced. Branches stay.
+it and nothing in it could be lost. Branches stay.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from __future__ import annotations
 import os
 import time
 
-from dibs.errors import Invalid
+from dibs.errors import DibsError, Invalid
+from dibs.model import DONE
 from dibs.system import owner
 from dibs.worker import guardian, process_group
 from dibs.worker.handler_loop import CannotBegin
-from dibs.worker.worktree import handover
+from dibs.worker.worktree import handover, obstacles
 from dibs.worker.worktree.records import POLL_SECONDS, Record, Records
-from dibs.worker.worktree.repository import BRANCH_PREFIX, GitFailed, Repository, branch_of
+from dibs.worker.worktree.repository import BRANCH_PREFIX, GitFailed, GitUnusable, Repository, branch_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
 WORKTREES_MAX = 50
 #: How long a run waits for the processes of the last one, which a guardian ends.
 PATIENCE_SECONDS = 2 * guardian.GRACE_SECONDS
-FOLDER_SUFFIX = ".worktrees"
 STOPPED = "the run was over before its worktree was free"
 
 
 class Occupied(Exception):
-    """The item's branch cannot be checked out, for a reason that waiting does not cure and a person has to look at."""
+    """The item's branch cannot be checked out, for a reason that waiting does not cure and a person has to look at.
+    Other items do not meet it."""
 
 
 class Worktrees:
@@ -59,7 +60,7 @@ class Worktrees:
         the repository. `keeps`: no worktree is removed when its run ends."""
         self.repository = Repository(folder)
         self.base = self.repository.current() if base is None else base
-        self.directory = os.path.realpath(directory or self.repository.main + FOLDER_SUFFIX)
+        self.directory = os.path.realpath(directory or self.repository.directory())
         self.worktrees_max, self.keeps = worktrees_max, keeps
         self.records = Records(self.repository.common)
 
@@ -84,8 +85,10 @@ class Worktrees:
             except BaseException:
                 lock.release()
                 raise
-        except GitFailed as error:
+        except GitUnusable as error:
             raise CannotBegin(f"no worktree could be made: {error}") from error
+        except GitFailed as error:
+            raise Occupied(f"no worktree could be made: {error}") from error
         except OSError as error:
             raise CannotBegin(f"no worktree could be made: {error.strerror}") from error
 
@@ -110,7 +113,7 @@ class Worktrees:
         found = None if before is None else self._found(before)
         record = found or self._made(claim, lock, before)
         previous = None
-        if found is not None or self.repository.commit(record.branch) != record.base_commit:
+        if found is not None or self.repository.commit(f"refs/heads/{record.branch}") != record.base_commit:
             previous = handover.summary(self.repository, record, self.records.output(record.item))
         record = record.replace(
             pid=os.getpid(), agent=claim.session.agent, session=claim.session.id, is_kept=self.keeps, outcome=None
@@ -123,21 +126,25 @@ class Worktrees:
         tree = self._registered(record)
         if tree is None:
             return None
-        if not os.path.isdir(record.path):
-            if record.host != _host():
-                raise Occupied(f"branch {record.branch} is checked out on {record.host}, in {record.path}")
+        record = record.replace(path=tree.path)
+        if obstacles.is_interrupted(record, tree):
+            self.repository.remove(record.path, "-f", "-f")
+            return None
+        is_missing = not os.path.isdir(record.path)
+        reason = obstacles.to_unregistering if is_missing else obstacles.to_entry
+        if (why := reason(self.repository, record, tree)) is not None:
+            raise Occupied(why)
+        if is_missing:
             self.repository.remove(record.path)
             return None
-        if not record.is_complete:
-            if self.repository.changes(record.path):
-                raise Occupied(
-                    f"git did not finish {record.path}; remove it with: git worktree remove --force {record.path!r}"
-                )
-            record = self._complete(record)
-        return record
+        return record if record.is_complete else self._complete(record)
 
     def _registered(self, record: Record) -> Tree | None:
-        return next((tree for tree in self.repository.worktrees() if tree.path == record.path), None)
+        """The worktree of a record, also if it was moved by git."""
+        for tree in self.repository.worktrees():
+            if tree.item == record.item or (tree.path == record.path and not record.is_complete):
+                return tree
+        return None
 
     def _made(self, claim: ClaimHandle, lock: Lock, before: Record | None) -> Record:
         item = claim.item.id
@@ -158,16 +165,15 @@ class Worktrees:
             base=base,
             base_commit=base_commit,
             path=path,
-            host=_host(),
+            host=obstacles.host(),
             pid=os.getpid(),
             agent=claim.session.agent,
             session=claim.session.id,
             made_at=time.time_ns() // 1_000_000,
         )
         with self.records.counting():
-            self._require_room(item)
-            if not self.repository.has_branch(branch):
-                self.repository.make_branch(branch, base_commit)
+            self._require_room(claim)
+            self._prepare_branch(branch, base_commit)
             self.records.write(record)
         try:
             os.makedirs(self.directory, exist_ok=True)
@@ -178,26 +184,42 @@ class Worktrees:
             raise
         return self._complete(record)
 
+    def _prepare_branch(self, branch: str, base_commit: str) -> None:
+        if not self.repository.has_branch(branch):
+            return self.repository.make_branch(branch, base_commit)
+        remote = self.repository.remote_branch(branch)
+        if remote is not None and not self.repository.fast_forward(branch, remote):
+            other = remote.removeprefix("refs/remotes/")
+            raise Occupied(f"branch {branch} and {other} have diverged; merge them, or delete one")
+        return None
+
     def _complete(self, record: Record) -> Record:
+        self.repository.mark(record.path, record.item)
         self.repository.init_submodules(record.path)
         record = record.replace(is_complete=True)
         self.records.write(record)
         return record
 
-    def _require_room(self, item: str) -> None:
+    def _require_room(self, claim: ClaimHandle) -> None:
         """Refuse one more worktree than there may be. Those of finished work make room."""
-        others = [record for record in self.records.all() if record.item != item]
+        others = [record.item for record in self.records.all() if record.item != claim.item.id]
         surplus = len(others) + 1 - self.worktrees_max
-        for record in others:
-            if surplus > 0 and record.outcome == "done" and self.remove(record.item, only_published=True) is None:
+        for item in others:
+            if surplus > 0 and _is_done(claim, item) and self.remove(item, only_published=True) is None:
                 surplus -= 1
         if surplus > 0:
             raise CannotBegin(
-                f"this repository has {len(others)} worktrees of dibs, and --worktrees-max is {self.worktrees_max}; "
+                f"this repository has {len(others)} {'worktree' if len(others) == 1 else 'worktrees'} of dibs, and "
+                f"--worktrees-max is {self.worktrees_max}; "
                 "to see and remove them: dibs worktree list, dibs worktree clean"
             )
 
     # All of them
+
+    def all(self) -> list[Record]:
+        """The records, with the paths where their worktrees are now."""
+        trees = [(record, self._registered(record)) for record in self.records.all()]
+        return [record if tree is None else record.replace(path=tree.path) for record, tree in trees]
 
     def remove(self, item: str, *, is_named: bool = False, only_published: bool = False) -> str | None:
         """Remove the worktree of an item. Returns why it is kept, or None. One that a run was told to keep is removed
@@ -222,33 +244,22 @@ class Worktrees:
         try:
             tree = self._registered(record)
             if tree is not None:
-                kept = self._obstacle(record, tree, only_published=only_published)
-                if kept is not None:
-                    return kept
-                self.repository.remove(record.path)
+                record = record.replace(path=tree.path)
+                is_interrupted = obstacles.is_interrupted(record, tree)
+                if not is_interrupted:
+                    why = obstacles.to_removal(self.repository, record, tree, only_published=only_published)
+                    if why is not None:
+                        return why
+                self.repository.remove(record.path, *(("-f", "-f") if is_interrupted else ()))
         except (GitFailed, OSError) as error:
             return str(error)
         self.records.remove(record.item)
         return None
 
-    def _obstacle(self, record: Record, tree: Tree, *, only_published: bool) -> str | None:
-        """Why the worktree must not be removed: something in it could be lost."""
-        if not os.path.isdir(record.path):
-            return None if record.host == _host() else f"it is on another machine: {record.host}"
-        if tree.is_locked:
-            return "it is locked; unlock it with: git worktree unlock"
-        if tree.branch != record.branch:
-            return f"its HEAD is not on the branch {record.branch}"
-        if changes := self.repository.changes(record.path):
-            return f"it has {changes} uncommitted or untracked {'file' if changes == 1 else 'files'}"
-        if self.repository.has_submodules(record.path):
-            return "git removes no worktree with submodules, unless it is forced: git worktree remove --force"
-        if only_published and not self.repository.is_published(record.branch, record.base):
-            return f"its branch is neither pushed nor merged into {record.base}"
-        return None
-
     def describe(self, record: Record) -> dict[str, Any]:
         """A worktree for `dibs worktree list`."""
+        tree = self._registered(record)
+        record = record if tree is None else record.replace(path=tree.path)
         found = {name: getattr(record, name) for name in ("item", "branch", "base", "path", "host", "agent", "session")}
         found |= {"made_at": record.made_at, "outcome": record.outcome, "is_kept": record.is_kept}
         lock = self.records.lock(record.item)
@@ -257,6 +268,8 @@ class Worktrees:
         found["in_use"] = not is_free or _is_running(record)
         found["exists"] = os.path.isdir(record.path)
         try:
+            if tree is not None and found["exists"] and not self.repository.is_linked(tree):
+                raise GitFailed("git in it does not lead to this repository")
             found["uncommitted"] = self.repository.changes(record.path) if found["exists"] else 0
             found["published"] = self.repository.is_published(record.branch, record.base)
         except GitFailed as error:
@@ -327,9 +340,13 @@ class Worktree:
         self._worktrees.records.write(self.record)
 
 
+def _is_done(claim: ClaimHandle, item: str) -> bool:
+    """Whether the board says so: a person, or an agent that is no worker, may have ended the item."""
+    try:
+        return claim.session.board.get(item).item.status == DONE
+    except DibsError:
+        return False
+
+
 def _is_running(record: Record) -> bool:
     return record.group is not None and process_group.is_running(record.group, record.leader)
-
-
-def _host() -> str:
-    return os.uname().nodename

@@ -8,13 +8,12 @@ configuration is trusted: remotes, credentials and identity are used as they are
 from __future__ import annotations
 
 import os
-import re
 import selectors
 import signal
 import subprocess
 import time
 
-from dibs.system import git_environment
+from dibs.system import git_environment, git_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ _SAFE = (
     "maintenance.auto=false",
 )
 _SAFE_OPTIONS = [option for setting in _SAFE for option in ("-c", setting)]
-_SECRETS = re.compile(r"(?<=//)[^/@\s]+@")
 
 
 class GitFailed(Exception):
@@ -111,7 +109,7 @@ class Git:
             for pipe in (process.stdin, process.stdout, process.stderr):
                 assert pipe is not None
                 pipe.close()
-        stderr = _readable(dialog.stderr)
+        stderr = git_message.message(dialog.stderr)[:STDERR_MAX]
         if not has_ended:
             why = "too much output" if len(dialog.output) > OUTPUT_MAX else f"no answer within {seconds:g}s"
             raise GitFailed(words[0], None, f"{why}; {stderr}" if stderr else why, bytes(dialog.output))
@@ -211,13 +209,6 @@ def _signal(process: subprocess.Popen[bytes], number: int) -> None:
         os.killpg(process.pid, number)
     except (ProcessLookupError, PermissionError):
         pass
-
-
-def _readable(stderr: bytes | bytearray) -> str:
-    """Git's messages in one line, without the credentials in a remote's address."""
-    lines = stderr.decode(errors="replace").splitlines()
-    text = "; ".join(line.removeprefix("fatal: ").strip() for line in lines if line.strip())
-    return "".join(letter for letter in _SECRETS.sub("", text) if letter.isprintable())[:STDERR_MAX]
 
 
 def fields(answer: bytes) -> Iterator[bytes]:
