@@ -11,8 +11,10 @@ import json
 import os
 import sys
 
-NAMES = ("startup", "drain", "wakeup", "growth", "dashboard", "page", "postgres", "horizon", "serving", "vault")
-NAMES += ("hooks", "mcp")
+NAMES = (
+    *("startup", "drain", "wakeup", "growth", "dashboard", "page", "postgres", "horizon", "serving", "vault"),
+    *("hooks", "mcp"),
+)
 RESULTS = "bench/latest.json"
 
 
