@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 STAMP := $(VENV)/.installed
 WEB := $(shell find web -type f -not -path '*/__pycache__/*')
-# More than there are cores: tests wait a good deal, for other processes, for the disk and for time to pass.
-JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3)
+# Two more than there are cores: tests wait a good deal, for other processes, for the disk and for time to pass.
+JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test lint format soak bench screenshots clean

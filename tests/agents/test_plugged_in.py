@@ -150,7 +150,7 @@ def test_the_script_finds_the_dibs_that_it_was_installed_with(tmp_path: Path) ->
     shutil.copy(TOP / "plugins/dibs/hooks/dibs-hook.sh", hooks)
     command = tmp_path / "venv/bin/dibs"
     command.parent.mkdir()
-    command.write_text('#!/bin/sh\necho "ours $*"\n')
+    command.write_text("""#!/bin/sh\necho "{\\"ours\\": \\"$*\\"}"\n""")
     command.chmod(0o755)
     done = subprocess.run(
         ["sh", str(hooks / "dibs-hook.sh"), "SessionStart"],
@@ -160,4 +160,4 @@ def test_the_script_finds_the_dibs_that_it_was_installed_with(tmp_path: Path) ->
         text=True,
         check=True,
     )
-    assert done.stdout == "ours hook SessionStart\n"
+    assert done.stdout == '{"ours": "hook SessionStart"}\n'
