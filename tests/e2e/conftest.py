@@ -170,10 +170,12 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def command_server(environment: dict[str, str]) -> Iterator[None]:
-    Dibs.server = CommandServer(environment)
+    server = CommandServer(environment)
+    # Other folders of tests import this fixture, and a process that runs their tests too has one for each folder.
+    outer, Dibs.server = Dibs.server, server
     yield
-    Dibs.server.close()
-    Dibs.server = None
+    server.close()
+    Dibs.server = outer
 
 
 @pytest.fixture(scope="module")
