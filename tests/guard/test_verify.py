@@ -143,6 +143,9 @@ def test_what_builds_on_a_commit_may_be_on_another_branch(
     repository.commit("holder's", f"x/{new}")
     assert refused("origin/main..zombie") == ["zombie"]
     assert refused("origin/main..zombie", elsewhere=("--all",)) == []
+    repository.git("switch", "--quiet", "-c", "beside", "zombie~1")
+    repository.commit("zombie again", f"x/{old}")
+    assert refused("origin/main..beside", elsewhere=("--all",)) == ["zombie again"], "only what descends from it"
 
 
 def test_rebased_amended_and_picked_commits_keep_their_claim(

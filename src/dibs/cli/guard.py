@@ -58,7 +58,7 @@ def guard_remove(cli: Cli) -> None:
     done = install.remove()
     cli.reply(done, f"removed {', '.join(done.hooks)}" if done.hooks else "no hook of dibs is installed here")
     for name in done.left:
-        cli.notice(f"{name} was changed or replaced since, and stays; a hook before it is in {name}.before-dibs")
+        cli.notice(f"{name} was changed or replaced since, and stays; a hook before it would be {name}.before-dibs")
 
 
 def guard_verify_options(parser: Parser) -> None:

@@ -181,7 +181,7 @@ def amended_message() -> str:
     if not date.isdigit() or int(date) > time.time() - AMENDED_SECONDS or not is_commit("HEAD"):
         return ""
     author = "\n".join(os.environ.get(f"GIT_AUTHOR_{name}", "") for name in ("NAME", "EMAIL"))
-    found = run("log", "-1", "--no-show-signature", "--format=%an%n%ae%n%at%n%B", "HEAD")
+    found = run("log", "-1", "--no-show-signature", "--encoding=UTF-8", "--format=%an%n%ae%n%at%n%B", "HEAD")
     return found.removeprefix(f"{author}\n{date}\n") if found.startswith(f"{author}\n{date}\n") else ""
 
 
