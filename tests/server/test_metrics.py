@@ -53,6 +53,7 @@ def watched(http_host: Host, tmp_path: Path) -> Iterator[Watched]:
     with sqlite.harness(tmp_path) as harness:
         url, key = http_host.serve(harness.recipe())
         watched = Watched(harness, url, key)
+        watched.get("/livez")  # it has begun to listen, and misses no event
         yield watched
         watched.close()
         http_host.stop(url)

@@ -19,7 +19,7 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from dibs.model import Item
@@ -69,17 +69,7 @@ class Import(Value):
 def read(lines: Iterable[bytes], known: frozenset[str]) -> Import:
     """The items of a file. `known` are the ids on the board."""
     skipped: Counter[str] = Counter()
-    issues: dict[str, tuple[int, Issue]] = {}
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            with_number = _at_line(number, _parse, line)
-            if reason := _reason_to_skip(with_number):
-                skipped[reason] += 1
-                continue
-            first, _ = issues.setdefault(with_number["id"], (number, with_number))
-            if first != number:
-                problem = f"line {number}: {with_number['id']} is on line {first} already; nothing was added"
-                raise Invalid(problem, field="file", line=number)
+    issues = _by_id(lines, skipped)
     closed = {id for id, (_, issue) in issues.items() if issue.get("status") == CLOSED}
     ids = known | issues.keys()
     kept: Counter[str] = Counter()
@@ -93,7 +83,25 @@ def read(lines: Iterable[bytes], known: frozenset[str]) -> Import:
     )
 
 
-def _at_line(number: int, work: Any, *given: Any) -> Any:
+def _by_id(lines: Iterable[bytes], skipped: Counter[str]) -> dict[str, tuple[int, Issue]]:
+    """Each issue with the number of its line; counts in `skipped` what is not work."""
+    found: dict[str, tuple[int, Issue]] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        issue = _at_line(number, _parse, line)
+        if reason := _reason_to_skip(issue):
+            skipped[reason] += 1
+            continue
+        first, _ = found.setdefault(issue["id"], (number, issue))
+        if first != number:
+            problem = f"line {number}: {issue['id']} is on line {first} already; nothing was added"
+            raise Invalid(problem, field="file", line=number)
+    return found
+
+
+def _at_line(number: int, work: Callable[..., Any], *given: Any) -> Any:
+    """Call `work`; a refusal names the line."""
     try:
         return work(*given)
     except Invalid as error:
