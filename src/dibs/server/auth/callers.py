@@ -13,7 +13,7 @@ from fastapi import Request
 
 from dibs import api_keys
 from dibs.board import Board
-from dibs.errors import Forbidden, Invalid, Unauthenticated
+from dibs.errors import DibsError, Forbidden, Invalid, Unauthenticated
 from dibs.model import ADMIN, AGENT, LOGIN, PERSON, SQL, Key, Session
 from dibs.rules.decision import BOARD
 from dibs.value import Value
@@ -66,6 +66,8 @@ class Callers:
         self._cache: dict[str, tuple[float, Key]] = {}
         #: Called after a key was revoked through this server.
         self.on_revoked: Callable[[], None] = lambda: None
+        #: The keys of browsers that signed in through this server.
+        self._browsers: list[str] = []
 
     def authenticate(self, request: Request) -> Caller:
         """Do not call this in the event loop: it may read from the store."""
@@ -100,7 +102,17 @@ class Callers:
             return None  # another request has used the code
         own, secret = api_keys.new_for_browser(ADMIN, key.agent)
         self._board.store.put_key(own, seconds=seconds)
+        self._browsers.append(own.id)
         return secret
+
+    def sign_out_browsers(self) -> None:
+        """Revoke the keys of browsers that signed in here. A page that is still open sends its cookie to whoever
+        listens at the port after the end of this server."""
+        for key in self._browsers:
+            try:
+                self._board.revoke_key(key)
+            except DibsError:
+                pass  # signed out already, or the store is away
 
     def revoke(self, caller: Caller, key: str, request_id: str | None = None) -> Key:
         """Takes effect here at once, and on other servers of the board when their cache ends."""

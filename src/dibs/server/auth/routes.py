@@ -27,7 +27,7 @@ from dibs.server.service import Service
 from dibs.text import wire
 
 COOKIE_SECONDS = 12 * 3600
-LINK_INVALID = "this link was used already or has expired; dibs key link prints another"
+LINK_INVALID = "this link was used already or has expired; dibs open or dibs key link makes another"
 
 
 class NewKey(schemas.RequestBody):
