@@ -9,10 +9,10 @@ WEB := $(shell find web -type f -not -path '*/__pycache__/*')
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format soak bench clean
+.PHONY: help setup run test lint format soak bench screenshots clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) $(VENV)/.web ## Create .venv with everything
 
@@ -56,6 +56,9 @@ soak: $(STAMP) ## The long versions of the racing, crash and model tests
 
 bench: $(VENV)/.bench ## Measure, print tables, write JSON
 	$(BIN)/python -m bench
+
+screenshots: $(STAMP) $(VENV)/.web ## Pictures of every view of the dashboard, into screenshots/
+	$(BIN)/python -m tests.dashboard.screenshots
 
 # A peer that cannot be had is left out, and the table says so.
 $(VENV)/.bench: $(STAMP)
