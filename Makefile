@@ -57,8 +57,8 @@ soak: $(STAMP) ## The long versions of the racing, crash and model tests
 bench: $(VENV)/.bench ## Measure, print tables, write JSON
 	$(BIN)/python -m bench
 
-screenshots: $(STAMP) $(VENV)/.web ## Pictures of the dashboard, into screenshots/
-	$(BIN)/python -m tests.dashboard.screenshots screenshots
+screenshots: $(STAMP) $(VENV)/.web ## Pictures of every view of the dashboard, into screenshots/
+	$(BIN)/python -m tests.dashboard.screenshots
 
 # A peer that cannot be had is left out, and the table says so.
 $(VENV)/.bench: $(STAMP)

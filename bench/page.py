@@ -15,10 +15,9 @@ from contextlib import contextmanager
 from playwright.sync_api import BrowserContext, Page
 
 from dibs.server import pages
-from tests.dashboard.driving import VIEWS, Shop, live, signed_in
+from tests.dashboard.driving import VIEWS, Shop, live, shop_of, signed_in
 from tests.dashboard.driving import found as found_browser
 from tests.dashboard.fleet import Fleet
-from tests.dashboard.screenshots import shop_of
 from tests.kit import browser as kit
 
 ITEMS, SESSIONS = 5_000, 200

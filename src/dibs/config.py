@@ -194,12 +194,17 @@ def checked_server(settings: ServerSettings, source: str = "") -> ServerSettings
 
 
 def agents_folder() -> str:
-    """Where the hooks of coding agents keep the state of each session: see `agents.state`. A relative path in the
-    variable is ignored, as its specification demands: it would name another folder in each working directory."""
+    """Where the hooks of coding agents keep the state of each session: see `agents.state`."""
+    return os.path.join(state_folder(), "agents")
+
+
+def state_folder() -> str:
+    """Where dibs keeps what belongs to this user and to no board. A relative path in the variable is ignored, as its
+    specification demands: it would name another folder in each working directory."""
     state = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(state):
         state = os.path.join(os.path.expanduser("~"), ".local", "state")
-    return os.path.join(state, "dibs", "agents")
+    return os.path.join(state, "dibs")
 
 
 def user_name() -> str:

@@ -162,12 +162,18 @@ def absolute(url: str) -> str:
 
 def folder_of(url: str) -> str | None:
     """The folder with the files of a board; None for a board on a server."""
+    file = file_of(url)
+    return None if file is None else os.path.dirname(file)
+
+
+def file_of(url: str) -> str | None:
+    """The file of a board, of a vault its index; None for a board on a server."""
     if "://" in url:
         return None
     place = absolute(url)
     if place.startswith(VAULT):
         place = os.path.join(place.removeprefix(VAULT), layout.HIDDEN, layout.INDEX)
-    return os.path.dirname(place)
+    return place
 
 
 def printable(url: str) -> str:

@@ -1,4 +1,4 @@
-"""A browser for each test process, and a board of 5,000 items and 200 sessions for each module."""
+"""A browser for each module, and a board of 5,000 items and 200 sessions for each module."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ def built() -> None:
         pytest.skip("the dashboard is not built here; python -m web.tools.build says why")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(built: None) -> Iterator[Browser]:
+    """Not for longer: while Playwright runs, no other test of this process can run an event loop."""
     with kit.launched(found()) as launched:
         yield launched
 

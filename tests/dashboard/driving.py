@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -149,3 +150,18 @@ def _harness(folder: Path) -> SqliteHarness:
     clock = FileClock(folder / "clock")
     kwargs: dict[str, Any] = {"path": str(folder / "board.db"), "clock": clock.path, "broken": None, "settings": {}}
     return SqliteHarness(kwargs, clock, folder)
+
+
+@contextmanager
+def shop_of(name: str, fill: Callable[[Fleet], None]) -> Iterator[Shop]:
+    """A shop of its own, outside of any test."""
+    host = Host()
+    try:
+        with tempfile.TemporaryDirectory(prefix="dibs-dashboard-") as made:
+            folder = Path(made) / "board"
+            folder.mkdir()
+            harness, fleet = board_of(folder, Path(made), name, fill)
+            with harness:
+                yield Shop(host, harness, fleet)
+    finally:
+        host.close()

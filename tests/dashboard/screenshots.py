@@ -1,69 +1,87 @@
-"""Pictures of every view with a busy fleet, light, dark and phone: `python -m tests.dashboard.screenshots FOLDER`."""
+"""Pictures of every view on the board of a busy fleet: `make screenshots`, or `python -m tests.dashboard.screenshots`.
+
+They go to `screenshots/`, which git ignores: light and dark, and on a phone. Those that the documents show are taken
+again, too, into `docs/images/`.
+"""
 
 from __future__ import annotations
 
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.dashboard.driving import PHONE, VIEWS, WIDE, Shop, board_of, found, opened
+from playwright.sync_api import Browser
+
+from tests.dashboard.driving import PHONE, VIEWS, WIDE, Shop, opened, shop_of
 from tests.dashboard.fleet import Fleet
+from tests.dashboard.test_views import CONTENT
 from tests.kit import browser as kit
-from tests.kit.http import Host
 
-LOOKS: dict[str, dict[str, Any]] = {
-    "light": {"color_scheme": "light", "viewport": WIDE},
-    "dark": {"color_scheme": "dark", "viewport": WIDE},
-    "phone": {
-        "color_scheme": "light",
-        "viewport": PHONE,
-        "is_mobile": True,
-        "has_touch": True,
-        "device_scale_factor": 2,
-    },
+ROOT = Path(__file__).parents[2]
+FOLDER, IMAGES = ROOT / "screenshots", ROOT / "docs" / "images"
+#: A view by its address, and what it shows once it has its data.
+PICTURES = {view: (view, CONTENT[view]) for view in VIEWS} | {
+    "timeline": ("timeline?hours=4", CONTENT["timeline"]),
+    "metrics": ("metrics?hours=4", CONTENT["metrics"]),
+    "item": ("queue?item=letter-42", "article.item h1"),
 }
-PAGES = {**{view: view for view in VIEWS}, "item": "flight?item={held}"}
-ITEMS, SESSIONS, ROUNDS = 2_500, 60, 60
-#: Charts and lanes are drawn after their data came.
-DRAWING_MS = 1_200
+#: What a view shows after its content, since it asks for that apart.
+LATER = {
+    "now": (
+        ".today-lines",
+        ".events li:nth-child(3)",
+        ".fleet-box [aria-label*='sessions worked']:not([aria-label^='0 '])",
+    ),
+    "timeline": (".bar-top .count:text-matches('^[1-9].* runs')",),
+}
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {"color_scheme": "light"},
+    "dark": {"color_scheme": "dark"},
+    "phone": {"color_scheme": "light", "viewport": PHONE, "has_touch": True, "is_mobile": True},
+}
+#: The pictures of the documents, and their looks. They are smaller, because git keeps every version of them.
+SHOWN = {"now": "light", "timeline": "dark", "sessions": "light"}
+SHOWN_SIZE = {"width": 1120, "height": 630}
 
 
-def _fill(fleet: Fleet) -> None:
-    fleet.add(ITEMS)
-    fleet.start(SESSIONS)
-    fleet.play(ROUNDS)
+def fill(fleet: Fleet) -> None:
+    fleet.add(600)
+    fleet.start(42)
+    fleet.play(30)
+    # Sessions that were seen at different times, and some of them not for long.
+    for _ in range(12):
+        fleet.act(18)
+        fleet.clock.advance(95)
     fleet.settle()
+    fleet.act(12)
 
 
-@contextmanager
-def shop_of(name: str, fill: Callable[[Fleet], None] = _fill) -> Iterator[Shop]:
-    """A shop of its own, outside of any test."""
-    host = Host()
-    try:
-        with tempfile.TemporaryDirectory(prefix="dibs-dashboard-") as made:
-            folder = Path(made) / "board"
-            folder.mkdir()
-            harness, fleet = board_of(folder, Path(made), name, fill)
-            with harness:
-                yield Shop(host, harness, fleet)
-    finally:
-        host.close()
+def take(shop: Shop, browser: Browser, picture: str, path: Path, **options: Any) -> None:
+    address, content = PICTURES[picture]
+    with opened(shop, browser, address, **{"viewport": WIDE, "reduced_motion": "reduce", **options}) as page:
+        page.wait_for_selector(content)
+        if picture == "now":
+            shop.fleet.act(9)
+        for later in LATER.get(picture, ()):
+            page.wait_for_selector(later)
+        page.screenshot(path=path)
+    print(f"{path.relative_to(ROOT)}  {path.stat().st_size // 1000} kB", flush=True)
 
 
-def take(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    with shop_of("pictures") as shop, kit.launched(found()) as browser:
-        held = sorted(item for item, _ in shop.fleet.held.values())[0]
+def main() -> None:
+    program, why_not = kit.find()
+    if program is None:
+        sys.exit(why_not)
+    for folder in (FOLDER, IMAGES):
+        folder.mkdir(exist_ok=True)
+    with shop_of("screenshots", fill) as shop, kit.launched(program) as browser:
         for look, options in LOOKS.items():
-            for name, address in PAGES.items():
-                with opened(shop, browser, address.format(held=held), **options) as page:
-                    shop.fleet.act(20)
-                    page.wait_for_timeout(DRAWING_MS)
-                    page.screenshot(path=folder / f"{name}-{look}.png")
+            for picture in PICTURES:
+                take(shop, browser, picture, FOLDER / f"{picture}-{look}.png", **options)
+        for picture, look in SHOWN.items():
+            path = IMAGES / f"dashboard-{picture}.png"
+            take(shop, browser, picture, path, **LOOKS[look] | {"viewport": SHOWN_SIZE})
 
 
 if __name__ == "__main__":
-    take(Path(sys.argv[1]))
+    main()

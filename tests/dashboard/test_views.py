@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.dashboard.driving import PHONE, VIEWS, Shop, opened, rows
+from tests.dashboard.driving import PHONE, VIEWS, Shop, opened, rows, signed_in
 from tests.kit import browser as kit
 from tests.kit.soak import in_a_soak
 
 ROWS_MAX = 60
+#: Less than the rounds that the fleet of a board played.
+BOARD_AHEAD_MS = 600_000
 #: What each view shows once it has its data.
 CONTENT = {
     "now": ".rows.needs .row[data-id]",
@@ -140,6 +144,19 @@ def test_the_timeline_shows_the_runs_of_the_board_also_as_a_table(busy: Shop, br
         page.locator("canvas.lanes").click(position={"x": 300, "y": 40})
         page.get_by_role("button", name="earlier").click()
         expect(page.get_by_role("button", name="now", exact=True)).to_be_visible()
+
+
+def test_nothing_is_asked_by_the_clock_of_this_machine(busy: Shop, browser: Browser) -> None:
+    """The clock of the board is ahead: its fleet has played for a while."""
+    with signed_in(busy, browser) as context:
+        page = context.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url) if "to=" in request.url else None)
+        page.goto(f"{busy.url}/#now")
+        page.wait_for_selector(".today-lines")
+        ends = [int(parse_qs(urlsplit(url).query)["to"][0]) for url in asked]
+        assert len(ends) >= 2
+        assert min(ends) > time.time() * 1000 + BOARD_AHEAD_MS
 
 
 def test_every_chart_is_also_a_table(busy: Shop, browser: Browser) -> None:

@@ -65,6 +65,8 @@ def test_the_browser_is_signed_in_by_the_link_it_prints(shop: Serving) -> None:
     assert opened(shop.told["login"]) == 401
     assert opened(shop.dibs("key", "link").stdout.strip()) == 303
     assert opened(shop.dibs("key", "link", "--store", shop.told["store"]).stdout.strip()) == 303
+    told = json.loads(shop.dibs("open", "--print", "--json").stdout)
+    assert (opened(told["login"]), told["background"]) == (303, False)
 
 
 def test_keys_are_made_listed_and_revoked_over_http(shop: Serving) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 HELP_COLUMN = 24
 #: Commands whose name is a Python keyword, and the names of their functions.
-KEYWORDS = {"import": "import_"}
+KEYWORDS = {"import": "import_", "open": "open_"}
 
 
 class UsageError(Invalid):

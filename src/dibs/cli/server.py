@@ -14,7 +14,7 @@ from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import ago, clean, now_ms
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
-from dibs.model import ADMIN, LOGIN, LOGINS, ROLES
+from dibs.model import ADMIN, LOGINS, ROLES
 from dibs.system import keyring, trust
 from dibs.text import times
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dibs.model import Key
     from dibs.server.ops.open_files import FileLimit
 
-NEEDS_SERVER = "dibs serve needs FastAPI and uvicorn; install them with: pip install 'calldibs[server]'"
+NEEDS_SERVER = "{} needs FastAPI and uvicorn; install them with: pip install 'calldibs[server]'"
 #: How long `key link` waits for the server to accept a connection.
 CONNECT_SECONDS = 2.0
 
@@ -57,7 +57,7 @@ def serve(cli: Cli) -> None:
         raise Invalid("only one process can serve a board in a file; --workers needs PostgreSQL", field="workers")
     listener = address.listen(settings)
     board = connect(url)
-    _require_server()
+    require_server()
     # A log or a journal would keep the login link longer than it is valid, so only a terminal or a program gets one.
     with_link = cli.json or sys.stdout.isatty()
     port = listener.getsockname()[1]
@@ -138,8 +138,7 @@ def prepare_access(board: Board, url: str, settings: ServerSettings, at: str, *,
         access["key_file"] = keep_key(board, at, location.folder_of(url))
         access["pages"] = keyring.pages(at)
     if is_local and with_link:
-        _, code = board.create_key(LOGIN, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)
-        access["login"] = f"{access['pages'] or at}/login?code={code}"
+        access["login"] = login_link(board, access["pages"] or at)[1]
     return access
 
 
@@ -157,11 +156,11 @@ def _is_valid(board: Board, secret: str) -> bool:
     return key is not None and key.role == ADMIN and api_keys.matches(key, secret)
 
 
-def _require_server() -> None:
+def require_server(command: str = "dibs serve") -> None:
     from importlib.util import find_spec
 
     if not all(map(find_spec, ("fastapi", "uvicorn", "httptools"))):
-        raise StoreUnusable(NEEDS_SERVER)
+        raise StoreUnusable(NEEDS_SERVER.format(command))
 
 
 def _announce(cli: Cli, access: dict[str, Any], streams: str) -> None:
@@ -247,10 +246,15 @@ def key_link(cli: Cli) -> None:
     if role not in ROLES:
         raise api_keys.unknown_role(role)
     _require_reachable(url)
-    login = next(name for name, given in LOGINS.items() if given == role)
-    key, code = cli.board.create_key(login, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)
-    link = f"{keyring.pages(url) or url}/login?code={code}"
+    key, link = login_link(cli.board, keyring.pages(url) or url, role)
     cli.reply({"login": link, "expires_at": key.expires_at}, link)
+
+
+def login_link(board: Board, pages: str, role: str = ADMIN) -> tuple[Key, str]:
+    """A link that signs a browser in once, with the key in it."""
+    login = next(name for name, given in LOGINS.items() if given == role)
+    key, code = board.create_key(login, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)
+    return key, f"{pages}/login?code={code}"
 
 
 def _server_of(url: str) -> str:

@@ -68,12 +68,15 @@ class Service:
         sweeps: bool = True,
         streaming: Streaming = STREAMING,
         wait_seconds_max: float = WAIT_SECONDS_MAX,
+        signs_out_at_end: bool = False,
     ) -> None:
-        """`sweeps`: a thread sweeps the board when something is due."""
+        """`sweeps`: a thread sweeps the board when something is due. `signs_out_at_end`: browsers that signed in here
+        are signed out when the service closes."""
         self.settings = settings
         self.wait_seconds_max = wait_seconds_max
         self.streaming = streaming
         self._sweeps = sweeps
+        self._signs_out_at_end = signs_out_at_end
         # Every call names its actor, so this one never appears in the history.
         self.feed = Feed(Board(store, settings, actor="dibs"))
         self.board = Board(store, settings, actor="dibs", watch=self.feed.watch_for(Waiter()))
@@ -108,6 +111,8 @@ class Service:
         self._reads.shutdown(wait=True)
         self._waits.shutdown(wait=True)
         self.open_requests.close()
+        if self._signs_out_at_end:
+            self.callers.sign_out_browsers()
         self.board.close()
 
     def caller(self, request: Request) -> Caller:

@@ -84,7 +84,12 @@ def _own_name(url: str, board_folder: str | None) -> str:
     own = before.removesuffix(PAGES_DOMAIN)
     # Only a name of this form: the file may have come with a clone, and a browser follows it.
     is_ours = before != own and len(own) == 2 * NAME_BYTES and set(own) <= set("0123456789abcdef")
-    return before if is_ours else os.urandom(NAME_BYTES).hex() + PAGES_DOMAIN
+    return before if is_ours else new_pages_name()
+
+
+def new_pages_name() -> str:
+    """A host name for a server's pages that no other program knows."""
+    return os.urandom(NAME_BYTES).hex() + PAGES_DOMAIN
 
 
 def _address(url: str) -> str:

@@ -45,10 +45,10 @@ export function Chart({ title, from, step, lines, unit = "" }: { title: string; 
         legend: { live: false },
         cursor: { y: false },
         scales: { y: { range: (_, _least, most) => [0, Math.max(1, most * 1.05)] } },
-        axes: [{ ...axis, values: (_, at) => at.map(clock) }, { ...axis, size: 46 }],
+        axes: [{ ...axis, size: 28, values: (_, at) => at.map(clock) }, { ...axis, size: 46 }],
         series: [
           {},
-          ...lines.map((line) => ({ label: line.name, stroke: color(line.tone), width: 1.5, points: { show: false } })),
+          ...lines.map((line) => ({ label: line.name, stroke: color(line.tone), width: 1.5, points: { show: false }, spanGaps: true })),
         ],
       },
       [Array.from({ length: size }, (_, at) => from / 1000 + at * step), ...lines.map((line) => line.values)],

@@ -2,7 +2,7 @@
 import "../core";
 import type { Event } from "../api";
 import { feed, version } from "../state/board";
-import { time } from "../state/text";
+import { ago, time } from "../state/text";
 import { Text } from "./bits";
 import { ItemLink } from "./words";
 
@@ -14,7 +14,7 @@ const TONES: Record<string, string> = {
 
 export function words(event: Event): string {
   const { reason, note, comment, ttl_seconds } = event.data as Record<string, string | number | undefined>;
-  return String(note ?? reason ?? comment ?? (ttl_seconds ? `for ${Number(ttl_seconds) / 60} min` : ""));
+  return String(note ?? reason ?? comment ?? (ttl_seconds ? `for ${ago(Number(ttl_seconds))}` : ""));
 }
 
 export const EventLine = ({ event, names = true }: { event: Event; names?: boolean }) => (

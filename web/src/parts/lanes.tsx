@@ -165,7 +165,9 @@ function drawRun(
   const silent = run.end === null ? lane.silentSince : null;
   if (silent) {
     pen.fillStyle = color("--amber");
-    for (let at = x(silent); at < right; at += 5) pen.fillRect(at, top, 2, BAR);
+    pen.globalAlpha = 0.45;
+    for (let at = Math.max(left, x(silent)); at < right; at += 5) pen.fillRect(at, top, 2, BAR);
+    pen.globalAlpha = 1;
   }
   const room = right - left - (sign ? 14 : 6);
   pen.fillStyle = color("--text");

@@ -47,7 +47,7 @@ function Navigation() {
   useEffect(() => {
     // On a phone, the views do not fit beside each other.
     document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
-  }, [current]);
+  }, [current, isLoaded.value]);
   return (
     <nav aria-label="Views">
       {Object.entries(VIEWS).map(([name, [title]]) => {

@@ -7,11 +7,15 @@ let stands = false;
 /** The time of the server, to the second. It stands while the server is away. */
 export const now = signal(Date.now());
 
+/** Whether the server has told its time. Until then `now` is the clock of this machine, which may be hours off. */
+export const isSet = signal(false);
+
 export const instant = (): number => Date.now() + offset;
 
 export function set(serverTime: number): void {
   offset = serverTime - Date.now();
   tick();
+  isSet.value = true;
 }
 
 export function stand(still: boolean): void {

@@ -1,7 +1,7 @@
 /** Figures over time, as the server rebuilds them from the history. */
 import { useEffect, useState } from "preact/hooks";
 import type * as api from "../api";
-import { now } from "./clock";
+import { isSet, now } from "./clock";
 import { get } from "./http";
 
 /** One value for each step; null where there is none. */
@@ -14,7 +14,9 @@ const POINTS = 240;
 
 export function useSeries(hours: number): { series: Series | null; problem: string | null } {
   const [found, setFound] = useState<{ series: Series | null; problem: string | null }>({ series: null, problem: null });
+  const hasTime = isSet.value;
   useEffect(() => {
+    if (!hasTime) return;
     let isWanted = true;
     const ask = () => {
       const to = now.peek();
@@ -30,7 +32,7 @@ export function useSeries(hours: number): { series: Series | null; problem: stri
       isWanted = false;
       clearInterval(timer);
     };
-  }, [hours]);
+  }, [hours, hasTime]);
   return found;
 }
 

@@ -1,7 +1,7 @@
 /** The runs of a span of time. The newest part is fetched again while time passes; the rest stays. */
 import { effect, signal } from "@preact/signals";
 import { version } from "./board";
-import { now } from "./clock";
+import { isSet, now } from "./clock";
 import { get } from "./http";
 
 export interface Span {
@@ -48,6 +48,7 @@ export class RunsWindow {
     let timer: ReturnType<typeof setTimeout> | null = null;
     const stop = effect(() => {
       version.value;
+      if (!isSet.value) return;
       const wanted = from();
       if (wanted < this.from) void this.ask(wanted);
       else timer ??= setTimeout(() => ((timer = null), void this.ask(this.upTo - OVERLAP_MS)), AGAIN_MS);

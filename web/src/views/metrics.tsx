@@ -5,6 +5,7 @@ import { useMemo } from "preact/hooks";
 import { Chart, type Line } from "../parts/chart";
 import { change, route } from "../state/route";
 import { type Series, useSeries, type Values } from "../state/series";
+import { words } from "../state/text";
 
 const SPANS: [hours: number, label: string][] = [
   [4, "4h"],
@@ -29,7 +30,7 @@ function charts(series: Series): { title: string; unit?: string; lines: Line[] }
     return all ? (100 * (failed[at] ?? 0)) / all : null;
   });
   return [
-    { title: "Items by status", lines: DEPTHS.map(([name, tone]) => ({ name, tone, values: series.depth[name] ?? [] })) },
+    { title: "Items by status", lines: DEPTHS.map(([name, tone]) => ({ name: words(name), tone, values: series.depth[name] ?? [] })) },
     {
       title: "Claimed and done",
       unit: "per minute",

@@ -53,7 +53,7 @@ export function Now() {
                 {!in_progress && !ready && (
                   <>
                     {" "}
-                    Add something: <code>dibs add fix-login "Login fails on Safari"</code>
+                    Add something: <code>dibs add "Login fails on Safari"</code>
                   </>
                 )}
               </span>

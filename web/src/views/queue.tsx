@@ -53,7 +53,7 @@ export function Queue() {
             <>Nothing fits this filter.</>
           ) : (
             <>
-              Nothing is to be done. Add something: <code>dibs add fix-login "Login fails on Safari"</code>
+              Nothing is to be done. Add something: <code>dibs add "Login fails on Safari"</code>
             </>
           )
         }

@@ -14,7 +14,7 @@ from fastapi.responses import Response
 
 from dibs import api_keys
 from dibs.board import Board
-from dibs.errors import Forbidden, Invalid, Unauthenticated
+from dibs.errors import DibsError, Forbidden, Invalid, Unauthenticated
 from dibs.model import ADMIN, AGENT, LOGINS, PERSON, SQL, Key, Session
 from dibs.rules.decision import BOARD
 from dibs.value import Value
@@ -85,6 +85,8 @@ class Callers:
         self._renewed: dict[str, float] = {}
         #: Called after a key was revoked through this server.
         self.on_revoked: Callable[[], None] = lambda: None
+        #: The keys of browsers that signed in through this server.
+        self._browsers: list[str] = []
 
     def authenticate(self, request: Request) -> Caller:
         """Do not call this in the event loop: it may read from the store."""
@@ -119,6 +121,7 @@ class Callers:
             return None  # another request has used the code
         own, secret = api_keys.new_for_browser(LOGINS[key.role], key.agent)
         self._board.store.put_key(own, seconds=seconds)
+        self._browsers.append(own.id)
         return secret
 
     def cookie_to_renew(self, request: Request, caller: Caller) -> tuple[str, str] | None:
@@ -137,6 +140,15 @@ class Callers:
     def renew(self, caller: Caller) -> bool:
         """Extend the key of a browser that is in use; whether that is possible."""
         return self._board.store.renew_key(caller.key, seconds=COOKIE_SECONDS, seconds_max=SIGN_IN_SECONDS) is not None
+
+    def sign_out_browsers(self) -> None:
+        """Revoke the keys of browsers that signed in here. A page that is still open sends its cookie to whoever
+        listens at the port after the end of this server."""
+        for key in self._browsers:
+            try:
+                self._board.revoke_key(key)
+            except DibsError:
+                pass  # signed out already, or the store is away
 
     def revoke(self, caller: Caller, key: str, request_id: str | None = None) -> Key:
         """Takes effect here at once, and on other servers of the board when their cache ends."""

@@ -16,6 +16,8 @@ from dibs.system import owner
 
 #: The kernel's tables of TCP sockets, by IP version.
 TABLES = {4: "/proc/net/tcp", 6: "/proc/net/tcp6"}
+#: The fields of a row that have the user and the inode of a socket.
+USER, INODE = 7, 9
 DESCRIPTORS_MAX = 100_000
 
 SocketAddress = tuple[str, int]
@@ -25,7 +27,8 @@ def verified_owner(pid: int, client: SocketAddress | None, server: SocketAddress
     """The process as a session's owner, or None and the reason why it is not accepted."""
     if client is None or server is None or not ipaddress.ip_address(client[0]).is_loopback:
         return None, "the connection does not come from this machine"
-    inode = _socket_inode(client, server)
+    row = _table_row(client, server)
+    inode = None if row is None else row[INODE]
     if inode is None or not _holds(pid, f"socket:[{inode}]"):
         return None, f"process {pid} does not hold this connection, as far as the server can see"
     try:
@@ -34,7 +37,15 @@ def verified_owner(pid: int, client: SocketAddress | None, server: SocketAddress
         return None, error.message
 
 
-def _socket_inode(client: SocketAddress, server: SocketAddress) -> str | None:
+def is_of_other_user(client: SocketAddress, server: SocketAddress) -> bool:
+    """Whether another user than that of this process, and than root, holds the client's end of a connection. False
+    where the system does not say."""
+    row = _table_row(client, server)
+    return row is not None and int(row[USER]) not in (0, os.getuid())
+
+
+def _table_row(client: SocketAddress, server: SocketAddress) -> list[str] | None:
+    """The fields of the client's end of a connection in the kernel's tables."""
     for version, path in TABLES.items():
         wanted = [_table_address(client, version), _table_address(server, version)]
         try:
@@ -42,7 +53,7 @@ def _socket_inode(client: SocketAddress, server: SocketAddress) -> str | None:
                 for line in file:
                     fields = line.split()
                     if fields[1:3] == wanted:
-                        return fields[9]
+                        return fields
         except OSError:
             continue
     return None

@@ -26,7 +26,7 @@ from dibs.server.ops.address import LOOPBACK
 from dibs.server.service import Service
 from dibs.text import wire
 
-LINK_INVALID = "this link was used already or has expired; dibs key link prints another"
+LINK_INVALID = "this link was used already or has expired; dibs open or dibs key link makes another"
 
 
 class NewKey(schemas.RequestBody):

@@ -19,6 +19,7 @@ from dibs.server import STOP_SECONDS, app
 from dibs.server.ops import logs, open_files
 from dibs.server.ops.address import BACKLOG
 from dibs.server.ops.connection import limited_by
+from dibs.server.ops.idle import IdleStop
 from dibs.server.service import Service, Streaming
 
 KEEP_ALIVE_SECONDS = 5
@@ -55,17 +56,23 @@ def make_server(
     listener: socket.socket,
     log: TextIO | None,
     on_started: Callable[[], None] = lambda: None,
+    idle_seconds: float | None = None,
 ) -> Server:
-    """A server of a board, to be run with this socket. It closes the board at its end."""
+    """A server of a board, to be run with this socket. It closes the board at its end. With `idle_seconds` it is
+    temporary: it stops when it was not used for so long, and signs its browsers out at its end."""
     limit = open_files.raise_limit()
     streaming = Streaming(
         subscribers_max=limit.streams_max(settings.subscribers_max),
         subscribers_per_key=limit.streams_per_key(settings.subscribers_per_key, of=settings.subscribers_max),
     )
-    service = Service(board.store, board.settings, streaming=streaming)
+    is_temporary = idle_seconds is not None
+    service = Service(board.store, board.settings, streaming=streaming, signs_out_at_end=is_temporary)
     logs.install(settings.log_json)
+    application = app.make(service, settings, listener.getsockname()[1], log)
+    if idle_seconds is not None:
+        application = IdleStop(application, idle_seconds, lambda: server.handle_exit(signal.SIGTERM, None))
     config = uvicorn.Config(
-        app.make(service, settings, listener.getsockname()[1], log),
+        application,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -80,4 +87,5 @@ def make_server(
         proxy_headers=False,
         ws="none",
     )
-    return Server(config, service, on_started)
+    server = Server(config, service, on_started)
+    return server

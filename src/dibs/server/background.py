@@ -1,0 +1,189 @@
+"""One background server for each board, user and machine, for `dibs open`: finds it, starts it, stops it.
+
+A server holds the lock of a file in the user's state folder, its record, as long as it runs. Of two processes that want
+to start one, one gets the lock, and passes it on to the server; the kernel frees the lock of a dead one. Other commands
+do not read the record, and the server leaves no key for them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from hashlib import sha256
+
+from dibs import config, location
+from dibs.errors import StoreUnavailable, StoreUnusable
+from dibs.server import STOP_SECONDS
+from dibs.system import owner
+from dibs.value import Value
+
+FOLDER = "background"
+#: When a server ends that has no stream and gets no request.
+IDLE_SECONDS = 600.0
+START_SECONDS = 30.0
+#: How long an end may take: the requests that run, and the process itself.
+END_SECONDS = STOP_SECONDS + 10.0
+ANSWER_SECONDS = 2.0
+POLL_SECONDS = 0.05
+#: How often a lock is taken of a file that a server has removed meanwhile.
+TRIES_MAX = 10
+NETWORK_NAMESPACE = "/proc/self/ns/net"
+
+
+class Running(Value):
+    """`url` is the server's address, `pages` that of its dashboard, under a host name of its own."""
+
+    url: str
+    pages: str
+    pid: int
+
+
+def ensure(url: str, idle_seconds: float = IDLE_SECONDS) -> Running:
+    """The server of the board at this absolute URL. It is started unless it runs, and answers."""
+    path = _record_path(url)
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end:
+        lock = _take(path)
+        if lock is not None:
+            try:
+                return _start(lock, path, url, idle_seconds)
+            finally:
+                os.close(lock)
+        found = _read(path)
+        if found is not None and _answers(found):
+            return found
+        time.sleep(POLL_SECONDS)
+    raise StoreUnavailable("the background server of this board does not answer; end it with: dibs open --stop")
+
+
+def stop(url: str) -> bool:
+    """End the server of the board at this absolute URL; return whether there was one."""
+    path = _record_path(url)
+    try:
+        # Its lock is that of the server, also after the server has removed the file.
+        file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        end, found = time.monotonic() + END_SECONDS, None
+        while time.monotonic() < end:
+            if _lock(file):
+                remove(file, path)
+                return found is not None
+            if found is None:
+                found = _read(path)
+                if found is not None:
+                    os.kill(found.pid, signal.SIGTERM)
+            time.sleep(POLL_SECONDS)
+    finally:
+        os.close(file)
+    process = "" if found is None else f"; its process is {found.pid}"
+    raise StoreUnavailable(f"the background server of this board does not end{process}")
+
+
+def publish(lock: int, running: Running) -> None:
+    """Write the record of a server that has begun to listen."""
+    os.pwrite(lock, json.dumps(running.as_dict()).encode(), 0)
+
+
+def remove(lock: int, path: str) -> None:
+    """Remove the record, whose lock this process holds."""
+    if _is_at(lock, path):
+        os.unlink(path)
+
+
+def _record_path(url: str) -> str:
+    """A path for each board and for each machine or container: they may share a home folder, and each has a loopback
+    of its own."""
+    machine = owner.namespace() or os.uname().nodename
+    network = os.stat(NETWORK_NAMESPACE).st_ino if os.path.exists(NETWORK_NAMESPACE) else None
+    file = location.file_of(url)
+    # With the number of the file, because a board that was made anew is another one.
+    board = location.without_password(url) if file is None else (os.path.realpath(file), os.stat(file).st_ino)
+    name = sha256(repr((board, machine, network)).encode()).hexdigest()[:16]
+    return os.path.join(config.state_folder(), FOLDER, f"{name}.json")
+
+
+def _take(path: str) -> int | None:
+    """The locked record, a new file if there is none; None if another process holds the lock."""
+    for _ in range(TRIES_MAX):
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        if not _lock(lock):
+            os.close(lock)
+            return None
+        if _is_at(lock, path):
+            return lock
+        os.close(lock)
+    return None
+
+
+def _lock(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(file: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
+def _start(lock: int, path: str, url: str, idle_seconds: float) -> Running:
+    os.ftruncate(lock, 0)
+    # -P: the current folder is not searched for modules. The URL is in the environment, because it may have a password
+    # and other users can read the arguments of a process.
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "dibs.server.background_process", str(lock), path, str(idle_seconds)],
+        env={**os.environ, config.ENV_STORE: url},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=(lock,),
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    with process.stdout as output:
+        ready, _, _ = select.select([output], [], [], START_SECONDS)
+        if not ready:
+            process.kill()
+        # The server closes its output when it has begun to listen, or has failed.
+        said = output.read().decode(errors="replace").strip()
+    found = _read(path)
+    if found is None:
+        reason = said.splitlines()[-1] if said else "it did not begin to listen"
+        raise StoreUnusable(f"the background server could not be started: {reason}")
+    return found
+
+
+def _read(path: str) -> Running | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return Running(**json.load(file))
+    except (OSError, ValueError):
+        return None
+
+
+def _answers(server: Running) -> bool:
+    """Also a request, so that the server does not end before its next one."""
+    from http.client import HTTPConnection, HTTPException
+
+    host, _, port = server.url.rpartition("/")[2].rpartition(":")
+    connection = HTTPConnection(host, int(port), timeout=ANSWER_SECONDS)
+    try:
+        connection.request("GET", "/livez")
+        return connection.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()

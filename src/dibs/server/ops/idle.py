@@ -1,0 +1,51 @@
+"""Stops a server that nobody uses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+REFUSED = 400
+
+
+class IdleStop:
+    """Calls `stop` after `seconds` without a stream or a request. A refused request does not count: a page that was
+    signed out, or a program that scans ports, does not keep the server alive."""
+
+    def __init__(self, app: ASGIApp, seconds: float, stop: Callable[[], None]) -> None:
+        self._app, self._seconds, self._stop = app, seconds, stop
+        self._answering = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            self._start_timer()
+            await self._app(scope, receive, send)
+            return
+        counts = False
+
+        async def send_and_count(message: Message) -> None:
+            nonlocal counts
+            if message["type"] == "http.response.start" and message["status"] < REFUSED:
+                counts = True
+                self._answering += 1
+                self._stop_timer()
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_count)
+        finally:
+            if counts:
+                self._answering -= 1
+                if not self._answering:
+                    self._start_timer()
+
+    def _start_timer(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._stop)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
