@@ -37,7 +37,10 @@ def made(postgres_server: PostgresServer) -> Iterator[Production]:
 @pytest.fixture
 def board(made: Production) -> Iterator[Board]:
     with made.connect("dibs_owner") as connection:
-        connection.execute("TRUNCATE dibs.items, dibs.claims, dibs.runs, dibs.events, dibs.sessions, dibs.activity")
+        connection.execute(
+            "TRUNCATE dibs.items, dibs.claims, dibs.runs, dibs.events, dibs.sessions, dibs.activity, dibs.figures,"
+            " dibs.uncounted_runs"
+        )
     with made.board("dibs_app") as board:
         yield board
         assert_sound(board)

@@ -298,3 +298,20 @@ WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND
   AND (:agent::text IS NULL OR r.agent = :agent)
   AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = e.item AND i.project = :project))
 ORDER BY e.id DESC LIMIT :limit
+
+-- Of the names that a cost has, those that the most runs have. A client in another language may have written a number
+-- that no type of PostgreSQL holds, so the length of a number is looked at before it is cast.
+-- name: costs_in_series
+WITH numbers AS (
+    SELECT (e.at - :from) / :step AS point, entry.key COLLATE "C" AS name,
+           CASE WHEN entry.value::text ~ '^.{1,40}$' AND entry.value::text !~ '[eE][+-]?[0-9]{3}'
+                THEN entry.value::text::numeric END AS amount
+    FROM dibs.events e JOIN dibs.runs r ON r.item = e.item AND r.token = e.token, LATERAL json_each(r.cost) AS entry
+    WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND r.ended_at = e.at
+      AND r.cost::text <> '{}' AND json_typeof(entry.value) = 'number' AND length(entry.key) <= :name_length
+      AND (:agent::text IS NULL OR r.agent = :agent)
+      AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = e.item AND i.project = :project))
+), entries AS MATERIALIZED (SELECT * FROM numbers WHERE abs(amount) <= :amount_max)
+SELECT point, name, sum(amount)::double precision FROM entries
+WHERE name IN (SELECT name FROM entries GROUP BY name ORDER BY count(*) DESC, name LIMIT :names)
+GROUP BY point, name
