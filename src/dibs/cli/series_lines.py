@@ -51,10 +51,9 @@ def _lines(cli: Cli, series: Series) -> list[str]:
     for name, percentiles in (("time to claim", series.time_to_claim), ("time held", series.duration)):
         for percentile, values in percentiles.items():
             lines.append(_line(cli, f"{name} {percentile}", values, _times(values), "blue"))
-    costs: dict[str, Values] = getattr(series, "cost", None) or {}
-    if costs:
+    if series.cost:
         lines += ["", _heading(cli, "cost", f"in each step of {step}")]
-    for name, values in costs.items():
+    for name, values in series.cost.items():
         lines.append(_line(cli, name, values, f"{_total(values):,.6g} in all", "magenta"))
     return lines
 
