@@ -38,7 +38,7 @@ COMMANDS = {
     "done": _command("work", "claim_commands", "mark an item done"),
     "fail": _command("work", "claim_commands", "mark an item failed"),
     "submit": _command("work", "review", "submit a draft for approval"),
-    "annotate": _command("work", "review", "add links, checks or costs to a run that has ended"),
+    "annotate": _command("work", "review", "add links, checks or costs to a run"),
     "work": _command("work", "worker_command", "claim items one after another and run a command for each"),
     "exec": _command("work", "worker_command", "claim one item and run a command for it"),
     "worktree list": _command("work", "worktree", "list the git worktrees that dibs made"),
