@@ -119,5 +119,7 @@ def test_an_item_is_written_and_the_screen_stopped_by_keys(shop: Shop, browser: 
         expect(page.locator("dialog[open] kbd", has_text=re.compile("^F$"))).to_have_count(1)
         press(page, "Escape")
         expect(page.locator("dialog[open]")).to_have_count(0)
-        press(page, "g", "t", "T")
+        press(page, "g", "t")
+        page.wait_for_selector(CONTENT["timeline"])
+        press(page, "T")
         page.wait_for_selector(".time-box table")
