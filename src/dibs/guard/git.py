@@ -12,6 +12,7 @@ import time
 
 from dibs.errors import Invalid
 from dibs.guard import trailers
+from dibs.system import git_process
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -66,8 +67,8 @@ def run(*words: str, input: str = "") -> str:
     except subprocess.TimeoutExpired as error:
         raise GitFailed(f"git {words[0]} took over {SECONDS_MAX:g} s", field="git") from error
     if done.returncode:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit {done.returncode}"]
-        raise GitFailed(f"git {words[0]}: {lines[0].removeprefix('fatal: ')}", field="git")
+        problem = git_process.message(done.stderr) or f"exit {done.returncode}"
+        raise GitFailed(f"git {words[0]}: {problem}", field="git")
     return done.stdout.decode("utf-8", "surrogateescape")
 
 

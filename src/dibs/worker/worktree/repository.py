@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 
 from dibs.errors import Invalid
-from dibs.system import git_environment, git_message
+from dibs.system import git_process
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -86,7 +86,7 @@ class Repository:
                 done = subprocess.run(
                     ["git", "-c", "core.fsmonitor=false", *words],
                     cwd=folder or self.folder,
-                    env=git_environment.environment() | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
+                    env=git_process.environment() | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
                     stdin=subprocess.DEVNULL,
                     stdout=stdout,
                     stderr=stderr,
@@ -96,7 +96,7 @@ class Repository:
                     pass_fds=() if keeps_open < 0 else (keeps_open,),
                     check=False,
                 )
-                output, problem = _content(stdout), git_message.message(_content(stderr))
+                output, problem = _content(stdout), git_process.message(_content(stderr))
         except subprocess.TimeoutExpired:
             raise GitUnusable(f"git {words[0]} did not finish within {seconds:g}s") from None
         except OSError as error:

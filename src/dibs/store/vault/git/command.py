@@ -13,7 +13,7 @@ import signal
 import subprocess
 import time
 
-from dibs.system import git_environment, git_message
+from dibs.system import git_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Git:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._environment = git_environment.environment()
+        self._environment = git_process.environment()
         self._environment.update(
             LC_ALL="C",
             GIT_TERMINAL_PROMPT="0",
@@ -109,7 +109,7 @@ class Git:
             for pipe in (process.stdin, process.stdout, process.stderr):
                 assert pipe is not None
                 pipe.close()
-        stderr = git_message.message(dialog.stderr)[:STDERR_MAX]
+        stderr = git_process.message(dialog.stderr)[:STDERR_MAX]
         if not has_ended:
             why = "too much output" if len(dialog.output) > OUTPUT_MAX else f"no answer within {seconds:g}s"
             raise GitFailed(words[0], None, f"{why}; {stderr}" if stderr else why, bytes(dialog.output))
