@@ -42,7 +42,12 @@ WORDS = (
     *("index", "customers", "invoices", "migrate", "document", "rotate", "upgrade", "translate", "flaky", "slow"),
 )
 
-_TIMES = {"items": {"created_at": 0, "updated_at": 400}, "runs": {"started_at": 200, "ended_at": 400}}
+#: When an item is added, claimed (its third event) and done (its fourth).
+_TIMES = {
+    "items": {"created_at": "0", "updated_at": "400"},
+    "runs": {"started_at": "200", "ended_at": "400"},
+    "events": {"at": "CASE WHEN x.number > 2 THEN 200 * (x.number - 2) ELSE 0 END"},
+}
 
 
 class Size(NamedTuple):
@@ -234,7 +239,7 @@ def _statements(schema: str, columns: dict[str, list[str]], series: str, ended: 
         values = []
         for name in names:
             at = f"x.{name} - {SPAN_MILLISECONDS} + n * {gap}"
-            later = _TIMES.get(table, {"at": 0}).get(name)
+            later = _TIMES[table].get(name)
             value = f"x.{name}" if later is None else f"{at} + {later}"
             values.append("'ended-' || n" if name == key else value)
         order = ", x.number" if table == "events" else ""

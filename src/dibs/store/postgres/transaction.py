@@ -31,9 +31,11 @@ BEGIN = (
     " SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL idle_in_transaction_session_timeout = {};"
     " SELECT dibs.clock() FROM dibs.feed_enter()"
 )
+# A read finds few rows through indexes: parallel workers, or a compiled plan, would take longer to start than to read.
 BEGIN_READING = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = pg_catalog, pg_temp;"
     " SET LOCAL plan_cache_mode = force_custom_plan;"
+    " SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL jit = off;"
     " SELECT dibs.clock()"
 )
 #: How many rows of a whole table are fetched at a time.
