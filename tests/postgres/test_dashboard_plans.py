@@ -12,6 +12,7 @@ from tests.postgres.test_plans import board, url_of
 
 GROWN = SMALL._replace(ended=20_000)
 LATE = 2**40
+SERIES: dict[str, object] = {"from": 0, "to": LATE, "step": 1000, "first": LATE, "agent": None, "project": None}
 READS: dict[str, dict[str, object]] = {
     "unended_by_status": {"project": None},
     "ready_depth": {},
@@ -23,6 +24,8 @@ READS: dict[str, dict[str, object]] = {
     "briefs_by_id": {"items": '["a", "b"]'},
     "run_from": {"id": 5},
     "event_from": {"id": 5},
+    "durations_in_series": {**SERIES, "limit": 10},
+    "costs_in_series": {**SERIES, "names": 10, "name_length": 64, "amount_max": 10**15},
 }
 
 

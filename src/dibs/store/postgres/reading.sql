@@ -305,10 +305,12 @@ WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = 'claimed'
   AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = e.item AND i.project = :project))
 ORDER BY e.id DESC LIMIT :limit
 
+-- Events that never end a run are named, so that no run is looked up for them.
 -- name: durations_in_series
 SELECT (e.at - :from) / :step, r.ended_at - r.started_at
 FROM dibs.events e JOIN dibs.runs r ON r.item = e.item AND r.token = e.token
 WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND r.ended_at = e.at
+  AND e.kind NOT IN ('added', 'claimable', 'claimed', 'progress')
   AND (:agent::text IS NULL OR r.agent = :agent)
   AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = e.item AND i.project = :project))
 ORDER BY e.id DESC LIMIT :limit
@@ -318,14 +320,16 @@ ORDER BY e.id DESC LIMIT :limit
 -- name: costs_in_series
 WITH numbers AS (
     SELECT (e.at - :from) / :step AS point, entry.key COLLATE "C" AS name,
-           CASE WHEN entry.value::text ~ '^.{1,40}$' AND entry.value::text !~ '[eE][+-]?[0-9]{3}'
-                THEN entry.value::text::numeric END AS amount
+           CASE WHEN length(entry.value::text) <= 40
+                 AND (strpos(lower(entry.value::text), 'e') = 0 OR entry.value::text !~ '[eE][+-]?[0-9]{3}')
+                THEN entry.value::text::double precision END AS amount
     FROM dibs.events e JOIN dibs.runs r ON r.item = e.item AND r.token = e.token, LATERAL json_each(r.cost) AS entry
     WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND r.ended_at = e.at
+      AND e.kind NOT IN ('added', 'claimable', 'claimed', 'progress')
       AND r.cost::text <> '{}' AND json_typeof(entry.value) = 'number' AND length(entry.key) <= :name_length
       AND (:agent::text IS NULL OR r.agent = :agent)
       AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = e.item AND i.project = :project))
 ), entries AS MATERIALIZED (SELECT * FROM numbers WHERE abs(amount) <= :amount_max)
-SELECT point, name, sum(amount)::double precision FROM entries
-WHERE name IN (SELECT name FROM entries GROUP BY name ORDER BY count(*) DESC, name LIMIT :names)
+SELECT point, name, sum(amount) FROM entries
+WHERE name = ANY (ARRAY(SELECT name FROM entries GROUP BY name ORDER BY count(*) DESC, name LIMIT :names))
 GROUP BY point, name

@@ -31,7 +31,7 @@ BEGIN = (
     " SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL idle_in_transaction_session_timeout = {};"
     " SELECT dibs.clock() FROM dibs.feed_enter()"
 )
-# A read finds few rows through indexes: to start parallel workers, or to compile the plan, takes longer than that.
+# A read finds few rows through indexes: parallel workers, or a compiled plan, would take longer to start than to read.
 BEGIN_READING = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = pg_catalog, pg_temp;"
     " SET LOCAL plan_cache_mode = force_custom_plan;"

@@ -286,10 +286,12 @@ WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = 'claimed'
   AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
 ORDER BY e.id DESC LIMIT :limit
 
+-- Events that never end a run are named, so that no run is looked up for them.
 -- name: durations_in_series
 SELECT (e.at - :from) / :step, r.ended_at - r.started_at
 FROM events e CROSS JOIN runs r ON r.item = e.item AND r.token = e.token
 WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND r.ended_at = e.at
+  AND e.kind NOT IN ('added', 'claimable', 'claimed', 'progress')
   AND (:agent IS NULL OR r.agent = :agent)
   AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
 ORDER BY e.id DESC LIMIT :limit
@@ -300,6 +302,7 @@ WITH entries AS MATERIALIZED (
     SELECT (e.at - :from) / :step AS point, entry.key AS name, entry.value AS amount
     FROM events e CROSS JOIN runs r ON r.item = e.item AND r.token = e.token CROSS JOIN json_each(r.cost) AS entry
     WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND r.ended_at = e.at
+      AND e.kind NOT IN ('added', 'claimable', 'claimed', 'progress')
       AND r.cost <> '{}' AND entry.type IN ('integer', 'real') AND abs(CAST(entry.value AS REAL)) <= :amount_max
       AND length(entry.key) <= :name_length
       AND (:agent IS NULL OR r.agent = :agent)
