@@ -8,6 +8,10 @@ from playwright.sync_api import Browser, expect
 
 from dibs.model import AGENT, VIEWER
 from tests.dashboard.driving import Shop, await_true, live, opened, rows
+from tests.dashboard.test_views import CONTENT
+
+#: The labels of buttons that change something.
+ACTING = re.compile("approve|send back|reject|retry|park|cancel|release|edit|new item")
 
 
 def test_a_claim_is_force_released_by_keyboard_alone(shop: Shop, browser: Browser) -> None:
@@ -54,7 +58,7 @@ def test_exactly_what_was_read_is_approved(shop: Shop, browser: Browser) -> None
         expect(page.locator("article.draft .minus").first).to_contain_text("Dear customer")
         page.keyboard.press("A")
         await_true(page, lambda: shop.board.get("letter-42").item.status == "done", "it is not approved")
-        (event,) = [one for one in shop.board.log("letter-42") if one.kind == "done"]
+        (event,) = [one for one in shop.board.log("letter-42") if one.kind == "approved"]
         assert event.token == read.token + 1
 
 
@@ -138,6 +142,13 @@ def test_a_viewer_sees_everything_and_no_button_that_would_be_refused(shop: Shop
         page.keyboard.press("Enter")
         expect(page.locator("aside h1")).to_contain_text(rows(page, "needs")[0])
         assert page.locator("aside .buttons button").count() == 0
+        for view in ("queue", "flight", "approvals", f"item?item={rows(page, 'needs')[0]}"):
+            page.goto(re.sub("#.*", f"#{view}", page.url))
+            page.wait_for_selector(CONTENT.get(view, "main > article.item h1"))
+            page.keyboard.press("j")
+            page.keyboard.press("x")
+            names = page.locator("main button:visible").all_inner_texts()
+            assert not [name for name in names if ACTING.search(name)], (view, names)
         status = page.evaluate(
             "fetch('/v1/items/letter-42/approve', {method: 'POST', headers: {'Content-Type': 'application/json'},"
             " body: '{}'}).then(answer => answer.status)"

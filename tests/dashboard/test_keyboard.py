@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -73,6 +75,7 @@ def test_a_session_is_left_for_the_item_that_it_holds(shop: Shop, browser: Brows
         press(page, "Enter")
         expect(page.locator("aside h1 .id")).to_have_text(held)
         press(page, "F")
+        page.wait_for_selector("dialog[open] textarea")
         page.keyboard.type("it hangs")
         press(page, "Tab", "Enter")
         await_true(page, lambda: shop.board.get(held).runs[0].outcome == "force_released", "it is still held")
@@ -113,8 +116,10 @@ def test_an_item_is_written_and_the_screen_stopped_by_keys(shop: Shop, browser: 
         press(page, "w")
         expect(page.locator(".bar-top")).to_be_hidden()
         press(page, "w", "?")
-        expect(page.locator("dialog[open] kbd", has_text="F")).to_have_count(1)
+        expect(page.locator("dialog[open] kbd", has_text=re.compile("^F$"))).to_have_count(1)
         press(page, "Escape")
         expect(page.locator("dialog[open]")).to_have_count(0)
-        press(page, "g", "t", "T")
+        press(page, "g", "t")
+        page.wait_for_selector(CONTENT["timeline"])
+        press(page, "T")
         page.wait_for_selector(".time-box table")
