@@ -35,8 +35,8 @@ BROKEN = """() => {
     'header, .bar-top, .bar-bottom, .row, .card, .events li, article, .chart, aside, .cell, .buttons, h1, h2')];
   for (const one of boxes) {
     const box = one.getBoundingClientRect();
-    if (box.width && (box.left < -1 || box.right > innerWidth + 1))
-      wrong.push(`${name(one)} ${box.left}..${box.right}`);
+    const isBeyond = box.left < -1 || box.right > innerWidth + 1;
+    if (box.width && isBeyond) wrong.push(`${name(one)} ${box.left}..${box.right}`);
   }
   const lines = [...document.querySelectorAll('.row[data-id], .card, .events li')];
   for (const one of lines) {
@@ -72,9 +72,9 @@ class Shop:
     def stop(self) -> None:
         self.host.stop(self.url)
 
-    def start_again(self) -> None:
+    def start_again(self, **options: Any) -> None:
         """At the same address, as after an upgrade."""
-        self.url, self.key = self.host.serve(self.harness.recipe(), port=self.port, sweeps=True)
+        self.url, self.key = self.host.serve(self.harness.recipe(), port=self.port, sweeps=True, **options)
 
 
 @contextmanager

@@ -60,6 +60,17 @@ def test_renewals_and_queues_write_no_event_and_are_shown_all_the_same(shop: Sho
         expect(row.locator(".left")).to_have_text(re.compile("^(2:00|1:5)"))
 
 
+def test_the_feed_begins_with_what_happened_before_the_page_was_opened(shop: Shop, browser: Browser) -> None:
+    latest = shop.board.events(newest=True, limit=1)[0]
+    with opened(shop, browser) as page:
+        expect(page.locator(".feed li").first).to_contain_text(latest.item)
+        page.goto(re.sub("#.*", "#events", page.url))
+        kept = len(shop.board.events(limit=1_000))
+        expect(page.locator(".bar-top .count")).to_have_text(f"{min(kept, 200)} events")
+        shop.board.add("Now", id="fresh-one")
+        expect(page.locator(".tall li", has_text="fresh-one").filter(has_text="added")).to_have_count(1)
+
+
 def timeless(page: Page) -> list[str]:
     """What the rows and cards of a view say, but for ages, which differ from second to second."""
     page.bring_to_front()
@@ -108,6 +119,9 @@ def test_a_server_that_was_killed_and_came_back_was_missed_and_nothing_else(shop
 
 
 def test_twelve_tabs_share_one_stream(shop: Shop, browser: Browser) -> None:
+    """The server refuses a second one, so that no tab can have one unnoticed."""
+    shop.stop()
+    shop.start_again(streams_per_key=1)
     with signed_in(shop, browser) as context:
         streams: list[str] = []
 

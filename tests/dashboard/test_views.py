@@ -15,12 +15,14 @@ from tests.kit import browser as kit
 
 ROWS_MAX = 60
 #: What a finger would miss: controls of fewer than 32 pixels, but for links within a line of text.
-SMALL = """() => [
-  ...document.querySelectorAll('button, select, input, nav a, .row[data-id], .card, .close a')
-].flatMap(one => {
-  const { width, height } = one.getBoundingClientRect(), isSmall = width < 32 || height < 32;
-  return one.checkVisibility() && isSmall ? [`${one.outerHTML.slice(0, 80)} ${width}x${height}`] : [];
-})"""
+SMALL = """() => {
+  const controls = 'button, select, input, nav a, .row[data-id], .card, .close a';
+  return [...document.querySelectorAll(controls)].flatMap(one => {
+    const { width, height } = one.getBoundingClientRect();
+    const isSmall = one.checkVisibility() && (width < 32 || height < 32);
+    return isSmall ? [`${one.outerHTML.slice(0, 80)} ${width}x${height}`] : [];
+  });
+}"""
 #: Less than the rounds that the fleet of a board played.
 BOARD_AHEAD_MS = 600_000
 #: What each view shows once it has its data.
@@ -176,8 +178,7 @@ def test_nothing_is_asked_by_the_clock_of_this_machine(busy: Shop, browser: Brow
 def test_every_chart_is_also_a_table(busy: Shop, browser: Browser) -> None:
     with opened(busy, browser, "metrics?hours=4") as page:
         page.wait_for_selector(CONTENT["metrics"])
-        expect(page.locator(".chart")).to_have_count(7)
-        expect(page.get_by_role("heading", name="Cost: usd")).to_be_visible()
+        expect(page.locator(".chart")).to_have_count(6)
         page.get_by_role("button", name="Items by status as a table").click()
         last = page.locator(".chart-table tbody tr").last
         expect(last).to_contain_text(re.compile(r"\d"))

@@ -1,7 +1,8 @@
 """A process that serves boards over HTTP for tests: `python -m tests.kit.http_host`. Orders on stdin, a line each.
 
 `{"serve": {"recipe": ...}}` opens the board of a recipe and answers with a port and an admin's key; `port` asks for
-one, `hosts` names others that lead there, `sweeps` says that it sweeps by itself. `{"stop": PORT}` ends that server.
+one, `hosts` names others that lead there, `sweeps` says that it sweeps by itself, `streams_per_key` how many streams a
+key may have. `{"stop": PORT}` ends that server.
 All of them live in this one process, since importing a web framework for each test would take most of the time.
 """
 
@@ -22,7 +23,7 @@ from dibs.model import ADMIN
 from dibs.server import app
 from dibs.server.ops.address import listen
 from dibs.server.ops.connection import Connection
-from dibs.server.service import WAIT_SECONDS_MAX, Service
+from dibs.server.service import WAIT_SECONDS_MAX, Service, Streaming
 from dibs.testing.actors import say
 from dibs.testing.harness import open_recipe
 
@@ -37,11 +38,15 @@ class Served:
         hosts: list[str] | None = None,
         wait_seconds_max: float = WAIT_SECONDS_MAX,
         sweeps: bool = False,
+        streams_per_key: int | None = None,
     ) -> None:
         board = open_recipe(recipe)
         self.key = board.create_key(ADMIN, agent="tester")[1]
         # Most tests set the clock, and say themselves when something is swept.
-        self._service = Service(board.store, board.settings, sweeps=sweeps, wait_seconds_max=wait_seconds_max)
+        streaming = Streaming() if streams_per_key is None else Streaming(subscribers_per_key=streams_per_key)
+        self._service = Service(
+            board.store, board.settings, sweeps=sweeps, wait_seconds_max=wait_seconds_max, streaming=streaming
+        )
         settings = ServerSettings(port=port)
         self._socket: socket.socket = listen(settings)
         self.port: int = self._socket.getsockname()[1]
