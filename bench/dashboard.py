@@ -36,7 +36,7 @@ SPAN_MILLISECONDS = 7 * 86_400_000
 CATCH_UP = 100_000
 #: The budget has no limit of its own for pages, windows and series: they have that of a view.
 VIEW_MILLISECONDS = 150
-LIMITS = {"GET /v1/view, kB gz": 120, "stats": 10, "who, its owners here": 50}
+LIMITS = {"GET /v1/view, kB gz": 120, "stats": 10, "who": 50, "who, its owners here": 50}
 WORDS = (
     *("login", "fails", "orders", "schema", "webhooks", "search", "keys", "refund", "currency", "library", "checkout"),
     *("index", "customers", "invoices", "migrate", "document", "rotate", "upgrade", "translate", "flaky", "slow"),
@@ -125,7 +125,7 @@ def _reads(board: Board) -> dict[str, Callable[[], object]]:
         "stats": board.stats,
         "who": board.who,
         "page": board.page,
-        "page, filtered": lambda: board.page(status="ready", q="webhooks", sort="updated"),
+        "page, filtered": lambda: board.page(status=["ready"], q="webhooks", sort="updated"),
         "window, 1 h": lambda: board.window(limit=5000),
         "series, 4 h": board.series,
         "series, 24 h": lambda: board.series(from_=now - day, step=600),

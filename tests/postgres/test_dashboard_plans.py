@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from contextlib import closing
 
+from dibs.config import DEFAULTS
 from dibs.store.postgres.queries import STATEMENTS
+from dibs.store.postgres.store import PostgresStore
 from tests.kit.postgres_server import PostgresServer
 from tests.postgres.crowding import SMALL, crowd
 from tests.postgres.explaining import ExplainedStore, Statement, skip_unless_explained
@@ -42,3 +44,9 @@ def test_no_read_of_a_dashboard_scans_what_has_ended(postgres_server: PostgresSe
             assert told is not None
             reads = Statement("", told[0]["Plan"], None).reads
             assert not {"all of items", "all of runs", "all of events"} & set(reads), (name, reads)
+
+
+def test_a_read_waits_for_no_parallel_workers(postgres_server: PostgresServer) -> None:
+    with board(postgres_server) as connection, closing(PostgresStore(url_of(connection), DEFAULTS)) as store:
+        names = ("max_parallel_workers_per_gather", "jit")
+        assert store.read(lambda t: [t.one("setting", name=name) for name in names]) == [("0",), ("off",)]
