@@ -11,6 +11,9 @@ UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 #: clone's heartbeats arrive.
 ENDLESS_SECONDS = 100 * 365 * 86400
 WHILE_ALIVE = "while its clone shows signs of life"
+#: The text of each minute that was formatted: an answer can have thousands of instants, most of them of a few hours.
+_MINUTES: dict[int, str] = {}
+MINUTES_MAX = 10_000
 
 
 def parse_duration(text: str, field: str = "duration") -> float:
@@ -63,8 +66,13 @@ def _two_units(seconds: float, unit: str, part: str) -> str:
 
 def iso(at: int) -> str:
     """An instant as ISO 8601 in UTC with milliseconds."""
-    seconds, milliseconds = divmod(at, 1000)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{milliseconds:03d}Z"
+    minute, milliseconds = divmod(at, 60_000)
+    text = _MINUTES.get(minute)
+    if text is None:
+        if len(_MINUTES) >= MINUTES_MAX:
+            _MINUTES.clear()
+        text = _MINUTES[minute] = time.strftime("%Y-%m-%dT%H:%M:", time.gmtime(60 * minute))
+    return f"{text}{milliseconds // 1000:02d}.{milliseconds % 1000:03d}Z"
 
 
 def parse_instant(text: str, field: str = "time") -> int:

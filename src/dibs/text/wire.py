@@ -18,23 +18,40 @@ if TYPE_CHECKING:
 
 #: Fields that hold a caller's own JSON, which is passed on as it is.
 OPAQUE = frozenset({"payload", "meta", "links", "cost"})
+#: Types that are JSON as they are.
+_PLAIN: frozenset[type] = frozenset({str, bool, type(None)})
+#: For each class of values, the types that are JSON as they are in each of its fields.
+_PLAIN_TYPES: dict[type[Value], dict[str, frozenset[type]]] = {}
 
 
 def encode(value: object, name: str = "") -> Any:
     """A value, a collection of values or plain data, as data that `json.dumps` takes."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is int:
+        return times.iso(value) if is_instant(name) else value  # type: ignore[arg-type]
     if isinstance(value, Value):
-        return {field: encode(getattr(value, field), field) for field in value._fields}
+        # Most fields are plain, and a view has 50,000 of them: a call for each would take twice the time.
+        own, fields = value.__dict__, _PLAIN_TYPES.get(type(value)) or _plain_types(type(value))
+        return {
+            field: inner if type(inner := own[field]) in plain else encode(inner, field)
+            for field, plain in fields.items()
+        }
     if name in OPAQUE:
         return value
     if isinstance(value, dict):
         return {key: encode(inner, key) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [encode(inner, name) for inner in value]
-    if type(value) is int:
-        return times.iso(value) if is_instant(name) else value
-    if type(value) is float and value.is_integer() and not name.endswith("_rate"):
-        return int(value)
+        return [inner if type(inner) in _PLAIN else encode(inner, name) for inner in value]
+    if kind is float and value.is_integer() and not name.endswith("_rate"):  # type: ignore[attr-defined]
+        return int(value)  # type: ignore[call-overload]
     return value
+
+
+def _plain_types(kind: type[Value]) -> dict[str, frozenset[type]]:
+    found = _PLAIN_TYPES[kind] = {name: _PLAIN if is_instant(name) else _PLAIN | {int} for name in kind._fields}
+    return found
 
 
 def decode(kind: type[V], data: dict[str, Any], *, lenient: bool = False) -> V:
