@@ -51,11 +51,10 @@ def _lines(cli: Cli, series: Series) -> list[str]:
     for name, percentiles in (("time to claim", series.time_to_claim), ("time held", series.duration)):
         for percentile, values in percentiles.items():
             lines.append(_line(cli, f"{name} {percentile}", values, _times(values), "blue"))
-    costs: dict[str, Values] = getattr(series, "cost", None) or {}
-    if costs:
+    if series.cost:
         lines += ["", _heading(cli, "cost", f"in each step of {step}")]
-    for name, values in costs.items():
-        lines.append(_line(cli, name, values, f"{_total(values):,.6g} in all", "magenta"))
+    for name, values in series.cost.items():
+        lines.append(_line(cli, name, values, f"{_amount(_total(values))} in all", "magenta"))
     return lines
 
 
@@ -103,3 +102,7 @@ def _most(values: Values) -> float:
 
 def _total(values: Values) -> float:
     return float(sum(_known(values)))
+
+
+def _amount(total: float) -> str:
+    return f"{total:,.0f}" if total >= 1000 else f"{total:.4g}"

@@ -12,12 +12,23 @@ import time
 from dibs import check
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
-from dibs.cli.render import OUTCOME_COLOURS, Paint, agent_colour, clean, cut, now_ms, number_of, terminal_columns, width
+from dibs.cli.render import (
+    GAP,
+    OUTCOME_COLOURS,
+    Paint,
+    agent_colour,
+    clean,
+    cut,
+    now_ms,
+    number_of,
+    terminal_columns,
+    width,
+)
 from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from dibs.model.dashboard import Window
 
@@ -30,7 +41,7 @@ LANES_LIMIT = 40
 RUNS_MAX = 5000
 #: The width of the picture where there is no terminal, and the least that the bars have.
 PLAIN_COLUMNS = 100
-BARS_MIN = 20
+BARS_MIN, LABEL_MIN = 20, 8
 LANES = ("session", "agent", "item")
 BAR, LIVE, REFUSED = "▇", "▶", "◆"
 #: The mark of each outcome, and what it means. The later of two that share a place is shown.
@@ -63,6 +74,16 @@ class Bar(Value):
     outcome: str | None
 
 
+class Row(Value):
+    """A line of a lane: bars that do not overlap in time, and when claims were refused."""
+
+    label: str
+    number: int
+    agent: str | None
+    bars: list[Bar]
+    refused: list[int]
+
+
 class Lane:
     def __init__(self, label: str, agent: str | None) -> None:
         self.label, self.agent = label, agent
@@ -70,23 +91,26 @@ class Lane:
         self.refused: list[int] = []
 
     @property
-    def latest(self) -> int:
-        return max([bar.end for bar in self.bars] + self.refused)
-
-    @property
     def earliest(self) -> int:
         return min([bar.start for bar in self.bars] + self.refused)
 
-    def rows(self) -> list[list[Bar]]:
-        """The bars on as few lines as they need: those of one line do not overlap in time."""
-        rows: list[list[Bar]] = []
+    @property
+    def latest(self) -> int:
+        return max([bar.end for bar in self.bars] + self.refused)
+
+    def rows(self) -> list[Row]:
+        """The bars on as few lines as they need."""
+        lines: list[list[Bar]] = []
         for bar in sorted(self.bars, key=lambda bar: bar.start):
-            row = next((row for row in rows if row[-1].end <= bar.start), None)
-            if row is None:
-                rows.append([bar])
+            line = next((line for line in lines if line[-1].end <= bar.start), None)
+            if line is None:
+                lines.append([bar])
             else:
-                row.append(bar)
-        return rows or [[]]
+                line.append(bar)
+        return [
+            Row(label=self.label, number=number, agent=self.agent, bars=bars, refused=[] if number else self.refused)
+            for number, bars in enumerate(lines or [[]])
+        ]
 
 
 class Axis:
@@ -140,10 +164,13 @@ def timeline(cli: Cli) -> None:
         return cli.notice("no run and no refused claim in this time")
     if args.since is None:
         begin = max(begin, min(lane.earliest for lane in lanes) - MARGIN_MS)
+    # The clock of the board may be ahead of this machine's.
+    end = max(end, *(lane.latest for lane in lanes))
+    rows = [row for lane in sorted(lanes, key=lambda lane: -lane.latest) for row in lane.rows()]
     columns = terminal_columns(sys.stdout) or PLAIN_COLUMNS
-    cli.print(*_lines(sorted(lanes, key=lambda lane: -lane.latest)[:limit], window, begin, end, columns, cli.paint))
-    if len(lanes) > limit:
-        cli.notice(f"{number_of(len(lanes) - limit, 'lane')} left off; see --limit")
+    cli.print(*_lines(rows[:limit], begin, end, columns, cli.paint), *_legend(window, columns, cli.paint))
+    if len(rows) > limit:
+        cli.notice(f"{number_of(len(rows) - limit, 'line')} left off; see --limit")
     if window.truncated:
         cli.notice("there were more runs than shown: name an agent, a session or a project, or a shorter time")
     return None
@@ -161,7 +188,7 @@ def _lanes(window: Window, by: str, begin: int, now: int) -> list[Lane]:
 
     def lane(item: str, session: str) -> Lane:
         agent = agents.get(session)
-        label = {"session": f"{agent} {session}" if agent else session, "agent": agent or session, "item": item}[by]
+        label = {"session": _label(session, agent), "agent": agent or session, "item": item}[by]
         return lanes.setdefault(label, Lane(clean(label), None if by == "item" else agent))
 
     for item, _, session, agent, started_at, ended_at, outcome in window.runs:
@@ -172,41 +199,41 @@ def _lanes(window: Window, by: str, begin: int, now: int) -> list[Lane]:
     return list(lanes.values())
 
 
-def _lines(lanes: Sequence[Lane], window: Window, begin: int, end: int, columns: int, paint: Paint) -> list[str]:
-    # The clock of the board may be ahead of this machine's.
-    end = max(end, *(lane.latest for lane in lanes))
-    label_columns = min(max(width(lane.label) for lane in lanes), max(8, columns // 4))
-    axis = Axis(begin, end, max(BARS_MIN, columns - label_columns - 2))
+def _label(session: str, agent: str | None) -> str:
+    """The session with its agent, unless its id says the agent already."""
+    return session if agent is None or session.startswith(agent) else f"{agent} {session}"
+
+
+def _lines(rows: Sequence[Row], begin: int, end: int, columns: int, paint: Paint) -> list[str]:
+    label_columns = min(max(width(row.label) for row in rows), max(LABEL_MIN, columns // 4))
+    axis = Axis(begin, end, max(BARS_MIN, columns - label_columns - len(GAP)))
     lines = []
-    for lane in sorted(lanes, key=lambda lane: lane.label):
-        for number, bars in enumerate(lane.rows()):
-            label = cut(lane.label, label_columns) if number == 0 else ""
-            shown = paint(label, agent_colour(lane.agent) if lane.agent else "")
-            refused = lane.refused if number == 0 else []
-            picture = _picture(bars, refused, axis, paint, with_item=lane.agent is not None)
-            lines.append(f"{shown}{' ' * (label_columns - width(label))}  {picture}".rstrip())
-    return [*lines, " " * (label_columns + 2) + paint(axis.line(), "dim"), _legend(window, paint)]
+    for row in sorted(rows, key=lambda row: (row.label, row.number)):
+        label = cut(row.label, label_columns) if row.number == 0 else ""
+        shown = paint(label, agent_colour(row.agent) if row.agent else "") + " " * (label_columns - width(label))
+        lines.append(f"{shown}{GAP}{_picture(row, axis, paint)}".rstrip())
+    return [*lines, " " * label_columns + GAP + paint(axis.line(), "dim")]
 
 
-def _picture(bars: Sequence[Bar], refused: Iterable[int], axis: Axis, paint: Paint, *, with_item: bool) -> str:
+def _picture(row: Row, axis: Axis, paint: Paint) -> str:
     cells, colours = [" "] * axis.columns, [""] * axis.columns
 
     def put(column: int, character: str, colour: str) -> None:
         if RANKS.get(character, 0) >= RANKS.get(cells[column], 0):
             cells[column], colours[column] = character, colour
 
-    for bar in bars:
+    for bar in row.bars:
         first, last = axis.column(bar.start), axis.column(bar.end)
         for column in range(first, last + 1):
             put(column, BAR, agent_colour(bar.agent))
-        name = bar.item if with_item else bar.agent
+        name = bar.agent if row.agent is None else bar.item
         mark = LIVE if bar.outcome is None else MARKS.get(bar.outcome, OTHER)[0]
         room = last - first - 2
         if name.isascii() and name.isprintable() and 0 < len(name) <= room:
             cells[first + 1 : first + 1 + len(name)] = name
             colours[first + 1 : first + 1 + len(name)] = [""] * len(name)
         put(last, mark, OUTCOME_COLOURS.get(bar.outcome or "", ""))
-    for at in refused:
+    for at in row.refused:
         put(axis.column(at), REFUSED, "red")
     return _painted(cells, colours, paint)
 
@@ -221,7 +248,7 @@ def _painted(cells: list[str], colours: list[str], paint: Paint) -> str:
     return text
 
 
-def _legend(window: Window, paint: Paint) -> str:
+def _legend(window: Window, columns: int, paint: Paint) -> list[str]:
     """The marks that are in use, and how often."""
     counts: dict[tuple[str, str], int] = {}
     for *_, outcome in window.runs:
@@ -229,4 +256,10 @@ def _legend(window: Window, paint: Paint) -> str:
         counts[mark] = counts.get(mark, 0) + 1
     if window.refused:
         counts[REFUSED, "refused"] = len(window.refused)
-    return paint("   ".join(f"{mark} {counts[mark, meaning]} {meaning}" for mark, meaning in sorted(counts)), "dim")
+    lines = [""]
+    for sign, meaning in sorted(counts):
+        part = f"{sign} {counts[sign, meaning]} {meaning}   "
+        if lines[-1] and len(lines[-1] + part.rstrip()) > columns:
+            lines.append("")
+        lines[-1] += part
+    return [paint(line.rstrip(), "dim") for line in lines]
