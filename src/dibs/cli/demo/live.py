@@ -7,6 +7,7 @@ answers drafts, but leaves the latest ones to you. A run of less than two minute
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
@@ -66,7 +67,7 @@ FOLDERS = ("checkout", "search", "billing", "site", "api", "mobile", "admin", "o
 def show(cli: Cli, agents: int, seconds: float | None) -> int:
     server.require_server("dibs demo --open")
     pace = min(1.0, (seconds or FULL_SECONDS) / FULL_SECONDS)
-    screen = Screen(cli.paint, silent=cli.json)
+    screen = Screen(cli.paint, silent=cli.json, name_columns=max(map(len, AGENTS)))
     with DemoFolder() as folder:
         with open(f"{folder}/dibs.toml", "w") as file:
             file.write(_settings(max(TTL_SECONDS_MIN, pace * TTL_SECONDS)))
@@ -74,6 +75,7 @@ def show(cli: Cli, agents: int, seconds: float | None) -> int:
             connect(f"{folder}/board.db", folder=folder, create=True, actor="you") as board,
             Processes(folder) as started,
         ):
+            screen.heading("A fleet at work", f"on {started.file}; Ctrl-C ends it and leaves nothing behind")
             live = Live(started, board, screen, pace)
             url = live.start(agents)
             _open(cli, board, screen, url, started.file)
@@ -105,9 +107,10 @@ def _open(cli: Cli, board: Board, screen: Screen, url: str, file: str) -> None:
         cli.print_json({"opened": is_opened, "url": url, "login": None if is_opened else link})
         sys.stdout.flush()
         return
-    screen.heading("A fleet at work", f"on {file}; Ctrl-C ends it and leaves nothing behind")
     screen.line(f"  {'opened ' + url if is_opened else link}")
-    screen.line(screen.paint(f"  another link: dibs key link --store {file}", "dim"))
+    # The note of the server, with the name of its pages, is in the folder too.
+    command = f"XDG_STATE_HOME={os.path.dirname(file)} dibs key link --store {file}"
+    screen.line(screen.paint(f"  another link: {command}", "dim"))
     screen.line("")
 
 
