@@ -31,8 +31,10 @@ $(VENV)/.web: $(STAMP) $(WEB)
 	$(BIN)/python -m web.tools.build
 	@touch $@
 
-run: $(STAMP) ## Show a fleet of real processes sharing a temporary board
+run: $(STAMP) $(VENV)/.web ## Show a fleet of real processes sharing a temporary board
 	$(BIN)/dibs demo
+	@echo
+	@echo "the same live on the dashboard: $(BIN)/dibs demo --open --agents 50 --for 10m"
 
 # Empty, so that it has no effect: set, it makes each of thousands of processes compile what it imports.
 export PYTHONDONTWRITEBYTECODE =

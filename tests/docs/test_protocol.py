@@ -373,6 +373,8 @@ LINES = {
     "events": ("dibs events", 0),
     "runs": ("dibs runs", 0),
     "stats": ("dibs stats", 0),
+    "stats --since": ("dibs stats --since 1h", 1),
+    "timeline": ("dibs timeline", 0),
     "sweep": ("dibs sweep", 0),
     "doctor": ("dibs doctor", 0),
     "agent set": ("dibs agent set reviewer", 0),

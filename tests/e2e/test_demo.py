@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import signal
+import socket
+import subprocess
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -15,6 +21,10 @@ from tests.e2e.conftest import Dibs, until
 from tests.kit.processes import children, left_after
 
 CHECKS = 7
+PICTURE_BYTES_MAX = 100_000
+#: Of a live fleet: a server, four with sessions, one that keeps the folder, one that outlives the others.
+PROCESSES = 7
+START_SECONDS_MAX = 60
 
 
 def test_the_demo_shows_what_it_says_and_leaves_nothing_behind(bare: Dibs, tmp_path: Path) -> None:
@@ -70,7 +80,96 @@ def test_a_server_that_says_nothing_is_not_waited_for_for_ever(tmp_path: Path, m
         assert processes.serve() == {"url": None, "error": "it did not start"}
 
 
-def test_the_demo_answers_programs_too(bare: Dibs) -> None:
-    answer = json.loads(bare.ok("demo", "--json"))
+def test_a_recorded_story_is_one_small_picture_without_scripts(bare: Dibs) -> None:
+    answer = json.loads(bare.ok("demo", "--json", "--record", "story.svg"))
     assert answer["shown"]
     assert len(answer["checks"]) == CHECKS
+    picture = (bare.folder / "story.svg").read_text()
+    assert len(picture.encode()) < PICTURE_BYTES_MAX
+    names = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(picture).iter()}
+    assert names == {"svg", "title", "desc", "style", "rect", "g", "text", "tspan"}
+    assert "\x1b" not in picture
+    for text in ("kill -9, holding", "CLAIM_EXPIRED", "replaying the history of every item gives its state"):
+        assert text in picture
+
+
+def test_a_recording_overwrites_nothing_and_is_refused_before_the_story(bare: Dibs) -> None:
+    (bare.folder / "mine.svg").write_text("mine")
+    code, error = bare.refused("demo", "--record", "mine.svg")
+    assert (code, error["code"], error["field"]) == (1, "INVALID", "record")
+    assert (bare.folder / "mine.svg").read_text() == "mine"
+    code, error = bare.refused("demo", "--record", "missing/story.svg")
+    assert code == 1
+    assert {path.name for path in bare.folder.iterdir()} == {"mine.svg"}
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        (("--agents", "8"), "open"),
+        (("--for", "1m"), "open"),
+        (("--open", "--record", "x.svg"), "record"),
+        (("--open", "--agents", "0"), "agents"),
+        (("--open", "--for", "0s"), "for"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(bare: Dibs, words: tuple[str, ...], field: str) -> None:
+    code, error = bare.refused("demo", *words)
+    assert code in (1, 2)
+    assert error["field"] == field
+
+
+def test_a_live_fleet_meets_a_crash_and_a_stall_and_leaves_nothing_behind(bare: Dibs, tmp_path: Path) -> None:
+    bare.environment = bare.environment | {"TMPDIR": str(tmp_path)}
+    demo = bare.start("demo", "--open", "--agents", "8", "--for", "8s", "--json")
+    opened = _opened(demo)
+    assert (opened["opened"], opened["login"].startswith(opened["url"] + "/login?code=")) == (False, True)
+    pids = children(demo.pid)
+    stdout, stderr = demo.communicate(timeout=60)
+    assert (demo.returncode, stderr) == (0, "")
+    said = " ".join(json.loads(stdout)["checks"])
+    for words in ("no item was held twice", "of killed processes came back", "stopped session expired"):
+        assert words in said
+    assert not left_after(10, pids)
+    assert not list(tmp_path.glob("dibs-demo-*"))
+    assert not _listens(opened["url"])
+    assert not (bare.folder / ".local").exists()
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGINT, marks=pytest.mark.soak),
+        pytest.param(signal.SIGTERM, marks=pytest.mark.soak),
+        signal.SIGKILL,
+    ],
+)
+def test_a_live_fleet_whose_process_group_is_ended_leaves_nothing_behind(
+    bare: Dibs, tmp_path: Path, number: signal.Signals
+) -> None:
+    bare.environment = bare.environment | {"TMPDIR": str(tmp_path)}
+    demo = bare.start("demo", "--open", "--agents", "5", "--json")
+    opened = _opened(demo)
+    pids = children(demo.pid)
+    assert len(pids) >= PROCESSES
+    os.killpg(demo.pid, number)
+    _, stderr = demo.communicate(timeout=20)
+    assert stderr == ""
+    assert not left_after(20, pids)
+    until(lambda: not list(tmp_path.glob("dibs-demo-*")), seconds=20)
+    assert not _listens(opened["url"])
+
+
+def _opened(demo: subprocess.Popen[str]) -> dict[str, Any]:
+    assert demo.stdout is not None
+    ready, _, _ = select.select([demo.stdout], [], [], START_SECONDS_MAX)
+    if not ready or not (line := demo.stdout.readline()):
+        demo.kill()
+        raise AssertionError(demo.communicate())
+    opened: dict[str, Any] = json.loads(line)
+    return opened
+
+
+def _listens(url: str) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))) == 0

@@ -37,6 +37,7 @@ NEED_A_CLAIM = (
     "submit",
     "force-release",
     "who",
+    "timeline",
     "runs",
     "sessions",
     "session end",

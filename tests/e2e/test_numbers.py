@@ -41,6 +41,8 @@ log a
 events
 runs
 stats
+stats --since 1h
+timeline
 sessions --all
 agent set tester --claims-per-minute 1.5
 agent list

@@ -66,6 +66,7 @@ HOT = {
     "submit": ("submit", "x", "--draft", "d"),
     "done": ("done", "x"),
     "fail": ("fail", "x", "--json"),
+    "dibs alone": ("--no-color",),
 }
 
 

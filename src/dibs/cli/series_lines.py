@@ -54,7 +54,7 @@ def _lines(cli: Cli, series: Series) -> list[str]:
     if series.cost:
         lines += ["", _heading(cli, "cost", f"in each step of {step}")]
     for name, values in series.cost.items():
-        lines.append(_line(cli, name, values, f"{_total(values):,.6g} in all", "magenta"))
+        lines.append(_line(cli, name, values, f"{_amount(_total(values))} in all", "magenta"))
     return lines
 
 
@@ -102,3 +102,7 @@ def _most(values: Values) -> float:
 
 def _total(values: Values) -> float:
     return float(sum(_known(values)))
+
+
+def _amount(total: float) -> str:
+    return f"{total:,.0f}" if total >= 1000 else f"{total:.4g}"

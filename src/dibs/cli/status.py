@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from dibs import config
 from dibs.cli import identity
 from dibs.cli.commands import Command
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
-from dibs.cli.render import STATUS_COLOURS, clean, number_of
+from dibs.cli.render import STATUS_COLOURS, clean, number_of, terminal_columns
 from dibs.errors import Invalid
-from dibs.model import BLOCKED, FAILED, IN_PROGRESS, PENDING_APPROVAL, PERSON, READY, STATUSES
+from dibs.model import BLOCKED, FAILED, IN_PROGRESS, PARKED, PENDING_APPROVAL, PERSON, READY, SCHEDULED
 from dibs.text import times
 
 TYPE_CHECKING = False
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 COMMAND = Command(group="history", module="status", summary="show what you hold, what needs you and what is next")
 #: The most lines of each part. With a line for the counts, these are 12.
 LINES = {"you hold": 4, "needs you": 5, "next": 2}
-#: The statuses that the first line counts.
-COUNTED = tuple(status for status in STATUSES if status not in ("done", "rejected", "cancelled"))
+#: The statuses that the first line counts, the most important first.
+COUNTED = (PENDING_APPROVAL, FAILED, IN_PROGRESS, READY, BLOCKED, SCHEDULED, PARKED)
 
 
 def without_command(words: list[str]) -> int:
@@ -67,12 +68,15 @@ def _show(cli: Cli) -> int:
 
 
 def _counts(cli: Cli, view: View) -> str:
-    counts = [
-        cli.paint(f"{view.counts[status]} {status.replace('_', ' ')}", STATUS_COLOURS.get(status, ""))
-        for status in COUNTED
-        if view.counts.get(status)
-    ]
-    return ", ".join(counts) or 'nothing to do; add an item with: dibs add "Fix login"'
+    """How many items have which status, as far as there is room."""
+    counts = {
+        status: f"{view.counts[status]} {status.replace('_', ' ')}" for status in COUNTED if view.counts.get(status)
+    }
+    columns = terminal_columns(sys.stdout)
+    while columns is not None and len(", ".join(counts.values())) > columns:
+        counts.popitem()
+    shown = [cli.paint(text, STATUS_COLOURS.get(status, "")) for status, text in counts.items()]
+    return ", ".join(shown) or 'nothing to do; add an item with: dibs add "Fix login"'
 
 
 def _lines(cli: Cli, parts: dict[str, list[Line]]) -> list[str]:

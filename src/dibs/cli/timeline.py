@@ -167,8 +167,8 @@ def timeline(cli: Cli) -> None:
     # The clock of the board may be ahead of this machine's.
     end = max(end, *(lane.latest for lane in lanes))
     rows = [row for lane in sorted(lanes, key=lambda lane: -lane.latest) for row in lane.rows()]
-    picture = _lines(rows[:limit], begin, end, terminal_columns(sys.stdout) or PLAIN_COLUMNS, cli.paint)
-    cli.print(*picture, _legend(window, cli.paint))
+    columns = terminal_columns(sys.stdout) or PLAIN_COLUMNS
+    cli.print(*_lines(rows[:limit], begin, end, columns, cli.paint), *_legend(window, columns, cli.paint))
     if len(rows) > limit:
         cli.notice(f"{number_of(len(rows) - limit, 'line')} left off; see --limit")
     if window.truncated:
@@ -188,7 +188,7 @@ def _lanes(window: Window, by: str, begin: int, now: int) -> list[Lane]:
 
     def lane(item: str, session: str) -> Lane:
         agent = agents.get(session)
-        label = {"session": f"{agent} {session}" if agent else session, "agent": agent or session, "item": item}[by]
+        label = {"session": _label(session, agent), "agent": agent or session, "item": item}[by]
         return lanes.setdefault(label, Lane(clean(label), None if by == "item" else agent))
 
     for item, _, session, agent, started_at, ended_at, outcome in window.runs:
@@ -197,6 +197,11 @@ def _lanes(window: Window, by: str, begin: int, now: int) -> list[Lane]:
     for at, item, session, _ in window.refused:
         lane(item, session).refused.append(at)
     return list(lanes.values())
+
+
+def _label(session: str, agent: str | None) -> str:
+    """The session with its agent, unless its id says the agent already."""
+    return session if agent is None or session.startswith(agent) else f"{agent} {session}"
 
 
 def _lines(rows: Sequence[Row], begin: int, end: int, columns: int, paint: Paint) -> list[str]:
@@ -243,7 +248,7 @@ def _painted(cells: list[str], colours: list[str], paint: Paint) -> str:
     return text
 
 
-def _legend(window: Window, paint: Paint) -> str:
+def _legend(window: Window, columns: int, paint: Paint) -> list[str]:
     """The marks that are in use, and how often."""
     counts: dict[tuple[str, str], int] = {}
     for *_, outcome in window.runs:
@@ -251,4 +256,10 @@ def _legend(window: Window, paint: Paint) -> str:
         counts[mark] = counts.get(mark, 0) + 1
     if window.refused:
         counts[REFUSED, "refused"] = len(window.refused)
-    return paint("   ".join(f"{mark} {counts[mark, meaning]} {meaning}" for mark, meaning in sorted(counts)), "dim")
+    lines = [""]
+    for sign, meaning in sorted(counts):
+        part = f"{sign} {counts[sign, meaning]} {meaning}   "
+        if lines[-1] and len(lines[-1] + part.rstrip()) > columns:
+            lines.append("")
+        lines[-1] += part
+    return [paint(line.rstrip(), "dim") for line in lines]

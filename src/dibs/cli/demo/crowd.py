@@ -52,7 +52,12 @@ class Member:
         self.context = chance.uniform(5, 60)
         kind = "cli" if number % 3 == 0 else "autonomous"
         self.session = board.start_session(
-            agent, kind=kind, host=host, owner_pid=os.getpid(), meta={"context_percent": round(self.context)}
+            agent,
+            id=_new_id(agent),
+            kind=kind,
+            host=host,
+            owner_pid=os.getpid(),
+            meta={"context_percent": round(self.context)},
         ).id
         self.grant: Grant | None = None
         self.until = 0.0
@@ -71,7 +76,7 @@ class Member:
             self.grant, self.is_queued = None, False
             _say(f"{'late' if lost else 'refused'} {refusal.facts.get('item', '-')} {self.agent} {refusal.code}")
             if isinstance(refusal, SessionNotFound):
-                self.session = self.board.start_session(self.agent, owner_pid=os.getpid()).id
+                self.session = self.board.start_session(self.agent, id=_new_id(self.agent), owner_pid=os.getpid()).id
             return self._seconds(REST_SECONDS)
 
     def _take(self) -> float:
@@ -151,6 +156,11 @@ def main(store: str, folder: str, host: str, pace: float, agents: Sequence[str])
             if select.select([sys.stdin], [], [], max(0.0, at - time.monotonic()))[0]:
                 return
             heapq.heappush(due, (time.monotonic() + members[number].act(), number))
+
+
+def _new_id(agent: str) -> str:
+    """Short, so that people can tell sessions apart."""
+    return f"{agent}-{os.urandom(3).hex()}"
 
 
 def _say(line: str) -> None:

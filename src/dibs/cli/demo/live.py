@@ -7,9 +7,11 @@ answers drafts, but leaves the latest ones to you. A run of less than two minute
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -17,6 +19,7 @@ from dibs import check
 from dibs.board import connect
 from dibs.cli import dashboard, server
 from dibs.cli.context import Cli
+from dibs.cli.demo import processes
 from dibs.cli.demo.crowd import LETTER, MAILER, SENDER, WANTED
 from dibs.cli.demo.folder import DemoFolder
 from dibs.cli.demo.processes import Processes
@@ -44,6 +47,7 @@ STALL_AT, STALL_EVERY = 30.0, 150.0
 SUPPLY_EVERY, ANSWER_EVERY = 5.0, 8.0
 TTL_SECONDS_MIN = 2.0
 LOOK_SECONDS = 0.25
+MORE_SECONDS = 30.0
 #: How many drafts, and how many failed items, are left to you.
 LEFT = 3
 #: How many sessions the process has that is killed, and the one that is stopped.
@@ -63,17 +67,18 @@ FOLDERS = ("checkout", "search", "billing", "site", "api", "mobile", "admin", "o
 def show(cli: Cli, agents: int, seconds: float | None) -> int:
     server.require_server("dibs demo --open")
     pace = min(1.0, (seconds or FULL_SECONDS) / FULL_SECONDS)
-    screen = Screen(cli.paint, silent=cli.json)
+    screen = Screen(cli.paint, silent=cli.json, name_columns=max(map(len, AGENTS)))
     with DemoFolder() as folder:
         with open(f"{folder}/dibs.toml", "w") as file:
             file.write(_settings(max(TTL_SECONDS_MIN, pace * TTL_SECONDS)))
         with (
             connect(f"{folder}/board.db", folder=folder, create=True, actor="you") as board,
-            Processes(folder) as processes,
+            Processes(folder) as started,
         ):
-            live = Live(processes, board, screen, pace)
+            screen.heading("A fleet at work", f"on {started.file}; Ctrl-C ends it and leaves nothing behind")
+            live = Live(started, board, screen, pace)
             url = live.start(agents)
-            _open(cli, board, screen, url, processes.file)
+            _open(cli, board, screen, url, started.file)
             live.run(seconds)
             live.check()
     if cli.json:
@@ -100,16 +105,18 @@ def _open(cli: Cli, board: Board, screen: Screen, url: str, file: str) -> None:
     is_opened = dashboard.opens(link)
     if cli.json:
         cli.print_json({"opened": is_opened, "url": url, "login": None if is_opened else link})
+        sys.stdout.flush()
         return
-    screen.heading("A fleet at work", f"on {file}; Ctrl-C ends it and leaves nothing behind")
     screen.line(f"  {'opened ' + url if is_opened else link}")
-    screen.line(screen.paint(f"  another link: dibs key link --store {file}", "dim"))
+    # The note of the server, with the name of its pages, is in the folder too.
+    command = f"XDG_STATE_HOME={os.path.dirname(file)} dibs key link --store {file}"
+    screen.line(screen.paint(f"  another link: {command}", "dim"))
     screen.line("")
 
 
 class Live:
-    def __init__(self, processes: Processes, board: Board, screen: Screen, pace: float) -> None:
-        self.processes, self.board, self.screen, self.pace = processes, board, screen, pace
+    def __init__(self, started: Processes, board: Board, screen: Screen, pace: float) -> None:
+        self.processes, self.board, self.screen, self.pace = started, board, screen, pace
         self.chance = random.Random()
         self._added = 0
         self._latest: str | None = None
@@ -119,6 +126,7 @@ class Live:
         self._stores: dict[str, str] = {}
         self._agents: dict[str, list[str]] = {}
         self._crowds: dict[str, subprocess.Popen[str]] = {}
+        self._hellos: dict[str, threading.Event] = {}
 
     def start(self, agents: int) -> str:
         """Start server and sessions; return the URL of the dashboard."""
@@ -140,19 +148,26 @@ class Live:
         self._plan("laptop", url, list(AGENTS[:STALLING]))
         for host in self._agents:
             self._start_crowd(host)
+        for host in self._agents:
+            self._hellos[host].wait(processes.PATIENCE_SECONDS)
         pages: str = answer["pages"] or url
         return pages
 
     def run(self, seconds: float | None) -> None:
-        """Let things happen until the time is up, or for ever."""
+        """Let things happen until the time is up, or for ever. On a slow machine, a short run may take a bit longer."""
         end = None if seconds is None else time.monotonic() + seconds
         clocks = [self._supplies(), self._answers(), self._crashes(), self._stalls()]
         due = [(time.monotonic() + next(clock), clock) for clock in clocks]
-        while end is None or time.monotonic() < end:
+        while end is None or time.monotonic() < end or (not self._is_told and time.monotonic() < end + MORE_SECONDS):
             time.sleep(LOOK_SECONDS * self.pace)
             for number, (at, clock) in enumerate(due):
                 if time.monotonic() >= at:
                     due[number] = (time.monotonic() + next(clock), clock)
+
+    @property
+    def _is_told(self) -> bool:
+        """Whether a crash and a stall have happened."""
+        return bool(self.killed and self.stopped)
 
     def check(self) -> None:
         """Print what happened, and check it against the board."""
@@ -241,6 +256,7 @@ class Live:
         words = (self._stores[host], self.processes.folder, host, str(self.pace), *self._agents[host])
         crowd = self.processes.start("dibs.cli.demo.crowd", *words)
         self._crowds[host] = crowd
+        self._hellos[host] = threading.Event()
         threading.Thread(target=self._listen, args=(host, crowd), daemon=True).start()
 
     def _stop(self, host: str) -> tuple[set[str], set[str]]:
@@ -256,7 +272,9 @@ class Live:
         assert crowd.stdout is not None
         for line in crowd.stdout:
             kind, *rest = line.split()
-            if kind in ("late", "refused"):
+            if kind == "hello":
+                self._hellos[host].set()
+            elif kind in ("late", "refused"):
                 item, agent, code = rest
                 self.screen.act(agent, kind, f"{item:<18} {code}", "red")
 

@@ -10,13 +10,13 @@ import time
 
 from dibs.cli.render import Paint, agent_colour, clean, cut, terminal_columns, without_colours
 
-#: The column at which the text of a line begins.
-TEXT_COLUMN = 28
+#: What stands before the text of a line, without the name: margins, the time and the verb.
+TEXT_COLUMN = 23
 RECORDED_COLUMNS = 100
 
 
 class Screen:
-    def __init__(self, paint: Paint, *, silent: bool = False, records: bool = False) -> None:
+    def __init__(self, paint: Paint, *, silent: bool = False, records: bool = False, name_columns: int = 5) -> None:
         #: The lines with their colours, and when each was printed.
         self.recording: list[tuple[float, str]] = []
         self.checks: dict[str, bool] = {}
@@ -26,6 +26,7 @@ class Screen:
         self.paint = Paint(True) if records else paint
         self._has_colours = paint.enabled
         self._silent = silent
+        self._name_columns = name_columns
         self._started = time.monotonic()
 
     @property
@@ -45,8 +46,9 @@ class Screen:
 
     def act(self, name: str, what: str, text: str, colour: str) -> None:
         """A line about what somebody did, with the time."""
-        text = clean(text) if self.columns is None else cut(clean(text), self.columns - TEXT_COLUMN)
-        who, verb = self.paint(f"{name:<5}", agent_colour(name)), self.paint(f"{what:<11}", colour)
+        indent = TEXT_COLUMN + self._name_columns
+        text = clean(text) if self.columns is None else cut(clean(text), self.columns - indent)
+        who, verb = self.paint(name.ljust(self._name_columns), agent_colour(name)), self.paint(f"{what:<11}", colour)
         self.line(f"  {self.paint(f'{self.seconds:5.1f}s', 'dim')}  {who}  {verb}{text}")
 
     def check(self, sentence: str, holds: bool) -> None:
