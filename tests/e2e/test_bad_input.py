@@ -114,7 +114,6 @@ def test_an_impossible_item_is_refused(shared: Dibs, command: str, id: str | byt
 
 
 BAD_LINES = {
-    "no command": (),
     "an unknown command": ("clam",),
     "half a command": ("session",),
     "an unknown option": ("list", "--colour"),
