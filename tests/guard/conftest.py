@@ -116,3 +116,12 @@ def lose(board: Board, item: str = "x", **content: Any) -> tuple[int, int]:
     ann = board.claim(item, session=ANN, ttl_seconds=0.1)
     bob = board.claim(item, session=BOB, ttl_seconds=3600, wait_seconds=SECONDS_MAX)
     return ann.claim.token, bob.claim.token
+
+
+def import_commits(repository: Repository, claims: list[str]) -> None:
+    """Commits on the branch `many`, one for each claim, made at once."""
+    lines = ["reset refs/heads/many", "from refs/heads/main", ""]
+    for claim in claims:
+        message = f"work\n\nDibs-Claim: {claim}\n"
+        lines += ["commit refs/heads/many", "committer ann <ann> 1700000000 +0000", f"data {len(message)}", message]
+    repository.run("git", "fast-import", "--quiet", input="\n".join(lines))

@@ -16,7 +16,7 @@ import pytest
 
 from dibs.board import Board
 from dibs.guard import git, verify
-from tests.guard.conftest import ANN, BOB, SECONDS_MAX, Repository, lose
+from tests.guard.conftest import ANN, BOB, SECONDS_MAX, Repository, import_commits, lose
 
 COMMITS = 100
 #: The commits of a random history.
@@ -232,15 +232,6 @@ def test_without_an_answer_verify_exits_75(repository: Repository) -> None:
     assert repository.run("dibs", "guard", "verify", "--range", "origin/main..origin/main")[0] == 0
 
 
-def _import_commits(repository: Repository, claims: list[str]) -> None:
-    """Commits on the branch `many`, one for each claim, made at once."""
-    lines = ["reset refs/heads/many", "from refs/heads/main", ""]
-    for claim in claims:
-        message = f"work\n\nDibs-Claim: {claim}\n"
-        lines += ["commit refs/heads/many", "committer ann <ann> 1700000000 +0000", f"data {len(message)}", message]
-    repository.run("git", "fast-import", "--quiet", input="\n".join(lines))
-
-
 class Counted:
     """A store that notes which verbs are called."""
 
@@ -259,7 +250,7 @@ def test_the_board_is_asked_once_about_a_hundred_commits(
     board.add_many([{"title": "t", "id": f"i{number}"} for number in range(COMMITS)])
     grants = board.next(session=ANN, n=COMMITS)
     board.force_release("i7", reason="gone")
-    _import_commits(repository, [f"{grant.item.id}/{grant.claim.token}" for grant in grants])
+    import_commits(repository, [f"{grant.item.id}/{grant.claim.token}" for grant in grants])
     counted = Counted(board.store)
     board.store = counted  # type: ignore[assignment]
     assert refused("main..many") == ["work"]
@@ -320,7 +311,7 @@ def test_git_is_asked_as_often_for_many_lost_runs_as_for_one(
     for number in range(COMMITS):
         board.force_release(f"i{number}", reason="gone")
     heirs = [board.claim(f"i{number}", session=BOB).claim for number in range(0, COMMITS, 2)]
-    _import_commits(repository, [*lost, *(f"{heir.item}/{heir.token}" for heir in heirs)])
+    import_commits(repository, [*lost, *(f"{heir.item}/{heir.token}" for heir in heirs)])
     asked: list[str] = []
     ask = git.run
 

@@ -37,6 +37,10 @@ class LostClaims(NotClaimOwner):
     """Commits of claims that were lost; their facts are those of the verdict."""
 
 
+class Unfinished(StoreUnavailable):
+    """Some commits could not be judged, and none of the others is refused."""
+
+
 def guard_install_options(parser: Parser) -> None:
     parser.option("--pre-commit", help="also refuse commits of files that others reserve")
 
@@ -83,7 +87,10 @@ def guard_verify(cli: Cli) -> None:
     _warn_of_unknown(cli, verdict)
     if verdict.refused:
         raise _lost(verdict)
-    cli.reply(verdict, f"{number_of(verdict.claims, 'commit')} with a claim, none refused")
+    if verdict.problem is not None:
+        raise _cannot_know(Unfinished(verdict.problem))
+    told = {"claims": verdict.claims, "refused": [], "unknown": verdict.unknown}
+    cli.reply(told, f"{number_of(verdict.claims, 'commit')} with a claim, none refused")
 
 
 def guard_hook_options(parser: Parser) -> None:
@@ -107,7 +114,8 @@ def guard_hook(cli: Cli) -> int:
         known = error if isinstance(error, DibsError) else Invalid(f"{type(error).__name__}: {error}")
         if cli.args.hook == "pre-receive":
             raise _cannot_know(known) from error
-        cli.notice(f"guard: nothing was checked: {known.message}")
+        what = "not everything" if isinstance(known, Unfinished) else "nothing"
+        cli.notice(f"guard: {what} was checked: {known.message}")
         return 0
 
 
@@ -176,11 +184,15 @@ def _judge(cli: Cli, revisions: Revisions, reason: str, by_agent: Callable[[Cli]
     verdict = verify.verify(lambda: _board(cli), revisions)
     _warn_of_unknown(cli, verdict)
     if not verdict.refused:
+        if verdict.problem is not None:
+            raise Unfinished(verdict.problem)
         return 0
     if not reason.strip():
         raise _lost(verdict)
     if by_agent(cli):
         raise LostClaims(f"only a person may let lost commits pass; {_lost(verdict).message}")
+    if verdict.problem is not None:
+        raise LostClaims(f"not everything was checked ({verdict.problem}); {_lost(verdict).message}")
     try:
         with _board(cli) as board:
             hooks.record_pass(board, verdict.refused, reason.strip())

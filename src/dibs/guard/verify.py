@@ -7,7 +7,7 @@ the board does not know: it may be of another board, or pruned.
 
 from __future__ import annotations
 
-from dibs.errors import ItemNotFound
+from dibs.errors import ItemNotFound, StoreUnavailable
 from dibs.guard import git
 from dibs.guard.trailers import Trailer
 from dibs.rules.lost_runs import UNCHOSEN, Loss, loss
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 #: Up to so many items are looked up one by one. For more, the latest runs of the whole board are read first, by pages.
 ITEMS_SINGLY = 4
-PAGES_MAX = 20
+#: A page takes about as long as so many items one by one: there are at most as many pages as would take no longer.
+ITEMS_PER_PAGE = 50
 LATEST_RUNS = 1000
 LATEST_BYTES = 4_000_000
 ITEM_RUNS_MAX = 100_000
@@ -56,59 +57,81 @@ class Refused(Value):
 
 
 class Verdict(Value):
-    """`claims` counts the commits that name a claim. `unknown` are runs that the board does not know."""
+    """`claims` counts the commits that name a claim. `unknown` are runs that the board does not know. `problem` says
+    why some commits could not be judged; the verdict on the others stands."""
 
     claims: int = 0
     refused: tuple[Refused, ...] = ()
     unknown: tuple[str, ...] = ()
+    problem: str | None = None
 
 
 class Runs:
-    """The runs of the items that commits name, read from the board as they are asked for."""
+    """The runs of the items that commits name. `problem` is the error after which the board was asked no more: what
+    was read before can be judged, because an item is read with all runs after the named one, or not at all."""
 
     def __init__(self, board: Board, named: Iterable[Trailer]) -> None:
+        self.problem: StoreUnavailable | None = None
         self._board = board
-        self._runs: dict[str, dict[int, Run]] = {}
-        self._status: dict[str, str] = {}
-        items: dict[str, int] = {}
+        self._oldest: dict[str, int] = {}
         for one in named:
-            items[one.item] = min(one.token, items.get(one.item, one.token))
-        after = None
-        for _ in range(PAGES_MAX):
-            if sum(token not in self._runs.get(item, ()) for item, token in items.items()) <= ITEMS_SINGLY:
-                break
-            # Newest first: with a run, the pages have all later runs of its item.
-            page = board.runs(after=after, limit=LATEST_RUNS, bytes_max=LATEST_BYTES)
-            for run in page:
-                self._runs.setdefault(run.item, {})[run.token] = run
-                after = f"{run.item}:{run.token}"
-            if len(page) < LATEST_RUNS and not page.more:
-                break
-        for item, token in items.items():
-            if token not in self._runs.get(item, ()):
-                self._read(item, token)
+            self._oldest[one.item] = min(one.token, self._oldest.get(one.item, one.token))
+        self._runs: dict[str, dict[int, Run]] = {item: {} for item in self._oldest}
+        self._status: dict[str, str] = {}
+        #: The items of which all named runs were read, or are not on the board.
+        self._read: set[str] = set()
+        try:
+            self._read_latest()
+            for item in [one for one in self._oldest if one not in self._read or self._depends_on_status(one)]:
+                self._read_item(item)
+        except StoreUnavailable as error:
+            self.problem = error
 
     def knows(self, one: Trailer) -> bool:
         return one.token in self._runs[one.item]
 
+    def is_read(self, one: Trailer) -> bool:
+        """Whether the board was asked for everything that the verdict on this run depends on."""
+        is_there = self.knows(one) or one.item in self._read
+        return is_there and (one.item in self._status or not self._depends_on_status(one.item))
+
     def loss(self, one: Trailer) -> Loss | None:
         runs = self._runs[one.item]
         later = [runs[token] for token in sorted(runs) if token > one.token]
-        if (later or [runs[one.token]])[-1].outcome in UNCHOSEN and one.item not in self._status:
-            self._read(one.item, one.token)
         return loss(runs[one.token], later, self._status.get(one.item, ""))
 
-    def _read(self, item: str, oldest: int) -> None:
-        runs = self._runs.setdefault(item, {})
+    def _read_latest(self) -> None:
+        """Read the latest runs of the whole board. The pages have the newest first: with a run, they have all later
+        runs of its item, and after the last page no item has another run."""
+        after, pages = None, 0
+        while len(self._oldest) - len(self._read) > max(ITEMS_SINGLY, pages * ITEMS_PER_PAGE):
+            page = self._board.runs(after=after, limit=LATEST_RUNS, bytes_max=LATEST_BYTES)
+            pages += 1
+            for run in page:
+                after = f"{run.item}:{run.token}"
+                if run.item in self._oldest:
+                    self._runs[run.item][run.token] = run
+                    self._read |= {run.item} if run.token <= self._oldest[run.item] else set()
+            if len(page) < LATEST_RUNS and not page.more:
+                self._read.update(self._oldest)
+
+    def _read_item(self, item: str) -> None:
         try:
             detail = self._board.get(item)
+            found = detail.runs
+            oldest = self._oldest[item]
+            if oldest not in [run.token for run in found] and any(run.token > oldest for run in found):
+                found = self._board.runs(item=item, limit=ITEM_RUNS_MAX)
+            self._status[item] = detail.item.status
+            self._runs[item].update((run.token, run) for run in found)
         except ItemNotFound:
-            return
-        self._status[item] = detail.item.status
-        found = detail.runs
-        if oldest not in [run.token for run in found] and any(run.token > oldest for run in found):
-            found = self._board.runs(item=item, limit=ITEM_RUNS_MAX)
-        runs.update((run.token, run) for run in found)
+            self._status[item] = ""
+        self._read.add(item)
+
+    def _depends_on_status(self, item: str) -> bool:
+        """Whether the latest run of the item ended in a way that counts as a loss only if the item was cancelled."""
+        runs = self._runs[item]
+        return bool(runs) and runs[max(runs)].outcome in UNCHOSEN
 
 
 def verify(
@@ -123,12 +146,24 @@ def verify(
     with board() as opened:
         runs = Runs(opened, (one for _, one in named))
         lost = [(commit, one, how) for commit, one in named if runs.knows(one) and (how := runs.loss(one)) is not None]
-    unknown = sorted({str(one) for _, one in named if not runs.knows(one)})
+    unread = {one for _, one in named if not runs.is_read(one)}
+    unknown = sorted({str(one) for _, one in named if not runs.knows(one) and one not in unread})
+    problem = None
+    if runs.problem is not None:
+        claims = {one for _, one in named}
+        if unread == claims:
+            raise runs.problem
+        problem = f"{len(unread)} of {len(claims)} claims were not read: {runs.problem.message}"
     lost = _without_heirs(lost, commits, runs, revisions)
     if lost and elsewhere:
         everywhere = revisions.replace(included=(), options=elsewhere)
         lost = _without_heirs(lost, git.commits(everywhere), runs, everywhere)
-    return Verdict(claims=len(commits), refused=tuple(_refused(*one) for one in lost), unknown=tuple(unknown))
+    return Verdict(
+        claims=len(commits),
+        refused=tuple(_refused(*one) for one in lost),
+        unknown=tuple(unknown),
+        problem=problem,
+    )
 
 
 def _without_heirs(
