@@ -321,7 +321,7 @@ def test_git_is_asked_as_often_for_many_lost_runs_as_for_one(
 
     monkeypatch.setattr(git, "run", count)
     assert len(refused("main..many")) == COMMITS - len(heirs)
-    assert asked == ["rev-parse", "rev-list", "rev-list"]
+    assert asked == ["rev-parse", "rev-list", "rev-parse", "rev-list"]
 
 
 def test_what_builds_on_a_commit_is_found_in_any_history(

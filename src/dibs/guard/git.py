@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 SECONDS_MAX = 60.0
 #: Git cuts a message here: the diff of `-v` follows.
 SCISSORS = "------------------------ >8 ------------------------"
+#: A push sends the objects themselves, not what replaces them here or is grafted onto them.
+_ENVIRONMENT = {
+    "LC_ALL": "C",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_GRAFT_FILE": os.devnull,
+}
 #: Begins no line of a message.
 _NO_COMMENT = "\x01"
 #: An author's date that is so old is not that of a new commit.
@@ -56,8 +63,7 @@ def run(*words: str, input: str = "") -> str:
         done = subprocess.run(
             ["git", *words],
             input=input.encode("utf-8", "surrogateescape"),
-            # A push sends the objects themselves, not what replaces them here.
-            env={**os.environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1"},
+            env={**os.environ, **_ENVIRONMENT},
             capture_output=True,
             timeout=SECONDS_MAX,
             check=False,
@@ -121,6 +127,17 @@ def _commit(record: str) -> Commit:
 def parents(revisions: Revisions) -> Iterator[list[str]]:
     """Each commit with its parents, after all commits that descend from it."""
     return map(str.split, _rev_list(revisions, "--topo-order", "--parents").splitlines())
+
+
+def cut_off(revisions: Revisions) -> str | None:
+    """A commit among these whose parents a shallow clone left out, if there is one."""
+    # Git names another file while it receives a push from a shallow clone.
+    path = os.environ.get("GIT_SHALLOW_FILE") or line("rev-parse", "--git-path", "shallow")
+    if not os.path.exists(path):
+        return None
+    with open(path) as file:
+        ends = set(file.read().split())
+    return next((sha for sha in _rev_list(revisions).split() if sha in ends), None)
 
 
 def staged_files() -> list[str]:

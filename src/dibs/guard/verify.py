@@ -140,15 +140,15 @@ def verify(
     """Judge the commits. The board is opened only if one of them names a claim, and is left before git reads the
     history. `elsewhere` are options of rev-list that name other refs, where a later run may build on a commit."""
     commits = git.commits(revisions)
+    problem = _missing_history(revisions)
     if not commits:
-        return Verdict()
+        return Verdict(problem=problem)
     named = [(commit, one) for commit in commits for one in commit.trailers]
     with board() as opened:
         runs = Runs(opened, (one for _, one in named))
         lost = [(commit, one, how) for commit, one in named if runs.knows(one) and (how := runs.loss(one)) is not None]
     unread = {one for _, one in named if not runs.is_read(one)}
     unknown = sorted({str(one) for _, one in named if not runs.knows(one) and one not in unread})
-    problem = None
     if runs.problem is not None:
         claims = {one for _, one in named}
         if unread == claims:
@@ -164,6 +164,11 @@ def verify(
         unknown=tuple(unknown),
         problem=problem,
     )
+
+
+def _missing_history(revisions: Revisions) -> str | None:
+    end = git.cut_off(revisions)
+    return end and f"a shallow clone left out the commits before {end[:12]}; get them there with: git fetch --unshallow"
 
 
 def _without_heirs(
