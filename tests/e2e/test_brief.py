@@ -43,6 +43,22 @@ def test_a_whole_number_has_no_fraction(answers: dict[str, tuple[str, str]], wor
         assert not re.search(r": ?-?\d+\.0\b", text)
 
 
+def test_a_claim_is_short_whatever_the_last_holder_left(dibs: Dibs, other: Dibs) -> None:
+    dibs.ok("add", "Fix login", "--id", "x")
+    dibs.ok("claim", "x")
+    dibs.ok("annotate", "x", "--link", f"log={'l' * 60_000}", "--link", "branch=dibs/x")
+    for number in range(3):
+        dibs.ok("progress", "x", f"first {number} {'n' * 9_000} last {number}")
+    dibs.ok("release", "x", "--reason", f"{'r' * 9_000} what to do next")
+    answer = other.ok("claim", "x", "--brief")
+    assert len(answer) < 18_000
+    previous = json.loads(answer)["data"]["previous"]
+    assert (previous["links"], previous["more_links"]) == ({"branch": "dibs/x"}, 1)
+    assert previous["reason"].endswith("r what to do next")
+    assert "characters left out" in previous["reason"]
+    assert [(note[:7], note[-6:]) for note in previous["notes"]] == [(f"first {n}", f"last {n}") for n in range(3)]
+
+
 def test_a_claim_has_what_the_next_step_needs(dibs: Dibs, other: Dibs) -> None:
     dibs.ok("add", "Fix login", "--id", "x", "--type", "bug", "--body", "It fails.", "--priority", "0")
     claimed = json.loads(dibs.ok("next", "--brief"))["claims"]

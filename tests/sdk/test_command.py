@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -27,7 +28,7 @@ from dibs.model import Run
 from dibs.sdk.claim_handle import ClaimHandle
 from dibs.sdk.session import LiveSession
 from dibs.system import token_file
-from dibs.worker import guardian, output, process_group, verdict
+from dibs.worker import guardian, output, process_group, redaction, verdict
 from dibs.worker.command import Command
 from dibs.worker.guardian import GRACE_SECONDS
 from dibs.worker.handler_loop import CannotBegin
@@ -523,6 +524,42 @@ def test_kept_keeps_what_fits_and_says_what_does_not() -> None:
     for _ in range(1000):
         many.add(b"x" * 1000)
     assert len(many._tail) <= 2 * output.TAIL_BYTES + output.CHUNK_BYTES
+
+
+def test_no_secret_of_the_worker_gets_onto_the_board(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    key, password = "dibs_k1_a-long-random-secret", 'p"\u00e4ss word'
+    monkeypatch.setenv("DIBS_KEY", key)
+    options: dict[str, Any] = {
+        "environment": {"DIBS_STORE": f"postgresql://u:{quote(password)}@h/db?sslpassword=other-one"}
+    }
+    shown: list[str] = []
+    files = 'for f in "$DIBS_COST_FILE" "$DIBS_LINKS_FILE"; do echo "{\\"a\\": [\\"$DIBS_KEY\\"]}" >$f; done'
+    script = f"{files}; printf %s $DIBS_KEY >$DIBS_DRAFT_FILE; env; echo $DIBS_KEY >&2; exit 10"
+    _, run = bench.sh(script, show=lambda claim, line: shown.append(line), **options)
+    result = json.dumps({"total_cost_usd": 1, "result": f"it is {password}!"})
+    _, spoken = bench.run("echo", result, **options)
+    _, failed = bench.sh("env | grep DIBS_; exit 1", **options)
+    _, late = bench.sh("env | grep DIBS_; sleep 60", timeout_seconds=1, **options)
+    kept = repr([run, spoken, failed, late, shown])
+    for secret in (key, password, quote(password), "other-one"):
+        assert secret not in kept
+    assert (run.draft, run.cost, run.links) == ("***", {"a": ["***"]}, {"a": ["***"]})
+    assert spoken.reason == "it is ***!"
+    for text in (run.reason, failed.reason, late.reason, "\n".join(shown)):
+        assert "DIBS_KEY=***" in (text or "")
+        assert "postgresql://u:***@h/db?sslpassword=***" in (text or "")
+
+
+def test_a_secret_is_found_wherever_its_pieces_end() -> None:
+    """Also where one secret begins with another, or ends as it begins."""
+    secrets = redaction.Redaction({"secret", "secret-and-more", "abcxabc", "abc1", ""})
+    text = b"s secret secret-and-more secret-an abcxabcxabc :abc1@ abc1 :abc"
+    for first in range(len(text)):
+        for second in range(first, len(text)):
+            stream = redaction.StreamRedaction(secrets)
+            pieces = (text[:first], text[first:second], text[second:])
+            assert b"".join(map(stream.add, pieces)) + stream.end() == secrets.data(text), pieces
+    assert secrets.data(text) == b"s *** *** ***-an ***xabc *** abc1 :abc"
 
 
 def test_lines_are_shown_as_they_come(bench: Bench, tmp_path: Path) -> None:

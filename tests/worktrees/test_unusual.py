@@ -152,6 +152,19 @@ def test_what_every_item_would_meet_parks_none(project: Project, small_disk: Pat
     assert list(small_disk.iterdir()) == []
 
 
+def test_a_full_disk_of_the_repository_parks_no_item(project: Project, small_disk: Path) -> None:
+    """Git does not give the system's error for every write that fails."""
+    project.environment["DIBS_STORE"] = str(project.folder / ".git" / "dibs" / "board.db")
+    project.add("x", "y", "z")
+    project.git("clone", "-q", "--template=", str(project.folder), str(small_disk / "work"))
+    project.folder = small_disk / "work"
+    done = project("work", "--worktree", "--once", "--", "sh", "-c", "cat /dev/zero >fill; exit 75")
+    assert done.returncode == 75, done
+    assert "no worktree could be made" in done.stderr
+    assert {one["status"] for one in project.json("list", "--all")["items"]} == {"ready"}
+    assert list(project.records.glob("*.half")) == []
+
+
 def test_a_checkout_that_was_killed_with_its_worker_is_made_anew(project: Project, tmp_path: Path) -> None:
     project.add("x")
     (project.folder / ".gitattributes").write_text("a.txt filter=slow\n")

@@ -102,6 +102,15 @@ def test_what_is_handed_over_is_bounded_and_hostile_text_is_harmless(project: Pr
     assert (project.records / "x.output").stat().st_size <= 8000
 
 
+def test_the_workers_key_is_struck_out_of_what_is_handed_over(project: Project) -> None:
+    project.add("x")
+    project.environment["DIBS_KEY"] = "dibs_k1_a-long-random-secret"
+    project.exec("x", "env | grep DIBS_; exit 1")
+    for kept in (project.ok("export"), (project.records / "x.output").read_text()):
+        assert "DIBS_KEY=***" in kept
+        assert project.environment["DIBS_KEY"] not in kept
+
+
 def test_an_item_that_a_killed_worker_held_is_continued_where_it_was(project: Project, ended: Keep, left: Left) -> None:
     """The command ignores SIGTERM: its worktree is not entered before it is gone. It has left more notes than the next
     holder is given."""

@@ -29,7 +29,7 @@ from dibs.model import (
     Run,
     Waiting,
 )
-from dibs.text import wire
+from dibs.text import json_text, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ RUNS_SHOWN = 3
 NOTES_SHOWN = 5
 #: The most characters of resources in a claim and in a line of `who`; an item in full has all of them.
 RESOURCE_CHARS_MAX = 200
+#: The most characters of the links of the previous run, and of its reason and each of its notes, in a claim.
+LINKS_CHARS_MAX = 2000
+PREVIOUS_CHARS_MAX = 4000
 #: The keys of a payload that hold an item as another tracker exported it: see `maintenance.beads`.
 IMPORTED = frozenset({"beads", "beads_import"})
 DEFAULTS = {"type": DEFAULT_TYPE, "project": DEFAULT_PROJECT, "priority": DEFAULT_PRIORITY}
@@ -153,9 +156,26 @@ def _grant(grant: Grant) -> Data:
 
 
 def _previous(previous: Previous) -> Data:
-    run, notes = previous.run, [note.note for note in previous.notes[-NOTES_SHOWN:]]
-    said = _given(reason=run.reason, comment=previous.comment, notes=notes, links=run.links)
-    return {"agent": run.agent, "outcome": run.outcome, **said}
+    run, notes = previous.run, [_shortened(note.note) for note in previous.notes[-NOTES_SHOWN:]]
+    said = _given(reason=run.reason and _shortened(run.reason), comment=previous.comment, notes=notes)
+    return {"agent": run.agent, "outcome": run.outcome, **said, **_links(run)}
+
+
+def _shortened(text: str) -> str:
+    """The beginning and the end of a long text."""
+    left_out, half = len(text) - PREVIOUS_CHARS_MAX, PREVIOUS_CHARS_MAX // 2
+    return text if left_out <= 0 else f"{text[:half]}\n[... {left_out} characters left out ...]\n{text[-half:]}"
+
+
+def _links(run: Run) -> Data:
+    """The links that fit, and how many more there are."""
+    shown: Data = {}
+    left = LINKS_CHARS_MAX
+    for name, value in run.links.items():
+        size = len(json_text.dumps({name: value}))
+        if size <= left:
+            shown[name], left = value, left - size
+    return _given(links=shown, more_links=len(run.links) - len(shown) or None)
 
 
 def _approval(approval: Approval | None) -> Data | None:

@@ -22,6 +22,7 @@ from dibs.sdk.claim_handle import LOSSES
 from dibs.sdk.heartbeat import clock
 from dibs.system import git_process
 from dibs.text import json_text, wire
+from dibs.worker import redaction
 from dibs.worker.handler_loop import CannotBegin
 from dibs.worker.output import Output
 from dibs.worker.process_group import Guard, ProcessGroup
@@ -60,6 +61,8 @@ HANDOVER_SECONDS = 3.0
 ON_TIMEOUT = ("fail", "release")
 #: The outcomes by which a command can end its own claim, and the exit code of `dibs exec` if the command exits with 0.
 OWN_ENDS = {"done": DONE, "submitted": SUBMIT, "released": RELEASE, "failed": 1}
+#: The fields of a verdict with what the command wrote.
+LEFT_BY_COMMAND = ("text", "draft", "cost", "links")
 STOPPED = "the worker stopped"
 _PLACEHOLDERS = re.compile(r"\{(id|title)\}")
 
@@ -196,8 +199,9 @@ class Command:
         except OSError as error:
             raise self._cannot_begin(error) from error
         call, output = _Call(group), None
+        secrets = redaction.of_worker(os.environ, environment, url=getattr(claim.session.board.store, "url", None))
         try:
-            output = self._output(claim, group, tree)
+            output = self._output(claim, group, tree, secrets)
             with self._lock:
                 self._calls[claim] = call
             exit_code, early = self._watch(claim, group, began)
@@ -214,16 +218,20 @@ class Command:
             last = output.both.last_lines
             return early.replace(text=f"{early.text}; its last output: {last}" if last else early.text)
         assert exit_code is not None
-        return judge(exit_code, output, files)
+        verdict = judge(exit_code, output, files)
+        # Also of files, and of texts in JSON, where a secret can be written in another way.
+        return verdict.replace(**{name: secrets.value(getattr(verdict, name)) for name in LEFT_BY_COMMAND})
 
-    def _output(self, claim: ClaimHandle, group: ProcessGroup, tree: Worktree | None) -> Output:
+    def _output(
+        self, claim: ClaimHandle, group: ProcessGroup, tree: Worktree | None, secrets: redaction.Redaction
+    ) -> Output:
         shows: list[Callable[[str], None]] = [] if tree is None else [tree.output.add]
         if (show := self.show) is not None:
             shows.append(lambda line: show(claim, line))
         assert group.process.stdout is not None
         assert group.process.stderr is not None
         try:
-            return Output(group.process.stdout, group.process.stderr, *shows)
+            return Output(group.process.stdout, group.process.stderr, secrets, *shows)
         except RuntimeError as error:  # the system has no thread left
             group.process.stdout.close()
             group.process.stderr.close()

@@ -1,4 +1,4 @@
-"""The output of a command: read as it comes, shown line by line, with its head and its tail kept."""
+"""The output of a command: read as it comes, without secrets, shown line by line, with its head and its tail kept."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import os
 import selectors
 import threading
 
+from dibs.worker.redaction import StreamRedaction
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import IO
+
+    from dibs.worker.redaction import Redaction
 
 #: How much is kept of the beginning and of the end. An invalid byte becomes a replacement character of three bytes, and
 #: the whole has to fit into a note.
@@ -68,11 +72,15 @@ class HeadAndTail:
 class Output:
     """Reads both streams of a command in a thread, until they end or `finish` is called."""
 
-    def __init__(self, stdout: IO[bytes], stderr: IO[bytes], *shows: Callable[[str], None]) -> None:
+    def __init__(
+        self, stdout: IO[bytes], stderr: IO[bytes], redaction: Redaction, *shows: Callable[[str], None]
+    ) -> None:
         """Each of `shows` is called with each line, until it raises."""
         self.both, self.stdout = HeadAndTail(), HeadAndTail(WHOLE_BYTES, 0)
         self._streams = (stdout, stderr)
         self._shows = list(shows)
+        # Before anything is cut off: a part of a secret would not be recognised.
+        self._redactions = {stream: StreamRedaction(redaction) for stream in self._streams}
         self._lines = {stdout: bytearray(), stderr: bytearray()}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._read, name="dibs output", daemon=True)
@@ -92,10 +100,11 @@ class Output:
                 for key, _ in selector.select(LOOK_SECONDS):
                     data = os.read(key.fd, CHUNK_BYTES)
                     if data:
-                        self._add(key.data, data)
+                        self._add(key.data, self._redactions[key.data].add(data))
                     else:
                         selector.unregister(key.fileobj)
-        for line in self._lines.values():
+        for stream, line in self._lines.items():
+            self._add(stream, self._redactions[stream].end())
             self._show_line(line)
 
     def _add(self, stream: IO[bytes], data: bytes) -> None:

@@ -130,11 +130,16 @@ class Records:
     def write(self, record: Record) -> None:
         path = self._path(record.item, "json")
         half = f"{path}.{os.getpid()}.half"
-        with open(half, "w", encoding="ascii") as file:
-            file.write(json_text.line(wire.encode(record)) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(half, path)
+        try:
+            with open(half, "w", encoding="ascii") as file:
+                file.write(json_text.line(wire.encode(record)) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(half, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(half)
+            raise
 
     def remove(self, item: str) -> None:
         """Remove the files of an item. The caller has its lock."""

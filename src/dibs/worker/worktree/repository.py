@@ -43,7 +43,7 @@ _MACHINE_ERRORS = (
 #: Messages that are not about one branch or worktree. `Permission denied (publickey)` is about a submodule's remote.
 _OF_MACHINE = re.compile(
     rf": ({'|'.join(re.escape(os.strerror(number)) for number in _MACHINE_ERRORS)})(?! \()"
-    r"|unable to write|packed-refs\.lock|could not lock config file"
+    r"|(unable to|failed to|could not|couldn't|cannot) write|write error|packed-refs\.lock|could not lock config file"
 )
 
 
