@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -57,6 +57,13 @@ BROKEN = """() => {
 expect.set_options(timeout=PATIENCE_MS)
 
 
+class Site(NamedTuple):
+    """The address of a server, and its board."""
+
+    url: str
+    board: Board
+
+
 class Shop:
     """A board behind a server, with a fleet that works on it."""
 
@@ -88,7 +95,7 @@ def opened(shop: Shop, browser: Browser, view: str = "now", *, role: str = ADMIN
 
 @contextmanager
 def signed_in(
-    shop: Shop, browser: Browser, *, role: str = ADMIN, script: str | None = None, **options: Any
+    shop: Shop | Site, browser: Browser, *, role: str = ADMIN, script: str | None = None, **options: Any
 ) -> Iterator[BrowserContext]:
     context = browser.new_context(**{"viewport": WIDE, "locale": "en-GB", "timezone_id": "UTC", **options})
     context.set_default_timeout(PATIENCE_MS)

@@ -94,7 +94,7 @@ export function Timeline() {
         <button aria-pressed={isTable.value} onClick={() => change({ as: isTable.value ? null : "table" })}>
           <kbd>T</kbd> table
         </button>
-        <span class="count" role="status">
+        <span class="count" role="status" data-runs={runs.length}>
           {number(runs.length)} runs, {number(avoided)} conflicts avoided
           {found.isTruncated.value && ", the oldest are left out"}
         </span>
