@@ -79,9 +79,28 @@ class Shop:
     def stop(self) -> None:
         self.host.stop(self.url)
 
+    def kill(self) -> None:
+        """SIGKILL, which nothing of the server notices; see `alone`."""
+        self.host.close()
+        self.host = Host()
+
     def start_again(self, **options: Any) -> None:
         """At the same address, as after an upgrade."""
         self.url, self.key = self.host.serve(self.harness.recipe(), port=self.port, sweeps=True, **options)
+
+
+@contextmanager
+def alone(shop: Shop) -> Iterator[None]:
+    """The server of the shop is a process of its own, which can be killed without those of other tests."""
+    shop.stop()
+    shared, shop.host = shop.host, Host()
+    shop.start_again()
+    try:
+        yield
+    finally:
+        shop.host.close()
+        shop.host = shared
+        shop.start_again()
 
 
 @contextmanager
@@ -102,14 +121,16 @@ def signed_in(
     if script is not None:
         context.add_init_script(script)
     try:
-        key, secret = api_keys.new_for_browser(role, "ann")
-        shop.board.store.put_key(key, seconds=3600)
-        context.add_cookies(
-            [{"name": COOKIE, "value": secret, "url": shop.url, "httpOnly": True, "sameSite": "Strict"}]
-        )
+        sign_in(shop, context, role)
         yield context
     finally:
         context.close()
+
+
+def sign_in(shop: Shop | Site, context: BrowserContext, role: str = ADMIN) -> None:
+    key, secret = api_keys.new_for_browser(role, "ann")
+    shop.board.store.put_key(key, seconds=3600)
+    context.add_cookies([{"name": COOKIE, "value": secret, "url": shop.url, "httpOnly": True, "sameSite": "Strict"}])
 
 
 def tab(context: BrowserContext, shop: Shop, view: str) -> tuple[Page, list[str]]:

@@ -178,7 +178,7 @@ def test_nothing_is_asked_by_the_clock_of_this_machine(busy: Shop, browser: Brow
 def test_every_chart_is_also_a_table(busy: Shop, browser: Browser) -> None:
     with opened(busy, browser, "metrics?hours=4") as page:
         page.wait_for_selector(CONTENT["metrics"])
-        expect(page.locator(".chart")).to_have_count(6)
+        expect(page.locator(".chart")).to_have_count(7)
         page.get_by_role("button", name="Items by status as a table").click()
         last = page.locator(".chart-table tbody tr").last
         expect(last).to_contain_text(re.compile(r"\d"))
