@@ -160,13 +160,13 @@ def rows(page: Page, kind: str) -> list[str]:
     return found
 
 
-def await_true(page: Page, question: Callable[[], bool], why: str) -> None:
+def await_true(page: Page, question: Callable[[], bool], why: str | Callable[[], str]) -> None:
     """Until something outside of the page is so."""
     for _ in range(PATIENCE_MS // 50):
         if question():
             return
         page.wait_for_timeout(50)
-    raise AssertionError(why)
+    raise AssertionError(why if isinstance(why, str) else why())
 
 
 def found() -> kit.Program:

@@ -28,7 +28,7 @@ def held(shop: Shop) -> dict[str, str]:
 
 
 def agrees(page: Page, shop: Shop) -> None:
-    await_true(page, lambda: claims(page) == held(shop), f"{claims(page)} is not {held(shop)}")
+    await_true(page, lambda: claims(page) == held(shop), lambda: f"{claims(page)} is not {held(shop)}")
 
 
 def test_claims_notes_and_ends_appear_without_a_reload(shop: Shop, browser: Browser) -> None:
@@ -208,7 +208,8 @@ def test_without_a_shared_worker_each_tab_streams_while_it_is_seen(shop: Shop, b
 
 
 def sign_out(shop: Shop) -> None:
-    for key in shop.board.keys():
+    keys = shop.board.keys()
+    for key in keys:
         if key.id.startswith("web") and key.revoked_at is None:
             shop.board.revoke_key(key.id)
 
