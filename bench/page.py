@@ -72,7 +72,9 @@ def measure(arguments: Sequence[str] = ()) -> tuple[str, list[dict[str, object]]
     rows = _table("", {"first load, kB gz": {"page": _first_load()}, "charts, kB gz": {"page": _charts()}})
     with kit.launched(found_browser()) as browser:
         with shop_of("page", _fill) as shop:
-            rows += _table(f"{ITEMS:,} items", _measured(shop, shop.fleet, browser, views, asked.seconds))
+            rows += _table(
+                f"{ITEMS:,} items", _measured(Site(shop.url, shop.board), shop.fleet, browser, views, asked.seconds)
+            )
             if asked.hours:
                 heap = long_day.heap(shop, browser, asked.hours)
                 rows += _table(f"after {asked.hours:g} h", {"heap, MB": {"now": heap}})
