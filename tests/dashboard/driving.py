@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -57,6 +57,13 @@ BROKEN = """() => {
 expect.set_options(timeout=PATIENCE_MS)
 
 
+class Site(NamedTuple):
+    """The address of a server, and its board."""
+
+    url: str
+    board: Board
+
+
 class Shop:
     """A board behind a server, with a fleet that works on it."""
 
@@ -72,9 +79,28 @@ class Shop:
     def stop(self) -> None:
         self.host.stop(self.url)
 
+    def kill(self) -> None:
+        """SIGKILL, which nothing of the server notices; see `alone`."""
+        self.host.close()
+        self.host = Host()
+
     def start_again(self, **options: Any) -> None:
         """At the same address, as after an upgrade."""
         self.url, self.key = self.host.serve(self.harness.recipe(), port=self.port, sweeps=True, **options)
+
+
+@contextmanager
+def alone(shop: Shop) -> Iterator[None]:
+    """The server of the shop is a process of its own, which can be killed without those of other tests."""
+    shop.stop()
+    shared, shop.host = shop.host, Host()
+    shop.start_again()
+    try:
+        yield
+    finally:
+        shop.host.close()
+        shop.host = shared
+        shop.start_again()
 
 
 @contextmanager
@@ -88,21 +114,23 @@ def opened(shop: Shop, browser: Browser, view: str = "now", *, role: str = ADMIN
 
 @contextmanager
 def signed_in(
-    shop: Shop, browser: Browser, *, role: str = ADMIN, script: str | None = None, **options: Any
+    shop: Shop | Site, browser: Browser, *, role: str = ADMIN, script: str | None = None, **options: Any
 ) -> Iterator[BrowserContext]:
     context = browser.new_context(**{"viewport": WIDE, "locale": "en-GB", "timezone_id": "UTC", **options})
     context.set_default_timeout(PATIENCE_MS)
     if script is not None:
         context.add_init_script(script)
     try:
-        key, secret = api_keys.new_for_browser(role, "ann")
-        shop.board.store.put_key(key, seconds=3600)
-        context.add_cookies(
-            [{"name": COOKIE, "value": secret, "url": shop.url, "httpOnly": True, "sameSite": "Strict"}]
-        )
+        sign_in(shop, context, role)
         yield context
     finally:
         context.close()
+
+
+def sign_in(shop: Shop | Site, context: BrowserContext, role: str = ADMIN) -> None:
+    key, secret = api_keys.new_for_browser(role, "ann")
+    shop.board.store.put_key(key, seconds=3600)
+    context.add_cookies([{"name": COOKIE, "value": secret, "url": shop.url, "httpOnly": True, "sameSite": "Strict"}])
 
 
 def tab(context: BrowserContext, shop: Shop, view: str) -> tuple[Page, list[str]]:
@@ -132,13 +160,13 @@ def rows(page: Page, kind: str) -> list[str]:
     return found
 
 
-def await_true(page: Page, question: Callable[[], bool], why: str) -> None:
+def await_true(page: Page, question: Callable[[], bool], why: str | Callable[[], str]) -> None:
     """Until something outside of the page is so."""
     for _ in range(PATIENCE_MS // 50):
         if question():
             return
         page.wait_for_timeout(50)
-    raise AssertionError(why)
+    raise AssertionError(why if isinstance(why, str) else why())
 
 
 def found() -> kit.Program:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
-from tests.dashboard.driving import Shop, await_true, live, opened, rows, signed_in, tab
+from tests.dashboard.driving import Shop, alone, await_true, live, opened, rows, sign_in, signed_in, tab
+from tests.kit.soak import in_a_soak
 
 TABS = 12
 WITHOUT_WORKER = "delete window.SharedWorker"
@@ -26,7 +28,7 @@ def held(shop: Shop) -> dict[str, str]:
 
 
 def agrees(page: Page, shop: Shop) -> None:
-    await_true(page, lambda: claims(page) == held(shop), f"{claims(page)} is not {held(shop)}")
+    await_true(page, lambda: claims(page) == held(shop), lambda: f"{claims(page)} is not {held(shop)}")
 
 
 def test_claims_notes_and_ends_appear_without_a_reload(shop: Shop, browser: Browser) -> None:
@@ -97,10 +99,27 @@ def test_many_events_leave_the_page_as_one_that_was_opened_afterwards(shop: Shop
         assert not more
 
 
-def test_a_server_that_was_killed_and_came_back_was_missed_and_nothing_else(shop: Shop, browser: Browser) -> None:
-    with opened(shop, browser, "flight") as page:
+def lines(page: Page) -> list[list[str]]:
+    """The item and the kind of each event that is shown, the newest first."""
+    found: list[list[str]] = page.eval_on_selector_all(
+        ".tall li", "all => all.map(one => [one.querySelector('bdi').textContent, one.querySelector('b').textContent])"
+    )
+    return found
+
+
+def happened(shop: Shop, count: int) -> list[list[str]]:
+    latest = reversed(shop.board.events(newest=True, limit=200))
+    return [[event.item, event.kind.replace("_", " ")] for event in latest][:count]
+
+
+@pytest.mark.parametrize("end", ["killed", *in_a_soak("stopped")])
+def test_a_server_that_was_killed_and_came_back_was_missed_and_nothing_else(
+    shop: Shop, browser: Browser, end: str
+) -> None:
+    with alone(shop), opened(shop, browser, "flight") as page:
         agrees(page, shop)
-        shop.stop()
+        shop.fleet.act(10)
+        {"killed": shop.kill, "stopped": shop.stop}[end]()
         expect(page.locator(".lamp.away")).to_have_text(re.compile(r"away since \d\d:\d\d:\d\d"))
         expect(page.locator(".app.stands")).to_have_count(1)
         page.keyboard.press("j")
@@ -111,11 +130,27 @@ def test_a_server_that_was_killed_and_came_back_was_missed_and_nothing_else(shop
         shop.fleet.act(10)
         page.keyboard.press("Escape")
         shop.start_again()
+        shop.fleet.act(10)
         live(page)
         agrees(page, shop)
         page.goto(re.sub("#.*", "#events", page.url))
-        line = page.locator(".tall li", has_text="while-away").filter(has_text="claimed")
-        expect(line).to_have_count(1)
+        page.wait_for_selector(".tall li:nth-child(30)")
+        await_true(page, lambda: lines(page) == happened(shop, len(lines(page))), "an event is missing, or doubled")
+        assert ["while-away", "claimed"] in lines(page)
+        assert page.locator(".lamp.newer").count() == 0
+
+
+def test_a_new_version_of_the_server_offers_a_reload(shop: Shop, browser: Browser) -> None:
+    with opened(shop, browser, "queue") as page:
+        shop.stop()
+        expect(page.locator(".lamp.away")).to_have_count(1)
+        front = f"{shop.url}/"
+        page.route(front, lambda route: route.fulfill(body='<script src="/assets/main-NEWER.js"></script>'))
+        shop.start_again()
+        page.get_by_role("button", name="a new version is here").wait_for()
+        page.unroute(front)
+        page.get_by_role("button", name="a new version is here").click()
+        live(page)
 
 
 def test_twelve_tabs_share_one_stream(shop: Shop, browser: Browser) -> None:
@@ -139,31 +174,59 @@ def test_twelve_tabs_share_one_stream(shop: Shop, browser: Browser) -> None:
         assert len(streams) <= 1
 
 
-def test_without_a_shared_worker_a_tab_streams_while_it_is_seen(shop: Shop, browser: Browser) -> None:
+def set_hidden(page: Page, is_hidden: bool) -> None:
+    """As if another tab were in front, which a browser without a screen does not do."""
+    page.evaluate(
+        "is => { Object.defineProperty(document, 'hidden', {value: is, configurable: true});"
+        " document.dispatchEvent(new Event('visibilitychange')); }",
+        is_hidden,
+    )
+
+
+def test_without_a_shared_worker_each_tab_streams_while_it_is_seen(shop: Shop, browser: Browser) -> None:
+    """The server gives a browser two streams, so a third tab has one only after a hidden tab closed its own."""
+    shop.stop()
+    shop.start_again(streams_per_key=2)
     with signed_in(shop, browser, script=WITHOUT_WORKER) as context:
-        ended: list[str] = []
-        context.on("requestfailed", lambda request: ended.append(request.url))
-        page, problems = tab(context, shop, "queue")
+        tabs = [tab(context, shop, "queue") for _ in range(2)]
+        (first, _), (second, _) = tabs
         shop.board.add("One", id="one", priority=10)
-        expect(page.locator('.row[data-id="one"]')).to_have_count(1)
-        page.evaluate(
-            "Object.defineProperty(document, 'hidden', {value: true, configurable: true});"
-            "document.dispatchEvent(new Event('visibilitychange'))"
-        )
-        await_true(page, lambda: any("/api/events" in url for url in ended), "a hidden tab kept its stream")
+        for page in (first, second):
+            expect(page.locator('.row[data-id="one"]')).to_have_count(1)
+        set_hidden(first, True)
+        tabs.append(tab(context, shop, "queue"))
+        third = tabs[-1][0]
         shop.board.add("Two", id="two", priority=10)
-        page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
-        expect(page.locator('.row[data-id="two"]')).to_have_count(1)
-        assert rows(page, "queue").count("one") == 1
-        assert not problems
+        for page in (second, third):
+            expect(page.locator('.row[data-id="two"]')).to_have_count(1)
+        assert "two" not in rows(first, "queue"), "a hidden tab hears nothing"
+        set_hidden(third, True)
+        set_hidden(first, False)
+        expect(first.locator('.row[data-id="two"]')).to_have_count(1)
+        assert rows(first, "queue").count("one") == 1
+        assert not [problem for _, problems in tabs for problem in problems]
+
+
+def sign_out(shop: Shop) -> None:
+    keys = shop.board.keys()
+    for key in keys:
+        if key.id.startswith("web") and key.revoked_at is None:
+            shop.board.revoke_key(key.id)
 
 
 def test_a_browser_that_is_signed_out_says_how_to_get_in(shop: Shop, browser: Browser) -> None:
-    with opened(shop, browser) as page:
-        keys = shop.board.keys()
-        for key in keys:
-            if key.id.startswith("web") and key.revoked_at is None:
-                shop.board.revoke_key(key.id)
+    """Also while the page is open, which goes on by itself once somebody has signed in again."""
+    with signed_in(shop, browser) as context:
+        page, problems = tab(context, shop, "queue")
+        page.wait_for_selector(".row[data-id]")
+        sign_out(shop)
+        expect(page.locator("main")).to_contain_text("dibs key link")
+        expect(page.locator(".lamp")).to_have_text("signed out")
+        assert page.locator(".row").count() == 0
         page.reload()
         expect(page.locator("main")).to_contain_text("dibs key link")
         assert page.locator(".row").count() == 0
+        sign_in(shop, context)
+        live(page)
+        page.wait_for_selector(".row[data-id]")
+        assert not problems

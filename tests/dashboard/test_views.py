@@ -162,6 +162,30 @@ def test_the_timeline_shows_the_runs_of_the_board_also_as_a_table(busy: Shop, br
         expect(page.get_by_role("button", name="now", exact=True)).to_be_visible()
 
 
+def test_the_address_holds_where_the_timeline_was_dragged_to_and_the_depth_follows(
+    busy: Shop, browser: Browser
+) -> None:
+    with opened(busy, browser, "timeline?hours=1") as page:
+        line = page.locator(".depth polyline")
+        expect(line).to_have_attribute("points", re.compile(r"\d,\d.* \d"))
+        page.mouse.move(500, 400)
+        page.mouse.down()
+        page.mouse.move(900, 400, steps=4)
+        page.mouse.up()
+        page.wait_for_url(re.compile(r"from=\d+"))
+        begin, end = (int(parse_qs(urlsplit(page.url).fragment.partition("?")[2])[name][0]) for name in ("from", "to"))
+        assert busy.board.view().at - end > 15 * 60_000, "a third of an hour to the left"
+        runs = busy.board.window(from_=begin, to=end, limit=5_000).runs
+        depth = busy.board.series(from_=begin, to=end, step=-(-(end - begin) // 240_000)).depth["ready"]
+        for _ in range(2):
+            expect(page.locator(".bar-top .count")).to_contain_text(f"{len(runs):,} runs")
+            expect(page.locator(".depth")).to_contain_text(f"up to {max(filter(None, depth)):,}")
+            page.reload()
+        page.get_by_role("button", name="now", exact=True).click()
+        expect(page.locator(".bar-top .count")).not_to_have_attribute("data-runs", str(len(runs)))
+        assert "from=" not in page.url
+
+
 def test_nothing_is_asked_by_the_clock_of_this_machine(busy: Shop, browser: Browser) -> None:
     """The clock of the board is ahead: its fleet has played for a while."""
     with signed_in(busy, browser) as context:
@@ -178,7 +202,7 @@ def test_nothing_is_asked_by_the_clock_of_this_machine(busy: Shop, browser: Brow
 def test_every_chart_is_also_a_table(busy: Shop, browser: Browser) -> None:
     with opened(busy, browser, "metrics?hours=4") as page:
         page.wait_for_selector(CONTENT["metrics"])
-        expect(page.locator(".chart")).to_have_count(6)
+        expect(page.locator(".chart")).to_have_count(7)
         page.get_by_role("button", name="Items by status as a table").click()
         last = page.locator(".chart-table tbody tr").last
         expect(last).to_contain_text(re.compile(r"\d"))

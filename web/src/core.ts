@@ -18,5 +18,6 @@ import "./state/list";
 import "./state/notices";
 import "./state/prefs";
 import "./state/route";
+import "./state/series";
 import "./state/text";
 import "./views/now";

@@ -12,7 +12,8 @@ export interface Lane {
 }
 
 export const LANE = 22;
-const NAME = 128;
+/** How wide the names of the lanes are. */
+export const NAME = 128;
 const AXIS = 20;
 const BAR = 14;
 const STEPS_MIN = [1, 2, 5, 10, 15, 30, 60, 120, 240];

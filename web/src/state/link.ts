@@ -65,6 +65,8 @@ function take(news: News): void {
   if ("heard" in news) heardAt.value = news.heard;
   else if ("lamp" in news) {
     const was = lamp.value.is;
+    // The worker has yet to learn what this tab knows already.
+    if (was === "signed-out" && news.lamp.is === "connecting") return;
     lamp.value = news.lamp;
     if (news.lamp.is === "live" && was !== "live" && was !== "connecting") void lookForNewer();
   } else if ("start" in news) {

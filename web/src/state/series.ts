@@ -12,16 +12,24 @@ export type Series = Omit<api.Series, Lists> & Record<Lists, Record<string, Valu
 const AGAIN_MS = 30_000;
 const POINTS = 240;
 
-export function useSeries(hours: number): { series: Series | null; problem: string | null } {
+export interface Place {
+  from: number;
+  to: number;
+}
+
+/** Of this place, or of the latest hours, again and again. */
+export function useSeries(hours: number, place: Place | null = null): { series: Series | null; problem: string | null } {
   const [found, setFound] = useState<{ series: Series | null; problem: string | null }>({ series: null, problem: null });
   const hasTime = isSet.value;
   useEffect(() => {
     if (!hasTime) return;
     let isWanted = true;
     const ask = () => {
-      const to = now.peek();
-      const step = Math.ceil((hours * 3600) / POINTS);
-      get<Series>(`/v1/series?from=${to - hours * 3600_000}&to=${to}&step=${step}`).then(
+      const to = Math.min(place?.to ?? Infinity, now.peek());
+      const from = place?.from ?? to - hours * 3600_000;
+      const step = Math.ceil((to - from) / 1000 / POINTS);
+      if (from >= to) return setFound({ series: null, problem: null });
+      get<Series>(`/v1/series?from=${from}&to=${to}&step=${step}`).then(
         (series) => isWanted && setFound({ series, problem: null }),
         (error) => isWanted && setFound((old) => ({ ...old, problem: error.message })),
       );
@@ -32,7 +40,7 @@ export function useSeries(hours: number): { series: Series | null; problem: stri
       isWanted = false;
       clearInterval(timer);
     };
-  }, [hours, hasTime]);
+  }, [hours, hasTime, place?.from, place?.to]);
   return found;
 }
 

@@ -3,12 +3,14 @@ import "../core";
 import { computed, signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { openItem, Text } from "../parts/bits";
+import { Depth } from "../parts/depth";
 import { type By, lanesOf } from "../parts/fleet_lanes";
 import { LANE, Lanes, scaleOf } from "../parts/lanes";
 import { useKey } from "../parts/use_key";
 import { useSight } from "../parts/window";
 import { now } from "../state/clock";
 import { change, route } from "../state/route";
+import type { Place } from "../state/series";
 import { ago, number, time, words } from "../state/text";
 import { RunsWindow } from "../state/window";
 
@@ -22,10 +24,36 @@ const CLICK_PIXELS_MAX = 3;
 const hours = computed(() => Number(route.value.query.hours) || 4);
 const by = computed<By>(() => (route.value.query.lanes as By) || "session");
 const isTable = computed(() => route.value.query.as === "table");
-/** Where somebody dragged or zoomed to; null: the latest hours, moving with the clock. */
-const place = signal<{ from: number; to: number } | null>(null);
+/** Where somebody is dragging or zooming to. The address follows when they rest: browsers refuse to change it often. */
+const moving = signal<Place | null>(null);
+const REST_MS = 250;
+let rest: ReturnType<typeof setTimeout> | undefined;
+const settled = computed<Place | null>(() => {
+  const [from, to] = [Number(route.value.query.from), Number(route.value.query.to)];
+  return from > 0 && to > from ? { from, to } : null;
+});
+/** Null: the latest hours, moving with the clock. */
+const place = computed(() => moving.value ?? settled.value);
 
-function span(at: number): { from: number; to: number } {
+function moveTo(from: number, to: number): void {
+  moving.value = { from: Math.round(from), to: Math.round(to) };
+  clearTimeout(rest);
+  rest = setTimeout(settle, REST_MS);
+}
+
+function settle(): void {
+  const found = moving.peek();
+  clearTimeout(rest);
+  if (found) change({ from: String(found.from), to: String(found.to) }, true);
+  moving.value = null;
+}
+
+function leave(): void {
+  clearTimeout(rest);
+  moving.value = null;
+}
+
+function span(at: number): Place {
   const length = hours.value * 3600_000;
   return place.value ?? { from: at - length, to: at + length / 40 };
 }
@@ -36,6 +64,7 @@ export function Timeline() {
   const drag = useRef<{ x: number; from: number; to: number } | null>(null);
   const wasDragged = useRef(false);
   useEffect(() => found.follow(() => span(now.peek()).from), []);
+  useEffect(() => leave, []);
   useKey("T", () => change({ as: isTable.peek() ? null : "table" }));
   found.changed.value;
   const at = Math.floor(now.value / 2000) * 2000;
@@ -44,11 +73,11 @@ export function Timeline() {
   const runs = lanes.flatMap((lane) => lane.runs).filter((run) => run.start <= to);
   const avoided = [...found.refused.values()].filter((one) => one.at >= from && one.at <= to).length;
   const onPick = (item: string) => wasDragged.current || openItem(item);
-  const move = (by: number) => (place.value = { from: from + by, to: to + by });
+  const move = (by: number) => moveTo(from + by, to + by);
   const zoom = (factor: number, center: number) => {
     const length = Math.min(SPAN_MS_MAX, Math.max(SPAN_MS_MIN, (to - from) * factor));
     const start = center - ((center - from) / (to - from)) * length;
-    place.value = { from: start, to: start + length };
+    moveTo(start, start + length);
   };
   return (
     <section class="view" aria-label="Timeline">
@@ -60,8 +89,8 @@ export function Timeline() {
               class="facet"
               aria-pressed={!place.value && hours.value === one}
               onClick={() => {
-                place.value = null;
-                change({ hours: String(one) });
+                leave();
+                change({ hours: String(one), from: null, to: null });
               }}
             >
               {one}h
@@ -89,12 +118,21 @@ export function Timeline() {
           <button aria-label="a longer span" onClick={() => zoom(2, to)}>
             −
           </button>
-          {place.value && <button onClick={() => (place.value = null)}>now</button>}
+          {place.value && (
+            <button
+              onClick={() => {
+                leave();
+                change({ from: null, to: null });
+              }}
+            >
+              now
+            </button>
+          )}
         </span>
         <button aria-pressed={isTable.value} onClick={() => change({ as: isTable.value ? null : "table" })}>
           <kbd>T</kbd> table
         </button>
-        <span class="count" role="status">
+        <span class="count" role="status" data-runs={runs.length}>
           {number(runs.length)} runs, {number(avoided)} conflicts avoided
           {found.isTruncated.value && ", the oldest are left out"}
         </span>
@@ -123,7 +161,7 @@ export function Timeline() {
           const shift = (start.x - pointer.clientX) / scaleOf(sight.width, start.from, start.to);
           if (Math.abs(pointer.clientX - start.x) <= CLICK_PIXELS_MAX) return;
           wasDragged.current = true;
-          place.value = { from: start.from + shift, to: start.to + shift };
+          moveTo(start.from + shift, start.to + shift);
         }}
         onPointerUp={() => (drag.current = null)}
       >
@@ -169,6 +207,7 @@ export function Timeline() {
           </div>
         )}
       </div>
+      {!isTable.value && <Depth hours={hours.value} place={settled.value} width={sight.width} from={from} to={to} />}
       <footer class="bar-bottom">
         <span class="legend">
           <span class="green">✓ done</span> <span class="red">✕ failed</span> <span class="amber">✕ expired</span> ↺
