@@ -51,8 +51,6 @@ export class Stream {
   private isOther = false;
   /** The cursor when the vitals before arrived. */
   private cursorThen = 0;
-  /** The event to which the board went back, if the tabs were told. */
-  private backAt: number | null = null;
   private goal = 0;
   private aborter: AbortController | null = null;
   private failures = 0;
@@ -76,7 +74,7 @@ export class Stream {
         if (error instanceof Problem && error.status === 401) this.tell({ lamp: { is: "signed-out" } });
         else {
           // The cursor is older than what the board keeps.
-          if (error instanceof Problem && error.status === 422) this.forget();
+          if (error instanceof Problem && error.status === 422) this.forget(null);
           this.away ??= Date.now();
           this.tell({ lamp: { is: "away", since: this.away } });
         }
@@ -100,9 +98,9 @@ export class Stream {
   }
 
   private async read(aborter: AbortController): Promise<void> {
-    if (this.cursor !== null) {
+    if (this.cursor !== null && !this.isOther) {
       this.goal = (await get<{ event: number }>("/v1/watch")).event;
-      if (!(await this.hasLatest())) this.forget();
+      if (!(await this.hasLatest())) this.forget(null);
       else if (this.goal - this.cursor > BEHIND_MAX) this.cursor = null;
     }
     this.cursorThen = 0;
@@ -133,6 +131,7 @@ export class Stream {
       }
     } finally {
       clearTimeout(timer);
+      aborter.abort();
     }
   }
 
@@ -158,7 +157,7 @@ export class Stream {
 
   private advance(cursor: number): void {
     const isLeap = this.cursor !== null && cursor - this.cursor > LEAP_MIN;
-    if (this.cursor === null || isLeap) this.tell({ start: cursor, isOther: this.isOther || isLeap });
+    if (this.cursor === null || isLeap || this.isOther) this.tell({ start: cursor, isOther: this.isOther || isLeap });
     this.isOther = false;
     this.cursor = cursor;
   }
@@ -171,19 +170,21 @@ export class Stream {
     return !!found && (["id", "item", "number", "at"] as const).every((name) => found[name] === latest[name]);
   }
 
-  private forget(): void {
-    this.cursor = this.latest = null;
+  /** Begin again after this event, or at the end of the feed. */
+  private forget(cursor: number | null): void {
+    this.cursor = cursor;
+    this.latest = null;
+    this.goal = 0;
     this.isOther = true;
   }
 
   /** Events that were sent before vitals may be newer than they are, but those sent before the previous ones are not. */
   private compare({ event = Infinity }: Vitals): void {
-    const wentBack = event < this.cursorThen && event !== this.backAt;
+    const wentBack = event < this.cursorThen;
     this.cursorThen = this.cursor ?? 0;
     if (!wentBack) return;
-    this.backAt = event;
-    this.latest = null;
-    this.tell({ start: this.cursorThen, isOther: true });
+    this.forget(event);
+    throw new Error("the board went back");
   }
 
   private shine(): void {
