@@ -1,0 +1,28 @@
+"""The lists and their filters: what is selected is in sight, and what is counted is what the board has."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Browser, expect
+
+from tests.dashboard.driving import Shop, opened
+from tests.dashboard.test_views import CONTENT
+
+
+def test_a_filter_leaves_nothing_selected_that_it_hides(shop: Shop, browser: Browser) -> None:
+    with opened(shop, browser, "queue?q=status:ready") as page:
+        page.wait_for_selector(CONTENT["queue"])
+        for key in "jxjx":
+            page.keyboard.press(key)
+        kept, hidden = (row.get_attribute("data-id") for row in page.locator(".row[aria-selected=true]").all())
+        page.goto(re.sub("#.*", f"#queue?q={kept}", page.url))
+        expect(page.locator(f'.row[data-id="{hidden}"]')).to_have_count(0)
+        expect(page.locator(".bar-bottom")).to_contain_text("1 selected")
+        page.goto(re.sub("#.*", "#queue?q=status:blocked", page.url))
+        expect(page.locator('.row[data-id="release-2"]')).to_have_count(1)
+        expect(page.locator(".bar-bottom")).not_to_contain_text("selected")
+        page.keyboard.press("p")
+        page.keyboard.press("?")
+        page.wait_for_selector("dialog[open] kbd")
+        assert {shop.board.get(str(id)).item.status for id in (kept, hidden)} == {"ready"}
