@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Browser, expect
 
-from tests.dashboard.driving import Shop, opened
+from tests.dashboard.driving import Shop, opened, rows
 from tests.dashboard.test_views import CONTENT
 
 
@@ -26,3 +26,14 @@ def test_a_filter_leaves_nothing_selected_that_it_hides(shop: Shop, browser: Bro
         page.keyboard.press("?")
         page.wait_for_selector("dialog[open] kbd")
         assert {shop.board.get(str(id)).item.status for id in (kept, hidden)} == {"ready"}
+
+
+def test_an_agent_is_that_of_the_latest_run_also_if_nobody_holds_the_item(shop: Shop, browser: Browser) -> None:
+    holder = shop.board.start_session("loner", id="loner-1")
+    shop.board.add("Tried once", id="tried")
+    shop.board.claim("tried", session=holder.id)
+    shop.board.release("tried", session=holder.id)
+    with opened(shop, browser, "queue?q=agent:coder,loner") as page:
+        expect(page.locator(".rows.queue .row[data-id]")).to_have_count(1)
+        assert rows(page, "queue") == [item.id for item in shop.board.page(agent="loner").items] == ["tried"]
+        expect(page.locator(".chip")).to_have_text(re.compile("^agent:loner "))

@@ -21,9 +21,9 @@ export const facets = signal<Record<string, number>>({});
 export const isWaiting = signal(false);
 
 const filter = computed(() => parse(text.value));
-/** Ended items are too many to keep here. */
+/** Ended items are too many to keep here, and the latest runs of items that nobody holds are not known. */
 export const isRemote = computed(
-  () => leftOff.value > 0 || !!filter.value.status?.some((status) => ENDED.has(status)),
+  () => leftOff.value > 0 || !!filter.value.agent || !!filter.value.status?.some((status) => ENDED.has(status)),
 );
 
 let asked = "";
