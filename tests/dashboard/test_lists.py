@@ -37,3 +37,15 @@ def test_an_agent_is_that_of_the_latest_run_also_if_nobody_holds_the_item(shop: 
         expect(page.locator(".rows.queue .row[data-id]")).to_have_count(1)
         assert rows(page, "queue") == [item.id for item in shop.board.page(agent="loner").items] == ["tried"]
         expect(page.locator(".chip")).to_have_text(re.compile("^agent:loner "))
+
+
+def test_a_facet_and_the_badge_of_the_queue_agree_at_every_moment(shop: Shop, browser: Browser) -> None:
+    """Also where the server is asked for the rows, since ended items are among them."""
+    with opened(shop, browser, "queue?q=status:ready,done") as page:
+        page.wait_for_selector(CONTENT["queue"])
+        ready = shop.board.stats().items["ready"]
+        badge, facet = page.locator("nav [aria-current] .badge"), page.locator(".facet", has_text="ready")
+        expect(facet).to_have_text(f"ready {ready}")
+        shop.board.add("One more", id="one-more")
+        expect(badge).to_have_text(str(ready + 1))
+        assert facet.inner_text() == f"ready {ready + 1}"

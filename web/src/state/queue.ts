@@ -16,11 +16,15 @@ const AGAIN_MS = 3_000;
 export const list = new List();
 export const text = computed(() => route.value.query.q ?? "");
 export const total = signal(0);
-/** How many items of each status fit the rest of the filter. */
-export const facets = signal<Record<string, number>>({});
 export const isWaiting = signal(false);
 
 const filter = computed(() => parse(text.value));
+const tally = signal<Record<string, number>>({});
+/** How many items of each status fit the rest of the filter. Without one, the board counts all of them. */
+export const facets = computed(() => {
+  const { status: _, words, ...rest } = filter.value;
+  return words.length || Object.keys(rest).length ? tally.value : counts.value;
+});
 /** Ended items are too many to keep here, and the latest runs of items that nobody holds are not known. */
 export const isRemote = computed(
   () => leftOff.value > 0 || !!filter.value.agent || !!filter.value.status?.some((status) => ENDED.has(status)),
@@ -58,13 +62,10 @@ function fitting({ status, ...rest }: Filter): Brief[] {
 function local(fresh: boolean): void {
   const { status: _, ...rest } = filter.value;
   const matches = matcher(rest);
-  const tally: Record<string, number> = {};
-  for (const item of items.values()) if (matches(item)) tally[item.status] = (tally[item.status] ?? 0) + 1;
-  // Not all ended items are known here, so they are counted only where the board counts them.
-  const isPlain = !rest.words.length && Object.keys(rest).length === 1;
-  for (const one of ENDED) if (isPlain) tally[one] = counts.value[one] ?? 0;
+  const fits: Record<string, number> = {};
+  for (const item of items.values()) if (matches(item)) fits[item.status] = (fits[item.status] ?? 0) + 1;
   const found = fitting(filter.value).sort(order);
-  facets.value = tally;
+  tally.value = fits;
   total.value = found.length;
   list.offer(found.map((item) => item.id), fresh);
 }
@@ -101,7 +102,7 @@ async function ask(fresh: boolean): Promise<void> {
     found = [...found, ...page.items.map((item) => item.id).filter((id) => !known.has(id))];
     next = page.next;
     total.value = page.total;
-    facets.value = page.counts.status ?? {};
+    tally.value = page.counts.status ?? {};
     list.offer(found, question !== shownFor || !fresh);
     shownFor = question;
   } catch {
