@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
-from tests.dashboard.driving import Shop, opened, rows
+from tests.dashboard.driving import Shop, await_true, opened, rows, signed_in, tab
 from tests.dashboard.test_views import CONTENT
 
 
@@ -49,3 +49,26 @@ def test_a_facet_and_the_badge_of_the_queue_agree_at_every_moment(shop: Shop, br
         shop.board.add("One more", id="one-more")
         expect(badge).to_have_text(str(ready + 1))
         assert facet.inner_text() == f"ready {ready + 1}"
+
+
+def test_a_server_that_answers_slowly_is_asked_less_often(shop: Shop, browser: Browser) -> None:
+    with signed_in(shop, browser) as context:
+        context.clock.install()
+        asked: list[str] = []
+
+        def answer_after_two_seconds(route: Route) -> None:
+            asked.append(route.request.url)
+            context.clock.fast_forward(2_000)
+            route.continue_()
+
+        context.route("**/v1/page?*", answer_after_two_seconds)
+        page, problems = tab(context, shop, "queue?q=status:ready,done")
+        page.wait_for_selector(CONTENT["queue"])
+        shop.board.add("One more", id="one-more")
+        expect(page.locator(".facet", has_text="ready")).to_have_text(f"ready {shop.board.stats().items['ready']}")
+        context.clock.fast_forward(5_000)
+        page.evaluate("fetch('/v1/me')")
+        assert len(asked) == 1
+        context.clock.fast_forward(20_000)
+        await_true(page, lambda: len(asked) == 2, "it was not asked again")
+        assert not problems

@@ -10,8 +10,10 @@ import { route, view } from "./route";
 const PAGE = 200;
 /** The server gives no more at once. */
 const ASKED_MAX = 500;
-/** The server is asked again at most this often while the board changes. */
+/** The server is asked again at most this often while the board changes, */
 const AGAIN_MS = 3_000;
+/** and after this many times as long as its last answer took: many tabs on a long queue must not keep it busy. */
+const REST = 10;
 
 export const list = new List();
 export const text = computed(() => route.value.query.q ?? "");
@@ -34,6 +36,7 @@ let asked = "";
 let next: string | null = null;
 let found: string[] = [];
 let fetching = false;
+let took = 0;
 let timer: ReturnType<typeof setTimeout> | null = null;
 
 const order = (a: Brief, b: Brief) => b.priority - a.priority || a.created_at - b.created_at || (a.id < b.id ? -1 : 1);
@@ -80,7 +83,7 @@ function askLater(): void {
   timer ??= setTimeout(() => {
     timer = null;
     void ask(true);
-  }, AGAIN_MS);
+  }, Math.max(AGAIN_MS, REST * took));
 }
 
 async function ask(fresh: boolean): Promise<void> {
@@ -93,6 +96,7 @@ async function ask(fresh: boolean): Promise<void> {
   if (!fresh && next) parameters.set("cursor", next);
   fetching = true;
   isWaiting.value = !found.length;
+  const began = performance.now();
   try {
     const page = await get<Paged>(`/v1/page?${parameters}`);
     if (question !== asked) return;
@@ -108,6 +112,7 @@ async function ask(fresh: boolean): Promise<void> {
   } catch {
     // The lamp says that the server is away; the next change asks again.
   } finally {
+    took = performance.now() - began;
     fetching = false;
     isWaiting.value = false;
   }
