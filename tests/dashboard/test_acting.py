@@ -197,3 +197,13 @@ def test_keys_can_be_switched_off(shop: Shop, browser: Browser) -> None:
         live(page)
         page.keyboard.press("?")
         assert page.locator("dialog[open]").count() == 0, "the choice is remembered"
+
+
+def test_an_item_whose_blocker_failed_can_be_edited_where_it_is_listed(shop: Shop, browser: Browser) -> None:
+    with opened(shop, browser) as page:
+        row = page.locator('.row[data-id="release-2"]')
+        expect(row).to_contain_text("needs plan-release, which failed")
+        row.get_by_role("button", name="edit release-2").click()
+        page.locator("dialog[open] [name=depends_on]").fill("")
+        page.locator("dialog[open] button.main").click()
+        await_true(page, lambda: shop.board.get("release-2").item.status == "ready", "it is still blocked")

@@ -34,7 +34,7 @@ function send(): void {
       // What waits to be sent is not for the new tab: its news begin here.
       send();
       ports.add(port);
-      port.postMessage([{ lamp }, ...(stream.cursor === null ? [] : [{ start: stream.cursor }])]);
+      port.postMessage([{ lamp }, ...(stream.cursor === null ? [] : [{ start: stream.cursor, isOther: false }])]);
       stream.start();
     } else if (data === "hurry") stream.hurry();
     else {

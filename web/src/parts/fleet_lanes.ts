@@ -4,7 +4,8 @@ import { isSilent } from "../state/health";
 import type { RunsWindow, Span } from "../state/window";
 import type { Lane } from "./lanes";
 
-export type By = "session" | "agent" | "item";
+export const LANES = ["session", "agent", "item"] as const;
+export type By = (typeof LANES)[number];
 
 export function lanesOf(found: RunsWindow, by: By, from: number, now: number): Lane[] {
   const lanes = new Map<string, Lane>();

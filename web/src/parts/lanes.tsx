@@ -134,7 +134,8 @@ type Color = (name: string) => string;
 type Place = (at: number) => number;
 
 function drawAxis(pen: CanvasRenderingContext2D, color: Color, x: Place, from: number, to: number, height: number): void {
-  const step = (STEPS_MIN.find((minutes) => ((to - from) / 60_000 / minutes) * 90 < x(to) - NAME) ?? 240) * 60_000;
+  const least = ((to - from) / 60_000) * (90 / Math.max(90, x(to) - NAME));
+  const step = (STEPS_MIN.find((minutes) => minutes > least) ?? Math.ceil(least / 1440) * 1440) * 60_000;
   const shift = new Date(from).getTimezoneOffset() * 60_000;
   for (let at = Math.ceil((from - shift) / step) * step + shift; at < to; at += step) {
     pen.fillStyle = color("--line");

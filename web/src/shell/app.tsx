@@ -6,7 +6,7 @@ import { Later } from "../parts/later";
 import { question, toast } from "../state/notices";
 import { counts, holdings, isLoaded, seats, version } from "../state/board";
 import { isLive, lamp } from "../state/lamp";
-import { href, opened, view } from "../state/route";
+import { href, oneOf, opened, view } from "../state/route";
 import { number } from "../state/text";
 import { needed, Now } from "../views/now";
 import { form, help } from "./dialogs";
@@ -22,6 +22,8 @@ const VIEWS: Record<string, [title: string, load: ComponentType | (() => Promise
   metrics: ["Metrics", () => import("../views/metrics").then((found) => found.Metrics), "later"],
   events: ["Events", () => import("../views/events").then((found) => found.Events), "later"],
 };
+
+const shown = () => VIEWS[oneOf(Object.keys(VIEWS), view.value)]!;
 
 const badge = (name: string): number => {
   const { ready = 0, pending_approval = 0 } = counts.value;
@@ -64,7 +66,7 @@ function Navigation() {
 }
 
 function Current() {
-  const [, part, is] = VIEWS[view.value] ?? VIEWS.now!;
+  const [, part, is] = shown();
   if (is === "later") return <Later key={view.value} load={part as () => Promise<ComponentType>} />;
   const Part = part as ComponentType;
   return <Part />;
@@ -91,7 +93,7 @@ export function App() {
         </span>
       </header>
       <main class={opened.value && view.value !== "item" ? "split" : ""}>
-        {!isOut && view.value !== "item" && <h1 class="unseen">{(VIEWS[view.value] ?? VIEWS.now!)[0]}</h1>}
+        {!isOut && view.value !== "item" && <h1 class="unseen">{shown()[0]}</h1>}
         {isOut ? <Later key="out" load={() => import("./signed_out").then((found) => found.SignedOut)} /> : view.value === "item" ? <ItemPart key="item" /> : <Current />}
         {!isOut && opened.value && view.value !== "item" && (
           <aside aria-label="Item">

@@ -38,11 +38,15 @@ export let nextCounts: Record<string, number> = {};
 export let readAt = 0;
 export let readEvent = 0;
 let timer: ReturnType<typeof setTimeout> | null = null;
+let readings = 0;
 
-export async function read(): Promise<View> {
+export async function read(): Promise<void> {
+  const mine = ++readings;
   const view = await get<View>("/v1/view");
   // Reading the answer took a while; a click that came meanwhile goes first.
   await new Promise((resolve) => setTimeout(resolve));
+  // An answer that was overtaken shows an older board, or one that was replaced.
+  if (mine !== readings) return;
   replace(items, view.items, (one) => one.id);
   replace(holdings, view.holdings, (one) => one.item);
   replace(seats, view.sessions, (one) => one.id);
@@ -55,7 +59,6 @@ export async function read(): Promise<View> {
   clock.set(view.at);
   show();
   isLoaded.value = true;
-  return view;
 }
 
 export function pause(paused: boolean): void {

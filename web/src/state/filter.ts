@@ -1,4 +1,5 @@
-/** The filter of a list: `status:ready project:shop words`. A word may be in the id, the title or a label. */
+/** The filter of a list: `status:ready project:shop words`. A word may be in the id, the title or a label. One agent can be
+ * chosen: that of the latest run. */
 import type { Brief } from "../api";
 import { holdings } from "./board";
 
@@ -14,6 +15,7 @@ export function parse(text: string): Filter {
     if (field && value) (found[field] ??= []).push(...value.split(",").filter(Boolean));
     else found.words.push(part.toLowerCase());
   }
+  if (found.agent) found.agent = found.agent.slice(-1);
   return found;
 }
 
@@ -30,6 +32,7 @@ export function toggled(text: string, field: Field, value: string): string {
   return write(filter);
 }
 
+/** Of the agents, this tab knows only those that hold an item now. */
 export function matcher(filter: Filter): (item: Brief) => boolean {
   const { status, project, type, label, agent, words } = filter;
   return (item) =>
@@ -47,8 +50,6 @@ const hay = (item: Brief): string => `${item.id} ${item.title} ${item.labels.joi
 export function query(filter: Filter): URLSearchParams {
   const found = new URLSearchParams();
   for (const name of FIELDS) for (const value of filter[name] ?? []) found.append(name, value);
-  // The server takes one agent.
-  if (filter.agent) found.set("agent", filter.agent[0]!);
   if (filter.words.length) found.set("q", filter.words.join(" "));
   return found;
 }

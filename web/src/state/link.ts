@@ -21,6 +21,8 @@ const GAP_MAX = 1_000;
 
 let state: "unread" | "reading" | "read" = "unread";
 let reloads = false;
+/** Counts what began to read the board: only the last one of them goes on. */
+let turn = 0;
 let waiting: News[] = [];
 
 export function open(): void {
@@ -70,8 +72,9 @@ function take(news: News): void {
     lamp.value = news.lamp;
     if (news.lamp.is === "live" && was !== "live" && was !== "connecting") void lookForNewer();
   } else if ("start" in news) {
-    state = "unread";
-    void begin(news.start);
+    // What has not been applied by now is in what `begin` reads.
+    waiting = [];
+    void begin(news.start, news.isOther);
   } else if (state === "read") apply(news);
   else waiting.push(news);
 }
@@ -88,27 +91,28 @@ function apply(news: News): void {
 }
 
 /** News come after the event `cursor`. What lies between it and the event after which the board was read is fetched. */
-async function begin(cursor: number): Promise<void> {
-  if (state === "reading") return;
+async function begin(cursor: number, isOther: boolean): Promise<void> {
+  const mine = ++turn;
   state = "reading";
   try {
-    if (!board.isLoaded.peek()) await board.read();
-    if (cursor - board.readEvent > GAP_MAX || cursor < board.readEvent - GAP_MAX) {
+    if (isOther || !board.isLoaded.peek() || Math.abs(cursor - board.readEvent) > GAP_MAX) {
       await board.read();
       // The events between are not fetched, and a feed has no gaps.
       board.feed.length = 0;
-    } else if (cursor > board.readEvent)
-      waiting.unshift(...(await between(board.readEvent)).map((event) => ({ event })));
-    state = "read";
+    }
+    const missed = cursor > board.readEvent ? await between(board.readEvent) : [];
+    if (mine === turn) goOn(missed.map((event) => ({ event })));
   } catch (error) {
+    if (mine !== turn) return;
     state = "unread";
     if (error instanceof Problem && error.status === 401) lamp.value = { is: "signed-out" };
-    else setTimeout(() => state === "unread" && void begin(cursor), RETRY_MS);
-    return;
+    else setTimeout(() => mine === turn && void begin(cursor, isOther), RETRY_MS);
   }
-  const missed = waiting;
-  waiting = [];
-  missed.forEach(apply);
+}
+
+function goOn(missed: News[]): void {
+  state = "read";
+  [...missed, ...waiting.splice(0)].forEach(apply);
 }
 
 const between = (after: number) => get<Event[]>(`/v1/events?after=${after}&limit=${GAP_MAX}`);
@@ -120,10 +124,10 @@ export function reloadLater(): void {
     async () => {
       reloads = false;
       if (state !== "read") return;
+      const mine = ++turn;
       state = "reading";
       await board.read().catch(() => undefined);
-      state = "read";
-      waiting.splice(0).forEach(apply);
+      if (mine === turn) goOn([]);
     },
     Math.max(500, board.readAt + RELOAD_MS_MIN - clock.instant()),
   );

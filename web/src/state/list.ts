@@ -26,9 +26,17 @@ export class List {
   /** The order by the data; `fresh`: the question has changed, so nothing of the old order counts. */
   offer(ids: readonly string[], fresh: boolean): void {
     this.latest = ids;
+    if (fresh) this.keepOnly(new Set(ids));
     if (fresh || !this.held) return this.refresh();
     const shown = new Set(this.shown.peek());
     this.news.value = ids.reduce((sum, id) => sum + (shown.has(id) ? 0 : 1), 0);
+  }
+
+  /** What is not in the list any more must not be acted on unseen. */
+  private keepOnly(ids: ReadonlySet<string>): void {
+    const kept = [...this.selected.peek()].filter((id) => ids.has(id));
+    if (kept.length < this.selected.peek().size) this.selected.value = new Set(kept);
+    if (!ids.has(this.cursor.peek() ?? "")) this.cursor.value = null;
   }
 
   refresh(): void {

@@ -10,26 +10,33 @@ import { route, view } from "./route";
 const PAGE = 200;
 /** The server gives no more at once. */
 const ASKED_MAX = 500;
-/** The server is asked again at most this often while the board changes. */
+/** The server is asked again at most this often while the board changes, */
 const AGAIN_MS = 3_000;
+/** and after this many times as long as its last answer took: many tabs on a long queue must not keep it busy. */
+const REST = 10;
 
 export const list = new List();
 export const text = computed(() => route.value.query.q ?? "");
 export const total = signal(0);
-/** How many items of each status fit the rest of the filter. */
-export const facets = signal<Record<string, number>>({});
 export const isWaiting = signal(false);
 
 const filter = computed(() => parse(text.value));
-/** Ended items are too many to keep here. */
+const tally = signal<Record<string, number>>({});
+/** How many items of each status fit the rest of the filter. Without one, the board counts all of them. */
+export const facets = computed(() => {
+  const { status: _, words, ...rest } = filter.value;
+  return words.length || Object.keys(rest).length ? tally.value : counts.value;
+});
+/** Ended items are too many to keep here, and the latest runs of items that nobody holds are not known. */
 export const isRemote = computed(
-  () => leftOff.value > 0 || !!filter.value.status?.some((status) => ENDED.has(status)),
+  () => leftOff.value > 0 || !!filter.value.agent || !!filter.value.status?.some((status) => ENDED.has(status)),
 );
 
 let asked = "";
 let next: string | null = null;
 let found: string[] = [];
 let fetching = false;
+let took = 0;
 let timer: ReturnType<typeof setTimeout> | null = null;
 
 const order = (a: Brief, b: Brief) => b.priority - a.priority || a.created_at - b.created_at || (a.id < b.id ? -1 : 1);
@@ -58,13 +65,10 @@ function fitting({ status, ...rest }: Filter): Brief[] {
 function local(fresh: boolean): void {
   const { status: _, ...rest } = filter.value;
   const matches = matcher(rest);
-  const tally: Record<string, number> = {};
-  for (const item of items.values()) if (matches(item)) tally[item.status] = (tally[item.status] ?? 0) + 1;
-  // Not all ended items are known here, so they are counted only where the board counts them.
-  const isPlain = !rest.words.length && Object.keys(rest).length === 1;
-  for (const one of ENDED) if (isPlain) tally[one] = counts.value[one] ?? 0;
+  const fits: Record<string, number> = {};
+  for (const item of items.values()) if (matches(item)) fits[item.status] = (fits[item.status] ?? 0) + 1;
   const found = fitting(filter.value).sort(order);
-  facets.value = tally;
+  tally.value = fits;
   total.value = found.length;
   list.offer(found.map((item) => item.id), fresh);
 }
@@ -79,7 +83,7 @@ function askLater(): void {
   timer ??= setTimeout(() => {
     timer = null;
     void ask(true);
-  }, AGAIN_MS);
+  }, Math.max(AGAIN_MS, REST * took));
 }
 
 async function ask(fresh: boolean): Promise<void> {
@@ -92,6 +96,7 @@ async function ask(fresh: boolean): Promise<void> {
   if (!fresh && next) parameters.set("cursor", next);
   fetching = true;
   isWaiting.value = !found.length;
+  const began = performance.now();
   try {
     const page = await get<Paged>(`/v1/page?${parameters}`);
     if (question !== asked) return;
@@ -101,12 +106,13 @@ async function ask(fresh: boolean): Promise<void> {
     found = [...found, ...page.items.map((item) => item.id).filter((id) => !known.has(id))];
     next = page.next;
     total.value = page.total;
-    facets.value = page.counts.status ?? {};
+    tally.value = page.counts.status ?? {};
     list.offer(found, question !== shownFor || !fresh);
     shownFor = question;
   } catch {
     // The lamp says that the server is away; the next change asks again.
   } finally {
+    took = performance.now() - began;
     fetching = false;
     isWaiting.value = false;
   }

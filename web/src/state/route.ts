@@ -6,6 +6,8 @@ export interface Route {
   query: Record<string, string>;
 }
 
+const HOURS_MIN = 1 / 12;
+
 function parse(hash: string): Route {
   const [view, query] = hash.replace(/^#/, "").split("?");
   return { view: view || "now", query: Object.fromEntries(new URLSearchParams(query ?? "")) };
@@ -15,6 +17,16 @@ export const route = signal(parse(location.hash));
 export const view = computed(() => route.value.view);
 /** The item that is open in the panel, or fills the page. */
 export const opened = computed(() => route.value.query.item ?? null);
+
+/** What the address chooses, or the first. It may name anything, also what every object has. */
+export const oneOf = <T extends string>(names: readonly T[], name: string | undefined): T =>
+  names.find((one) => one === name) ?? names[0]!;
+
+/** The hours that the address asks for, as far as they can be shown. */
+export function hoursOf(usual: number, most: number): number {
+  const asked = Number(route.value.query.hours);
+  return asked > 0 ? Math.min(most, Math.max(HOURS_MIN, asked)) : usual;
+}
 
 export function href(view: string, query: Record<string, string | null | undefined> = {}): string {
   const given = Object.entries(query).filter((pair): pair is [string, string] => !!pair[1]);

@@ -16,14 +16,22 @@ export type Lamp =
 
 export interface Vitals {
   at: number;
+  /** The latest event of the board. */
+  event?: number;
   renewed?: Record<string, [number | string, number]>;
   seen?: Record<string, number | string>;
   queues?: Record<string, string[]>;
   sessions?: { started?: unknown[]; ended?: string[] };
 }
 
-/** `start`: the events that follow are those after this one. */
-export type News = { lamp: Lamp } | { start: number } | { event: Event } | { vitals: Vitals } | { heard: number };
+/** `start`: the events that follow are those after this one. `isOther`: nothing that was known of the board counts any
+ * more, since the board was restored from a backup. */
+export type News =
+  | { lamp: Lamp }
+  | { start: number; isOther: boolean }
+  | { event: Event }
+  | { vitals: Vitals }
+  | { heard: number };
 
 /** The server sends something at least every 15 seconds. */
 const SILENT_MS_MAX = 25_000;
@@ -33,10 +41,16 @@ const RETRY_MS_MAX = 10_000;
 const RETRY_MS_MIN = 500;
 /** Reading the board anew is cheaper than more events than these. */
 const BEHIND_MAX = 3_000;
+/** A restored board numbers its events much further on; gaps in a feed are smaller. */
+const LEAP_MIN = 1_000;
 
 export class Stream {
   /** The last event that was received; null before the first connection. */
   cursor: number | null = null;
+  private latest: Event | null = null;
+  private isOther = false;
+  /** The cursor when the vitals before arrived. */
+  private cursorThen = 0;
   private goal = 0;
   private aborter: AbortController | null = null;
   private failures = 0;
@@ -60,7 +74,7 @@ export class Stream {
         if (error instanceof Problem && error.status === 401) this.tell({ lamp: { is: "signed-out" } });
         else {
           // The cursor is older than what the board keeps.
-          if (error instanceof Problem && error.status === 422) this.cursor = null;
+          if (error instanceof Problem && error.status === 422) this.forget(null);
           this.away ??= Date.now();
           this.tell({ lamp: { is: "away", since: this.away } });
         }
@@ -84,10 +98,12 @@ export class Stream {
   }
 
   private async read(aborter: AbortController): Promise<void> {
-    if (this.cursor !== null) {
+    if (this.cursor !== null && !this.isOther) {
       this.goal = (await get<{ event: number }>("/v1/watch")).event;
-      if (this.goal - this.cursor > BEHIND_MAX || this.goal < this.cursor) this.cursor = null;
+      if (!(await this.hasLatest())) this.forget(null);
+      else if (this.goal - this.cursor > BEHIND_MAX) this.cursor = null;
     }
+    this.cursorThen = 0;
     let timer = 0;
     const heard = () => {
       clearTimeout(timer);
@@ -115,6 +131,7 @@ export class Stream {
       }
     } finally {
       clearTimeout(timer);
+      aborter.abort();
     }
   }
 
@@ -129,12 +146,45 @@ export class Stream {
     if (!data || kind.startsWith("task:") || kind === "stopping") return;
     const value = decode(JSON.parse(data));
     if (kind === "refused") throw new Problem((value as { status: number }).status, "REFUSED", "");
-    this.tell(kind === "vitals" ? { vitals: value as Vitals } : { event: value as Event });
+    if (kind === "vitals") {
+      this.compare(value as Vitals);
+      this.tell({ vitals: value as Vitals });
+    } else {
+      this.latest = value as Event;
+      this.tell({ event: this.latest });
+    }
   }
 
   private advance(cursor: number): void {
-    if (this.cursor === null) this.tell({ start: cursor });
+    const isLeap = this.cursor !== null && cursor - this.cursor > LEAP_MIN;
+    if (this.cursor === null || isLeap || this.isOther) this.tell({ start: cursor, isOther: this.isOther || isLeap });
+    this.isOther = false;
     this.cursor = cursor;
+  }
+
+  /** Whether the board still has the event that was received last. A backup that was put in its place may not. */
+  private async hasLatest(): Promise<boolean> {
+    const { latest } = this;
+    if (!latest) return false;
+    const [found] = await get<Event[]>(`/v1/events?after=${latest.id - 1}&limit=1`);
+    return !!found && (["id", "item", "number", "at"] as const).every((name) => found[name] === latest[name]);
+  }
+
+  /** Begin again after this event, or at the end of the feed. */
+  private forget(cursor: number | null): void {
+    this.cursor = cursor;
+    this.latest = null;
+    this.goal = 0;
+    this.isOther = true;
+  }
+
+  /** Events that were sent before vitals may be newer than they are, but those sent before the previous ones are not. */
+  private compare({ event = Infinity }: Vitals): void {
+    const wentBack = event < this.cursorThen;
+    this.cursorThen = this.cursor ?? 0;
+    if (!wentBack) return;
+    this.forget(event);
+    throw new Error("the board went back");
   }
 
   private shine(): void {

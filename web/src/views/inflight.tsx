@@ -13,7 +13,7 @@ import { now } from "../state/clock";
 import { matcher, parse } from "../state/filter";
 import { isSilent } from "../state/health";
 import { List } from "../state/list";
-import { change, route, view } from "../state/route";
+import { change, oneOf, route, view } from "../state/route";
 import { ago, number } from "../state/text";
 import { effect } from "@preact/signals";
 
@@ -26,7 +26,7 @@ const SORTS: Record<string, [string, (a: Held, b: Held) => number]> = {
 
 const list = new List();
 const text = computed(() => route.value.query.q ?? "");
-const sort = computed(() => (route.value.query.sort && route.value.query.sort in SORTS ? route.value.query.sort : "expiry"));
+const sort = computed(() => oneOf(Object.keys(SORTS), route.value.query.sort));
 let asked = "";
 
 effect(() => {

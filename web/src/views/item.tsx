@@ -2,19 +2,16 @@
 import "../core";
 import { useEffect, useState } from "preact/hooks";
 import type { Brief, Detail, Event, Reason, Run } from "../api";
-import { Buttons } from "../parts/actions";
+import { Buttons, Edit } from "../parts/actions";
 import { Text } from "../parts/bits";
 import { Ago, ItemLink, Lease, Priority, SessionName, Status } from "../parts/words";
 import { Changed } from "../parts/changed";
 import { useDetail } from "../parts/detail";
 import { Draft, hasDraft } from "../parts/draft";
 import { EventLine } from "../parts/feed";
-import { form } from "../shell/dialogs";
-import { may } from "../state/actions";
 import { holdings, items, seats, version } from "../state/board";
 import { now } from "../state/clock";
 import { get, itemPath } from "../state/http";
-import { isLive } from "../state/lamp";
 import { change, href, opened, view } from "../state/route";
 import { ago, time, when } from "../state/text";
 
@@ -58,11 +55,7 @@ export function ItemView() {
       </p>
       <p class="buttons">
         <Buttons item={brief} />
-        {may("agent") && (
-          <button disabled={!isLive()} onClick={() => (form.value = { edit: id })}>
-            <kbd>e</kbd> edit
-          </button>
-        )}
+        <Edit id={id} />
       </p>
       {isOld && <Changed renew={renew} />}
       <Holder item={brief} />

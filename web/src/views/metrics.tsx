@@ -3,7 +3,7 @@ import "../core";
 import { computed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { Chart, type Line } from "../parts/chart";
-import { change, route } from "../state/route";
+import { change, hoursOf } from "../state/route";
 import { type Series, useSeries, type Values } from "../state/series";
 import { words } from "../state/text";
 
@@ -16,7 +16,7 @@ const DEPTHS: [status: string, tone: string][] = [
   ...([["ready", "green"], ["in_progress", "blue"], ["blocked", "amber"]] as [string, string][]),
   ...([["pending_approval", "violet"], ["parked", "dim"]] as [string, string][]),
 ];
-const hours = computed(() => Number(route.value.query.hours) || 24);
+const hours = computed(() => hoursOf(24, 168));
 
 function charts(series: Series): { title: string; unit?: string; lines: Line[] }[] {
   const perMinute = (values: Values) => values.map((value) => value && (value * 60) / series.step_seconds);

@@ -28,7 +28,7 @@ type State = (typeof STATES)[number];
 /** The keys act on the first item that the session of a card holds. */
 const list = new List((id) => seats.get(id)?.holding[0] ?? null);
 const text = computed(() => route.value.query.q ?? "");
-const chosen = computed(() => route.value.query.state as State | undefined);
+const chosen = computed(() => STATES.find((one) => one === route.value.query.state));
 let asked = "";
 
 function stateOf(seat: Seat, at: number): State {

@@ -4,12 +4,12 @@ import { computed, signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { openItem, Text } from "../parts/bits";
 import { Depth } from "../parts/depth";
-import { type By, lanesOf } from "../parts/fleet_lanes";
+import { type By, LANES, lanesOf } from "../parts/fleet_lanes";
 import { LANE, Lanes, scaleOf } from "../parts/lanes";
 import { useKey } from "../parts/use_key";
 import { useSight } from "../parts/window";
 import { now } from "../state/clock";
-import { change, route } from "../state/route";
+import { change, hoursOf, oneOf, route } from "../state/route";
 import type { Place } from "../state/series";
 import { ago, number, time, words } from "../state/text";
 import { RunsWindow } from "../state/window";
@@ -21,8 +21,8 @@ const TABLE_MAX = 300;
 /** A pointer that moved further than this was dragged. */
 const CLICK_PIXELS_MAX = 3;
 
-const hours = computed(() => Number(route.value.query.hours) || 4);
-const by = computed<By>(() => (route.value.query.lanes as By) || "session");
+const hours = computed(() => hoursOf(4, SPAN_MS_MAX / 3600_000));
+const by = computed<By>(() => oneOf(LANES, route.value.query.lanes));
 const isTable = computed(() => route.value.query.as === "table");
 /** Where somebody is dragging or zooming to. The address follows when they rest: browsers refuse to change it often. */
 const moving = signal<Place | null>(null);
@@ -30,7 +30,7 @@ const REST_MS = 250;
 let rest: ReturnType<typeof setTimeout> | undefined;
 const settled = computed<Place | null>(() => {
   const [from, to] = [Number(route.value.query.from), Number(route.value.query.to)];
-  return from > 0 && to > from ? { from, to } : null;
+  return from > 0 && to > from && to - from <= SPAN_MS_MAX ? { from, to } : null;
 });
 /** Null: the latest hours, moving with the clock. */
 const place = computed(() => moving.value ?? settled.value);
@@ -100,7 +100,7 @@ export function Timeline() {
         <label class="sort">
           lanes{" "}
           <select value={by.value} onChange={(chosen) => change({ lanes: chosen.currentTarget.value })}>
-            {["session", "agent", "item"].map((one) => (
+            {LANES.map((one) => (
               <option key={one}>{one}</option>
             ))}
           </select>

@@ -1,0 +1,74 @@
+"""The lists and their filters: what is selected is in sight, and what is counted is what the board has."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Browser, Route, expect
+
+from tests.dashboard.driving import Shop, await_true, opened, rows, signed_in, tab
+from tests.dashboard.test_views import CONTENT
+
+
+def test_a_filter_leaves_nothing_selected_that_it_hides(shop: Shop, browser: Browser) -> None:
+    with opened(shop, browser, "queue?q=status:ready") as page:
+        page.wait_for_selector(CONTENT["queue"])
+        for key in "jxjx":
+            page.keyboard.press(key)
+        kept, hidden = (row.get_attribute("data-id") for row in page.locator(".row[aria-selected=true]").all())
+        page.goto(re.sub("#.*", f"#queue?q={kept}", page.url))
+        expect(page.locator(f'.row[data-id="{hidden}"]')).to_have_count(0)
+        expect(page.locator(".bar-bottom")).to_contain_text("1 selected")
+        page.goto(re.sub("#.*", "#queue?q=status:blocked", page.url))
+        expect(page.locator('.row[data-id="release-2"]')).to_have_count(1)
+        expect(page.locator(".bar-bottom")).not_to_contain_text("selected")
+        page.keyboard.press("p")
+        page.keyboard.press("?")
+        page.wait_for_selector("dialog[open] kbd")
+        assert {shop.board.get(str(id)).item.status for id in (kept, hidden)} == {"ready"}
+
+
+def test_an_agent_is_that_of_the_latest_run_also_if_nobody_holds_the_item(shop: Shop, browser: Browser) -> None:
+    holder = shop.board.start_session("loner", id="loner-1")
+    shop.board.add("Tried once", id="tried")
+    shop.board.claim("tried", session=holder.id)
+    shop.board.release("tried", session=holder.id)
+    with opened(shop, browser, "queue?q=agent:coder,loner") as page:
+        expect(page.locator(".rows.queue .row[data-id]")).to_have_count(1)
+        assert rows(page, "queue") == [item.id for item in shop.board.page(agent="loner").items] == ["tried"]
+        expect(page.locator(".chip")).to_have_text(re.compile("^agent:loner "))
+
+
+def test_a_facet_and_the_badge_of_the_queue_agree_at_every_moment(shop: Shop, browser: Browser) -> None:
+    """Also where the server is asked for the rows, since ended items are among them."""
+    with opened(shop, browser, "queue?q=status:ready,done") as page:
+        page.wait_for_selector(CONTENT["queue"])
+        ready = shop.board.stats().items["ready"]
+        badge, facet = page.locator("nav [aria-current] .badge"), page.locator(".facet", has_text="ready")
+        expect(facet).to_have_text(f"ready {ready}")
+        shop.board.add("One more", id="one-more")
+        expect(badge).to_have_text(str(ready + 1))
+        assert facet.inner_text() == f"ready {ready + 1}"
+
+
+def test_a_server_that_answers_slowly_is_asked_less_often(shop: Shop, browser: Browser) -> None:
+    with signed_in(shop, browser) as context:
+        context.clock.install()
+        asked: list[str] = []
+
+        def answer_after_two_seconds(route: Route) -> None:
+            asked.append(route.request.url)
+            context.clock.fast_forward(2_000)
+            route.continue_()
+
+        context.route("**/v1/page?*", answer_after_two_seconds)
+        page, problems = tab(context, shop, "queue?q=status:ready,done")
+        page.wait_for_selector(CONTENT["queue"])
+        shop.board.add("One more", id="one-more")
+        expect(page.locator(".facet", has_text="ready")).to_have_text(f"ready {shop.board.stats().items['ready']}")
+        context.clock.fast_forward(5_000)
+        page.evaluate("fetch('/v1/me')")
+        assert len(asked) == 1
+        context.clock.fast_forward(20_000)
+        await_true(page, lambda: len(asked) == 2, "it was not asked again")
+        assert not problems
