@@ -114,7 +114,6 @@ class SqlVerbs:
     window = _view("timeline", "window")
     series = _read("timeline", "series")
     pulse = _view("stats", "pulse")
-    vitals = _view("overview", "vitals")
 
     def feed_end(self) -> int:
         """The id up to which the feed is complete: no event with a lower id can still be committed. Read before the
@@ -135,6 +134,11 @@ class SqlVerbs:
         return store.write(lambda t: work(t, verb, **asked), request, Bulk)  # type: ignore[attr-defined]
 
     def view(self) -> Any:
-        view = function_of(_HERE + "overview", "view")
-        until, store = self.feed_end(), self
-        return store.read(lambda t: view(t, store.find_dead, until))  # type: ignore[attr-defined]
+        return self._at_the_end_of_the_feed("view")
+
+    def vitals(self) -> Any:
+        return self._at_the_end_of_the_feed("vitals")
+
+    def _at_the_end_of_the_feed(self, name: str) -> Any:
+        look, until, store = function_of(_HERE + "overview", name), self.feed_end(), self
+        return store.read(lambda t: look(t, store.find_dead, until))  # type: ignore[attr-defined]
