@@ -82,7 +82,8 @@ def browser_mark() -> str:
 def sign_out_browsers(board: Board, mark: str) -> None:
     """Revoke the keys of browsers that signed in at background servers with this mark. A page that is still open sends
     its cookie to whoever listens at the port after the end of the server."""
-    for key in board.store.keys():
+    keys = board.keys()
+    for key in keys:
         if key.revoked_at is None and key.id.startswith(f"{api_keys.BROWSER_ID}{mark}"):
             try:
                 board.revoke_key(key.id)
