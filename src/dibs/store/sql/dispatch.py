@@ -127,11 +127,13 @@ class SqlVerbs:
         found: Page[Any] = store.read(lambda t: events(t, until, item=item, **asked))
         return found
 
-    def bulk(self, verb: str, *, request: Any = None, **asked: Any) -> Any:
+    def bulk(self, verb: str, *, filter: Any = None, request: Any = None, **asked: Any) -> Any:
         from dibs.model.dashboard import Bulk
 
-        work, store = function_of(_HERE + "bulk", "bulk"), self
-        return store.write(lambda t: work(t, verb, **asked), request, Bulk)  # type: ignore[attr-defined]
+        work, find = function_of(_HERE + "bulk", "bulk"), function_of(_HERE + "bulk", "find")
+        store: Any = self
+        matches = None if filter is None else store.read(lambda t: find(t, filter, asked["expect"]))
+        return store.write(lambda t: work(t, verb, matches=matches, **asked), request, Bulk)
 
     def view(self) -> Any:
         return self._at_the_end_of_the_feed("view")
