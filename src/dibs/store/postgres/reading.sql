@@ -177,8 +177,10 @@ WHERE id = ANY (ARRAY(
           WHERE e.status IN ('done', 'failed', 'rejected', 'cancelled')))
   AND status IN ('done', 'failed', 'rejected', 'cancelled')
 
+-- Those with characters beyond ASCII; an id has none.
 -- name: page_texts
 SELECT id, title, to_json(labels)::text FROM (@@page_items) AS i
+WHERE length(title) < octet_length(title) OR length(labels::text) < octet_length(labels::text)
 
 -- First the number of items by status and type, and how many of them match; then the chosen ones, without a type. Only
 -- ASCII is compared in any case here, as in SQLite, whatever the locale.

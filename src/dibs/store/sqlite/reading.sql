@@ -180,8 +180,10 @@ WHERE id IN (SELECT id FROM (SELECT id FROM items WHERE status = 'failed' ORDER 
                        WHERE status IN ('done', 'failed', 'rejected', 'cancelled'))
   AND +status IN ('done', 'failed', 'rejected', 'cancelled')
 
+-- Those with characters beyond ASCII; an id has none.
 -- name: page_texts
 SELECT id, title, labels FROM (@@page_items)
+WHERE length(title) < octet_length(title) OR length(labels) < octet_length(labels)
 
 -- First the number of items by status and type, and how many of them match; then the chosen ones, without a type.
 -- name: page
@@ -195,7 +197,7 @@ found AS MATERIALIZED (
            AND (:labels = '[]' OR NOT EXISTS (
                SELECT 1 FROM json_each(:labels) AS label
                WHERE label.value NOT IN (SELECT value FROM json_each(i.labels))))
-           AND (:agent IS NULL OR :agent = (SELECT agent FROM runs WHERE runs.item = i.id AND runs.token = i.token))
+           AND (:agent IS NULL OR :agent IS (SELECT agent FROM runs WHERE runs.item = i.id AND runs.token = i.token))
            AND (:words = '[]' OR NOT EXISTS (
                SELECT 1 FROM json_each(:words) AS word
                WHERE instr(lower(i.id), word.value) = 0 AND instr(lower(i.title), word.value) = 0
