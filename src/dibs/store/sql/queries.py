@@ -71,6 +71,7 @@ class Statements(dict[str, str]):
             while "@@" in sql:
                 before, _, after = sql.partition("@@")
                 used = next(used for used in found if after.startswith(f"{used})"))
-                sql = f"{before}{found[used]}{after.removeprefix(used)}"
+                # On a new line, because a statement may end in the comment before the next one.
+                sql = f"{before}{found[used]}\n{after.removeprefix(used)}"
             found[name] = sql.strip()
         return found
