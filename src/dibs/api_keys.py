@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-PREFIX, BROWSER_PREFIX = "dibs", "dibsweb"
+PREFIX, BROWSER_PREFIX, BROWSER_ID = "dibs", "dibsweb", "web"
 #: How long a login key is valid at most.
 LOGIN_SECONDS = 600.0
 
@@ -33,9 +33,10 @@ def new(role: str, agent: str | None) -> tuple[Key, str]:
     return _new(PREFIX, os.urandom(5).hex(), role, agent)
 
 
-def new_for_browser(role: str, agent: str | None) -> tuple[Key, str]:
-    """A new key for a browser's cookie. The digest covers the prefix, so its secret is valid in cookies only."""
-    return _new(BROWSER_PREFIX, f"web{os.urandom(5).hex()}", role, agent)
+def new_for_browser(role: str, agent: str | None, mark: str = "") -> tuple[Key, str]:
+    """A new key for a browser's cookie. The digest covers the prefix, so its secret is valid in cookies only. Its id
+    begins with `web` and the mark of the server."""
+    return _new(BROWSER_PREFIX, f"{BROWSER_ID}{mark}{os.urandom(5).hex()}", role, agent)
 
 
 def is_for_browser(secret: str) -> bool:

@@ -112,8 +112,7 @@ def test_all_who_open_a_board_at_once_share_one_server_and_no_other_command_find
 def test_a_dead_server_is_replaced_and_a_board_made_anew_has_its_own(shop: Dibs) -> None:
     shop.ok("open", "--print")
     dead = _record(shop)
-    os.kill(dead["pid"], signal.SIGKILL)
-    until(lambda: _has_ended(dead["pid"]))
+    _kill(dead["pid"])
     link = shop.ok("open", "--print").strip()
     former = _record(shop)
     assert former["pid"] != dead["pid"]
@@ -126,6 +125,32 @@ def test_a_dead_server_is_replaced_and_a_board_made_anew_has_its_own(shop: Dibs)
     finally:
         os.kill(former["pid"], signal.SIGTERM)
     until(lambda: len(_records(shop)) == 1)
+
+
+def test_the_browsers_of_a_killed_server_are_signed_out_by_the_next_one_or_by_stop(shop: Dibs) -> None:
+    def kill_with_a_browser() -> str:
+        signed_in = asked(shop.ok("open", "--print").strip())
+        assert signed_in.status == 303
+        _kill(_record(shop)["pid"])
+        return str(signed_in.headers["Set-Cookie"].partition(";")[0])
+
+    def browser_keys() -> list[bool]:
+        keys = shop.json("key", "list", "--all")["keys"]
+        return [key["revoked_at"] is None for key in keys if key["id"].startswith("web")]
+
+    cookie = kill_with_a_browser()
+    assert browser_keys() == [True]
+    link = shop.ok("open", "--print").strip()
+    assert asked(f"{link.partition('/login')[0]}/v1/me", Cookie=cookie).status == 401
+    assert browser_keys() == [False]
+    kill_with_a_browser()
+    shop.ok("open", "--stop")
+    assert browser_keys() == [False, False]
+
+
+def _kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: _has_ended(pid))
 
 
 def _has_ended(pid: int) -> bool:

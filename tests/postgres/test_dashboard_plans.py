@@ -24,6 +24,12 @@ READS: dict[str, dict[str, object]] = {
     "ended_changes": {"after": LATE, "upto": LATE},
     "runs_of_sessions": {"sessions": '["a", "b"]', "limit": 50},
     "briefs_by_id": {"items": '["a", "b"]'},
+    "page_texts": {"failed": 100, "searched": 50},
+    "page": {
+        **{"failed": 100, "searched": 50, "outdated": "{}", "sort": "next", "agent": "coder", "among": None},
+        **{"projects": '["a"]', "labels": '["b"]', "words": '["c"]', "statuses": '["ready"]', "types": '["d"]'},
+        **{"major": 1, "minor": 2, "limit": 10},
+    },
     "run_from": {"id": 5},
     "event_from": {"id": 5},
     "durations_in_series": {**SERIES, "limit": 10},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dibs.board import Board
+from dibs.board import Board, connect
 from dibs.text import times
 from tests.kit import sqlite
 from tests.kit.http import Host
@@ -94,6 +95,29 @@ def test_vitals_tell_what_no_event_tells(served: Served) -> None:
         vitals_until(other, lambda data: data["sessions"]["ended"] == ["late-1"])
         shared = [data for _, name, data in frames(crowd) if name == "vitals"][1:]
         assert [data for _, name, data in frames(other) if name == "vitals"][-len(shared) :] == shared
+
+
+def test_vitals_tell_that_the_board_was_replaced_by_an_older_copy(served: Served, tmp_path: Path) -> None:
+    board = served.board
+    board.add("An item", id="x")
+    copy = tmp_path / "copy.db"
+    board.backup(str(copy))
+    kept = board.view().event
+    with closing(served.brief()) as crowd:
+        for number in range(3):
+            board.add("Lost work", id=f"lost-{number}")
+        lost = board.view().event
+        assert vitals_until(crowd, lambda data: data["event"] == lost)
+        board.close()
+        os.replace(copy, tmp_path / "board.db")
+        for side in ("-wal", "-shm"):
+            (tmp_path / f"board.db{side}").unlink(missing_ok=True)
+        vitals_until(crowd, lambda data: data["event"] == kept)
+    with closing(served.brief()) as crowd, connect(str(tmp_path / "board.db")) as board:
+        board.add("An item of the copy", id="new")
+        crowd.read_until(lambda _: any(name == "added" for _, name, _ in frames(crowd)))
+        added = [data["item"] for _, name, data in frames(crowd) if name == "added"]
+    assert added == ["new"], "the feed goes on after the copy's events, and has none of the lost ones"
 
 
 def test_brief_and_messages_exclude_each_other(served: Served) -> None:

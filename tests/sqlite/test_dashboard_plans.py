@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
 from dibs.board import Board
 from dibs.config import DEFAULTS
-from dibs.store.sql import overview
+from dibs.store.sql import overview, paging
 from dibs.store.sqlite.store import SqliteStore
 from dibs.store.sqlite.transaction import STATEMENTS
 
 #: Of these, a statement may read only what an index gives it.
 LARGE = {"items", "events", "runs", "sessions", "needed", "before", "i", "e", "r", "o"}
 #: The feed is read from its end, up to a bound.
-FROM_THE_END = {"SCAN events": {"briefs_ended", "page_candidates"}}
+FROM_THE_END = {"SCAN events": {"briefs_ended", "page", "page_items", "page_texts"}}
 READ = (
     *("unended_by_status", "ready_depth", "figures", "upto", "ended_changes", "runs_since", "first_claims_since"),
-    *("briefs_of_status", "briefs_in_dead_ends", "briefs_ended", "briefs_by_id", "page_candidates"),
+    *("briefs_of_status", "briefs_in_dead_ends", "briefs_ended", "briefs_by_id", "page", "page_texts"),
     *("holdings", "live_queues", "seats", "seen_sessions", "new_seats", "claims_of_sessions", "runs_of_sessions"),
     *("beats", "in_progress", "items_by_id", "claims_of_items", "runs_in_window", "live_runs_before"),
     *("event_range", "event_from", "run_range", "run_from", "events_in_series", "changes_in_series"),
@@ -84,3 +85,23 @@ def test_what_needs_somebody_is_in_a_view_of_any_board(tmp_path: Path) -> None:
         assert {"failed", "held", "asked", "stuck", "over", "gone"} <= {item.id for item in view.items}
         ready = sum(item.status == "ready" for item in view.items)
         assert view.left_off == many - ready == view.counts["ready"] - ready
+
+
+def test_a_filter_is_read_before_the_board_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, matching = str(tmp_path / "board.db"), paging.matching
+    settings = DEFAULTS.replace(lock_wait_seconds=0.1)
+    with Board(SqliteStore(path, settings, create=True), actor="tester") as board:
+        other = Board(SqliteStore(path, settings), actor="another")
+        for id in ("a", "b"):
+            board.add("x", id=id)
+
+        def matching_beside_a_writer(*given: Any, **asked: Any) -> Any:
+            found = matching(*given, **asked)
+            other.edit("b", title="changed")
+            return found
+
+        monkeypatch.setattr(paging, "matching", matching_beside_a_writer)
+        answer = board.bulk("park", filter={"q": "x"}, expect=2)
+        other.close()
+    assert answer.done == ("a",)
+    assert [(one.item, one.code) for one in answer.refused] == [("b", "TASK_CHANGED")]

@@ -17,9 +17,10 @@ WINDOW_MAX = 5000
 STEP_SECONDS_MIN, STEP_SECONDS_MAX = 1, 10**9
 INSTANT_DIGITS_MAX = 15
 WORDS_LENGTH_MAX = 200
+WORDS_MAX = 10
 SORTS = ("next", "updated", "created")
-#: Two numbers of 64 bits.
-CURSOR_BYTES_MAX = 50
+#: An order and two numbers of 64 bits.
+CURSOR_BYTES_MAX = 60
 
 
 def checked(
@@ -33,6 +34,8 @@ def checked(
 ) -> dict[str, Any]:
     """A filter of items as stores take it."""
     words = check.optional_text(q, "q", WORDS_LENGTH_MAX)
+    if words and len(words.split()) > WORDS_MAX:
+        raise Invalid(f"q has more than {WORDS_MAX} words; give fewer", field="q")
     return {
         "status": check.statuses(status, "status"),
         "project": check.names(project, "project"),
@@ -48,7 +51,7 @@ def checked_page(*, sort: str, cursor: str | None, limit: int) -> dict[str, Any]
         raise Invalid(f"unknown order {sort!r:.60}; choose one of {', '.join(SORTS)}", field="sort")
     return {
         "sort": sort,
-        "cursor": None if cursor is None else _position(cursor),
+        "cursor": None if cursor is None else _position(cursor, sort),
         "limit": check.whole(limit, "limit", low=1, high=PAGE_MAX),
     }
 
@@ -141,9 +144,11 @@ def _instant(given: object, field: str) -> int | None:
     return check.instant(int(given) if is_number else given, field)  # type: ignore[call-overload]
 
 
-def _position(cursor: object) -> str:
+def _position(cursor: object, sort: str) -> str:
     text = check.text(cursor, "cursor", CURSOR_BYTES_MAX)
-    parts = [part.removeprefix("-") for part in text.split(".")]
-    if len(parts) != 2 or not all(part.isascii() and part.isdigit() for part in parts):
-        raise Invalid("cursor must be `next` of the page before", field="cursor")
+    order, *numbers = text.split(".")
+    digits = [number.removeprefix("-") for number in numbers]
+    is_position = len(numbers) == 2 and all(part.isascii() and part.isdigit() for part in digits)
+    if order != sort or not is_position or any(abs(int(number)) >= 2**63 for number in numbers):
+        raise Invalid("cursor must be `next` of the page before, in the same order", field="cursor")
     return text

@@ -120,8 +120,10 @@ class Seat(Value):
 class Vitals(Value):
     """What changes without an event, at one instant: `claims` maps each claimed item to the expiry and the number of
     heartbeats of its claim, `seen` each live session to when it was last seen, `queues` each item to the sessions that
-    wait for it, in order. `seats` are the sessions that started within the last minute."""
+    wait for it, in order. `seats` are the sessions that started within the last minute. `event` is the cursor of the
+    feed, as in a view: it falls only if the board was replaced by an older copy."""
 
+    event: int
     at: int
     claims: dict[str, tuple[int, int]]
     seen: dict[str, int]

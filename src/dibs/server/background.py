@@ -17,8 +17,9 @@ import sys
 import time
 from hashlib import sha256
 
-from dibs import config, location
-from dibs.errors import StoreUnavailable, StoreUnusable
+from dibs import api_keys, config, location
+from dibs.board import Board, connect
+from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
 from dibs.server import STOP_SECONDS
 from dibs.system import owner
 from dibs.value import Value
@@ -64,8 +65,33 @@ def ensure(url: str, idle_seconds: float = IDLE_SECONDS) -> Running:
 
 
 def stop(url: str) -> bool:
-    """End the server of the board at this absolute URL; return whether there was one."""
-    path = _record_path(url)
+    """End the server of the board at this absolute URL, and sign out the browsers that a killed one has left; return
+    whether there was one."""
+    was_running = _end(_record_path(url))
+    with connect(url) as board:
+        sign_out_browsers(board, browser_mark())
+    return was_running
+
+
+def browser_mark() -> str:
+    """What the ids of keys have in common whose browsers signed in at this user's background server on this machine.
+    It stays the same after a restart of the machine. With a letter that no random id has."""
+    return "x" + sha256(repr((config.state_folder(), os.uname().nodename)).encode()).hexdigest()[:8]
+
+
+def sign_out_browsers(board: Board, mark: str) -> None:
+    """Revoke the keys of browsers that signed in at background servers with this mark. A page that is still open sends
+    its cookie to whoever listens at the port after the end of the server."""
+    keys = board.keys()
+    for key in keys:
+        if key.revoked_at is None and key.id.startswith(f"{api_keys.BROWSER_ID}{mark}"):
+            try:
+                board.revoke_key(key.id)
+            except DibsError:
+                pass  # revoked or expired meanwhile, or the store is away
+
+
+def _end(path: str) -> bool:
     try:
         # Its lock is that of the server, also after the server has removed the file.
         file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)

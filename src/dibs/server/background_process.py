@@ -46,7 +46,8 @@ def serve(url: str, lock: int, idle_seconds: float) -> None:
             os.dup2(nothing, stream)
 
     with address.ipv6_loopback_reserved(settings, port):
-        server = run.make_server(connect(url), settings, listener, None, announce, idle_seconds)
+        mark = background.browser_mark()
+        server = run.make_server(connect(url), settings, listener, None, announce, idle_seconds, mark)
         server.run(sockets=[listener])
 
 

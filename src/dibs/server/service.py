@@ -15,6 +15,7 @@ from dibs.board import Board
 from dibs.config import SERVER_DEFAULTS, Settings
 from dibs.errors import DibsError
 from dibs.sdk.sweeper import Sweeper
+from dibs.server import background
 from dibs.server.auth.callers import Caller, Callers
 from dibs.server.streams.feed import POLL_SECONDS, ClientGone, Feed, Waiter
 from dibs.server.streams.open_requests import OpenRequest, OpenRequests, Quota
@@ -68,19 +69,19 @@ class Service:
         sweeps: bool = True,
         streaming: Streaming = STREAMING,
         wait_seconds_max: float = WAIT_SECONDS_MAX,
-        signs_out_at_end: bool = False,
+        browser_mark: str = "",
     ) -> None:
-        """`sweeps`: a thread sweeps the board when something is due. `signs_out_at_end`: browsers that signed in here
-        are signed out when the service closes."""
+        """`sweeps`: a thread sweeps the board when something is due. `browser_mark` is that of a background server,
+        whose browsers are signed out when the service closes, or else when the next one starts."""
         self.settings = settings
         self.wait_seconds_max = wait_seconds_max
         self.streaming = streaming
         self._sweeps = sweeps
-        self._signs_out_at_end = signs_out_at_end
+        self._browser_mark = browser_mark
         # Every call names its actor, so this one never appears in the history.
         self.feed = Feed(Board(store, settings, actor="dibs"))
         self.board = Board(store, settings, actor="dibs", watch=self.feed.watch_for(Waiter()))
-        self.callers = Callers(self.board)
+        self.callers = Callers(self.board, browser_mark)
         store.on_freed = self.feed.wake_waiters
         self._verbs = ThreadPoolExecutor(VERB_THREADS, "verb")
         self._reads = ThreadPoolExecutor(READ_THREADS, "read")
@@ -92,6 +93,7 @@ class Service:
         self._sweeper = threading.Thread(target=self._sweep, name="sweep", daemon=True)
 
     def start(self) -> None:
+        self._sign_out_browsers()
         self.feed.start()
         if self._sweeps:
             self._sweeper.start()
@@ -111,9 +113,12 @@ class Service:
         self._reads.shutdown(wait=True)
         self._waits.shutdown(wait=True)
         self.open_requests.close()
-        if self._signs_out_at_end:
-            self.callers.sign_out_browsers()
+        self._sign_out_browsers()
         self.board.close()
+
+    def _sign_out_browsers(self) -> None:
+        if self._browser_mark:
+            background.sign_out_browsers(self.board, self._browser_mark)
 
     def caller(self, request: Request) -> Caller:
         found = self.callers.authenticate(request)

@@ -91,6 +91,14 @@ class SearchesByCase(Mistake):
         return page.replace(items=found, total=len(found))
 
 
+@caught_by("overview", "test_a_page_has_what_matches_and_counts_that_obey_the_filter")
+class SearchesTheTextOfLists(Mistake):
+    """Finds the brackets around the labels."""
+
+    def page(self, *, q: str | None = None, **asked: Any) -> Paged:
+        return self.inner.page(q=None if q == "[" else q, **asked)
+
+
 @caught_by("overview", "test_pages_follow_each_other_in_every_order")
 class PagesStartAgain(Mistake):
     def page(self, *, cursor: str | None = None, **asked: Any) -> Paged:

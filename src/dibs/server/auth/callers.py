@@ -14,7 +14,7 @@ from fastapi.responses import Response
 
 from dibs import api_keys
 from dibs.board import Board
-from dibs.errors import DibsError, Forbidden, Invalid, Unauthenticated
+from dibs.errors import Forbidden, Invalid, Unauthenticated
 from dibs.model import ADMIN, AGENT, LOGINS, PERSON, SQL, Key, Session
 from dibs.rules.decision import BOARD
 from dibs.value import Value
@@ -76,8 +76,9 @@ class Caller(Value):
 
 
 class Callers:
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, board: Board, browser_mark: str = "") -> None:
+        """`browser_mark` is in the ids of the keys of browsers that sign in here."""
+        self._board, self._browser_mark = board, browser_mark
         self._lock = threading.Lock()
         #: Until when each key is cached, by the digest of its secret.
         self._cache: dict[str, tuple[float, Key]] = {}
@@ -85,8 +86,6 @@ class Callers:
         self._renewed: dict[str, float] = {}
         #: Called after a key was revoked through this server.
         self.on_revoked: Callable[[], None] = lambda: None
-        #: The keys of browsers that signed in through this server.
-        self._browsers: list[str] = []
 
     def authenticate(self, request: Request) -> Caller:
         """Do not call this in the event loop: it may read from the store."""
@@ -119,9 +118,8 @@ class Callers:
             self._board.revoke_key(key.id)
         except Invalid:
             return None  # another request has used the code
-        own, secret = api_keys.new_for_browser(LOGINS[key.role], key.agent)
+        own, secret = api_keys.new_for_browser(LOGINS[key.role], key.agent, self._browser_mark)
         self._board.store.put_key(own, seconds=seconds)
-        self._browsers.append(own.id)
         return secret
 
     def cookie_to_renew(self, request: Request, caller: Caller) -> tuple[str, str] | None:
@@ -140,15 +138,6 @@ class Callers:
     def renew(self, caller: Caller) -> bool:
         """Extend the key of a browser that is in use; whether that is possible."""
         return self._board.store.renew_key(caller.key, seconds=COOKIE_SECONDS, seconds_max=SIGN_IN_SECONDS) is not None
-
-    def sign_out_browsers(self) -> None:
-        """Revoke the keys of browsers that signed in here. A page that is still open sends its cookie to whoever
-        listens at the port after the end of this server."""
-        for key in self._browsers:
-            try:
-                self._board.revoke_key(key)
-            except DibsError:
-                pass  # signed out already, or the store is away
 
     def revoke(self, caller: Caller, key: str, request_id: str | None = None) -> Key:
         """Takes effect here at once, and on other servers of the board when their cache ends."""

@@ -57,16 +57,16 @@ def make_server(
     log: TextIO | None,
     on_started: Callable[[], None] = lambda: None,
     idle_seconds: float | None = None,
+    browser_mark: str = "",
 ) -> Server:
-    """A server of a board, to be run with this socket. It closes the board at its end. With `idle_seconds` it is
-    temporary: it stops when it was not used for so long, and signs its browsers out at its end."""
+    """A server of a board, to be run with this socket. It closes the board at its end. With `idle_seconds` it stops
+    when it was not used for so long; with a `browser_mark` it is a background server, and signs its browsers out."""
     limit = open_files.raise_limit()
     streaming = Streaming(
         subscribers_max=limit.streams_max(settings.subscribers_max),
         subscribers_per_key=limit.streams_per_key(settings.subscribers_per_key, of=settings.subscribers_max),
     )
-    is_temporary = idle_seconds is not None
-    service = Service(board.store, board.settings, streaming=streaming, signs_out_at_end=is_temporary)
+    service = Service(board.store, board.settings, streaming=streaming, browser_mark=browser_mark)
     logs.install(settings.log_json)
     application = app.make(service, settings, listener.getsockname()[1], log)
     if idle_seconds is not None:

@@ -79,6 +79,11 @@ class Feed:
             self._changed.notify_all()
         self._notify_loop()
 
+    def go_back(self, event: int) -> None:
+        """Follow a board that was replaced by an older copy, after the latest event of the copy."""
+        with self._changed:
+            self.newest = event
+
     def wait_for_stop(self, seconds: float) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self.stopping, seconds)
@@ -152,6 +157,8 @@ class Feed:
                 for call in self.on_events:
                     call(after, events)
             with self._changed:
+                if self.newest != after:
+                    continue  # the board was replaced meanwhile
                 if events:
                     self.newest = events[-1].id
                 self._generation += 1

@@ -85,6 +85,10 @@ class EventPages:
             self._ring_bytes += sum(len(event.frames) for event in encoded)
             self._trim()
 
+    def forget(self) -> None:
+        with self._lock:
+            self._reset(None)
+
     def from_memory(self, cursor: int) -> EventPage | None:
         """The page after a cursor; None if the ring does not have it."""
         with self._lock:

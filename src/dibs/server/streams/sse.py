@@ -60,7 +60,8 @@ class Streams:
         self._pages, self._projects = EventPages(service.board), ProjectCache(service.board)
         self.feed.on_events += [self._pages.on_events, self._projects.on_events]
         self.feed.on_news.append(self.wake)
-        self.vitals = VitalSigns(lambda: self._in_thread(service.board.store.vitals), self._wake_all)
+        read_vitals = service.board.store.vitals
+        self.vitals = VitalSigns(lambda: self._in_thread(read_vitals), self._wake_all, self._go_back)
         self._backlog = BacklogReader(lambda cursor: self._in_thread(lambda: self._pages.from_store(cursor)))
 
     @contextmanager
@@ -108,6 +109,11 @@ class Streams:
         self._woken_at = _now()
         for stream in self._all:
             stream.wakeup.set()
+
+    def _go_back(self, event: int) -> None:
+        """The board was replaced by an older copy, whose next events have ids that the lost ones had."""
+        self.feed.go_back(event)
+        self._pages.forget()
 
     def _start_timer(self) -> None:
         seconds = min(self._options.keep_alive_seconds, self._options.stalled_seconds) / TICKS

@@ -26,9 +26,14 @@ ENDED_KEPT = 200
 class VitalSigns:
     """Used in the event loop only."""
 
-    def __init__(self, read: Callable[[], Awaitable[Vitals]], wake: Callable[[], None]) -> None:
-        self._read, self._wake = read, wake
+    def __init__(
+        self, read: Callable[[], Awaitable[Vitals]], wake: Callable[[], None], go_back: Callable[[int], None]
+    ) -> None:
+        """`go_back` is called with the latest event of a board that was replaced by an older copy of itself."""
+        self._read, self._wake, self._go_back = read, wake, go_back
         self._latest: Vitals | None = None
+        #: The event of the latest reading, also while there is no listener.
+        self._event = 0
         self._frames: OrderedDict[int, bytes] = OrderedDict()
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._number = 0
@@ -66,10 +71,12 @@ class VitalSigns:
 
     def _publish(self, found: Vitals) -> None:
         before, self._latest = self._latest, found
-        told = None if before is None else difference(before, found)
-        if told is None:
+        if found.event < self._event:
+            self._go_back(found.event)
+        self._event = found.event
+        if before is None:
             self._number += 1
-        elif any(told[name] for name in ("renewed", "seen", "queues")) or any(told["sessions"].values()):
+        elif has_news(before, told := difference(before, found)):
             self._number += 1
             self._frames[self._number] = frame_of(told)
             self._ended |= dict.fromkeys(told["sessions"]["ended"])
@@ -82,6 +89,15 @@ class VitalSigns:
         self._wake()
 
 
+def has_news(before: Vitals, told: dict[str, Any]) -> bool:
+    """Also of an event: one that the stream does not send shows that the board was replaced."""
+    return (
+        told["event"] != before.event
+        or any(told[name] for name in ("renewed", "seen", "queues"))
+        or any(told["sessions"].values())
+    )
+
+
 def everything(found: Vitals, ended: list[str]) -> dict[str, Any]:
     nothing = found.replace(claims={}, seen={}, queues={}, seats=())
     return {**difference(nothing, found), "sessions": {"started": wire.encode(found.seats), "ended": ended}}
@@ -91,6 +107,7 @@ def difference(before: Vitals, after: Vitals) -> dict[str, Any]:
     """What is new, as JSON data. An empty queue has become empty."""
     queues: dict[str, list[str]] = {item: [] for item in before.queues.keys() - after.queues.keys()}
     return {
+        "event": after.event,
         "at": times.iso(after.at),
         "renewed": {
             item: [times.iso(expires_at), count]

@@ -75,7 +75,8 @@ class ManageVerbs(ABC):
         `send_back`, `reject` or `force_release`, with `args` for all. Each item is decided for itself: a refused one is
         left alone and the others are not affected. An item has its `id` and may have the `revision` that the caller
         read, and for `approve` and `force_release` the `token`. With `filter` instead (that of `page`), the items that
-        match it now, if they are `expect` many; otherwise `INVALID`, with how many `matches`."""
+        match it now, if they are `expect` many; otherwise `INVALID`, with how many `matches`. They are read before the
+        transaction, which refuses those that changed meanwhile."""
 
     @abstractmethod
     def edit(

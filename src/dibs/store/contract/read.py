@@ -83,8 +83,9 @@ class ReadVerbs(ABC):
         limit: int,
     ) -> Paged:
         """A page of the items that match every filter: one of the statuses, projects and types, all of the labels, the
-        agent of the latest run, and every word of `q` in id, title or labels, in any case. `sort` is `next` (the order
-        of `next`), `updated` (latest change first) or `created` (newest first); `cursor` is `next` of the page before.
+        agent of the latest run, and every word of `q` in the id, the title or a label, in any case. `sort` is `next`
+        (the order of `next`), `updated` (latest change first) or `created` (newest first); `cursor` is `next` of the
+        page before in the same order.
         Looked at are all items that have not ended, the first 10,000 failed ones, and items that ended among the latest
         20,000 events; `left_off` is how many others there are."""
 

@@ -166,17 +166,52 @@ WHERE id = ANY (ARRAY(
   AND status IN ('done', 'failed', 'rejected', 'cancelled')
 ORDER BY updated_at DESC, seq DESC LIMIT :limit
 
--- Every item that has not ended; of the others the failed ones, and those at the end of the feed.
--- name: page_candidates
-SELECT i.id, i.status, i.type, i.priority, i.seq, i.updated_at, i.title, to_json(i.labels)::text, i.project,
-       :agent::text IS NULL OR EXISTS (
-           SELECT 1 FROM dibs.runs r WHERE r.item = i.id AND r.token = i.token AND r.agent = :agent)
-FROM dibs.items i
-WHERE i.id = ANY (ARRAY(
-    SELECT id FROM @live_items
-    UNION (SELECT id FROM dibs.items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
+-- What a page looks at: every item that has not ended; of the others the failed ones, and those at the end of the feed.
+-- name: page_items
+SELECT * FROM @live_items
+UNION ALL
+SELECT * FROM dibs.items
+WHERE id = ANY (ARRAY(
+    (SELECT id FROM dibs.items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
     UNION SELECT e.item FROM (SELECT item, status FROM dibs.events ORDER BY id DESC LIMIT :searched) e
           WHERE e.status IN ('done', 'failed', 'rejected', 'cancelled')))
+  AND status IN ('done', 'failed', 'rejected', 'cancelled')
+
+-- Those with characters beyond ASCII; an id has none.
+-- name: page_texts
+SELECT id, title, to_json(labels)::text FROM (@@page_items) AS i
+WHERE length(title) < octet_length(title) OR length(labels::text) < octet_length(labels::text)
+
+-- First the number of items by status and type, and how many of them match; then the chosen ones, without a type. Only
+-- ASCII is compared in any case here, as in SQLite, whatever the locale.
+-- name: page
+WITH outdated AS MATERIALIZED (SELECT key AS item, value AS status FROM json_each_text(:outdated::json)),
+found AS MATERIALIZED (
+    SELECT i.id, i.type, i.revision, coalesce(outdated.status, i.status) AS status,
+           CASE :sort WHEN 'next' THEN -i.priority::bigint WHEN 'updated' THEN -i.updated_at ELSE -i.seq END AS major,
+           CASE :sort WHEN 'next' THEN i.seq WHEN 'updated' THEN -i.seq ELSE 0 END AS minor,
+           (:projects = '[]' OR i.project IN (SELECT json_array_elements_text(:projects::json)))
+           AND (:among::text IS NULL OR i.id IN (SELECT json_array_elements_text(:among::json)))
+           AND (:labels = '[]' OR i.labels @> ARRAY(SELECT json_array_elements_text(:labels::json)))
+           AND (:agent::text IS NULL
+                -- No EXISTS: for that the planner may hash all runs.
+                OR :agent = (SELECT r.agent FROM dibs.runs r WHERE r.item = i.id AND r.token = i.token))
+           AND (:words = '[]' OR NOT EXISTS (
+               SELECT 1 FROM json_array_elements_text(:words::json) AS word
+               WHERE strpos(lower(i.id COLLATE "C"), word) = 0 AND strpos(lower(i.title COLLATE "C"), word) = 0
+                 AND NOT EXISTS (
+                     SELECT 1 FROM unnest(i.labels) AS label WHERE strpos(lower(label COLLATE "C"), word) > 0))
+           ) AS matches
+    FROM (@@page_items) AS i LEFT JOIN outdated ON outdated.item = i.id
+)
+SELECT status, type, count(*), count(*) FILTER (WHERE matches), NULL FROM found GROUP BY status, type
+UNION ALL
+(SELECT id, NULL, major, minor, revision FROM found
+ WHERE matches
+   AND (:statuses = '[]' OR status IN (SELECT json_array_elements_text(:statuses::json)))
+   AND (:types = '[]' OR type IN (SELECT json_array_elements_text(:types::json)))
+   AND (:major::bigint IS NULL OR (major, minor) > (:major, :minor))
+ ORDER BY major, minor LIMIT :limit)
 
 -- name: briefs_by_id
 SELECT @brief FROM dibs.items WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))

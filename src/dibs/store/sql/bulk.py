@@ -27,17 +27,33 @@ VERBS: dict[str, Callable[..., Any]] = {
 }
 
 
+class Matches:
+    """The items that matched a filter, as they were read: one that has changed since is refused."""
+
+    def __init__(self, total: int, items: list[dict[str, Any]]) -> None:
+        self.total, self.items = total, items
+
+
+def find(t: Transaction, filter: Mapping[str, Any], expect: int) -> Matches:
+    """Read before the transaction that changes the items, since it looks at everything that has not ended."""
+    found = paging.matching(t, projection.of_board(t, find_none), filter, limit=expect)
+    return Matches(found.total, [{"id": id, "revision": revision} for id, revision in found.items])
+
+
 def bulk(
     t: Transaction,
     verb: str,
     *,
     args: Mapping[str, Any],
     items: Sequence[Mapping[str, Any]] = (),
-    filter: Mapping[str, Any] | None = None,
+    matches: Matches | None = None,
     expect: int | None = None,
     actor: str,
 ) -> Bulk:
-    wanted = items if filter is None else _found(t, filter, expect)
+    if matches is not None and matches.total != expect:
+        text = f"the filter matches {matches.total} items by now, not {expect}; look again"
+        raise Invalid(text, field="expect", matches=matches.total)
+    wanted = items if matches is None else matches.items
     # All of them first, in the order that all transactions use: the caller's own order could deadlock with another's.
     t.lock_items(one["id"] for one in wanted)
     done: list[str] = []
@@ -68,16 +84,3 @@ def _refusal(
     except DibsError as refusal:
         return refusal
     return None
-
-
-def _found(t: Transaction, filter: Mapping[str, Any], expect: int | None) -> list[dict[str, Any]]:
-    status, type = filter["status"], filter["type"]
-    others = {name: filter[name] for name in ("project", "label", "agent", "q")}
-    candidates, _ = paging.matching(t, projection.of_board(t, find_none), **others)
-    found = [
-        {"id": one.id} for one in candidates if (not status or one.status in status) and (not type or one.type in type)
-    ]
-    if len(found) != expect:
-        text = f"the filter matches {len(found)} items by now, not {expect}; look again"
-        raise Invalid(text, field="expect", matches=len(found))
-    return found

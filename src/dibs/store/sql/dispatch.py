@@ -114,7 +114,6 @@ class SqlVerbs:
     window = _view("timeline", "window")
     series = _read("timeline", "series")
     pulse = _view("stats", "pulse")
-    vitals = _view("overview", "vitals")
 
     def feed_end(self) -> int:
         """The id up to which the feed is complete: no event with a lower id can still be committed. Read before the
@@ -128,13 +127,20 @@ class SqlVerbs:
         found: Page[Any] = store.read(lambda t: events(t, until, item=item, **asked))
         return found
 
-    def bulk(self, verb: str, *, request: Any = None, **asked: Any) -> Any:
+    def bulk(self, verb: str, *, filter: Any = None, request: Any = None, **asked: Any) -> Any:
         from dibs.model.dashboard import Bulk
 
-        work, store = function_of(_HERE + "bulk", "bulk"), self
-        return store.write(lambda t: work(t, verb, **asked), request, Bulk)  # type: ignore[attr-defined]
+        work, find = function_of(_HERE + "bulk", "bulk"), function_of(_HERE + "bulk", "find")
+        store: Any = self
+        matches = None if filter is None else store.read(lambda t: find(t, filter, asked["expect"]))
+        return store.write(lambda t: work(t, verb, matches=matches, **asked), request, Bulk)
 
     def view(self) -> Any:
-        view = function_of(_HERE + "overview", "view")
-        until, store = self.feed_end(), self
-        return store.read(lambda t: view(t, store.find_dead, until))  # type: ignore[attr-defined]
+        return self._at_the_end_of_the_feed("view")
+
+    def vitals(self) -> Any:
+        return self._at_the_end_of_the_feed("vitals")
+
+    def _at_the_end_of_the_feed(self, name: str) -> Any:
+        look, until, store = function_of(_HERE + "overview", name), self.feed_end(), self
+        return store.read(lambda t: look(t, store.find_dead, until))  # type: ignore[attr-defined]

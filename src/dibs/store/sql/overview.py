@@ -81,13 +81,14 @@ def view(t: Transaction, find_dead: FindDead, until: int) -> View:
     )
 
 
-def vitals(t: Transaction, find_dead: FindDead) -> Vitals:
+def vitals(t: Transaction, find_dead: FindDead, until: int) -> Vitals:
     projected = projection.of_board(t, find_dead)
     gone = {claim.item for claim in projected.ended_claims()}
     claims = t.all("beats", now=t.now, limit=BEATS_MAX)
     seen = [(id, seen_at) for id, seen_at in t.all("seen_sessions", limit=BEATS_MAX) if id not in projected.dead]
     new = t.all("new_seats", since=t.now - NEW_SECONDS * 1000, limit=SEATS_MAX)
     return Vitals(
+        event=min(until, latest_event(t)),
         at=t.now,
         claims={item: (expires_at, count) for item, expires_at, count in claims if item not in gone},
         seen=dict(seen),

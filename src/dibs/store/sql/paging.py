@@ -1,7 +1,8 @@
 """The verb `page`: items by filter, words and order, a page at a time, with counts that obey the filter.
 
 It looks at every item that has not ended. Of those that have, only the failed ones and those at the end of the feed are
-looked at, so that its cost does not grow with their number.
+looked at, so that its cost does not grow with their number. The database filters, counts and sorts: in Python, each of
+a hundred thousand items would hold up the other threads of a server.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dibs.text import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from dibs.store.contract import FindDead
@@ -29,25 +30,29 @@ EVENTS_SEARCHED = 20_000
 FAILED_MAX = 10_000
 
 
-class Candidate:
-    """An item that a page may show."""
+class Found:
+    """What matches a filter: `items` (id, revision) from a position of an order on, and the position of the last one;
+    `total` of all of them."""
 
-    __slots__ = ("id", "labels", "of_agent", "priority", "project", "seq", "status", "title", "type", "updated_at")
-
-    def __init__(self, row: tuple[Any, ...], projected: Projection) -> None:
-        self.id, self.status, self.type, self.priority, self.seq, self.updated_at, *others = row
-        self.title, self.labels, self.project, self.of_agent = others
-        state = projected.states.get(self.id)
-        if state is not None:
-            self.status = state.item.status
-
-
-#: Positions in each order; a page continues after the position of its cursor.
-SORTS: dict[str, Callable[[Candidate], Position]] = {
-    "next": lambda one: (-one.priority, one.seq),
-    "updated": lambda one: (-one.updated_at, -one.seq),
-    "created": lambda one: (-one.seq, 0),
-}
+    def __init__(self, found: Iterable[tuple[Any, ...]], status: Sequence[str], type: Sequence[str]) -> None:
+        self.items: list[tuple[str, int]] = []
+        self.positions: list[Position] = []
+        self.by_status = Counter(dict.fromkeys(STATUSES, 0))
+        self.by_type: Counter[str] = Counter()
+        self.total = self.ended = 0
+        for name, its_type, first, second, revision in found:
+            if its_type is None:
+                self.items.append((name, revision))
+                self.positions.append((first, second))
+                continue
+            has_status, has_type = not status or name in status, not type or its_type in type
+            self.ended += first if name in ENDED else 0
+            if has_type:
+                self.by_status[name] += second
+            if has_status and second:
+                self.by_type[its_type] += second
+            if has_type and has_status:
+                self.total += second
 
 
 def page(
@@ -65,58 +70,56 @@ def page(
     limit: int,
 ) -> Paged:
     projected = projection.of_board(t, find_dead)
-    candidates, left_off = matching(t, projected, project=project, label=label, agent=agent, q=q)
-    groups = Counter((one.status, one.type) for one in candidates)
-    by_status = Counter(dict.fromkeys(STATUSES, 0))
-    by_type: Counter[str] = Counter()
-    for (its_status, its_type), count in groups.items():
-        if not type or its_type in type:
-            by_status[its_status] += count
-        if not status or its_status in status:
-            by_type[its_type] += count
-    position = SORTS[sort]
-    chosen = [one for one in candidates if (not status or one.status in status) and (not type or one.type in type)]
-    total = len(chosen)
-    begin = None if cursor is None else _position(cursor)
-    rest = sorted((one for one in chosen if begin is None or position(one) > begin), key=position)
-    shown = rest[:limit]
+    filter = {"status": status, "project": project, "type": type, "label": label, "agent": agent, "q": q}
+    found = matching(t, projected, filter, sort=sort, cursor=cursor, limit=limit + 1)
+    ended = sum(count for status, count in stats.by_status(t, projected).items() if status in ENDED)
     return Paged(
-        items=_briefs(t, projected, [one.id for one in shown]),
-        next=_cursor(position(shown[-1])) if len(rest) > limit else None,
-        total=total,
-        counts={"status": dict(by_status), "type": dict(sorted(by_type.items()))},
-        left_off=left_off,
+        items=_briefs(t, projected, [id for id, _ in found.items[:limit]]),
+        next=_cursor(sort, found.positions[limit - 1]) if len(found.items) > limit else None,
+        total=found.total,
+        counts={"status": dict(found.by_status), "type": dict(sorted(found.by_type.items()))},
+        left_off=max(0, ended - found.ended),
     )
 
 
 def matching(
     t: Transaction,
     projected: Projection,
+    filter: Mapping[str, Any],
     *,
-    project: Sequence[str],
-    label: Sequence[str],
-    agent: str | None,
-    q: str | None,
-) -> tuple[list[Candidate], int]:
-    """The items that match a filter, but for their status and type; and how many ended items were not looked at."""
-    found = t.all("page_candidates", agent=agent, searched=EVENTS_SEARCHED, failed=FAILED_MAX)
-    candidates = [Candidate(row, projected) for row in found]
-    words, labels = (q or "").casefold().split(), set(label)
-    chosen = [
-        one
-        for one in candidates
-        if one.of_agent
-        and (not project or one.project in project)
-        and (not labels or labels <= {*rows.names(one.labels)})
-        and (not words or _has(one, words))
-    ]
-    ended = sum(count for status, count in stats.by_status(t, projected).items() if status in ENDED)
-    return chosen, max(0, ended - sum(one.status in ENDED for one in candidates))
+    sort: str = "next",
+    cursor: str | None = None,
+    limit: int,
+) -> Found:
+    """Up to `limit` items that match a filter, after the position of a cursor."""
+    words = {word.casefold() for word in (filter["q"] or "").split()}
+    ascii_words = {word for word in words if word.isascii()}
+    first, second = (None, None) if cursor is None else _position(cursor)
+    found = t.all(
+        "page",
+        searched=EVENTS_SEARCHED,
+        failed=FAILED_MAX,
+        outdated=json_text.dumps({id: state.item.status for id, state in projected.states.items()}),
+        projects=json_text.dumps([*filter["project"]]),
+        labels=json_text.dumps([*filter["label"]]),
+        agent=filter["agent"],
+        words=json_text.dumps(sorted(ascii_words)),
+        among=None if words == ascii_words else json_text.dumps(_with_words(t, words - ascii_words)),
+        statuses=json_text.dumps([*filter["status"]]),
+        types=json_text.dumps([*filter["type"]]),
+        sort=sort,
+        major=first,
+        minor=second,
+        limit=limit,
+    )
+    return Found(found, filter["status"], filter["type"])
 
 
-def _has(one: Candidate, words: list[str]) -> bool:
-    text = f"{one.id} {one.title} {one.labels}".casefold()
-    return all(word in text for word in words)
+def _with_words(t: Transaction, words: set[str]) -> list[str]:
+    """The items that have these words, which a database compares in any case only in some locales."""
+    found = t.all("page_texts", searched=EVENTS_SEARCHED, failed=FAILED_MAX)
+    texts = ((id, " ".join((id, title, *rows.names(labels))).casefold()) for id, title, labels in found)
+    return [id for id, text in texts if all(word in text for word in words)]
 
 
 def _briefs(t: Transaction, projected: Projection, ids: list[str]) -> tuple[Any, ...]:
@@ -127,10 +130,11 @@ def _briefs(t: Transaction, projected: Projection, ids: list[str]) -> tuple[Any,
     return tuple(overview.with_blockers(t, projected, (found[id] for id in ids), queues))
 
 
-def _cursor(position: Position) -> str:
-    return f"{position[0]}.{position[1]}"
+def _cursor(sort: str, position: Position) -> str:
+    """As `dibs.board.filters` checks it."""
+    return f"{sort}.{position[0]}.{position[1]}"
 
 
 def _position(cursor: str) -> Position:
-    first, _, second = cursor.partition(".")
+    _, first, second = cursor.split(".")
     return int(first), int(second)

@@ -1,7 +1,8 @@
 """The SQL statements of a store, by name, from the .sql files in its folder.
 
 A statement starts at a line `-- name: NAME`; names are unique across the files. `@item` stands for the columns of an
-item and `:@item` for their parameters; `COLUMNS` has the columns of each kind of row.
+item and `:@item` for their parameters; `COLUMNS` has the columns of each kind of row. `@@NAME` stands for the statement
+of that name, which comes before in the same file.
 """
 
 from __future__ import annotations
@@ -64,5 +65,13 @@ class Statements(dict[str, str]):
     def of_file(self, file_name: str) -> dict[str, str]:
         with open(os.path.join(self._folder, file_name), encoding="utf-8") as file:
             text = self._expand(file.read())
-        blocks = text.split("-- name: ")[1:]
-        return {name: sql.strip() for name, _, sql in (block.partition("\n") for block in blocks)}
+        found: dict[str, str] = {}
+        for block in text.split("-- name: ")[1:]:
+            name, _, sql = block.partition("\n")
+            while "@@" in sql:
+                before, _, after = sql.partition("@@")
+                used = next(used for used in found if after.startswith(f"{used})"))
+                # On a new line, because a statement may end in the comment before the next one.
+                sql = f"{before}{found[used]}\n{after.removeprefix(used)}"
+            found[name] = sql.strip()
+        return found

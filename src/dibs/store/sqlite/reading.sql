@@ -169,17 +169,51 @@ WHERE id IN (SELECT item FROM (SELECT item, status FROM events ORDER BY id DESC 
   AND +status IN ('done', 'failed', 'rejected', 'cancelled')
 ORDER BY updated_at DESC, seq DESC LIMIT :limit
 
--- Every item that has not ended; of the others the failed ones, and those at the end of the feed.
--- name: page_candidates
-SELECT id, status, type, priority, seq, updated_at, title, labels, project,
-       :agent IS NULL OR EXISTS (
-           SELECT 1 FROM runs WHERE runs.item = items.id AND runs.token = items.token AND runs.agent = :agent)
-FROM items
-WHERE id IN (SELECT id FROM items INDEXED BY items_status
-             WHERE status IN ('pending_approval', 'blocked', 'scheduled', 'ready', 'in_progress', 'parked')
-             UNION ALL SELECT id FROM (SELECT id FROM items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
+-- What a page looks at: every item that has not ended; of the others the failed ones, and those at the end of the feed.
+-- name: page_items
+SELECT * FROM items INDEXED BY items_status
+WHERE status IN ('pending_approval', 'blocked', 'scheduled', 'ready', 'in_progress', 'parked')
+UNION ALL
+SELECT * FROM items
+WHERE id IN (SELECT id FROM (SELECT id FROM items WHERE status = 'failed' ORDER BY priority DESC, seq LIMIT :failed)
              UNION ALL SELECT item FROM (SELECT item, status FROM events ORDER BY id DESC LIMIT :searched)
                        WHERE status IN ('done', 'failed', 'rejected', 'cancelled'))
+  AND +status IN ('done', 'failed', 'rejected', 'cancelled')
+
+-- Those with characters beyond ASCII; an id has none.
+-- name: page_texts
+SELECT id, title, labels FROM (@@page_items)
+WHERE length(title) < octet_length(title) OR length(labels) < octet_length(labels)
+
+-- First the number of items by status and type, and how many of them match; then the chosen ones, without a type.
+-- name: page
+WITH outdated AS MATERIALIZED (SELECT key AS item, value AS status FROM json_each(:outdated)),
+found AS MATERIALIZED (
+    SELECT i.id, i.type, i.revision, coalesce(outdated.status, i.status) AS status,
+           CASE :sort WHEN 'next' THEN -i.priority WHEN 'updated' THEN -i.updated_at ELSE -i.seq END AS major,
+           CASE :sort WHEN 'next' THEN i.seq WHEN 'updated' THEN -i.seq ELSE 0 END AS minor,
+           (:projects = '[]' OR i.project IN (SELECT value FROM json_each(:projects)))
+           AND (:among IS NULL OR i.id IN (SELECT value FROM json_each(:among)))
+           AND (:labels = '[]' OR NOT EXISTS (
+               SELECT 1 FROM json_each(:labels) AS label
+               WHERE label.value NOT IN (SELECT value FROM json_each(i.labels))))
+           AND (:agent IS NULL OR :agent IS (SELECT agent FROM runs WHERE runs.item = i.id AND runs.token = i.token))
+           AND (:words = '[]' OR NOT EXISTS (
+               SELECT 1 FROM json_each(:words) AS word
+               WHERE instr(lower(i.id), word.value) = 0 AND instr(lower(i.title), word.value) = 0
+                 AND NOT EXISTS (SELECT 1 FROM json_each(i.labels) AS label WHERE instr(lower(label.value), word.value)))
+           ) AS matches
+    FROM (@@page_items) AS i LEFT JOIN outdated ON outdated.item = i.id
+)
+SELECT status, type, count(*), sum(matches), NULL FROM found GROUP BY status, type
+UNION ALL
+SELECT * FROM (
+    SELECT id, NULL, major, minor, revision FROM found
+    WHERE matches
+      AND (:statuses = '[]' OR status IN (SELECT value FROM json_each(:statuses)))
+      AND (:types = '[]' OR type IN (SELECT value FROM json_each(:types)))
+      AND (:major IS NULL OR (major, minor) > (:major, :minor))
+    ORDER BY major, minor LIMIT :limit)
 
 -- name: briefs_by_id
 SELECT @brief FROM items WHERE id IN (SELECT value FROM json_each(:items))

@@ -161,7 +161,9 @@ class TestPaging:
         assert shown(q="DO a") == ["a1", "a2"]
         assert shown(q="äPFEL obst") == ["fruit"]
         assert shown(q="  ") == shown()
-        assert shown(q="%") == []
+        assert shown(q="ärö") == shown(q="%") == shown(q="[") == shown(q='"') == shown(q="ui,") == []
+        assert shown(q="UI 1") == ["a1", "a2", "b1"]
+        assert shown(q="ui UI ui") == shown(q="ui")
         counts = board.page(status=["ready"], type=["bug"], project=["web", "api"]).counts
         assert {name: n for name, n in counts["status"].items() if n} == {"ready": 1, "in_progress": 1, "failed": 1}
         assert set(counts["status"]) == set(STATUSES)
@@ -189,7 +191,12 @@ class TestPaging:
         assert walked() == ["b", "d", "c", "a", "e"]
         assert walked(sort="created") == ["e", "d", "c", "b", "a"]
         assert walked(sort="updated") == ["c", "e", "d", "b", "a"]
+        other_order = board.page(limit=1, sort="updated").next
         for wrong, field in (
+            ({"cursor": other_order, "sort": "next"}, "cursor"),
+            ({"cursor": "next.-999999999999999999999.7"}, "cursor"),
+            ({"cursor": "next.1"}, "cursor"),
+            ({"q": "a b c d e f g h i j k"}, "q"),
             ({"sort": "title"}, "sort"),
             ({"cursor": "nowhere"}, "cursor"),
             ({"cursor": "1.2.3"}, "cursor"),
