@@ -34,11 +34,11 @@ from dibs.errors import Invalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, TypeVar
 
-    from dibs.model import Grant, Key, Owner, Session, Synced, Waiting
-    from dibs.model.dashboard import Vitals
+    from dibs.model import Event, Grant, Key, Owner, Session, Synced, Waiting
+    from dibs.model.dashboard import VitalChange, Vitals
     from dibs.store.contract.manage import ManageVerbs
     from dibs.store.contract.read import ReadVerbs
     from dibs.store.contract.work import WorkVerbs
@@ -150,8 +150,14 @@ class Store(Verbs):
         return False
 
     def vitals(self) -> Vitals:
-        """What changes without an event: see `Vitals`. Only servers read it, for the streams of dashboards."""
+        """What changes without an event: see `Vitals`. Servers read it, for the streams of dashboards, and so does
+        `dibs.sdk.live`."""
         raise Invalid("only the server of a board reads its vitals", field="store")
+
+    def live(self, after: int) -> Iterator[Event | VitalChange]:
+        """By a store that `waits`: the events after a cursor without their long texts, and between them what changes
+        without an event, as they come. It ends by an error only."""
+        raise NotImplementedError
 
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """Findings of `doctor` that are not damage, such as files of a vault that are not on the board: (finding,
