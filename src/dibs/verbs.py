@@ -96,7 +96,7 @@ VERBS: tuple[Verb, ...] = (
     _of_item("approve", ADMIN, Item, "Approve an item that waits for approval"),
     _of_item("send_back", ADMIN, Item, "Ask for another draft"),
     _of_item("reject", AGENT, Item, "Reject an item"),
-    _of_item("annotate", AGENT, Ended, "Add links, checks and costs to a run that has ended"),
+    _of_item("annotate", AGENT, Ended, "Add links, checks and costs to a run"),
     _of_item("force_release", ADMIN, Ended, "End the claim of an item"),
     # Agents and sessions
     Verb(

@@ -28,6 +28,32 @@ PATIENCE_MS = 30_000
 WIDE = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
 VIEWS = ("now", "queue", "flight", "sessions", "timeline", "approvals", "metrics", "events")
+#: What is wrong with the layout: parts that reach beyond the window, that lie on each other, or that scroll sideways.
+BROKEN = """() => {
+  const wrong = [], name = one => `${one.tagName}.${one.className} ${one.dataset.id ?? ""}`;
+  const boxes = [...document.querySelectorAll(
+    'header, .bar-top, .bar-bottom, .row, .card, .events li, article, .chart, aside, .cell, .buttons, h1, h2')];
+  for (const one of boxes) {
+    const box = one.getBoundingClientRect();
+    if (box.width && (box.left < -1 || box.right > innerWidth + 1))
+      wrong.push(`${name(one)} ${box.left}..${box.right}`);
+  }
+  const lines = [...document.querySelectorAll('.row[data-id], .card, .events li')];
+  for (const one of lines) {
+    const [box, next] = [one, one.nextElementSibling].map(each => each?.getBoundingClientRect());
+    if (next && next.left === box.left && box.bottom > next.top + 1) wrong.push(`${name(one)} lies on the next`);
+    const height = lines.find(other => other.className.split(' ')[0] === one.className.split(' ')[0]
+      && other.parentElement === one.parentElement).offsetHeight;
+    if (one.offsetHeight !== height) wrong.push(`${name(one)} is ${one.offsetHeight} high, not ${height}`);
+  }
+  // A strip of tabs, and a table of figures, may be wider than a phone.
+  for (const one of document.querySelectorAll('*'))
+    if (one.scrollWidth > one.clientWidth + 1 && !one.closest('nav, .facets, .runs, .unseen')
+        && (one === document.documentElement || /auto|scroll/.test(getComputedStyle(one).overflowX))
+        && !one.querySelector('table.runs'))
+      wrong.push(`${name(one)} scrolls sideways: ${one.scrollWidth} > ${one.clientWidth}`);
+  return wrong;
+}"""
 expect.set_options(timeout=PATIENCE_MS)
 
 

@@ -1,6 +1,7 @@
 """Pictures of every view on the board of a busy fleet: `make screenshots`, or `python -m tests.dashboard.screenshots`.
 
-They go to `screenshots/`, which git ignores: light and dark, and on a phone. Those that the documents show are taken
+They go to `screenshots/`, which git ignores: light and dark, on a wide and a narrow
+screen, and on a phone. Those that the documents show are taken
 again, too, into `docs/images/`.
 """
 
@@ -37,6 +38,8 @@ LATER = {
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"color_scheme": "light"},
     "dark": {"color_scheme": "dark"},
+    "wide": {"color_scheme": "light", "viewport": {"width": 1600, "height": 900}},
+    "narrow": {"color_scheme": "dark", "viewport": {"width": 1024, "height": 768}},
     "phone": {"color_scheme": "light", "viewport": PHONE, "has_touch": True, "is_mobile": True},
 }
 #: The pictures of the documents, and their looks. They are smaller, because git keeps every version of them.

@@ -8,6 +8,10 @@ from playwright.sync_api import Browser, expect
 
 from dibs.model import AGENT, VIEWER
 from tests.dashboard.driving import Shop, await_true, live, opened, rows
+from tests.dashboard.test_views import CONTENT
+
+#: The labels of buttons that change something.
+ACTING = re.compile("approve|send back|reject|retry|park|cancel|release|edit|new item")
 
 
 def test_a_claim_is_force_released_by_keyboard_alone(shop: Shop, browser: Browser) -> None:
@@ -31,29 +35,47 @@ def test_a_claim_is_force_released_by_keyboard_alone(shop: Shop, browser: Browse
         expect(page.locator(".toast")).to_contain_text(item)
 
 
+def submit_another(shop: Shop) -> None:
+    shop.board.send_back("letter-42", comment="too long")
+    shop.board.claim("letter-42", session=shop.fleet.sessions[2])
+    shop.board.submit("letter-42", session=shop.fleet.sessions[2], draft="Something else")
+
+
 def test_exactly_what_was_read_is_approved(shop: Shop, browser: Browser) -> None:
     with opened(shop, browser, "approvals") as page:
         expect(page.locator("article.draft")).to_contain_text("Tell them that login works")
-        # The page hears that the item has changed, but does not get to read it.
-        page.route("**/v1/items/letter-42", lambda route: route.abort())
-        expect(page.locator(".news")).to_have_count(0)
         read = shop.board.get("letter-42").item
-        shop.board.send_back("letter-42", comment="too long")
-        shop.board.claim("letter-42", session=shop.fleet.sessions[2])
-        shop.board.submit("letter-42", session=shop.fleet.sessions[2], draft="Something else")
-        shop.board.add("The last of these events", id="last", needs_approval=True)
-        expect(page.locator(".news")).to_have_text("1 new")
+        submit_another(shop)
+        expect(page.locator("article.asked [role=alert]")).to_contain_text("changed since you opened it")
+        expect(page.locator("article.draft")).to_contain_text("Dear customer")
         page.keyboard.press("a")
         expect(page.locator(".toast.bad")).to_contain_text(re.compile("revision|changed", re.IGNORECASE))
         assert shop.board.get("letter-42").item.status == "pending_approval"
-        page.unroute("**/v1/items/letter-42")
-        page.reload()
-        live(page)
-        page.locator('.row[data-id="letter-42"]').click()
+        page.get_by_role("button", name="show it as it is now").click()
         expect(page.locator("article.draft")).to_contain_text("Something else")
         expect(page.locator("article.draft button")).to_contain_text(f"changes since run {read.token}")
+        page.keyboard.press("d")
+        expect(page.locator("article.draft .minus").first).to_contain_text("Dear customer")
         page.keyboard.press("A")
         await_true(page, lambda: shop.board.get("letter-42").item.status == "done", "it is not approved")
+        (event,) = [one for one in shop.board.log("letter-42") if one.kind == "approved"]
+        assert event.token == read.token + 1
+
+
+def test_the_buttons_beside_an_open_item_are_about_what_is_read_there(shop: Shop, browser: Browser) -> None:
+    """Also the buttons of its row in the list, which follows the board."""
+    with opened(shop, browser, "now?item=letter-42") as page:
+        aside = page.locator("aside")
+        expect(aside.locator(".draft pre")).to_contain_text("Dear customer")
+        submit_another(shop)
+        expect(aside.locator("[role=alert]")).to_contain_text("changed since you opened it")
+        page.locator('.row[data-id="letter-42"]').get_by_role("button", name="approve letter-42").click()
+        expect(page.locator(".toast.bad")).to_contain_text(re.compile("revision|changed", re.IGNORECASE))
+        assert shop.board.get("letter-42").item.status == "pending_approval"
+        aside.get_by_role("button", name="show it as it is now").click()
+        expect(aside.locator(".draft pre")).to_contain_text("Something else")
+        aside.get_by_role("button", name="approve letter-42").click()
+        await_true(page, lambda: shop.board.get("letter-42").item.status == "ready", "it is not approved")
 
 
 def test_a_draft_is_sent_back_with_a_comment(shop: Shop, browser: Browser) -> None:
@@ -62,9 +84,10 @@ def test_a_draft_is_sent_back_with_a_comment(shop: Shop, browser: Browser) -> No
         row.get_by_role("button", name="send back").click()
         page.locator("dialog[open] textarea").fill("Which order?")
         page.locator("dialog[open] button.main").click()
-        # The mouse is on the list, so the row stays where it is.
-        expect(row).to_contain_text("settled")
+        expect(row).to_have_count(0)
         assert shop.board.get("refund-7").item.status == "ready"
+        (event,) = [one for one in shop.board.log("refund-7") if one.kind == "sent_back"]
+        assert event.data["comment"] == "Which order?"
 
 
 def test_an_item_is_added_and_edited(shop: Shop, browser: Browser) -> None:
@@ -119,6 +142,13 @@ def test_a_viewer_sees_everything_and_no_button_that_would_be_refused(shop: Shop
         page.keyboard.press("Enter")
         expect(page.locator("aside h1")).to_contain_text(rows(page, "needs")[0])
         assert page.locator("aside .buttons button").count() == 0
+        for view in ("queue", "flight", "approvals", f"item?item={rows(page, 'needs')[0]}"):
+            page.goto(re.sub("#.*", f"#{view}", page.url))
+            page.wait_for_selector(CONTENT.get(view, "main > article.item h1"))
+            page.keyboard.press("j")
+            page.keyboard.press("x")
+            names = page.locator("main button:visible").all_inner_texts()
+            assert not [name for name in names if ACTING.search(name)], (view, names)
         status = page.evaluate(
             "fetch('/v1/items/letter-42/approve', {method: 'POST', headers: {'Content-Type': 'application/json'},"
             " body: '{}'}).then(answer => answer.status)"

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from dibs.board import make
-from dibs.cli.demo import WORKERS
-from dibs.cli.demo_fleet import Fleet
-from dibs.cli.render import Paint
-from tests.e2e.conftest import Dibs
+from dibs.cli.demo.processes import Processes
+from dibs.cli.demo.story import WORKERS
+from tests.e2e.conftest import Dibs, until
 from tests.kit.processes import children, left_after
 
 CHECKS = 7
@@ -59,16 +58,16 @@ def test_a_demo_that_is_stopped_ends_its_server_and_its_workers(
     _, stderr = demo.communicate(timeout=10)
     assert (demo.returncode, stderr) == (code, "")
     assert not left_after(10, pids)
-    assert bool(list(tmp_path.glob("dibs-demo-*"))) == (number == signal.SIGKILL)
+    until(lambda: not list(tmp_path.glob("dibs-demo-*")))
 
 
 def test_a_server_that_says_nothing_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dibs.cli.demo_fleet.PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("dibs.cli.demo.processes.PATIENCE_SECONDS", 0.5)
     make(str(tmp_path / "board.db"))
     (tmp_path / "sitecustomize.py").write_text("import sys, time\n'serve' in sys.orig_argv and time.sleep(600)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with Fleet(str(tmp_path), Paint(False), silent=True) as fleet:
-        assert fleet.serve() == (None, "it did not start")
+    with Processes(str(tmp_path)) as processes:
+        assert processes.serve() == {"url": None, "error": "it did not start"}
 
 
 def test_the_demo_answers_programs_too(bare: Dibs) -> None:

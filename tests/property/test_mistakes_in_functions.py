@@ -11,6 +11,7 @@ import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -90,6 +91,24 @@ def dependents(board: Board, clock: TwinClock) -> None:
     board.add("y", id="y", depends_on=["x"])
     board.next(session="a", done={"x": 1})
     refused(lambda: board.claim("y", session="a"))
+
+
+ANNOTATED: dict[str, Any] = {"links": {"branch": "b", "n": [None]}, "cost": {"eur": 1.5, "usd": 3}}
+GIVEN: dict[str, Any] = {"links": {"log": "l", "branch": None}, "cost": {"usd": 1, "calls": 2}}
+
+
+@finds("done replaces what was annotated", "end_as_done", "dibs.merged_object(r.links, p_links::json)", "p_links::json")
+def done_after_an_annotation(board: Board, clock: TwinClock) -> None:
+    held(board)
+    board.annotate("x", session="a", **ANNOTATED)
+    board.done("x", session="a", **GIVEN)
+
+
+@finds("an end replaces what was annotated", "end_run", "dibs.merged_object(cost, p_cost::json)", "p_cost::json")
+def failed_after_an_annotation(board: Board, clock: TwinClock) -> None:
+    held(board)
+    board.annotate("x", session="a", **ANNOTATED)
+    board.fail("x", session="a", **GIVEN)
 
 
 @finds("what is not held is no matter", "next", "ended < cardinality(p_done)", "false")

@@ -48,8 +48,7 @@ def ways(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Board
             yield board, lambda instance: InPython(board, "reviewer", instance)
     else:
         made: Production = request.getfixturevalue("made")
-        with made.connect("dibs_owner") as connection:
-            connection.execute("TRUNCATE dibs.items, dibs.claims, dibs.runs, dibs.events, dibs.sessions, dibs.agents")
+        made.empty()
         with made.board("dibs_app") as board:
             yield board, lambda instance: InSql(made.url("dibs_sql"), "reviewer", instance)
 

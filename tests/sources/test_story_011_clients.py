@@ -72,8 +72,7 @@ def made(postgres_server: PostgresServer, visitor: str) -> Iterator[Production]:
 
 @pytest.fixture
 def board(made: Production) -> Iterator[Board]:
-    with made.connect("dibs_owner") as connection:
-        connection.execute("TRUNCATE dibs.items, dibs.claims, dibs.runs, dibs.events, dibs.sessions, dibs.activity")
+    made.empty()
     with made.board("dibs_app") as board:
         yield board
 

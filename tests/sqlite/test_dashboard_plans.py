@@ -23,7 +23,7 @@ READ = (
     *("holdings", "live_queues", "seats", "seen_sessions", "new_seats", "claims_of_sessions", "runs_of_sessions"),
     *("beats", "in_progress", "items_by_id", "claims_of_items", "runs_in_window", "live_runs_before"),
     *("event_range", "event_from", "run_range", "run_from", "events_in_series", "changes_in_series"),
-    *("waits_in_series", "durations_in_series", "latest_event", "count_live_sessions"),
+    *("waits_in_series", "durations_in_series", "costs_in_series", "latest_event", "count_live_sessions"),
     *("next_events", "last_run_of_events", "first_claims_between", "begin_runs", "ended_runs_between"),
     *("take_ended_runs", "counted_items", "counted_runs", "counted_first_claims"),
 )

@@ -48,6 +48,34 @@ def test_an_annotation_is_in_the_file_and_a_new_index_knows_it(harness: Harness,
     assert_sound(again)
 
 
+def test_what_a_holder_annotates_outlives_an_index_and_yields_to_the_end(
+    harness: Harness, board: Board, root: Path
+) -> None:
+    put(root, "Needs_Action/mail.md", "# Mail\n")
+    session = board.start_session("cloud").id
+    board.claim("mail", session=session)
+    board.annotate("mail", links={"branch": "a", "base": "main"}, session=session)
+    board.progress("mail", "half way", session=session)
+    file = root / "In_Progress/cloud/mail.md"
+    by_a_person = '\n**Annotated By**: eve 2026-01-01T00:00:00.000Z: {"run": 1, "links": {"base": "evil"}}\n'
+    file.write_text(file.read_text() + by_a_person)
+    held = board.get("mail").runs
+    assert held[0].links == {"branch": "a", "base": "main"}
+    forget_index(root)
+    again = harness.board()
+    assert again.get("mail").runs == held
+    again.done("mail", session=session, token=1, links={"branch": "b"})
+    done = again.get("mail").runs
+    assert done[0].links == {"branch": "b", "base": "main"}
+    text = (root / "Done/mail.md").read_text().replace(by_a_person, "")
+    (root / "Done/mail.md").write_text(text)
+    assert '"branch": "a"' not in text
+    forget_index(root)
+    third = harness.board()
+    assert third.get("mail").runs == done
+    assert_sound(third)
+
+
 def test_what_two_clones_say_of_one_run_both_of_them_know(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
     pair.a.claim("x", session=pair.alice)

@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from dibs.board import Board
+from dibs.config import DEFAULTS
+from dibs.store.open import open_store
+from dibs.store.sql.transaction import NOTES_MAX
 from tests.e2e.conftest import until
 from tests.worktrees.conftest import Project
 
@@ -99,7 +103,8 @@ def test_what_is_handed_over_is_bounded_and_hostile_text_is_harmless(project: Pr
 
 
 def test_an_item_that_a_killed_worker_held_is_continued_where_it_was(project: Project, ended: Keep, left: Left) -> None:
-    """The command ignores SIGTERM: its worktree is not entered before it is gone."""
+    """The command ignores SIGTERM: its worktree is not entered before it is gone. It has left more notes than the next
+    holder is given."""
     project.add("x")
     pids = project.folder.parent / "pids"
     script = f"{COMMIT}; echo draft >draft.txt; echo 'last words'; trap '' TERM; echo $$ >'{pids}'; " + (
@@ -107,15 +112,26 @@ def test_an_item_that_a_killed_worker_held_is_continued_where_it_was(project: Pr
     )
     worker = ended(project.start("work", "--worktree", "--", "sh", "-c", script))
     (command,) = left(pids)
+    with Board(open_store(str(project.folder / ".git" / "dibs" / "board.db"), DEFAULTS), DEFAULTS) as board:
+        (run,) = board.get("x").runs
+        for number in range(NOTES_MAX + 1):
+            board.progress("x", f"note {number}", session=run.session)
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait()
     check = f"grep -q '^State:.[^ZX]' /proc/{command}/status && echo 'still alive'"
-    script = f'{check}; cat draft.txt; cat "$DIBS_PREVIOUS_FILE"; rm beat.txt; {COMMIT}'
+    handed = project.folder.parent / "previous.json"
+    script = f'{check}; cat draft.txt; cp "$DIBS_PREVIOUS_FILE" "{handed}"; rm beat.txt; {COMMIT}'
     done = project.exec("x", script, "--wait", "20s")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "still alive" not in done.stdout
     assert "x | draft\n" in done.stdout
-    assert "last words" in done.stdout, "the output outlives the worker"
+    previous = json.loads(handed.read_text())
+    links = {"branch": "dibs/x", "base": "main", "worktree": str(project.trees / "x")}
+    assert (previous["run"]["outcome"], previous["run"]["links"]) == ("owner_died", links)
+    assert [note["note"] for note in previous["notes"]] == [f"note {number}" for number in range(1, NOTES_MAX + 1)]
+    told = previous["worktree"]
+    assert (told["branch"], told["commits"], told["output"]) == ("dibs/x", 1, "last words")
+    assert "work.txt | 1 +" in told["diffstat"]
     assert project.subjects("dibs/x") == ["x", "x"]
 
 

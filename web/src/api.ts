@@ -33,6 +33,7 @@ export interface Series {
   depth: Record<string, unknown[]>;
   time_to_claim: Record<string, unknown[]>;
   duration: Record<string, unknown[]>;
+  cost: Record<string, unknown[]>;
   truncated: boolean;
 }
 

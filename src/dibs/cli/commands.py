@@ -38,7 +38,7 @@ COMMANDS = {
     "done": _command("work", "claim_commands", "mark an item done"),
     "fail": _command("work", "claim_commands", "mark an item failed"),
     "submit": _command("work", "review", "submit a draft for approval"),
-    "annotate": _command("work", "review", "add links, checks or costs to a run that has ended"),
+    "annotate": _command("work", "review", "add links, checks or costs to a run"),
     "work": _command("work", "worker_command", "claim items one after another and run a command for each"),
     "exec": _command("work", "worker_command", "claim one item and run a command for it"),
     "worktree list": _command("work", "worktree", "list the git worktrees that dibs made"),
@@ -60,7 +60,8 @@ COMMANDS = {
     "log": _command("history", "history", "show the history of one item"),
     "events": _command("history", "history", "show the event feed of the board"),
     "runs": _command("history", "history", "list runs: who held which item, and the outcome"),
-    "stats": _command("history", "history", "show counts and rates"),
+    "timeline": _command("history", "timeline", "show who held what, as bars"),
+    "stats": _command("history", "history", "show counts and rates, or how they changed"),
     "top": _command("history", "top", "watch the board live in the terminal, and act on it"),
     "init": _command("admin", "admin", "create a board for this repository or folder"),
     "setup": _command("admin", "setup", "connect a coding agent to dibs, or AGENTS.md (agents-md)"),
@@ -146,7 +147,8 @@ EXAMPLES = {
     "log": ("dibs log fix-login",),
     "events": ("dibs events --after 0", "dibs events --kind claimable --kind failed"),
     "runs": ("dibs runs --item fix-login",),
-    "stats": ("dibs stats",),
+    "timeline": ("dibs timeline", "dibs timeline --since 30m --by item"),
+    "stats": ("dibs stats", "dibs stats --since 24h"),
     "top": ("dibs top",),
     "init": ("dibs init",),
     "setup": ("dibs setup claude --yes", "dibs setup codex --project --yes", "dibs setup agents-md --remove"),
@@ -191,7 +193,7 @@ EXAMPLES = {
     ),
     "mirror": ("dibs mirror tasks.json --once",),
     "copy": ("dibs copy . copy.db",),
-    "demo": ("dibs demo",),
+    "demo": ("dibs demo", "dibs demo --open --agents 50 --for 10m", "dibs demo --record demo.svg"),
     "completion": ("dibs completion bash",),
 }
 
@@ -211,12 +213,7 @@ GLOBAL_OPTIONS = {
 
 def split_command(argv: list[str]) -> tuple[str | None, list[str]]:
     """Return the command's name, or None, and all other arguments, including global options that precede the name."""
-    at = 0
-    while at < len(argv) and argv[at].startswith("-"):
-        name, equals, _ = argv[at].partition("=")
-        if name not in GLOBAL_OPTIONS:
-            break
-        at += 2 if GLOBAL_OPTIONS[name] and not equals else 1
+    at = _first_word(argv)
     words = 2 if at < len(argv) and argv[at] in FAMILIES else 1
     chosen = argv[at : at + words]
     if not chosen or chosen[0].startswith("-"):
@@ -224,3 +221,19 @@ def split_command(argv: list[str]) -> tuple[str | None, list[str]]:
     if chosen[-1].startswith("-"):
         chosen = chosen[:-1]
     return " ".join(chosen), argv[:at] + argv[at + len(chosen) :]
+
+
+def has_only_options(argv: list[str]) -> bool:
+    """Whether nothing but global options is there."""
+    return _first_word(argv) >= len(argv)
+
+
+def _first_word(argv: list[str]) -> int:
+    """Where the global options before the command end."""
+    at = 0
+    while at < len(argv) and argv[at].startswith("-"):
+        name, equals, _ = argv[at].partition("=")
+        if name not in GLOBAL_OPTIONS:
+            break
+        at += 2 if GLOBAL_OPTIONS[name] and not equals else 1
+    return at

@@ -31,7 +31,7 @@ def open_(cli: Cli) -> None:
     board = cli.board
     pages = (keyring.pages(url) or url.rstrip("/")) if has_server else _pages_in_background(url)
     _, link = server.login_link(board, pages)
-    is_opened = not cli.args.print and _has_display() and _is_opened(link)
+    is_opened = not cli.args.print and opens(link)
     if is_opened:
         line = f"{cli.paint('opened', 'green')} {pages}"
         line += "" if has_server else f"; its server {ENDS}"
@@ -59,6 +59,11 @@ def _pages_in_background(url: str) -> str:
     from dibs.server import background
 
     return background.ensure(url).pages
+
+
+def opens(link: str) -> bool:
+    """Open a browser at the link, if there is a display; return whether one has."""
+    return _has_display() and _is_opened(link)
 
 
 def _has_display() -> bool:

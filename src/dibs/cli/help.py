@@ -15,7 +15,7 @@ from dibs.cli.parser import Parser, UsageError, build
 ABOUT = """\
 dibs: a work board for fleets of agents; no two of them work on the same item.
 
-usage: dibs COMMAND [options]
+usage: dibs COMMAND [options]; without a command: what you hold and what is next
 """
 AFTER = """
 Every command accepts --store URL, --json, --brief and --no-color, before or
@@ -48,9 +48,13 @@ def without_command(name: str | None, rest: list[str]) -> int:
         sys.stdout.write(overview(name if name in FAMILIES else None))
         return 0
     if name is None and not [word for word in rest if not word.startswith("-")]:
-        sys.stderr.write(overview())
-        return UsageError.exit_code
+        return refuse_without_command()
     raise UsageError(_suggestion(name or rest[0]), field="command")
+
+
+def refuse_without_command() -> int:
+    sys.stderr.write(overview())
+    return UsageError.exit_code
 
 
 def overview(family: str | None = None) -> str:

@@ -163,9 +163,14 @@ def _run_row(run: Run) -> list[str]:
 
 def stats_options(parser: Parser) -> None:
     parser.option("--agent", metavar="NAME", help="only claims, runs and sessions of this agent")
+    parser.duration("--since", "since", "how the figures changed over this time")
 
 
 def stats(cli: Cli) -> None:
+    if cli.args.since is not None:
+        from dibs.cli import series_lines
+
+        return series_lines.show(cli)
     figures = cli.board.stats(agent=cli.args.agent)
     return cli.print_json(figures) if cli.json else cli.print(*_stats_lines(figures, cli.paint))
 

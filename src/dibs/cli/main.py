@@ -11,7 +11,7 @@ import io
 import os
 import sys
 
-from dibs.cli.commands import COMMANDS, split_command
+from dibs.cli.commands import COMMANDS, has_only_options, split_command
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
 
 TYPE_CHECKING = False
@@ -71,6 +71,10 @@ def _prepare_streams() -> None:
 def _dispatch(argv: list[str]) -> int:
     name, rest = split_command(argv)
     command = COMMANDS.get(name) if name else None
+    if name is None and has_only_options(rest):
+        from dibs.cli import status
+
+        return status.without_command(rest)
     if name is None or command is None:
         from dibs.cli import help
 

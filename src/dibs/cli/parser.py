@@ -201,9 +201,8 @@ class Parser:
         arguments = [one.metavar if one.required else f"[{one.metavar}]" for one in self.arguments]
         required = [f"{one.names[-1]} {one.metavar}" for one in self.options.values() if one.required]
         command = ["-- COMMAND ..."] if self.has_trailing_command else []
-        return " ".join(
-            ["usage: dibs", self.name, *(word or "" for word in arguments), *required, "[options]", *command]
-        )
+        words = ["usage: dibs", self.name, *arguments, *required, "[options]", *command]
+        return " ".join(word for word in words if word)
 
     def help(self) -> str:
         summary = self.command.summary

@@ -111,6 +111,21 @@ def _clean_painted(text: str) -> str:
     return clean(START + text)
 
 
+def spans(line: str) -> list[tuple[tuple[str, ...], str]]:
+    """The pieces of a line that `Paint` made, each with the names of its styles."""
+    names = {code: name for name, code in CODES.items()}
+    first, *painted = line.split(START)
+    found: list[tuple[tuple[str, ...], str]] = [((), first)]
+    for text in painted:
+        codes, _, rest = text.partition("m")
+        found.append((tuple(names[code] for code in codes.split(";") if code in names), rest))
+    return [(styles, text) for styles, text in found if text]
+
+
+def without_colours(line: str) -> str:
+    return "".join(text for _, text in spans(line))
+
+
 def paragraphs(text: str, indent: str) -> list[str]:
     """The lines of a text, cleaned and indented."""
     return [(indent + clean(line)).rstrip() for line in text.expandtabs(4).splitlines()]

@@ -236,7 +236,7 @@ def key_revoke(cli: Cli) -> None:
 
 def key_link_options(parser: Parser) -> None:
     parser.option("--url", metavar="URL", help="the server (default: the last one for this board)")
-    parser.option("--role", metavar="ROLE", help=f"what the browser may do: {', '.join(ROLES)} (default: {ADMIN})")
+    parser.option("--role", metavar="ROLE", help=f"{', '.join(ROLES)} (default: {ADMIN})")
 
 
 def key_link(cli: Cli) -> None:

@@ -169,8 +169,9 @@ class Series(Value):
     """Figures over time, a list each with one entry for every `step_seconds` from `from_at` on.
 
     `events` counts claims and ends of runs, `depth` how many items had each status that is not an end, at the end of a
-    step; `time_to_claim` and `duration` are percentiles in seconds, null where there is nothing. `truncated`: the first
-    entries are null, because there were too many events since.
+    step; `time_to_claim` and `duration` are percentiles in seconds, null where there is nothing; `cost` sums the
+    numbers in the costs of the runs that ended, by name. `truncated`: the first entries are null, because there were
+    too many events since.
     """
 
     from_at: int
@@ -179,6 +180,7 @@ class Series(Value):
     depth: dict[str, list[Any]]
     time_to_claim: dict[str, list[Any]]
     duration: dict[str, list[Any]]
+    cost: dict[str, list[Any]]
     truncated: bool
 
 

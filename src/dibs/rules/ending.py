@@ -193,18 +193,14 @@ def _end(
     **changes: Any,
 ) -> Step:
     table.require(verb, state.item)
-    run = Run(
-        item=claim.item,
-        token=claim.token,
-        session=claim.session,
-        agent=claim.agent,
-        started_at=claim.claimed_at,
+    begun = _begun_run(state, claim)
+    run = begun.replace(
         ended_at=now,
         outcome=outcome,
         reason=reason,
         draft=draft,
-        links=links or {},
-        cost=cost or {},
+        links={**begun.links, **(links or {})},
+        cost={**begun.cost, **(cost or {})},
     )
     data: dict[str, Any] = {"reason": reason, **(details or {})}
     if draft is not None:
@@ -224,4 +220,17 @@ def _end(
         run=run,
         data=data,
         **changes,
+    )
+
+
+def _begun_run(state: State, claim: Claim) -> Run:
+    """The run of the claim, with what its holder has annotated."""
+    if state.run is not None and state.run.token == claim.token:
+        return state.run
+    return Run(
+        item=claim.item,
+        token=claim.token,
+        session=claim.session,
+        agent=claim.agent,
+        started_at=claim.claimed_at,
     )

@@ -1,8 +1,9 @@
-"""Decisions about finished runs: approval of drafts, and annotations.
+"""Decisions about runs: approval of drafts, and annotations.
 
-An agent cannot approve its own draft. An annotation adds links, checks and costs to a run that has ended; it changes
-neither the item nor a claim, so an earlier run can be annotated while another session holds the item. A run whose draft
-was approved cannot be annotated: the next holder is shown what the approver read.
+An agent cannot approve its own draft. An annotation adds links, checks and costs to a run; it changes neither the item
+nor a claim, so an earlier run can be annotated while another session holds the item. A run that has not ended is
+annotated by its holder alone. A run whose draft was approved cannot be annotated: the next holder is shown what the
+approver read.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 
 #: The fields of a run that can be annotated, each a JSON object.
 ANNOTATED = ("links", "checks", "cost")
-#: The most bytes of each, as when the run ends.
+#: The most bytes of each.
 BYTES_MAX = 1_000_000
+#: The same while the run has not ended, since its end adds to them.
+BYTES_MAX_BEFORE_END = 900_000
 #: An item in these statuses is never claimed again, so no holder is shown its approval. A failed item can be retried.
 FINAL = frozenset({DONE, REJECTED, CANCELLED})
 
@@ -82,13 +85,15 @@ def annotate(
     approved: int | None,
     actor: str,
     agent: str | None = None,
+    session: str | None = None,
 ) -> Step | None:
     """Add the `given` entries to the run; None if the run has all of them.
 
-    `run` is the run under the token, or without a token the latest. With `agent`, it has to be a run of that agent.
-    `approved` is the token of the run whose draft the current approval is about.
+    `run` is the run under the token, or without a token the latest. With `agent`, it has to be a run of that agent; a
+    run that has not ended has to be of this `session`. `approved` is the token of the run whose draft the current
+    approval is about.
     """
-    run = _require_annotatable(state, run, token, agent)
+    run = _require_annotatable(state, run, token, agent, session)
     _require_unapproved(state, run, approved)
     new = _new_entries(run, given)
     return _annotated(now, state, run, new, actor=actor) if new else None
@@ -165,7 +170,9 @@ def _another_draft(item: Item, draft: Run | None, token: int) -> ItemNotClaimabl
     )
 
 
-def _require_annotatable(state: State, run: Run | None, token: int | None, agent: str | None) -> Run:
+def _require_annotatable(
+    state: State, run: Run | None, token: int | None, agent: str | None, session: str | None
+) -> Run:
     item = state.item
     if token is not None and token > item.token:
         raise token_never_given(item, token)
@@ -180,9 +187,9 @@ def _require_annotatable(state: State, run: Run | None, token: int | None, agent
             item=item.id,
             holder=holder(run),
         )
-    if run.outcome is None:
+    if run.outcome is None and run.session != session:
         raise ItemNotClaimable(
-            f"run {run.token} of {item.id} has not ended; annotate it after its end",
+            f"run {run.token} of {item.id} has not ended; until then only its session {run.session} can annotate it",
             item=item.id,
             status=item.status,
             why=f"run {run.token} has not ended",
@@ -209,11 +216,9 @@ def _sorted(value: Any) -> Any:
 
 def _merged(run: Run, name: str, values: dict[str, Any]) -> dict[str, Any]:
     merged: dict[str, Any] = {**getattr(run, name), **values}
-    size = len(json_text.dumps(merged).encode())
-    if size > BYTES_MAX:
+    size, limit = len(json_text.dumps(merged).encode()), BYTES_MAX_BEFORE_END if run.outcome is None else BYTES_MAX
+    if size > limit:
         raise Invalid(
-            f"{name} of run {run.token} would have {size} bytes; the limit is {BYTES_MAX}",
-            field=name,
-            bytes_max=BYTES_MAX,
+            f"{name} of run {run.token} would have {size} bytes; the limit is {limit}", field=name, bytes_max=limit
         )
     return merged

@@ -203,7 +203,8 @@ class LiveSession(ForkAware):
         checks: Mapping[str, Any] | None = None,
         cost: Mapping[str, Any] | None = None,
     ) -> Ended:
-        """Add links, checks and costs to a run of this agent that has ended; without a token, the item's latest run."""
+        """Add links, checks and costs to a run of this agent that has ended, or that this session holds; without a
+        token, to the item's latest run."""
         added: dict[str, Any] = {"token": token, "links": links, "checks": checks, "cost": cost}
         request = randomness.request_id()
         return _retry(

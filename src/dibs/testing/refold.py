@@ -157,6 +157,7 @@ class Story:
             "started_at": event.at,
             "ended_at": None,
             "outcome": None,
+            **{name: {} for name in ("links", "cost", "checks")},
         }
 
     def _edit(self, event: Event) -> None:
@@ -173,11 +174,13 @@ class Story:
             self.fields.update(needs_approval=True, approved=False)
 
     def _annotate(self, event: Event) -> None:
-        """What was learned of a run that is over; of one that this history does not reach, no more is known."""
+        """What was learned of a run; of one that this history does not reach, no more is known."""
         run = self.runs.get(event.data["run"])
-        if run is None or run.get("outcome", "unknown") is None:
-            self._odd(f"event {event.number} annotates run {event.data['run']}, which has not ended")
+        if run is None:
+            self._odd(f"event {event.number} annotates run {event.data['run']}, which never began")
             return
+        if run.get("outcome", "unknown") is None and event.actor != run["agent"]:
+            self._odd(f"event {event.number} annotates run {event.data['run']}, which has not ended")
         if run and (event.session, event.agent) != (run["session"], run["agent"]):
             self._odd(f"event {event.number} does not name the holder of run {event.data['run']}")
         for name in ("links", "checks", "cost"):
@@ -193,7 +196,7 @@ class Story:
         if (event.session, event.agent) != (run["session"], run["agent"]):
             self._odd(f"event {event.number} ({event.kind}) does not name its holder {run['session']}")
         told = {name: event.data.get(name) for name in ("reason", "draft")}
-        more = {name: event.data.get(name, {}) for name in ("links", "cost", "checks")}
+        more = {name: {**run[name], **event.data.get(name, {})} for name in ("links", "cost", "checks")}
         run.update(ended_at=event.at, outcome=event.kind, **told, **more)
         self.open_token = None
 

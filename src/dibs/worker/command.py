@@ -148,11 +148,9 @@ class Command:
             verdict = self._verdict(claim, files, tree)
             if claim in self._abandoned:
                 return verdict  # the caller of `abandon` ends the claim itself
-            if tree is None:
-                return _apply(verdict, claim)
-            verdict = _apply(verdict.replace(links=tree.links | verdict.links), claim)
-            tree.annotate(claim)
-            return verdict
+            # The run may be another than the one that began here, if the claim was recovered.
+            links = verdict.links if tree is None else tree.links | verdict.links
+            return _apply(verdict.replace(links=links), claim)
         finally:
             files.remove()
 

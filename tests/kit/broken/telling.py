@@ -54,6 +54,32 @@ class AnnotatesForAnybody(Mistake):
 
 
 @caught_by("annotations")
+class AnnotatesForTheHolder(Mistake):
+    """Lets everybody annotate a run that has not ended."""
+
+    def annotate(self, item: str, **asked: Any) -> Ended:
+        claim = self.inner.get(item).claim
+        if claim is not None and asked["token"] in (None, claim.token):
+            asked = {**asked, "session": claim.session, "agent": None}
+        return self.inner.annotate(item, **asked)
+
+
+@caught_by("annotations")
+class EndsWithoutWhatWasAnnotated(Mistake):
+    """A run that ends has the links of its end alone."""
+
+    def fail(self, item: str, **asked: Any) -> Ended:
+        ended: Ended = self.inner.fail(item, **asked)
+        self.raw(
+            "UPDATE runs SET links = :links WHERE item = :item AND token = :token",
+            links=json_text.dumps(asked["links"]),
+            item=item,
+            token=ended.run.token,
+        )
+        return ended
+
+
+@caught_by("annotations")
 class ChangesWhatWasApproved(Mistake):
     """Adds to a run whose draft was approved: the next holder reads it under the approver's name."""
 

@@ -172,6 +172,15 @@ class SeriesMeasuresFromTheFirstEvent(Mistake):
         return series.replace(time_to_claim=waits)
 
 
+@caught_by("timeline", "test_a_series_sums_what_runs_have_cost")
+class SeriesCostsOfEverybody(Mistake):
+    """Sums the costs of all runs, whatever agent or project was asked for."""
+
+    def series(self, **asked: Any) -> Series:
+        everybody = self.inner.series(**{**asked, "agent": None, "project": None})
+        return self.inner.series(**asked).replace(cost=everybody.cost)
+
+
 @caught_by("figures")
 class PruneLeavesTheFigures(Mistake):
     """Deletes items, and goes on counting them."""

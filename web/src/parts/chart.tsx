@@ -15,6 +15,8 @@ export interface Line {
 
 const HEIGHT = 170;
 const TABLE_ROWS = 24;
+/** 1.2M and not 1,200,000, which is wider than the axis. */
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 3 });
 
 /** The hour, and at midnight the day. */
 function clock(seconds: number): string {
@@ -44,8 +46,8 @@ export function Chart({ title, from, step, lines, unit = "" }: { title: string; 
         height: HEIGHT,
         legend: { live: false },
         cursor: { y: false },
-        scales: { y: { range: (_, _least, most) => [0, Math.max(1, most * 1.05)] } },
-        axes: [{ ...axis, size: 28, values: (_, at) => at.map(clock) }, { ...axis, size: 46 }],
+        scales: { y: { range: (_, _least, most) => [0, most > 0 ? most * 1.05 : 1] } },
+        axes: [{ ...axis, size: 28, values: (_, at) => at.map(clock) }, { ...axis, size: 46, values: (_, at) => at.map((value) => compact.format(value)) }],
         series: [
           {},
           ...lines.map((line) => ({ label: line.name, stroke: color(line.tone), width: 1.5, points: { show: false }, spanGaps: true })),
@@ -68,7 +70,7 @@ export function Chart({ title, from, step, lines, unit = "" }: { title: string; 
     <figure class="chart">
       <figcaption>
         <h2>
-          {title} {unit && <small>{unit}</small>}
+          <bdi>{title}</bdi> {unit && <small>{unit}</small>}
         </h2>
         <button class="plain" aria-pressed={isTable} aria-label={`${title} as a table`} onClick={() => setTable(!isTable)}>
           table

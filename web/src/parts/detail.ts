@@ -5,30 +5,44 @@ import { seen } from "../state/actions";
 import { items, version } from "../state/board";
 import { get, itemPath, Problem } from "../state/http";
 
-export type Found = { detail: Detail } | { problem: string } | null;
+/** `isOld`: the item has changed since, but somebody reads it to decide about it; `renew` shows what it is now. */
+export type Found = { detail: Detail; isOld: boolean; renew: () => void } | { problem: string } | null;
 
 export function useDetail(id: string | null): Found {
-  const [found, setFound] = useState<{ id: string; found: Found } | null>(null);
+  const [read, setRead] = useState<{ id: string; detail: Detail } | { id: string; problem: string } | null>(null);
+  const [renewals, setRenewals] = useState(0);
   version.value;
-  const revision = (id && items.get(id)?.revision) ?? 0;
+  const latest = items.get(id ?? "")?.revision ?? 0;
+  const detail = read && read.id === id && "detail" in read ? read.detail : null;
+  // A text does not change under the eyes of its reader, nor what `a` is about to approve.
+  const holds = detail?.item.status === "pending_approval" && seen.has(detail.item.id);
+  const wanted = holds ? detail.item.revision : latest;
   useEffect(() => {
     if (!id) return;
     let isWanted = true;
     get<Detail>(itemPath(id)).then(
-      (detail) => isWanted && setFound({ id, found: { detail } }),
+      (detail) => isWanted && setRead({ id, detail }),
       (error) => {
         const problem = error instanceof Problem ? error.message : String(error);
-        // What was read before stays, and so does the revision that a decision is about.
-        if (isWanted) setFound((old) => (old?.id === id && old.found && "detail" in old.found ? old : { id, found: { problem } }));
+        if (isWanted) setRead((old) => (old?.id === id && "detail" in old ? old : { id, problem }));
       },
     );
     return () => void (isWanted = false);
-  }, [id, revision]);
+  }, [id, wanted, renewals]);
   useEffect(() => {
-    if (!id || !found?.found || !("detail" in found.found)) return;
-    const { revision, token } = found.found.detail.item;
-    seen.set(id, { revision, token });
-    return () => void seen.delete(id);
-  }, [id, found]);
-  return found?.id === id ? found.found : null;
+    if (!detail) return;
+    const { id, revision, token } = detail.item;
+    const mine = { revision, token };
+    seen.set(id, mine);
+    return () => {
+      if (seen.get(id) === mine) seen.delete(id);
+    };
+  }, [detail]);
+  if (read?.id !== id || !read) return null;
+  if ("problem" in read) return { problem: read.problem };
+  return {
+    detail: read.detail,
+    isOld: holds && latest > read.detail.item.revision,
+    renew: () => setRenewals((count) => count + 1),
+  };
 }

@@ -1,7 +1,10 @@
 /** The latest events as lines. */
 import "../core";
+import { useEffect } from "preact/hooks";
 import type { Event } from "../api";
 import { feed, version } from "../state/board";
+import { begin, isAsking } from "../state/history";
+import { isLive } from "../state/lamp";
 import { ago, time } from "../state/text";
 import { Text } from "./bits";
 import { ItemLink } from "./words";
@@ -33,10 +36,14 @@ export const EventLine = ({ event, names = true }: { event: Event; names?: boole
 /** More of them than fit are of no use to a glance. */
 const MOST = 30;
 
+/** The feed begins with what happened before the page was opened, and so it does after a gap. */
+export const useFeed = () => useEffect(begin, [isLive(), feed.length === 0]);
+
 export function Feed() {
   version.value;
+  useFeed();
   const shown = feed.filter((event) => event.kind !== "claimable").slice(0, MOST);
-  if (!shown.length) return <p class="dim">Nothing has happened since this page was opened.</p>;
+  if (!shown.length) return isAsking.value ? <p class="late">loading …</p> : <p class="dim">Nothing has happened yet.</p>;
   return (
     <ol class="events">
       {shown.map((event) => (

@@ -1,5 +1,6 @@
 /** The filter of a list: what is set as chips, and a field for more. */
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { wantsFilter } from "../shell/dialogs";
 import { FIELDS, parse, toggled, write } from "../state/filter";
 import { change } from "../state/route";
 import { Text } from "./bits";
@@ -9,6 +10,10 @@ export function Filter({ text, label }: { text: string; label: string }) {
   const shown = filter.words.join(" ");
   const [draft, setDraft] = useState<string | null>(null);
   const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (wantsFilter.peek()) field.current!.focus();
+    wantsFilter.value = false;
+  }, []);
   const set = (words: string) => {
     const fields = write({ ...filter, words: [] });
     change({ q: `${fields} ${words}`.trim() || null }, true);

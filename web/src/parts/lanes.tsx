@@ -31,7 +31,7 @@ export interface Drawn {
   top?: number;
   height: number;
   label: string;
-  onPick?: (item: string) => void;
+  onPick?: (item: string) => unknown;
 }
 
 export const scaleOf = (width: number, from: number, to: number) => (width - NAME) / (to - from);
@@ -156,24 +156,23 @@ function drawRun(
   const left = x(run.start);
   const right = Math.max(left + 2, x(run.end ?? now));
   const top = y + (LANE - BAR) / 2;
-  const isLost = ["expired", "owner_died"].includes(run.outcome ?? "");
   pen.fillStyle = color(tone);
   pen.globalAlpha = 0.22;
   pen.fillRect(left, top, right - left, BAR);
   pen.globalAlpha = 1;
   pen.fillRect(left, top + BAR - 3, right - left, 3);
-  const silent = run.end === null ? lane.silentSince : null;
-  if (silent) {
-    pen.fillStyle = color("--amber");
-    pen.globalAlpha = 0.45;
-    for (let at = Math.max(left, x(silent)); at < right; at += 5) pen.fillRect(at, top, 2, BAR);
-    pen.globalAlpha = 1;
-  }
-  const room = right - left - (sign ? 14 : 6);
+  const silent = run.end === null && lane.silentSince ? Math.max(left, x(lane.silentSince)) : right;
+  pen.fillStyle = color("--amber");
+  pen.globalAlpha = 0.45;
+  for (let at = silent; at < right; at += 5) pen.fillRect(at, top, 2, BAR);
+  pen.globalAlpha = 1;
+  // The name stands in the part that is in sight, and not on the hatching.
+  const start = Math.max(left, NAME) + 4;
+  const room = silent - start - (sign ? 10 : 2);
   pen.fillStyle = color("--text");
-  if (room > 24) pen.fillText(cut(pen, run.item, room), left + 4, top + BAR / 2 - 1);
+  if (room > 24) pen.fillText(cut(pen, run.item, room), start, top + BAR / 2 - 1);
   if (!sign) return;
-  pen.fillStyle = color(isLost ? "--red" : tone);
+  pen.fillStyle = color(tone);
   if (right - left > 12) pen.fillText(sign, right - 11, top + BAR / 2 - 1);
   else if (sign !== "✓") pen.fillText(sign, right - 3, top + BAR / 2 - 1);
 }

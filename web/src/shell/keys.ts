@@ -4,7 +4,8 @@ import { isPaused, pause } from "../state/board";
 import { current } from "../state/list";
 import { prefs } from "../state/prefs";
 import { change, go, opened, view } from "../state/route";
-import { help, form } from "./dialogs";
+import { viewKeys } from "../state/view_keys";
+import { help, form, wantsFilter } from "./dialogs";
 
 export const PLACES: Record<string, string> = {
   ...{ n: "now", q: "queue", f: "flight", s: "sessions", t: "timeline", a: "approvals", m: "metrics", e: "events" },
@@ -28,7 +29,7 @@ const SIMPLE: Record<string, () => unknown> = {
   Escape: back,
   x: () => current.peek()?.cursor.value && current.peek()!.toggle(current.peek()!.cursor.peek()!),
   X: () => current.peek()?.cursor.value && current.peek()!.extend(current.peek()!.cursor.peek()!),
-  "/": () => document.getElementById("filter")?.focus() ?? go("queue"),
+  "/": filter,
   "?": () => (help.value = !help.value),
   ".": () => pause(!isPaused.peek()),
   w: () => document.documentElement.toggleAttribute("data-wall"),
@@ -38,9 +39,17 @@ const SIMPLE: Record<string, () => unknown> = {
 
 /** The first Enter opens the item beside the list, the second one as a page. */
 function enter(): void {
-  const id = current.peek()?.cursor.peek();
+  const id = current.peek()?.target();
   if (opened.peek() && (!id || id === opened.peek()) && view.peek() !== "item") go("item", { item: opened.peek() });
   else if (id) change({ item: id });
+}
+
+/** A view without a filter leads to the queue, which has one. */
+function filter(): void {
+  const field = document.getElementById("filter");
+  if (field) return field.focus();
+  wantsFilter.value = true;
+  go("queue");
 }
 
 function back(): void {
@@ -66,7 +75,7 @@ addEventListener("keydown", (press) => {
     return go(PLACES[press.key]!);
   }
   chordUntil = 0;
-  const simple = SIMPLE[press.key];
+  const simple = viewKeys.get(press.key) ?? SIMPLE[press.key];
   if (simple) {
     press.preventDefault();
     simple();

@@ -67,14 +67,15 @@ export const seen = new Map<string, Pick<Brief, "revision" | "token">>();
 
 /** Start the action of a key on these items. Whether there is one. */
 export function start(key: string, ids: string[]): boolean {
-  const known = ids.flatMap((id) => items.get(id) ?? []).map((item) => ({ ...item, ...seen.get(item.id) }));
+  const known = ids.flatMap((id) => items.get(id) ?? []);
   const action = ACTIONS.find((one) => one.key === key && may(one.role) && known.some(one.fits));
   if (!action) return false;
   begin(action, known.filter(action.fits));
   return true;
 }
 
-export function begin(action: Action, targets: Brief[]): void {
+export function begin(action: Action, chosen: Brief[]): void {
+  const targets = chosen.map((item) => ({ ...item, ...seen.get(item.id) }));
   if (!isLive()) say("the server is away; nothing was changed", true);
   else if (action.asks || action.confirms || targets.length > 1) question.value = { action, targets };
   else void import("./carry_out").then((found) => found.carryOut(action, targets, {}));

@@ -12,11 +12,12 @@ import { get } from "./http";
 export const ENDED = new Set(["done", "failed", "rejected", "cancelled"]);
 const RENDER_MS = 500;
 const ITEMS_MAX = 8_000;
+export const FEED_MAX = 1_000;
 
 export const items = new Map<string, Brief>();
 export const holdings = new Map<string, Held>();
 export const seats = new Map<string, Seat>();
-/** The latest events, the newest first. */
+/** The latest events, the newest first, without a gap. */
 export const feed: Event[] = [];
 /** Why items failed, as far as this tab has heard. */
 export const reasons = new Map<string, string>();

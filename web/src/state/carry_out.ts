@@ -1,7 +1,7 @@
 /** Sends an action to the server, and says what came of it. */
 import "../core";
 import type { Brief, Bulk } from "../api";
-import { type Action } from "./actions";
+import { type Action, seen } from "./actions";
 import { question, say } from "./notices";
 import { ask, itemPath, Problem } from "./http";
 
@@ -12,6 +12,8 @@ export async function carryOut(action: Action, targets: Brief[], args: Record<st
     if (targets.length === 1) {
       const [item] = targets as [Brief];
       await ask("POST", itemPath(item.id, action.verb), { ...action.args?.(item), ...args });
+      // It has changed by this decision; nobody waits for a chance to read it again first.
+      seen.delete(item.id);
       say(`${item.id}: ${action.label}`);
     } else {
       const refused = await inBulk(action, targets, args);

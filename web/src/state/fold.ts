@@ -1,9 +1,8 @@
 /** Events and vitals, folded into the board as the rules fold them: nothing is read again for a change. */
 import type { Brief, Event, Seat, Waiter } from "../api";
-import { ENDED, feed, holdings, items, nextCounts, reasons, seats, soon } from "./board";
+import { ENDED, feed, FEED_MAX, holdings, items, nextCounts, readEvent, reasons, seats, soon } from "./board";
 import type { Vitals } from "./stream";
 
-const FEED_MAX = 500;
 const RECENT_MAX = 10;
 /** Fields of an item that an event may carry; those of its text only when it was added or edited. */
 const STATE = ["strikes", "failures", "not_before", "needs_approval", "approved", "offered_to", "offer_expires_at"];
@@ -20,9 +19,10 @@ const DEFAULTS = {
 /** False if the event is about an item that this tab does not have. */
 export function applyEvent(event: Event): boolean {
   const before = items.get(event.item);
-  if (before && event.number <= before.revision) return true;
-  if (feed.unshift(event) > FEED_MAX) feed.pop();
+  // A snapshot that was read meanwhile may show what the event did, but no snapshot has events.
+  if (event.id > (feed[0]?.id ?? readEvent) && feed.unshift(event) > FEED_MAX) feed.pop();
   soon();
+  if (before && event.number <= before.revision) return true;
   if (!before && event.kind !== "added") return false;
   const after = before ? fold(before, event) : added(event);
   items.set(after.id, after);

@@ -91,8 +91,11 @@ async function begin(cursor: number): Promise<void> {
   state = "reading";
   try {
     if (!board.isLoaded.peek()) await board.read();
-    if (cursor - board.readEvent > GAP_MAX || cursor < board.readEvent - GAP_MAX) await board.read();
-    else if (cursor > board.readEvent)
+    if (cursor - board.readEvent > GAP_MAX || cursor < board.readEvent - GAP_MAX) {
+      await board.read();
+      // The events between are not fetched, and a feed has no gaps.
+      board.feed.length = 0;
+    } else if (cursor > board.readEvent)
       waiting.unshift(...(await between(board.readEvent)).map((event) => ({ event })));
     state = "read";
   } catch (error) {

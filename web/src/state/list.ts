@@ -18,7 +18,8 @@ export class List {
   private latest: readonly string[] = [];
   private anchor: string | null = null;
 
-  constructor() {
+  /** `itemOf`: the item that an entry stands for, if there is one. */
+  constructor(private readonly itemOf: (id: string) => string | null = (id) => id) {
     this.index = computed(() => (this.cursor.value === null ? -1 : this.shown.value.indexOf(this.cursor.value)));
   }
 
@@ -78,7 +79,13 @@ export class List {
   /** What a key acts on: the selection, or else the row under the cursor. */
   targets(): string[] {
     const chosen = [...this.selected.peek()];
-    return chosen.length ? chosen : this.cursor.peek() === null ? [] : [this.cursor.peek()!];
+    return (chosen.length ? chosen : [this.cursor.peek()]).flatMap((id) => (id === null ? [] : (this.itemOf(id) ?? [])));
+  }
+
+  /** The item under the cursor. */
+  target(): string | null {
+    const id = this.cursor.peek();
+    return id === null ? null : this.itemOf(id);
   }
 }
 

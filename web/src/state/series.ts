@@ -6,7 +6,7 @@ import { get } from "./http";
 
 /** One value for each step; null where there is none. */
 export type Values = (number | null)[];
-type Lists = "events" | "depth" | "time_to_claim" | "duration";
+type Lists = "events" | "depth" | "time_to_claim" | "duration" | "cost";
 export type Series = Omit<api.Series, Lists> & Record<Lists, Record<string, Values>>;
 
 const AGAIN_MS = 30_000;

@@ -32,6 +32,9 @@ const AGAIN_MS = 4_000;
 const LIMIT = 5_000;
 /** Runs from before the last look are looked at once more, since one may have ended between clock and answer. */
 const OVERLAP_MS = 2_000;
+/** How far back runs are kept that nobody looks at any more, and how many runs at most: a page is open for days. */
+const KEPT_MS = 3600_000;
+const RUNS_MAX = 20_000;
 
 export class RunsWindow {
   readonly changed = signal(0);
@@ -52,11 +55,23 @@ export class RunsWindow {
       const wanted = from();
       if (wanted < this.from) void this.ask(wanted);
       else timer ??= setTimeout(() => ((timer = null), void this.ask(this.upTo - OVERLAP_MS)), AGAIN_MS);
+      this.forget(wanted - KEPT_MS);
     });
     return () => {
       stop();
       if (timer) clearTimeout(timer);
     };
+  }
+
+  private forget(before: number): void {
+    if (this.from >= before - KEPT_MS && this.runs.size <= RUNS_MAX) return;
+    for (const [key, run] of this.runs) {
+      const isSurplus = this.runs.size > RUNS_MAX && run.end !== null;
+      if (isSurplus) this.isTruncated.value = true;
+      if (isSurplus || (run.end ?? Infinity) < before) this.runs.delete(key);
+    }
+    for (const [key, one] of this.refused) if (one.at < before) this.refused.delete(key);
+    this.from = Math.max(this.from, before);
   }
 
   private async ask(from: number): Promise<void> {

@@ -1,13 +1,13 @@
 /** What waits for a person's yes: the item and its draft side by side. What is approved is what was read here. */
 import "../core";
 import { computed, effect } from "@preact/signals";
-import { useEffect, useState } from "preact/hooks";
-import type { Detail } from "../api";
+import { useEffect } from "preact/hooks";
 import { Buttons } from "../parts/actions";
 import { Text } from "../parts/bits";
 import { Ago, ItemLink, Priority } from "../parts/words";
 import { useDetail } from "../parts/detail";
-import { diff } from "../parts/diff";
+import { Changed } from "../parts/changed";
+import { Draft, hasDraft } from "../parts/draft";
 import { Rows } from "../parts/rows";
 import { isLoaded, items, version } from "../state/board";
 import { now } from "../state/clock";
@@ -73,7 +73,7 @@ function Decision({ id }: { id: string }) {
   const found = useDetail(id);
   if (!found) return <p class="row empty late">loading …</p>;
   if ("problem" in found) return <p class="row empty">{found.problem}</p>;
-  const { detail } = found;
+  const { detail, isOld, renew } = found;
   const brief = items.get(id);
   return (
     <>
@@ -88,52 +88,16 @@ function Decision({ id }: { id: string }) {
         <pre class="body">
           <Text>{detail.item.body || "(no text)"}</Text>
         </pre>
-        <p class="buttons">
-          {brief && <Buttons item={{ ...brief, revision: detail.item.revision, token: detail.item.token }} />}
-        </p>
+        <p class="buttons">{brief && <Buttons item={brief} />}</p>
+        {isOld && <Changed renew={renew} />}
         <p class="dim">
           decides about revision {detail.item.revision}
           {detail.item.token > 0 && `, token ${detail.item.token}`}: if it changes meanwhile, nothing is decided
         </p>
       </article>
-      <Draft detail={detail} />
+      <article class="item draft">
+        {hasDraft(detail) ? <Draft detail={detail} /> : <p class="dim">There is no draft: the item itself waits for a yes.</p>}
+      </article>
     </>
-  );
-}
-
-function Draft({ detail }: { detail: Detail }) {
-  const [compares, setCompares] = useState(false);
-  const drafts = detail.runs.filter((run) => run.draft !== null);
-  const [latest, before] = drafts;
-  useEffect(() => {
-    const toggle = (press: KeyboardEvent) => {
-      if (press.key === "d" && !(press.target as Element).closest("input,textarea,select")) setCompares((old) => !old);
-    };
-    addEventListener("keydown", toggle);
-    return () => removeEventListener("keydown", toggle);
-  }, []);
-  if (!latest) return <article class="item draft dim">There is no draft: the item itself waits for a yes.</article>;
-  return (
-    <article class="item draft">
-      <h2>
-        Draft of run {latest.token} by <Text>{latest.session}</Text>
-        {before && (
-          <button aria-pressed={compares} onClick={() => setCompares(!compares)}>
-            <kbd>d</kbd> changes since run {before.token}
-          </button>
-        )}
-      </h2>
-      <pre class="body">
-        {compares && before ? (
-          diff(before.draft!, latest.draft!).map((line, at) => (
-            <div key={at} class={line.sign === "+" ? "plus" : line.sign === "-" ? "minus" : ""}>
-              {line.sign} <Text>{line.text}</Text>
-            </div>
-          ))
-        ) : (
-          <Text>{latest.draft}</Text>
-        )}
-      </pre>
-    </article>
   );
 }

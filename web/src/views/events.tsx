@@ -1,29 +1,18 @@
-/** The feed since this page was opened, and further back on demand. */
+/** The feed, the latest event first, and further back on demand. */
 import "../core";
-import { computed, signal } from "@preact/signals";
+import { computed } from "@preact/signals";
+import { useState } from "preact/hooks";
 import type { Event } from "../api";
-import { EventLine } from "../parts/feed";
+import { EventLine, useFeed } from "../parts/feed";
 import { useSight } from "../parts/window";
-import { feed, readEvent, version } from "../state/board";
-import { get } from "../state/http";
+import { feed, version } from "../state/board";
+import { back, hasEarlier, isAsking } from "../state/history";
 import { change, route } from "../state/route";
 import { number } from "../state/text";
 
-const BACK = 200;
-const SHOWN_MAX = 1_000;
 const LINE = 22;
 const BEYOND = 6;
-const older = signal<Event[]>([]);
-const isAsking = signal(false);
 const text = computed(() => route.value.query.q ?? "");
-
-async function back(): Promise<void> {
-  const first = older.value.at(-1)?.id ?? feed.at(-1)?.id ?? readEvent + 1;
-  isAsking.value = true;
-  const found = await get<Event[]>(`/v1/events?after=${Math.max(0, first - BACK - 1)}&limit=${BACK}`).catch(() => []);
-  older.value = [...older.value, ...found.filter((event) => event.id < first).reverse()].slice(0, SHOWN_MAX);
-  isAsking.value = false;
-}
 
 const fits = (event: Event, words: string[]): boolean => {
   const hay = `${event.item} ${event.kind} ${event.session ?? ""} ${event.agent ?? ""} ${event.actor}`.toLowerCase();
@@ -33,11 +22,19 @@ const fits = (event: Event, words: string[]): boolean => {
 export function Events() {
   const { box, sight, look } = useSight();
   version.value;
+  useFeed();
   const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
-  const shown = [...feed, ...older.value].filter((event) => fits(event, words)).slice(0, SHOWN_MAX);
+  const fitting = feed.filter((event) => fits(event, words));
+  // Lines do not move under somebody who reads them: what is newer is counted.
+  const [upTo, setUpTo] = useState(Infinity);
+  const hold = () => {
+    const isRead = box.current!.scrollTop > 0 || box.current!.matches(":hover");
+    setUpTo((old) => (isRead ? Math.min(old, feed[0]?.id ?? 0) : Infinity));
+  };
+  const shown = fitting.filter((event) => event.id <= upTo);
+  const news = fitting.length - shown.length;
   const first = Math.max(0, Math.floor(sight.top / LINE) - BEYOND);
   const last = first + Math.ceil(sight.height / LINE) + 2 * BEYOND;
-  if (!shown.length && !words.length && !isAsking.value && !older.value.length) void back();
   return (
     <section class="view" aria-label="Events">
       <div class="bar-top">
@@ -54,16 +51,39 @@ export function Events() {
         <span class="count" role="status">
           {number(shown.length)} events
         </span>
+        {news > 0 && (
+          <button
+            class="chip"
+            onClick={() => {
+              box.current!.scrollTop = 0;
+              setUpTo(Infinity);
+            }}
+          >
+            {number(news)} new
+          </button>
+        )}
       </div>
-      <div class="tall" ref={box} onScroll={look} tabIndex={0} role="region" aria-label="Events, the latest first">
+      <div
+        class="tall"
+        ref={box}
+        onScroll={() => (look(), hold())}
+        onMouseEnter={hold}
+        onMouseLeave={hold}
+        tabIndex={0}
+        role="region"
+        aria-label="Events, the latest first"
+      >
         <ol class="events" style={{ height: `${shown.length * LINE}px`, paddingTop: `${first * LINE}px` }}>
           {shown.slice(first, last).map((event) => (
             <EventLine key={event.id} event={event} />
           ))}
         </ol>
-        <button disabled={isAsking.value} onClick={() => void back()}>
-          earlier
-        </button>
+        {!shown.length && !isAsking.value && <p class="dim">{words.length ? "No event fits." : "Nothing has happened yet."}</p>}
+        {hasEarlier() && (
+          <button disabled={isAsking.value} onClick={back}>
+            earlier
+          </button>
+        )}
       </div>
     </section>
   );

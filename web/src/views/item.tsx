@@ -5,7 +5,9 @@ import type { Brief, Detail, Event, Reason, Run } from "../api";
 import { Buttons } from "../parts/actions";
 import { Text } from "../parts/bits";
 import { Ago, ItemLink, Lease, Priority, SessionName, Status } from "../parts/words";
+import { Changed } from "../parts/changed";
 import { useDetail } from "../parts/detail";
+import { Draft, hasDraft } from "../parts/draft";
 import { EventLine } from "../parts/feed";
 import { form } from "../shell/dialogs";
 import { may } from "../state/actions";
@@ -25,7 +27,7 @@ export function ItemView() {
   if (!id) return <p class="row empty">No item is open.</p>;
   if (found && "problem" in found) return <p class="row empty">{found.problem}</p>;
   if (!found) return <p class="row empty late">loading …</p>;
-  const { detail } = found;
+  const { detail, isOld, renew } = found;
   const brief = items.get(id) ?? ({ ...detail.item, open_blockers: detail.blockers, waiters: 0 } as Brief);
   return (
     <article class="item">
@@ -62,6 +64,7 @@ export function ItemView() {
           </button>
         )}
       </p>
+      {isOld && <Changed renew={renew} />}
       <Holder item={brief} />
       <Links item={brief} />
       <Why item={brief} />
@@ -71,6 +74,11 @@ export function ItemView() {
           <pre class="body">
             <Text>{detail.item.body}</Text>
           </pre>
+        </section>
+      )}
+      {hasDraft(detail) && (
+        <section class="draft">
+          <Draft detail={detail} />
         </section>
       )}
       <Runs detail={detail} />

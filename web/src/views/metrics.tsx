@@ -43,6 +43,8 @@ function charts(series: Series): { title: string; unit?: string; lines: Line[] }
     { title: "Lost leases", lines: [{ name: "expired", tone: "amber", values: expired }] },
     { title: "Time to claim", unit: "seconds", lines: percentiles(series.time_to_claim) },
     { title: "Duration of claims", unit: "seconds", lines: percentiles(series.duration) },
+    // A chart for each name, since each has a unit of its own.
+    ...Object.entries(series.cost).map(([name, values]) => ({ title: `Cost: ${name}`, lines: [{ name, tone: "violet", values }] })),
   ];
 }
 

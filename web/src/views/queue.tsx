@@ -1,12 +1,15 @@
 /** All items that wait for something, in the order in which `next` gives them out. */
 import "../core";
-import { openItem, Text } from "../parts/bits";
+import { Key, openItem, Text } from "../parts/bits";
 import { ClaimedBy, Priority } from "../parts/words";
 import { Filter } from "../parts/filter";
 import { Rows } from "../parts/rows";
 import { Selected } from "../parts/selected";
+import { form } from "../shell/dialogs";
+import { may } from "../state/actions";
 import { counts, ENDED, isLoaded, items, version } from "../state/board";
 import { toggled } from "../state/filter";
+import { isLive } from "../state/lamp";
 import { facets, isWaiting, list, more, text, total } from "../state/queue";
 import { change } from "../state/route";
 import { number, words } from "../state/text";
@@ -23,6 +26,11 @@ export function Queue() {
         <span class="count" role="status">
           {number(total.value)} of {number(all)}
         </span>
+        {may("agent") && (
+          <button disabled={!isLive()} onClick={() => (form.value = { edit: null })}>
+            <Key>n</Key> new item
+          </button>
+        )}
         <span class="facets">
           {[...ORDER, ...[...ENDED].filter((one) => one !== "failed")]
             .filter((status) => facets.value[status])

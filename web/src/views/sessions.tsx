@@ -4,7 +4,7 @@ import { computed, effect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Component } from "preact";
 import type { Held, Seat } from "../api";
-import { Text } from "../parts/bits";
+import { openItem, Text } from "../parts/bits";
 import { Ago, ItemLink, Lease } from "../parts/words";
 import { useSight } from "../parts/window";
 import { holdings, isLoaded, items, seats, version } from "../state/board";
@@ -25,7 +25,8 @@ const MARKS: Record<string, [sign: string, tone: string]> = {
 const STATES = ["working", "silent", "idle"] as const;
 type State = (typeof STATES)[number];
 
-const list = new List();
+/** The keys act on the first item that the session of a card holds. */
+const list = new List((id) => seats.get(id)?.holding[0] ?? null);
 const text = computed(() => route.value.query.q ?? "");
 const chosen = computed(() => route.value.query.state as State | undefined);
 let asked = "";
@@ -84,7 +85,15 @@ function Content({ seat, held, isCursor, at }: Given) {
   const context = seat.meta.context_percent;
   const ended = Object.values(seat.ended).reduce((sum, one) => sum + one, 0);
   return (
-    <li class="card" tabIndex={isCursor || at === 0 ? 0 : -1} data-cursor={isCursor || undefined} data-id={seat.id}>
+    <li
+      class="card"
+      tabIndex={isCursor || at === 0 ? 0 : -1}
+      data-cursor={isCursor || undefined}
+      data-id={seat.id}
+      onClick={(click) => {
+        if (held && !(click.target as Element).closest("a")) openItem(held.item);
+      }}
+    >
       <h2>
         <span class="kind">[{KINDS[seat.kind] ?? seat.kind.toUpperCase()}]</span> <Text>{seat.agent}</Text>{" "}
         <small>

@@ -5,6 +5,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { openItem, Text } from "../parts/bits";
 import { type By, lanesOf } from "../parts/fleet_lanes";
 import { LANE, Lanes, scaleOf } from "../parts/lanes";
+import { useKey } from "../parts/use_key";
 import { useSight } from "../parts/window";
 import { now } from "../state/clock";
 import { change, route } from "../state/route";
@@ -15,6 +16,8 @@ const HOURS = [1, 4, 12, 24];
 const SPAN_MS_MIN = 5 * 60_000;
 const SPAN_MS_MAX = 48 * 3600_000;
 const TABLE_MAX = 300;
+/** A pointer that moved further than this was dragged. */
+const CLICK_PIXELS_MAX = 3;
 
 const hours = computed(() => Number(route.value.query.hours) || 4);
 const by = computed<By>(() => (route.value.query.lanes as By) || "session");
@@ -31,21 +34,16 @@ export function Timeline() {
   const found = useMemo(() => new RunsWindow(), []);
   const { box, sight, look } = useSight();
   const drag = useRef<{ x: number; from: number; to: number } | null>(null);
+  const wasDragged = useRef(false);
   useEffect(() => found.follow(() => span(now.peek()).from), []);
-  useEffect(() => {
-    const toggle = (press: KeyboardEvent) => {
-      if (press.key === "T" && !(press.target as Element).closest("input,textarea,select"))
-        change({ as: isTable.peek() ? null : "table" });
-    };
-    addEventListener("keydown", toggle);
-    return () => removeEventListener("keydown", toggle);
-  }, []);
+  useKey("T", () => change({ as: isTable.peek() ? null : "table" }));
   found.changed.value;
   const at = Math.floor(now.value / 2000) * 2000;
   const { from, to } = span(at);
   const lanes = lanesOf(found, by.value, from, at);
   const runs = lanes.flatMap((lane) => lane.runs).filter((run) => run.start <= to);
   const avoided = [...found.refused.values()].filter((one) => one.at >= from && one.at <= to).length;
+  const onPick = (item: string) => wasDragged.current || openItem(item);
   const move = (by: number) => (place.value = { from: from + by, to: to + by });
   const zoom = (factor: number, center: number) => {
     const length = Math.min(SPAN_MS_MAX, Math.max(SPAN_MS_MIN, (to - from) * factor));
@@ -85,8 +83,12 @@ export function Timeline() {
           <button aria-label="later" onClick={() => move((to - from) / 3)}>
             →
           </button>
-          <button onClick={() => zoom(0.5, to)}>+</button>
-          <button onClick={() => zoom(2, to)}>−</button>
+          <button aria-label="a shorter span" onClick={() => zoom(0.5, to)}>
+            +
+          </button>
+          <button aria-label="a longer span" onClick={() => zoom(2, to)}>
+            −
+          </button>
           {place.value && <button onClick={() => (place.value = null)}>now</button>}
         </span>
         <button aria-pressed={isTable.value} onClick={() => change({ as: isTable.value ? null : "table" })}>
@@ -111,12 +113,17 @@ export function Timeline() {
           const rect = box.current!.getBoundingClientRect();
           zoom(wheel.deltaY > 0 ? 1.25 : 0.8, from + (wheel.clientX - rect.left - 128) / scaleOf(sight.width, from, to));
         }}
-        onPointerDown={(down) => (drag.current = { x: down.clientX, from, to })}
+        onPointerDown={(down) => {
+          drag.current = { x: down.clientX, from, to };
+          wasDragged.current = false;
+        }}
         onPointerMove={(pointer) => {
           const start = drag.current;
           if (!start || !pointer.buttons) return;
           const shift = (start.x - pointer.clientX) / scaleOf(sight.width, start.from, start.to);
-          if (Math.abs(pointer.clientX - start.x) > 3) place.value = { from: start.from + shift, to: start.to + shift };
+          if (Math.abs(pointer.clientX - start.x) <= CLICK_PIXELS_MAX) return;
+          wasDragged.current = true;
+          place.value = { from: start.from + shift, to: start.to + shift };
         }}
         onPointerUp={() => (drag.current = null)}
       >
@@ -155,7 +162,7 @@ export function Timeline() {
           <div style={{ height: `${Math.max(sight.height - 4, lanes.length * LANE + 24)}px` }}>
             <div class="stick">
               <Lanes
-                {...{ lanes, from, to, now: at, top: sight.top, height: sight.height - 4, onPick: openItem }}
+                {...{ lanes, from, to, now: at, top: sight.top, height: sight.height - 4, onPick }}
                 label={`${lanes.length} lanes with ${runs.length} runs; T shows them as a table`}
               />
             </div>
@@ -165,7 +172,8 @@ export function Timeline() {
       <footer class="bar-bottom">
         <span class="legend">
           <span class="green">✓ done</span> <span class="red">✕ failed</span> <span class="amber">✕ expired</span> ↺
-          released <span class="violet">◆ refused</span> <span class="amber">▒ silent</span> · drag, ctrl+wheel
+          released <span class="violet">◆ refused</span> <span class="amber">▒ silent</span>
+          <span class="fine-pointer"> · drag, ctrl+wheel</span>
         </span>
       </footer>
     </section>

@@ -212,6 +212,7 @@ _VALUES: dict[str, Value] = {
             depth={"ready": [1, 0], "in_progress": [0, 1]},
             time_to_claim={"p50": [None, 60.0], "p95": [None, 60.0]},
             duration={"p50": [None, None], "p95": [None, None]},
+            cost={"usd": [0, 1.4]},
             truncated=False,
         ),
         dashboard.Bulk(

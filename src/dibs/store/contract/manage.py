@@ -155,13 +155,14 @@ class ManageVerbs(ABC):
         actor: str,
         request: Request | None = None,
     ) -> Ended:
-        """Add links, checks and costs to a run that has ended (without a token: the item's latest run); an entry
+        """Add links, checks and costs to a run (without a token: the item's latest run); an entry
         replaces one of the same name. Apart from the item's revision and `updated_at`, nothing else changes, in
         particular not the outcome; an annotation that changes nothing writes nothing. With `session`, or with `agent`,
         only a run of that agent, and with `key` only a run of a session that this key registered: another run is
-        `NOT_CLAIM_OWNER`. A run that has not ended is `TASK_NOT_CLAIMABLE`; so is the run whose draft the current
-        approval is about, until the item is done, rejected or cancelled. An item that was never claimed is
-        `TASK_NOT_CLAIMED`."""
+        `NOT_CLAIM_OWNER`. A run that has not ended is annotated by the `session` that holds it, without renewing its
+        claim, and its end adds to what was annotated, whoever ends it; to everybody else it is `TASK_NOT_CLAIMABLE`.
+        So is the run whose draft the current approval is about, until the item is done, rejected or cancelled. An item
+        that was never claimed is `TASK_NOT_CLAIMED`."""
 
     # Agents and sessions
 

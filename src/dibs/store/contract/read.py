@@ -114,7 +114,9 @@ class ReadVerbs(ABC):
         agent: str | None = None,
     ) -> Series:
         """Figures over time, of what was recorded; by default the last four hours in 100 steps. `agent` chooses claims
-        and runs, not the depth. The latest 200,000 events are read."""
+        and runs, not the depth. The latest 200,000 events are read. `cost` sums, by name, the numbers in the costs of
+        the runs that ended in each step: numbers up to 10**15, of the ten names of up to 64 characters that the most of
+        these runs have."""
 
     @abstractmethod
     def pulse(self) -> Pulse:

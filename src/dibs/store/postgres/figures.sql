@@ -45,7 +45,7 @@ SELECT item, token FROM dibs.runs WHERE seq > :after AND seq <= :upto AND outcom
 
 -- Those that `begin_runs` found ended: one that ended since is among the uncounted.
 -- name: ended_runs_between
-SELECT r.agent, r.outcome, count(*), sum(r.ended_at - r.started_at) FROM dibs.runs r
+SELECT r.agent, r.outcome, count(*), sum(coalesce(r.ended_at, r.started_at) - r.started_at) FROM dibs.runs r
 WHERE r.seq > :after AND r.seq <= :upto AND r.outcome IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM dibs.uncounted_runs u WHERE u.item = r.item AND u.token = r.token)
 GROUP BY 1, 2
@@ -56,7 +56,7 @@ DELETE FROM dibs.uncounted_runs u
 WHERE NOT EXISTS (SELECT 1 FROM dibs.claims c WHERE c.item = u.item AND c.token = u.token)
 RETURNING (SELECT r.agent FROM dibs.runs r WHERE r.item = u.item AND r.token = u.token),
           (SELECT r.outcome FROM dibs.runs r WHERE r.item = u.item AND r.token = u.token),
-          (SELECT r.ended_at - r.started_at FROM dibs.runs r WHERE r.item = u.item AND r.token = u.token)
+          (SELECT coalesce(r.ended_at, r.started_at) - r.started_at FROM dibs.runs r WHERE r.item = u.item AND r.token = u.token)
 
 -- A live run is found by its claim, which is in a small table.
 -- name: runs_since
@@ -96,8 +96,8 @@ WHERE e.item = ANY (ARRAY(SELECT json_array_elements_text(:items::json))) AND e.
 GROUP BY e.status
 
 -- name: counted_runs
-SELECT r.agent, r.outcome, count(*), sum(r.ended_at - r.started_at) FROM dibs.runs r
-WHERE r.item = ANY (ARRAY(SELECT json_array_elements_text(:items::json))) AND r.seq <= :upto
+SELECT r.agent, r.outcome, count(*), sum(coalesce(r.ended_at, r.started_at) - r.started_at) FROM dibs.runs r
+WHERE r.item = ANY (ARRAY(SELECT json_array_elements_text(:items::json))) AND r.seq <= :upto AND r.outcome IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM dibs.uncounted_runs u WHERE u.item = r.item AND u.token = r.token)
 GROUP BY r.agent, r.outcome
 

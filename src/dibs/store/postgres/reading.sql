@@ -263,9 +263,23 @@ WHERE a.at >= :from AND a.at < :to
   AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = a.item AND i.project = :project))
 ORDER BY a.id DESC LIMIT :limit
 
+-- Items in progress are counted by their claims, in a small table, unless they are those of a project.
 -- name: unended_by_status
-SELECT status, count(*) FROM @live_items
-WHERE :project::text IS NULL OR project = :project GROUP BY status
+SELECT status, count(*) FROM (
+    SELECT status FROM dibs.items
+    WHERE status IN ('pending_approval', 'blocked', 'parked') AND (:project::text IS NULL OR project = :project)
+    UNION ALL SELECT status FROM dibs.items
+              WHERE status = 'scheduled' AND (:project::text IS NULL OR project = :project)
+    UNION ALL SELECT status FROM dibs.items
+              WHERE status = 'ready' AND offered_to IS NULL AND (:project::text IS NULL OR project = :project)
+    UNION ALL SELECT status FROM dibs.items
+              WHERE status = 'ready' AND offered_to IS NOT NULL AND offer_expires_at IS NOT NULL
+                AND (:project::text IS NULL OR project = :project)
+    UNION ALL SELECT 'in_progress' FROM dibs.claims WHERE :project::text IS NULL
+    UNION ALL SELECT i.status FROM dibs.claims c JOIN dibs.items i ON i.id = c.item
+              WHERE i.status = 'in_progress' AND i.project = :project
+) AS unended
+GROUP BY status
 
 -- name: events_in_series
 SELECT (e.at - :from) / :step, e.kind, count(*)
@@ -298,3 +312,20 @@ WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND
   AND (:agent::text IS NULL OR r.agent = :agent)
   AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = e.item AND i.project = :project))
 ORDER BY e.id DESC LIMIT :limit
+
+-- Of the names that a cost has, those that the most runs have. A client in another language may have written a number
+-- that no type of PostgreSQL holds, so the length of a number is looked at before it is cast.
+-- name: costs_in_series
+WITH numbers AS (
+    SELECT (e.at - :from) / :step AS point, entry.key COLLATE "C" AS name,
+           CASE WHEN entry.value::text ~ '^.{1,40}$' AND entry.value::text !~ '[eE][+-]?[0-9]{3}'
+                THEN entry.value::text::numeric END AS amount
+    FROM dibs.events e JOIN dibs.runs r ON r.item = e.item AND r.token = e.token, LATERAL json_each(r.cost) AS entry
+    WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND r.ended_at = e.at
+      AND r.cost::text <> '{}' AND json_typeof(entry.value) = 'number' AND length(entry.key) <= :name_length
+      AND (:agent::text IS NULL OR r.agent = :agent)
+      AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = e.item AND i.project = :project))
+), entries AS MATERIALIZED (SELECT * FROM numbers WHERE abs(amount) <= :amount_max)
+SELECT point, name, sum(amount)::double precision FROM entries
+WHERE name IN (SELECT name FROM entries GROUP BY name ORDER BY count(*) DESC, name LIMIT :names)
+GROUP BY point, name

@@ -31,9 +31,11 @@ BEGIN = (
     " SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL idle_in_transaction_session_timeout = {};"
     " SELECT dibs.clock() FROM dibs.feed_enter()"
 )
+# A read finds few rows through indexes: to start parallel workers, or to compile the plan, takes longer than that.
 BEGIN_READING = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = pg_catalog, pg_temp;"
     " SET LOCAL plan_cache_mode = force_custom_plan;"
+    " SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL jit = off;"
     " SELECT dibs.clock()"
 )
 #: How many rows of a whole table are fetched at a time.

@@ -20,7 +20,7 @@ ON CONFLICT (id) DO UPDATE SET agent = excluded.agent, kind = excluded.kind, hos
 
 -- name: annotate_run
 UPDATE dibs.runs SET links = :links::json, checks = :checks::json, cost = :cost::json
-WHERE item = :item AND token = :token AND outcome IS NOT NULL
+WHERE item = :item AND token = :token AND outcome IS NOT DISTINCT FROM :outcome::text
 
 -- name: items_of_session
 SELECT item FROM dibs.claims WHERE session = :session ORDER BY claimed_at, item

@@ -190,7 +190,9 @@ def annotate(
     if run is not None and key is not None:
         reviewing.require_key(run, find_session(t, run.session), key)
     approved = t.approved_draft(state.item)
-    step = reviewing.annotate(t.now, state, run, given, token=token, approved=approved, actor=actor, agent=agent)
+    step = reviewing.annotate(
+        t.now, state, run, given, token=token, approved=approved, actor=actor, agent=agent, session=session
+    )
     if session is not None:
         t.touch_session(session)
     if step is not None:

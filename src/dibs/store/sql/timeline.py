@@ -30,6 +30,10 @@ RUNS_SEARCHED = 100_000
 EVENTS_SEARCHED = 200_000
 #: How many times one series has for its percentiles.
 TIMES_MAX = 50_000
+#: A cost is what its caller says: how many names one series shows, how long they are, and how large their numbers.
+COST_NAMES_MAX, COST_NAME_LENGTH_MAX, AMOUNT_MAX = 10, 64, 10**15
+#: Sums of a cost are rounded to so many digits, so that every store answers the same.
+COST_DIGITS = 6
 DEFAULT_POINTS, POINTS_MAX = 100, 500
 UNENDED = tuple(status for status in STATUSES if status not in ENDED)
 #: The kinds of events that a series counts, and under which name.
@@ -113,6 +117,7 @@ def series(
         depth={status: line(dict(enumerate(found)), 0) for status, found in depth.items()},
         time_to_claim={name: line(found, None) for name, found in _percentiles(waits).items()},
         duration={name: line(found, None) for name, found in _percentiles(durations).items()},
+        cost={name: line(found, 0) for name, found in _costs(t, until).items()},
         truncated=known.start > 0,
     )
 
@@ -150,6 +155,15 @@ def _percentiles(found: Iterable[tuple[int, int]]) -> dict[str, dict[int, float]
         for name, share in (("p50", 0.5), ("p95", 0.95)):
             percentiles[name][point] = sorted_times[min(len(sorted_times) - 1, int(share * len(sorted_times)))] / 1000
     return percentiles
+
+
+def _costs(t: Transaction, until: dict[str, Any]) -> dict[str, dict[int, float]]:
+    """What the runs that ended in each point have cost, by name."""
+    limits = {"names": COST_NAMES_MAX, "name_length": COST_NAME_LENGTH_MAX, "amount_max": AMOUNT_MAX}
+    costs: dict[str, dict[int, float]] = {}
+    for point, name, amount in sorted(t.all("costs_in_series", **until, **limits), key=lambda row: row[1]):
+        costs.setdefault(name, {})[point] = int(amount) if amount == int(amount) else round(amount, COST_DIGITS)
+    return costs
 
 
 def _first_since(t: Transaction, kind: str, instant: int) -> int:

@@ -45,7 +45,7 @@ SELECT item, token FROM runs WHERE seq > :after AND seq <= :upto AND outcome IS 
 
 -- Those that `begin_runs` found ended: one that ended since is among the uncounted.
 -- name: ended_runs_between
-SELECT +r.agent, r.outcome, count(*), sum(r.ended_at - r.started_at) FROM runs r
+SELECT +r.agent, r.outcome, count(*), sum(coalesce(r.ended_at, r.started_at) - r.started_at) FROM runs r
 WHERE r.seq > :after AND r.seq <= :upto AND r.outcome IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM uncounted_runs u WHERE u.item = r.item AND u.token = r.token)
 GROUP BY 1, 2
@@ -56,7 +56,7 @@ DELETE FROM uncounted_runs
 WHERE NOT EXISTS (SELECT 1 FROM claims c WHERE c.item = uncounted_runs.item AND c.token = uncounted_runs.token)
 RETURNING (SELECT r.agent FROM runs r WHERE r.item = uncounted_runs.item AND r.token = uncounted_runs.token),
           (SELECT r.outcome FROM runs r WHERE r.item = uncounted_runs.item AND r.token = uncounted_runs.token),
-          (SELECT r.ended_at - r.started_at FROM runs r WHERE r.item = uncounted_runs.item AND r.token = uncounted_runs.token)
+          (SELECT coalesce(r.ended_at, r.started_at) - r.started_at FROM runs r WHERE r.item = uncounted_runs.item AND r.token = uncounted_runs.token)
 
 -- A live run is found by its claim, which is in a small table.
 -- name: runs_since
@@ -95,8 +95,8 @@ WHERE e.item IN (SELECT value FROM json_each(:items)) AND e.status IN ('done', '
 GROUP BY e.status
 
 -- name: counted_runs
-SELECT r.agent, r.outcome, count(*), sum(r.ended_at - r.started_at) FROM runs r
-WHERE r.item IN (SELECT value FROM json_each(:items)) AND r.seq <= :upto
+SELECT r.agent, r.outcome, count(*), sum(coalesce(r.ended_at, r.started_at) - r.started_at) FROM runs r
+WHERE r.item IN (SELECT value FROM json_each(:items)) AND r.seq <= :upto AND r.outcome IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM uncounted_runs u WHERE u.item = r.item AND u.token = r.token)
 GROUP BY r.agent, r.outcome
 

@@ -293,3 +293,18 @@ WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND
   AND (:agent IS NULL OR r.agent = :agent)
   AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
 ORDER BY e.id DESC LIMIT :limit
+
+-- Of the names that a cost has, those that the most runs have.
+-- name: costs_in_series
+WITH entries AS MATERIALIZED (
+    SELECT (e.at - :from) / :step AS point, entry.key AS name, entry.value AS amount
+    FROM events e CROSS JOIN runs r ON r.item = e.item AND r.token = e.token CROSS JOIN json_each(r.cost) AS entry
+    WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND r.ended_at = e.at
+      AND r.cost <> '{}' AND entry.type IN ('integer', 'real') AND abs(CAST(entry.value AS REAL)) <= :amount_max
+      AND length(entry.key) <= :name_length
+      AND (:agent IS NULL OR r.agent = :agent)
+      AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
+)
+SELECT point, name, total(amount) FROM entries
+WHERE name IN (SELECT name FROM entries GROUP BY name ORDER BY count(*) DESC, name LIMIT :names)
+GROUP BY point, name

@@ -15,7 +15,7 @@ INSERT OR REPLACE INTO sessions (@session) VALUES (:@session)
 
 -- name: annotate_run
 UPDATE runs SET links = :links, checks = :checks, cost = :cost
-WHERE item = :item AND token = :token AND outcome IS NOT NULL
+WHERE item = :item AND token = :token AND outcome IS :outcome
 
 -- name: items_of_session
 SELECT item FROM claims WHERE session = :session ORDER BY claimed_at, item LIMIT :limit

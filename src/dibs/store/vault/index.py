@@ -101,6 +101,14 @@ class VaultTransaction(SqliteTransaction):
             found.append(Annotation(token=token, actor=actor, at=made_at, values=values))
         return found
 
+    def annotated_values(self, item: str) -> dict[int, dict[str, dict[str, Any]]]:
+        """The values that the runs of the item have under annotated names, by the token of the run."""
+        from dibs.store.vault.taskfile import run_annotations
+
+        merged = run_annotations.merge(self.annotations(item))
+        runs = ((token, self.run_of(item, token)) for token in merged)
+        return {token: run_annotations.current(run, merged[token]) for token, run in runs if run is not None}
+
     def attempt(self, work: Callable[[], T]) -> T:
         """Run `work` in a savepoint, which is rolled back if it raises."""
         connection, before = self._cursor.connection, len(self.steps)

@@ -135,7 +135,8 @@ class _Rendering:
         redrafted = None if draft is None else task_text.restore_draft(new, draft)
         new = new if redrafted is None else redrafted
         is_annotated = any(step.event.kind == "annotated" for step in steps)
-        if is_annotated or forced:
+        is_ended = any(step.run is not None and step.run.outcome is not None for step in steps)
+        if is_annotated or is_ended or forced:
             new = self._with_annotations(new, id, folder)
         data = new.encode()
         if is_annotated and not forced and len(data) > FILE_BYTES_MAX - ROOM_BYTES:

@@ -112,8 +112,8 @@ class Reconciler:
         task = self._tasks[path]
         if not self._files.names_its_item(path):
             self.t.stale.add(task.id)
-        stamp = self._files.stamps[path]
-        self.t.put_entry(Entry(path=path, item=task.id, stamp=stamp, remark="; ".join(remarks) or None))
+        remark, stamp = "; ".join(remarks) or None, self._files.stamps[path]
+        self.t.put_entry(Entry(path=path, item=task.id, stamp=stamp, remark=remark))
         if task.foreign_claim is not None:
             self.t.put_foreign_claim(task.id, task.foreign_claim.key)
 
@@ -142,6 +142,7 @@ class Reconciler:
         self._tasks[path] = task = self._without_void_approval(path)
         self._insert(task)
         self._record(path, (*task.findings, *self._follow_folder(path, task)))
+        self._import_annotations(task, self.t.approved_draft(self.t.state(task.id).item))  # those of a live claim
 
     def _without_void_approval(self, path: str) -> Task:
         """The task; without its approval, if the file shows another draft than was approved."""
@@ -306,23 +307,22 @@ class Reconciler:
     def _import_annotations(self, task: Task, approved: int | None) -> None:
         """Import annotations that were made in another clone. If the file lacks known annotations, because an older
         text was saved late, they are written again. `approved` is the run whose draft was approved before."""
-        t = self.t
-        sessions = {run.token: run.session for run in task.runs}
-        known = t.annotations(task.id)
-        keys = {one.key for one in known}
+        t, sessions = self.t, {run.token: run.session for run in task.runs}
+        keys = {one.key for one in t.annotations(task.id)}
         for one in task.annotations:
             run = None if one.key in keys else t.run_of(task.id, one.token)
-            if run is None or run.outcome is None or sessions.get(run.token, run.session) != run.session:
+            if run is None or sessions.get(run.token, run.session) != run.session:
                 continue
+            if run.outcome is None and one.actor != run.agent:
+                continue  # until a run ends, its holder alone annotates it
             # An annotation beyond the limits of a run, or of an approved run, stays in the file only.
             with contextlib.suppress(Invalid, ItemNotClaimable):
                 step = reviewing.import_annotation(
                     t.now, t.state(task.id), run, one.values, at=one.at, approved=approved, actor=one.actor
                 )
                 t.apply(step)
-                known.append(one)
                 keys.add(one.key)
-        if run_annotations.merge(one for one in task.annotations if one.key in keys) != run_annotations.merge(known):
+        if run_annotations.merge(one for one in task.annotations if one.key in keys) != t.annotated_values(task.id):
             t.stale.add(task.id)
 
     def _follow_folder(self, path: str, task: Task) -> list[str]:

@@ -1,8 +1,11 @@
-"""Annotations: what is learned of a run once it has ended. It is added to that run by an event, by its agent or by
-whoever tends the board, and changes neither the outcome nor anything else.
+"""Annotations: what is learned of a run, mostly once it has ended. It is added to that run by an event, by its agent or
+by whoever tends the board, and changes neither the outcome nor anything else. Until the run ends, its holder adds it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 from dibs.errors import (
     Invalid,
@@ -17,6 +20,7 @@ from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, latest, 
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
 
+BRANCH = {"branch": "fix-x"}
 PULL_REQUEST = {"pr": "https://example.org/pull/7"}
 CI = {"ci": {"state": "failed", "url": "https://example.org/runs/9"}}
 
@@ -113,7 +117,67 @@ class TestAnnotations:
         assert board.done("x", session=other, token=2).item.status == "done"
         assert_sound(board)
 
-    def test_only_what_has_ended_is_annotated_and_by_its_own_agent_only(self, harness: Harness) -> None:
+    def test_what_a_holder_annotates_outlives_a_run_that_it_cannot_end(self, harness: Harness) -> None:
+        """The holder is killed, and has left more notes than the next holder is given."""
+        board = harness.board()
+        added(board, "x")
+        me, other = session(board, "ann"), session(board, "bob")
+        claim = board.claim("x", session=me, ttl_seconds=TTL_SECONDS).claim
+        run = board.annotate("x", token=1, links=BRANCH, session=me).run
+        assert (run.outcome, run.links) == (None, BRANCH)
+        event = latest(board, "x")
+        assert (event.kind, event.actor, event.data) == ("annotated", "ann", {"run": 1, "links": BRANCH})
+        assert (board.get("x").claim, board.get("x").runs) == (claim, (run,)), "an annotation renews nothing"
+        for number in range(25):
+            board.progress("x", f"note {number}", session=me)
+        expire(harness)
+        previous = board.claim("x", session=other).previous
+        assert previous is not None
+        assert (previous.run.outcome, previous.run.links) == ("expired", BRANCH)
+        assert_sound(board)
+
+    def test_every_end_adds_to_what_the_holder_annotated(self, harness: Harness) -> None:
+        board = harness.board()
+        me = session(board)
+        given: dict[str, Any] = {"links": {"branch": None, "log": [1, {"a": "b"}]}, "cost": {"tokens": 9}}
+        ends: dict[str, Callable[[str], object]] = {
+            "done": lambda item: board.done(item, session=me, **given),
+            "done_many": lambda item: board.done_many({item: 1}, session=me),
+            "next": lambda item: board.next(session=me, types=["none"], done={item: 1}),
+            "fail": lambda item: board.fail(item, session=me, **given),
+            "submit": lambda item: board.submit(item, session=me, draft="a draft", **given),
+            "release": lambda item: board.release(item, session=me),
+            "reject": lambda item: board.reject(item, session=me, token=1, reason="no"),
+            "force_release": lambda item: board.force_release(item, reason="gone"),
+            "cancel": lambda item: board.cancel(item, reason="no"),
+            "forgotten": lambda item: board.heartbeat(session=me, holding={}),
+        }
+        added(board, *ends)
+        for item, end in ends.items():
+            board.claim(item, session=me)
+            board.annotate(item, links={**BRANCH, "base": "main"}, cost={"usd": 1}, checks=CI, session=me)
+            end(item)
+            (run,) = board.get(item).runs
+            more = given if item in ("done", "fail", "submit") else {"links": {}, "cost": {}}
+            assert run.outcome is not None, item
+            assert run.links == {**BRANCH, "base": "main", **more["links"]}, item
+            assert list(run.links)[:2] == ["branch", "base"], item
+            assert (run.cost, run.checks) == ({"usd": 1, **more["cost"]}, CI), item
+        assert_sound(board)
+
+    def test_a_run_that_has_not_ended_is_annotated_by_its_session_alone(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        me, mate, other = session(board, "ann"), session(board, "ann"), session(board, "bob")
+        board.claim("x", session=me)
+        before = whole(board, "x")
+        for asked in ({"session": mate}, {"actor": "boss"}, {"agent": "ann"}, {"session": mate, "token": 1}):
+            said = refused(ItemNotClaimable, board.annotate, "x", links=BRANCH, **asked)
+            assert (said.facts["status"], said.facts["why"]) == ("in_progress", "run 1 has not ended")
+        refused(NotClaimOwner, board.annotate, "x", links=BRANCH, session=other)
+        assert whole(board, "x") == before
+
+    def test_a_run_is_annotated_by_its_own_agent_only(self, harness: Harness) -> None:
         board = harness.board()
         added(board, "x", "new")
         me, mate, other = session(board, "ann"), session(board, "ann"), session(board, "bob")
@@ -121,8 +185,6 @@ class TestAnnotations:
         board.release("x", session=me)
         board.claim("x", session=me)
         before = whole(board, "x")
-        going_on = refused(ItemNotClaimable, board.annotate, "x", links=PULL_REQUEST, session=me)
-        assert (going_on.facts["status"], going_on.facts["why"]) == ("in_progress", "run 2 has not ended")
         for asked in ({}, {"token": 2}, {"token": 1}):
             theirs = refused(NotClaimOwner, board.annotate, "x", links=PULL_REQUEST, session=other, **asked)
             assert theirs.facts["holder"]["agent"] == "ann"

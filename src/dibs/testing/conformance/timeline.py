@@ -111,6 +111,40 @@ class TestSeries:
         assert (of_ann.events["claimed"], of_ann.events["failed"]) == ([1, 1, 0], [0, 0, 0])
         assert of_ann.depth == series.depth
 
+    def test_a_series_sums_what_runs_have_cost(self, harness: Harness) -> None:
+        harness.clock.freeze()
+        board = harness.board()
+        start = harness.clock.now()
+        added(board, *"abcd", project="web")
+        added(board, "other", project="api")
+        ann, bob = session(board, "ann"), session(board, "bob")
+
+        def ended(item: str, me: str, cost: dict[str, object]) -> None:
+            board.claim(item, session=me)
+            board.done(item, session=me, cost=cost)
+
+        ended("a", ann, {"usd": 0.1, "tokens": 1200, "model": "m", "cached": True, "none": None, "by": {"usd": 9}})
+        harness.clock.advance(60)  # the second minute
+        ended("b", ann, {"usd": 0.2, "huge": 10**400, "x" * 65: 1})
+        ended("other", bob, {"usd": 2})
+        board.claim("c", session=bob)
+        board.fail("c", session=bob, cost={"usd": 0.1, "spent_at": -3})
+        board.claim("d", session=bob)
+        harness.clock.advance(60)  # the third
+        board.annotate("b", cost={"tokens": 300})
+
+        def costs(**chosen: str) -> dict[str, list[float]]:
+            return board.series(from_=start, to=start + 3 * MINUTE, step=60, **chosen).cost
+
+        assert costs() == {"usd": [0.1, 2.3, 0], "tokens": [1200, 300, 0], "spent_at": [0, -3, 0]}
+        assert costs(project="api") == {"usd": [0, 2, 0]}
+        assert costs(agent="ann") == {"usd": [0.1, 0.2, 0], "tokens": [1200, 300, 0]}
+        assert board.series(from_=start - MINUTE, to=start, step=60).cost == {}
+        board.done("d", session=bob, cost={f"name-{n}": n for n in range(20)})
+        many = costs()
+        assert len(many) == 10
+        assert {"usd", "tokens"} < set(many), "those that the most runs have"
+
     def test_a_series_ends_in_what_there_is_now(self, harness: Harness) -> None:
         board = harness.board()
         added(board, *"abcdef")

@@ -58,7 +58,7 @@ def tell(claim: ClaimHandle, note: str, found: dict[str, Any]) -> None:
 
 
 def annotate(claim: ClaimHandle, found: dict[str, Any]) -> None:
-    """Add links to a run that has ended without them: a release has none, nor has an end by the command itself."""
+    """Add links to the run as it begins: its worker may be killed, and its command may end it or leave many notes."""
     with contextlib.suppress(DibsError):
         claim.session.board.annotate(claim.item.id, token=claim.token, session=claim.session.id, links=found)
 

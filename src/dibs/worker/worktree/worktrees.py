@@ -301,7 +301,8 @@ class Worktree:
         self._write(group=group, leader=leader)
 
     def tell_begin(self, claim: ClaimHandle) -> None:
-        """Note where the work is: the next holder finds it there if this worker is killed."""
+        """Record where the work is: the next holder finds it there if this worker is killed."""
+        handover.annotate(claim, self.links)
         where = handover.place(self.record)
         handover.tell(claim, f"works on branch {where['branch']} in {where['path']}", where)
 
@@ -310,10 +311,6 @@ class Worktree:
         if claim.is_held:
             found = handover.summary(self._worktrees.repository, self.record, output)
             handover.tell(claim, handover.note(found), found)
-
-    def annotate(self, claim: ClaimHandle) -> None:
-        """Add the links to a run that has ended without them."""
-        handover.annotate(claim, self.links)
 
     @property
     def links(self) -> dict[str, Any]:

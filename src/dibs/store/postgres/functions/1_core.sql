@@ -183,6 +183,17 @@ BEGIN
     WHERE id = i.id;
 END $$;
 
+-- A JSON object with the entries of another one: each is added, or replaces the one of its name in its place.
+CREATE OR REPLACE FUNCTION dibs.merged_object(p_object json, p_more json) RETURNS json LANGUAGE sql STABLE AS $$
+    SELECT ('{' || coalesce(string_agg(to_json(n.key)::text || ': ' || n.value, ', ' ORDER BY n.place, n.added), '') || '}')::json
+    FROM (
+        SELECT coalesce(x.key, y.key) AS key, CASE WHEN y.key IS NULL THEN x.value ELSE y.value END::text AS value,
+               x.place, y.place AS added
+        FROM json_each(p_object) WITH ORDINALITY AS x (key, value, place)
+        FULL JOIN json_each(p_more) WITH ORDINALITY AS y (key, value, place) ON y.key = x.key
+    ) n
+$$;
+
 -- The end of a run: delete the claim, close the run, and write the event, which names the former holder. `p_told` is the other
 -- changed fields of the item, as text between the braces of a JSON object; `p_call_id` marks the run.
 CREATE OR REPLACE FUNCTION dibs.end_run(
@@ -193,8 +204,11 @@ CREATE OR REPLACE FUNCTION dibs.end_run(
 BEGIN
     DELETE FROM dibs.claims WHERE item = c.item AND token = c.token;
     UPDATE dibs.runs
-    SET ended_at = p_now, outcome = p_outcome, reason = p_reason, draft = p_draft,
-        links = coalesce(p_links, '{}')::json, cost = coalesce(p_cost, '{}')::json, call_id = p_call_id
+    SET ended_at = p_now, outcome = p_outcome, reason = p_reason, draft = p_draft, call_id = p_call_id,
+        links = CASE WHEN p_links IS NULL THEN links WHEN links::text = '{}' THEN p_links::json
+                     ELSE dibs.merged_object(links, p_links::json) END,
+        cost = CASE WHEN p_cost IS NULL THEN cost WHEN cost::text = '{}' THEN p_cost::json
+                    ELSE dibs.merged_object(cost, p_cost::json) END
     WHERE item = c.item AND token = c.token AND outcome IS NULL;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the run % of % is not open', c.token, c.item USING ERRCODE = 'data_corrupted';
@@ -319,8 +333,6 @@ CREATE OR REPLACE FUNCTION dibs.end_as_done(
 DECLARE
     event_data json := '{"reason": ' || coalesce(to_json(p_reason)::text, 'null') || coalesce(', "links": ' || p_links, '')
                     || coalesce(', "cost": ' || p_cost, '') || '}';
-    its_links json := coalesce(p_links, '{}');
-    its_cost json := coalesce(p_cost, '{}');
     ends bigint;
     one record;
 BEGIN
@@ -329,7 +341,11 @@ BEGIN
     ), runs AS (
         -- An item has at most one open run, that of its claim; a join with the claims would compare each with each.
         UPDATE dibs.runs r
-        SET ended_at = p_now, outcome = 'done', reason = p_reason, links = its_links, cost = its_cost, call_id = p_call_id
+        SET ended_at = p_now, outcome = 'done', reason = p_reason, call_id = p_call_id,
+            links = CASE WHEN p_links IS NULL THEN r.links WHEN r.links::text = '{}' THEN p_links::json
+                         ELSE dibs.merged_object(r.links, p_links::json) END,
+            cost = CASE WHEN p_cost IS NULL THEN r.cost WHEN r.cost::text = '{}' THEN p_cost::json
+                        ELSE dibs.merged_object(r.cost, p_cost::json) END
         WHERE r.item = ANY (p_items) AND r.outcome IS NULL RETURNING r.*
     ), items AS (
         UPDATE dibs.items i SET status = 'done', updated_at = p_now, revision = i.revision + 1

@@ -1,4 +1,4 @@
-"""Annotations of ended runs: one line below the block of each run, with all values that were added to the run.
+"""Annotations of runs: one line below the block of each run, with all values that were added to the run.
 
 The line has the actor and the time of the latest annotation, and names the run by its token. Actor, time and token
 identify an annotation in all clones, whatever values its line has by now.
@@ -16,6 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
+
+    from dibs.model import Run
 
 LABEL = "Annotated By"
 
@@ -64,3 +66,11 @@ def merge(annotations: Iterable[Annotation]) -> dict[int, dict[str, dict[str, An
         merged = found.setdefault(one.token, {})
         merged |= {name: {**merged.get(name, {}), **values} for name, values in one.values.items() if values}
     return found
+
+
+def current(run: Run, annotated: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The values that the run has now under the annotated names: its end may have replaced some of them."""
+    return {
+        name: {key: getattr(run, name).get(key, value) for key, value in values.items()}
+        for name, values in annotated.items()
+    }

@@ -93,7 +93,7 @@ def annotate(text: str, run: Run, known: Sequence[Annotation], next_state: str) 
     file. Lines of annotations that are not known stay. A run without a block, because another program wrote one, gets
     one."""
     lines = text.split("\n")
-    values = {"run": run.token, **run_annotations.merge(known)[run.token]}
+    values = {"run": run.token, **run_annotations.current(run, run_annotations.merge(known)[run.token])}
     line = f"**{run_annotations.LABEL}**: {_one_line(known[-1].actor)} {times.iso(known[-1].at)}: {json(values)}"
     keys = {one.key for one in known}
     old = [at for at, one in run_annotations.read(lines) if one.key in keys]
@@ -101,10 +101,9 @@ def annotate(text: str, run: Run, known: Sequence[Annotation], next_state: str) 
         return text
     for at in reversed(old):
         del lines[at - 1 if at and not lines[at - 1].strip() else at : at + 1]
-    if find(lines, run.token) is None:
+    if find(lines, run.token) is None and run.outcome is not None:
         _end(lines, run, next_state)
-    block = find(lines, run.token)
-    assert block is not None, "the block was begun just now"
+    block = _block_of(lines, run)
     _insert(lines, block.stop, line, like=block)
     return "\n".join(lines)
 

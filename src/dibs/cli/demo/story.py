@@ -1,4 +1,4 @@
-"""`dibs demo`: a server and a fleet of real worker processes on a temporary board.
+"""The story of `dibs demo`: a server and a fleet of worker processes on a temporary board.
 
 Four workers share eight items, two of them over HTTP and two on the file. Two claim the same item, one is killed, one
 is stopped until its claim has expired and continues too late. A fifth may only draft, you approve, and a sixth carries
@@ -9,25 +9,31 @@ board: the demo succeeds only if all of them are true. Where no server can start
 from __future__ import annotations
 
 import signal
-import sys
+from itertools import pairwise
 
 from dibs.board import connect
 from dibs.cli.context import Cli
-from dibs.cli.demo_fleet import Fleet, Report
+from dibs.cli.demo import svg
+from dibs.cli.demo.fleet import Fleet, Report
+from dibs.cli.demo.folder import DemoFolder
+from dibs.cli.demo.processes import Processes
+from dibs.cli.demo.screen import Screen
 from dibs.cli.event_lines import item_lines
-from dibs.cli.render import Paint, terminal_columns
-from dibs.cli.wait import exit_on_termination
-from dibs.errors import ClaimExpired, ItemAlreadyClaimed
+from dibs.cli.render import Paint
+from dibs.errors import ClaimExpired, Invalid, ItemAlreadyClaimed
 from dibs.maintenance.doctor import examine
 from dibs.system import durable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
     from dibs.board import Board
     from dibs.model import Run
 
 #: The exit code if a statement is false.
-FAILED = 1
+NOT_SHOWN = 1
 TTL_SECONDS = 2
 ITEMS = (
     ("fix-login", "Login fails on Safari", "bug", "critical"),
@@ -50,26 +56,45 @@ WORKERS = {
 }
 
 
-def demo(cli: Cli) -> int:
-    exit_on_termination()
-    with durable.TemporaryFolder("dibs-demo-", inner=("dibs/servers", "dibs")) as folder:
+def show(cli: Cli, record: str | None) -> int:
+    screen = Screen(cli.paint, silent=cli.json, records=record is not None)
+    if record is None:
+        _tell(screen)
+    else:
+        _record(screen, record)
+    if cli.json:
+        cli.print_json({"shown": screen.shown, "checks": screen.checks})
+    return 0 if screen.shown else NOT_SHOWN
+
+
+def _record(screen: Screen, path: str) -> None:
+    try:
+        # Begun before the story, so that a file that cannot be written is refused at once.
+        with durable.NewFile(path) as half:
+            _tell(screen)
+            with open(half, "w", encoding="utf-8") as file:
+                file.write(svg.render(screen.recording))
+    except FileExistsError as error:
+        raise Invalid(f"{path} exists; remove it, or choose another name", field="record") from error
+
+
+def _tell(screen: Screen) -> None:
+    with DemoFolder() as folder:
         with open(f"{folder}/dibs.toml", "w") as file:
             file.write(f"[board]\nttl_seconds = {TTL_SECONDS}\nttl_seconds_min = 1\n")
         with (
             connect(f"{folder}/board.db", folder=folder, create=True, actor="you") as board,
-            Fleet(folder, cli.paint, silent=cli.json) as fleet,
+            Processes(folder) as processes,
+            Fleet(processes, screen) as fleet,
         ):
-            _run_fleet(fleet, board, cli.paint)
-            shown = all(fleet.checks.values())
-            if cli.json:
-                cli.print_json({"shown": shown, "checks": fleet.checks})
-            return 0 if shown else FAILED
+            _run_fleet(fleet, board, screen)
 
 
-def _run_fleet(fleet: Fleet, board: Board, paint: Paint) -> None:
-    url, server = fleet.serve()
-    fleet.heading("A board is one file", fleet.file)
-    fleet.line(_server_line(url, server, paint))
+def _run_fleet(fleet: Fleet, board: Board, screen: Screen) -> None:
+    file, server = fleet.processes.file, fleet.processes.serve()
+    url = server["url"]
+    fleet.heading("A board is one file", file)
+    screen.line(_server_line(server, screen.paint))
     id, title, type, action = LETTER
     for name in WORKERS:
         board.set_agent(name, types=sorted({type for _, _, type, _ in ITEMS}))
@@ -82,7 +107,7 @@ def _run_fleet(fleet: Fleet, board: Board, paint: Paint) -> None:
 
     fleet.heading("Two claim the same item", "one gets it, the other learns who holds it")
     for name, (seconds, first_seconds, over_http) in WORKERS.items():
-        fleet.start_worker(name, url if url and over_http else fleet.file, seconds, first_seconds)
+        fleet.start_worker(name, url if url and over_http else file, seconds, first_seconds)
     for name in WORKERS:
         fleet.until("hello", agent=name)
     fleet.order("claim " + ITEMS[0][0], "ada", "ben")
@@ -111,7 +136,7 @@ def _run_fleet(fleet: Fleet, board: Board, paint: Paint) -> None:
         fleet.until("done", item=item)
 
     fleet.heading("One may only draft", "a person approves, and another carries out exactly that")
-    for name, order, store in (("cloud", "draft", url or fleet.file), ("local", "carry_out", fleet.file)):
+    for name, order, store in (("cloud", "draft", url or file), ("local", "carry_out", file)):
         fleet.start_worker(name, store, seconds=0)
         fleet.order(order, name)
     drafted = fleet.until("submitted", item=id)
@@ -119,16 +144,16 @@ def _run_fleet(fleet: Fleet, board: Board, paint: Paint) -> None:
     sent = fleet.until("done", item=id)
 
     fleet.heading(f"The history of {dan_claim.item}", "every transition, and who caused it")
-    for line in item_lines(board.log(dan_claim.item), paint, terminal_columns(sys.stdout)):
-        fleet.line(line)
+    for line in item_lines(board.log(dan_claim.item), screen.paint, screen.columns):
+        screen.line(line)
     _verdict(fleet, board, won, conflict, cleo_claim, killed_done, dan_claim, stopped_done, late, drafted, sent)
 
 
-def _server_line(url: str | None, server: str, paint: Paint) -> str:
-    if url is None:
-        return f"  {paint(f'no server: {server}', 'dim')}"
+def _server_line(server: dict[str, Any], paint: Paint) -> str:
+    if server["url"] is None:
+        return f"  {paint('no server: ' + server['error'], 'dim')}"
     callers = " and ".join(name for name, (_, _, over_http) in WORKERS.items() if over_http)
-    return f"  with a server in front of it, for {callers}  {paint(server, 'dim')}"
+    return f"  with a server in front of it, for {callers}  {paint(server['url'], 'dim')}"
 
 
 def _verdict(
@@ -150,16 +175,10 @@ def _verdict(
     events = board.events()
     runs = {id: sorted(board.runs(item=id), key=lambda run: run.token) for id in ids}
     ends = [event.item for event in events if event.kind == "done"]
-    overlaps = [
-        id
-        for id in ids
-        for before, after in zip(runs[id], runs[id][1:], strict=False)
-        if before.ended_at is None or after.started_at < before.ended_at or after.token <= before.token
-    ]
     outcomes = {(run.item, run.agent): run.outcome for id in ids for run in runs[id]}
     checks = {
         f"{len(ids)} items, each done once": sorted(ends) == sorted(ids),
-        f"no item was held twice at a time in {sum(map(len, runs.values()))} runs": not overlaps,
+        f"no item was held twice at a time in {sum(map(len, runs.values()))} runs": not held_twice(runs),
         f"{conflict.agent} was refused {won.item} while {won.agent} held it": (
             conflict.code == ItemAlreadyClaimed.code and conflict.agent != won.agent and conflict.item == won.item
         ),
@@ -180,7 +199,17 @@ def _verdict(
         ],
     }
     for sentence, holds in checks.items():
-        fleet.check(sentence, holds)
+        fleet.screen.check(sentence, holds)
+
+
+def held_twice(runs: Mapping[str, Sequence[Run]]) -> list[str]:
+    """The items of which two runs, in the order of their tokens, overlap in time."""
+    return [
+        id
+        for id, of_item in runs.items()
+        for before, after in pairwise(of_item)
+        if before.ended_at is None or after.started_at < before.ended_at or after.token <= before.token
+    ]
 
 
 def _was_carried_out(board: Board, runs: list[Run], drafter: str, doer: str) -> bool:

@@ -1,0 +1,164 @@
+"""`dibs` without a command: what the caller holds, what needs a person, and what is next, in at most 12 lines."""
+
+from __future__ import annotations
+
+import os
+
+from dibs import config
+from dibs.cli import identity
+from dibs.cli.commands import Command
+from dibs.cli.context import Cli
+from dibs.cli.parser import Parser
+from dibs.cli.render import STATUS_COLOURS, clean, number_of
+from dibs.errors import Invalid
+from dibs.model import BLOCKED, FAILED, IN_PROGRESS, PENDING_APPROVAL, PERSON, READY, STATUSES
+from dibs.text import times
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from dibs.model.dashboard import Brief, Held, View
+
+    #: An item, what is to say about it, and the command that answers it.
+    Line = tuple[Brief, str, str]
+
+COMMAND = Command(group="history", module="status", summary="show what you hold, what needs you and what is next")
+#: The most lines of each part. With a line for the counts, these are 12.
+LINES = {"you hold": 4, "needs you": 5, "next": 2}
+#: The statuses that the first line counts.
+COUNTED = tuple(status for status in STATUSES if status not in ("done", "rejected", "cancelled"))
+
+
+def without_command(words: list[str]) -> int:
+    parser = Parser("", COMMAND)
+    parser.identity()
+    parser.common_options()
+    cli = Cli(parser.parse(words))
+    try:
+        return _show(cli)
+    finally:
+        cli.close()
+
+
+def _show(cli: Cli) -> int:
+    try:
+        board = cli.board
+    except Invalid as error:
+        is_named = cli.args.store or os.environ.get(config.ENV_STORE)
+        if cli.json or is_named or error.facts.get("field") != "store":
+            raise
+        from dibs.cli import help
+
+        return help.refuse_without_command()
+    who = identity.caller(cli)
+    view = board.view()
+    parts = {
+        "you hold": _held(view, who.session),
+        "needs you": _needs(view, who.session),
+        "next": _next(view, who.session, _types(cli, who)),
+    }
+    if cli.json:
+        cli.print_json(_answer(view, who.session, parts))
+        return 0
+    cli.print(_counts(cli, view), *_lines(cli, parts))
+    return 0
+
+
+def _counts(cli: Cli, view: View) -> str:
+    counts = [
+        cli.paint(f"{view.counts[status]} {status.replace('_', ' ')}", STATUS_COLOURS.get(status, ""))
+        for status in COUNTED
+        if view.counts.get(status)
+    ]
+    return ", ".join(counts) or 'nothing to do; add an item with: dibs add "Fix login"'
+
+
+def _lines(cli: Cli, parts: dict[str, list[Line]]) -> list[str]:
+    rows, styles = [], []
+    for name, lines in parts.items():
+        most = LINES[name]
+        is_cut = name != "next" and len(lines) > most
+        shown = lines[: most - is_cut]
+        for number, (item, text, command) in enumerate(shown):
+            rows.append(["" if number else name, item.id, text, command])
+            styles.append(["dim", "bold", "", "cyan"])
+        if is_cut:
+            rows.append(["", f"and {len(lines) - len(shown)} more", "", ""])
+            styles.append(["dim", "dim"])
+    return cli.table(rows, styles=styles, shrink=(2, 1))
+
+
+def _held(view: View, session: str | None) -> list[Line]:
+    items = {item.id: item for item in view.items}
+    return [
+        (items[held.item], f"{_left(view, held)}  {items[held.item].title}", f"dibs done {held.item}")
+        for held in sorted(view.holdings, key=lambda held: held.expires_at)
+        if held.session == session and held.item in items
+    ]
+
+
+def _left(view: View, held: Held) -> str:
+    waiting = f", {number_of(len(held.waiters), 'waiter')}" if held.waiters else ""
+    return f"{times.span((held.expires_at - view.at) / 1000)} left{waiting}"
+
+
+def _needs(view: View, session: str | None) -> list[Line]:
+    """What needs a person, as on the dashboard, and offers to the caller; the most urgent first."""
+    holdings = {held.item: held for held in view.holdings}
+    found = [(_need(item, holdings.get(item.id), view, session), item) for item in view.items]
+    ranked = sorted(
+        ((need, item) for need, item in found if need is not None),
+        key=lambda one: (one[0][0], -one[1].priority, one[1].updated_at),
+    )
+    return [(item, text, f"dibs {verb} {item.id}") for (_, text, verb), item in ranked]
+
+
+def _need(item: Brief, held: Held | None, view: View, session: str | None) -> tuple[int, str, str] | None:
+    """The rank, the reason, and the command that answers it."""
+    if item.status == READY and item.offered_to is not None and item.offered_to == session:
+        return 0, f"is offered to you for {_since(item.offer_expires_at or view.at, view.at)} more", "claim"
+    if item.status == PENDING_APPROVAL:
+        return 1, f"{'draft' if item.token else 'plan'} waits {_since(view.at, item.updated_at)}", "approve"
+    if item.status == IN_PROGRESS and held is not None and held.session != session:
+        is_silent = held.kind != PERSON and view.at - held.renewed_at > view.settings["stale_seconds"] * 1000
+        silence = f"{clean(held.agent)} silent {_since(view.at, held.renewed_at)}"
+        return (2, silence, "force-release") if is_silent else None
+    if item.status == BLOCKED:
+        dead = next((blocker for blocker in item.open_blockers if not blocker.will_move), None)
+        return None if dead is None else (3, f"needs {dead.item}, which is {dead.status}", "show")
+    if item.status == FAILED:
+        return 4, f"failed {_since(view.at, item.updated_at)} ago, attempt {item.attempts}", "retry"
+    return None
+
+
+def _since(later: int, earlier: int) -> str:
+    return times.span((later - earlier) / 1000)
+
+
+def _next(view: View, session: str | None, types: Iterable[str]) -> list[Line]:
+    ready = [item for item in view.items if item.status == READY and item.offered_to is None]
+    ready = [item for item in ready if not types or item.type in types]
+    # Those that time has made ready come first in a view.
+    ready.sort(key=lambda item: (-item.priority, item.created_at))
+    return [(item, item.title, "" if number else "dibs next") for number, item in enumerate(ready)]
+
+
+def _types(cli: Cli, who: identity.Caller) -> Iterable[str]:
+    """The types that the caller's agent takes; none means all, as for a person."""
+    agent = who.agent or who.program
+    if agent is None:
+        return ()
+    return next((one.types for one in cli.board.agents() if one.name == agent), ())
+
+
+def _answer(view: View, session: str | None, parts: dict[str, list[Line]]) -> dict[str, Any]:
+    held = {item.id for item, _, _ in parts["you hold"]}
+    return {
+        "session": session,
+        "counts": view.counts,
+        "holding": [one for one in view.holdings if one.item in held],
+        "needs": [{"item": item.id, "why": text, "command": line} for item, text, line in parts["needs you"]],
+        "next": [item for item, _, _ in parts["next"][: LINES["next"]]],
+    }

@@ -1,0 +1,254 @@
+"""`dibs timeline`: who held what, as bars on an axis of time, with the claims that were lost and refused.
+
+Each session, agent or item has a lane. A run is a bar with the name of its item, if there is room, and ends with a mark
+for its outcome; the marks say everything that the colours say. Runs of one lane that overlap in time have a line each.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from dibs import check
+from dibs.cli.context import Cli
+from dibs.cli.parser import Parser, UsageError
+from dibs.cli.render import (
+    GAP,
+    OUTCOME_COLOURS,
+    Paint,
+    agent_colour,
+    clean,
+    cut,
+    now_ms,
+    number_of,
+    terminal_columns,
+    width,
+)
+from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dibs.model.dashboard import Window
+
+SINCE_SECONDS = 4 * 3600.0
+#: How long before the first bar a picture begins, if nothing says since when.
+MARGIN_MS = 1000
+SINCE_SECONDS_MAX = 10 * 365 * 86400.0
+LANES_LIMIT = 40
+#: The most that `window` gives.
+RUNS_MAX = 5000
+#: The width of the picture where there is no terminal, and the least that the bars have.
+PLAIN_COLUMNS = 100
+BARS_MIN, LABEL_MIN = 20, 8
+LANES = ("session", "agent", "item")
+BAR, LIVE, REFUSED = "▇", "▶", "◆"
+#: The mark of each outcome, and what it means. The later of two that share a place is shown.
+MARKS = {
+    "released": ("↩", "released"),
+    "ended": ("↩", "released"),
+    "done": ("✓", "done"),
+    "submitted": ("»", "submitted"),
+    "rejected": ("✗", "failed"),
+    "failed": ("✗", "failed"),
+    "force_released": ("!", "lost"),
+    "restored": ("!", "lost"),
+    "owner_died": ("!", "lost"),
+    "expired": ("!", "lost"),
+}
+OTHER = ("·", "ended")
+RANKS = {mark: rank for rank, mark in enumerate((" ", BAR, OTHER[0], "↩", "✓", "»", LIVE, "✗", "!", REFUSED))}
+#: The distances of the times on the axis, in seconds, and the least columns between two of them.
+TICK_SECONDS = (10, 30, 60, 300, 600, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000, 31536000)
+TICK_COLUMNS = 12
+
+
+class Bar(Value):
+    """A run; `end` is that of the picture while the run is live."""
+
+    item: str
+    agent: str
+    start: int
+    end: int
+    outcome: str | None
+
+
+class Row(Value):
+    """A line of a lane: bars that do not overlap in time, and when claims were refused."""
+
+    label: str
+    number: int
+    agent: str | None
+    bars: list[Bar]
+    refused: list[int]
+
+
+class Lane:
+    def __init__(self, label: str, agent: str | None) -> None:
+        self.label, self.agent = label, agent
+        self.bars: list[Bar] = []
+        self.refused: list[int] = []
+
+    @property
+    def earliest(self) -> int:
+        return min([bar.start for bar in self.bars] + self.refused)
+
+    @property
+    def latest(self) -> int:
+        return max([bar.end for bar in self.bars] + self.refused)
+
+    def rows(self) -> list[Row]:
+        """The bars on as few lines as they need."""
+        lines: list[list[Bar]] = []
+        for bar in sorted(self.bars, key=lambda bar: bar.start):
+            line = next((line for line in lines if line[-1].end <= bar.start), None)
+            if line is None:
+                lines.append([bar])
+            else:
+                line.append(bar)
+        return [
+            Row(label=self.label, number=number, agent=self.agent, bars=bars, refused=[] if number else self.refused)
+            for number, bars in enumerate(lines or [[]])
+        ]
+
+
+class Axis:
+    """Instants as columns."""
+
+    def __init__(self, begin: int, end: int, columns: int) -> None:
+        self.begin, self.end, self.columns = begin, end, columns
+
+    def column(self, instant: int) -> int:
+        at = (instant - self.begin) * self.columns // (self.end - self.begin)
+        return max(0, min(self.columns - 1, at))
+
+    def line(self) -> str:
+        """The times below the bars, in local time."""
+        span = (self.end - self.begin) / 1000
+        fitting = (step for step in TICK_SECONDS if step * self.columns >= TICK_COLUMNS * span)
+        step = next(fitting, TICK_SECONDS[-1]) * 1000
+        offset = (time.localtime(self.begin / 1000).tm_gmtoff or 0) * 1000
+        form = "%H:%M:%S" if step < 60_000 else "%H:%M" if step < 86_400_000 else "%m-%d"
+        text, now = "", "now"
+        for instant in range(-(-(self.begin + offset) // step) * step - offset, self.end, step):
+            tick = time.strftime(form, time.localtime(instant / 1000))
+            column = self.column(instant)
+            if len(text) <= column and column + len(tick) < self.columns - len(now):
+                text = text.ljust(column) + tick
+        return text.ljust(self.columns - len(now)) + now
+
+
+def timeline_options(parser: Parser) -> None:
+    parser.duration("--since", "since", "how far back (default: 4h)")
+    parser.option("--by", metavar="WHAT", help="a lane for each session, agent or item (session)", default=LANES[0])
+    parser.option("--agent", metavar="NAME", help="only runs of this agent")
+    parser.option("--session", metavar="ID", help="only runs of this session")
+    parser.option("--project", metavar="P", help="only runs of items of this project")
+    parser.limit(LANES_LIMIT)
+
+
+def timeline(cli: Cli) -> None:
+    args = cli.args
+    if args.by not in LANES:
+        raise UsageError(f"unknown lanes {args.by!r}; choose one of {', '.join(LANES)}", field="by")
+    seconds, limit = since_seconds(args.since, SINCE_SECONDS), check.limit(args.limit)
+    end = now_ms()
+    begin = end - round(seconds * 1000)
+    whose = {"agent": args.agent, "session": args.session, "project": args.project}
+    window = cli.board.window(from_=begin, **whose, limit=RUNS_MAX)
+    if cli.json:
+        return cli.print_json(window)
+    lanes = _lanes(window, args.by, begin, end)
+    if not lanes:
+        return cli.notice("no run and no refused claim in this time")
+    if args.since is None:
+        begin = max(begin, min(lane.earliest for lane in lanes) - MARGIN_MS)
+    # The clock of the board may be ahead of this machine's.
+    end = max(end, *(lane.latest for lane in lanes))
+    rows = [row for lane in sorted(lanes, key=lambda lane: -lane.latest) for row in lane.rows()]
+    picture = _lines(rows[:limit], begin, end, terminal_columns(sys.stdout) or PLAIN_COLUMNS, cli.paint)
+    cli.print(*picture, _legend(window, cli.paint))
+    if len(rows) > limit:
+        cli.notice(f"{number_of(len(rows) - limit, 'line')} left off; see --limit")
+    if window.truncated:
+        cli.notice("there were more runs than shown: name an agent, a session or a project, or a shorter time")
+    return None
+
+
+def since_seconds(given: float | None, default: float) -> float:
+    if given is None:
+        return default
+    return check.number(given, "since", low=1, high=SINCE_SECONDS_MAX)
+
+
+def _lanes(window: Window, by: str, begin: int, now: int) -> list[Lane]:
+    agents = {session: agent for _, _, session, agent, *_ in window.runs}
+    lanes: dict[str, Lane] = {}
+
+    def lane(item: str, session: str) -> Lane:
+        agent = agents.get(session)
+        label = {"session": f"{agent} {session}" if agent else session, "agent": agent or session, "item": item}[by]
+        return lanes.setdefault(label, Lane(clean(label), None if by == "item" else agent))
+
+    for item, _, session, agent, started_at, ended_at, outcome in window.runs:
+        bar = Bar(item=item, agent=agent, start=max(begin, started_at), end=ended_at or now, outcome=outcome)
+        lane(item, session).bars.append(bar)
+    for at, item, session, _ in window.refused:
+        lane(item, session).refused.append(at)
+    return list(lanes.values())
+
+
+def _lines(rows: Sequence[Row], begin: int, end: int, columns: int, paint: Paint) -> list[str]:
+    label_columns = min(max(width(row.label) for row in rows), max(LABEL_MIN, columns // 4))
+    axis = Axis(begin, end, max(BARS_MIN, columns - label_columns - len(GAP)))
+    lines = []
+    for row in sorted(rows, key=lambda row: (row.label, row.number)):
+        label = cut(row.label, label_columns) if row.number == 0 else ""
+        shown = paint(label, agent_colour(row.agent) if row.agent else "") + " " * (label_columns - width(label))
+        lines.append(f"{shown}{GAP}{_picture(row, axis, paint)}".rstrip())
+    return [*lines, " " * label_columns + GAP + paint(axis.line(), "dim")]
+
+
+def _picture(row: Row, axis: Axis, paint: Paint) -> str:
+    cells, colours = [" "] * axis.columns, [""] * axis.columns
+
+    def put(column: int, character: str, colour: str) -> None:
+        if RANKS.get(character, 0) >= RANKS.get(cells[column], 0):
+            cells[column], colours[column] = character, colour
+
+    for bar in row.bars:
+        first, last = axis.column(bar.start), axis.column(bar.end)
+        for column in range(first, last + 1):
+            put(column, BAR, agent_colour(bar.agent))
+        name = bar.agent if row.agent is None else bar.item
+        mark = LIVE if bar.outcome is None else MARKS.get(bar.outcome, OTHER)[0]
+        room = last - first - 2
+        if name.isascii() and name.isprintable() and 0 < len(name) <= room:
+            cells[first + 1 : first + 1 + len(name)] = name
+            colours[first + 1 : first + 1 + len(name)] = [""] * len(name)
+        put(last, mark, OUTCOME_COLOURS.get(bar.outcome or "", ""))
+    for at in row.refused:
+        put(axis.column(at), REFUSED, "red")
+    return _painted(cells, colours, paint)
+
+
+def _painted(cells: list[str], colours: list[str], paint: Paint) -> str:
+    """The cells as text, neighbours of one colour together."""
+    text, begin = "", 0
+    for at in range(1, len(cells) + 1):
+        if at == len(cells) or colours[at] != colours[begin]:
+            text += paint("".join(cells[begin:at]), colours[begin])
+            begin = at
+    return text
+
+
+def _legend(window: Window, paint: Paint) -> str:
+    """The marks that are in use, and how often."""
+    counts: dict[tuple[str, str], int] = {}
+    for *_, outcome in window.runs:
+        mark = (LIVE, "live") if outcome is None else MARKS.get(outcome, OTHER)
+        counts[mark] = counts.get(mark, 0) + 1
+    if window.refused:
+        counts[REFUSED, "refused"] = len(window.refused)
+    return paint("   ".join(f"{mark} {counts[mark, meaning]} {meaning}" for mark, meaning in sorted(counts)), "dim")

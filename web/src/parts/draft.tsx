@@ -1,0 +1,40 @@
+/** The latest draft of an item, and what has changed in it since the one before. */
+import { useState } from "preact/hooks";
+import type { Detail } from "../api";
+import { Text } from "./bits";
+import { diff } from "./diff";
+import { useKey } from "./use_key";
+
+export const hasDraft = (detail: Detail): boolean => detail.runs.some((run) => run.draft !== null);
+
+export function Draft({ detail }: { detail: Detail }) {
+  const [compares, setCompares] = useState(false);
+  const [latest, before] = detail.runs.filter((run) => run.draft !== null);
+  useKey("d", () => setCompares((old) => !old));
+  if (!latest) return null;
+  return (
+    <>
+      <h2>
+        <span>
+          Draft of run {latest.token} by <Text>{latest.session}</Text>
+        </span>
+        {before && (
+          <button aria-pressed={compares} onClick={() => setCompares(!compares)}>
+            <kbd>d</kbd> changes since run {before.token}
+          </button>
+        )}
+      </h2>
+      <pre class="body">
+        {compares && before ? (
+          diff(before.draft!, latest.draft!).map((line, at) => (
+            <div key={at} class={line.sign === "+" ? "plus" : line.sign === "-" ? "minus" : ""}>
+              {line.sign} <Text>{line.text}</Text>
+            </div>
+          ))
+        ) : (
+          <Text>{latest.draft}</Text>
+        )}
+      </pre>
+    </>
+  );
+}
