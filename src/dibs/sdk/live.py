@@ -6,14 +6,15 @@ Overdue steps are recorded meanwhile, as `Board.follow` does. Behind a server, t
 
 from __future__ import annotations
 
+import threading
 from time import monotonic
 
 from dibs.model.dashboard import VitalChange, Vitals
+from dibs.store.contract import Live
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from threading import Event as Flag
 
     from dibs.board import Board
     from dibs.model import Event
@@ -27,32 +28,41 @@ COALESCE_SECONDS = 0.2
 PAGE = 500
 
 
-def follow(board: Board, view: View, ended: Flag) -> Iterator[Event | VitalChange]:
-    """What happened on the board after the view, as it comes, until `ended` is set or the store is unavailable."""
-    return board.store.live(view.event) if board.store.waits else _read(board, view, ended)
+def follow(board: Board, view: View) -> Live:
+    """What happens on the board after the view."""
+    return board.store.live(view.event) if board.store.waits else _ReadLive(board, view)
 
 
-def _read(board: Board, view: View, ended: Flag) -> Iterator[Event | VitalChange]:
-    after, known, vitals_at = view.event, _vitals_of(view), monotonic()
-    watch = board.watch(sweeps=True)
-    is_changed = True
-    try:
-        while not ended.is_set():
-            vitals_due = monotonic() >= vitals_at
-            events = board.events(after=after, limit=PAGE) if is_changed or vitals_due else ()
-            yield from events
-            after = events[-1].id if events else after
-            if vitals_due:
-                found = board.store.vitals()
-                yield difference(known, found)
-                known, vitals_at = found, monotonic() + VITALS_SECONDS
-            if len(events) == PAGE:
-                continue
-            is_changed = watch.wait(max(0.0, min(WAIT_SECONDS, vitals_at - monotonic())))
-            if is_changed:
-                ended.wait(COALESCE_SECONDS)
-    finally:
-        watch.close()
+class _ReadLive(Live):
+    def __init__(self, board: Board, view: View) -> None:
+        self._board, self._view = board, view
+        self._closed = threading.Event()
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def __iter__(self) -> Iterator[Event | VitalChange]:
+        board, after, known = self._board, self._view.event, _vitals_of(self._view)
+        vitals_at = monotonic()
+        watch = board.watch(sweeps=True)
+        is_changed = True
+        try:
+            while not self._closed.is_set():
+                vitals_due = monotonic() >= vitals_at
+                events = board.events(after=after, limit=PAGE) if is_changed or vitals_due else ()
+                yield from events
+                after = events[-1].id if events else after
+                if vitals_due:
+                    found = board.store.vitals()
+                    yield difference(known, found)
+                    known, vitals_at = found, monotonic() + VITALS_SECONDS
+                if len(events) == PAGE:
+                    continue
+                is_changed = watch.wait(max(0.0, min(WAIT_SECONDS, vitals_at - monotonic())))
+                if is_changed:
+                    self._closed.wait(COALESCE_SECONDS)
+        finally:
+            watch.close()
 
 
 def difference(before: Vitals, after: Vitals) -> VitalChange:

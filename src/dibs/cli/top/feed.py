@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.model import Event
     from dibs.model.dashboard import View, VitalChange
+    from dibs.store.contract import Live
 
     News = Event | VitalChange | View | Away
 
 RETRY_SECONDS_MAX = 2.0
-#: A stream of a server is noticed to have ended when the server says something, so nobody waits for that.
+#: How long quitting waits for a read of the board: a server that hangs is not waited for.
 JOIN_SECONDS = 1.0
 
 
@@ -36,6 +37,7 @@ class Feed:
 
     def __init__(self, board: Board, view: View, deliver: Callable[[News], None]) -> None:
         self._board, self._view, self._deliver = board, view, deliver
+        self._live: Live | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
 
@@ -44,6 +46,8 @@ class Feed:
 
     def stop(self) -> None:
         self._ended.set()
+        if self._live is not None:
+            self._live.close()
         self._thread.join(JOIN_SECONDS)
 
     def _run(self) -> None:
@@ -57,10 +61,11 @@ class Feed:
     def _follow(self) -> None:
         tries = 0
         try:
-            for news in live.follow(self._board, self._view, self._ended):
+            self._live = live.follow(self._board, self._view)
+            if self._ended.is_set():
+                return
+            for news in self._live:
                 self._tell(news)
-                if self._ended.is_set():
-                    return
         except DibsError as error:
             self._tell(Away(why=error.message))
             while not self._ended.wait(delay_seconds(tries, RETRY_SECONDS_MAX)):

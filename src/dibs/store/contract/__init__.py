@@ -87,6 +87,18 @@ class Watch(ABC):
     def close(self) -> None: ...
 
 
+class Live(ABC):
+    """What happens on a board, as it comes. One thread iterates."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Event | VitalChange]:
+        """Ends after `close`, or by an error: the store is unavailable, or refuses."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Called from any thread, at any time: a wait for news ends."""
+
+
 if TYPE_CHECKING:
 
     class Verbs(ManageVerbs, WorkVerbs, ReadVerbs):
@@ -154,9 +166,9 @@ class Store(Verbs):
         `dibs.sdk.live`."""
         raise Invalid("only the server of a board reads its vitals", field="store")
 
-    def live(self, after: int) -> Iterator[Event | VitalChange]:
+    def live(self, after: int) -> Live:
         """By a store that `waits`: the events after a cursor without their long texts, and between them what changes
-        without an event, as they come. It ends by an error only."""
+        without an event."""
         raise NotImplementedError
 
     def remarks(self) -> tuple[tuple[str, str], ...]:

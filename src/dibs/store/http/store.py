@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from dibs.config import Settings
     from dibs.model import NewItem, Owner, Request
-    from dibs.model.dashboard import VitalChange
-    from dibs.store.contract import Page
+    from dibs.store.contract import Live, Page
     from dibs.value import Value
     from dibs.verbs import Verb
 
@@ -161,10 +160,10 @@ class WrittenVerbs(Store):
     def watch(self, *, session: str | None = None) -> Watch:
         return HttpWatch(self._client)
 
-    def live(self, after: int) -> Iterator[Event | VitalChange]:
-        from dibs.store.http import live
+    def live(self, after: int) -> Live:
+        from dibs.store.http.live import HttpLive
 
-        return live.follow(self._client, after)
+        return HttpLive(self._client, after)
 
     def next_in_time(self, wait_seconds: float, *, request: Request | None = None, **asked: Any) -> tuple[Grant, ...]:
         answer: tuple[Grant, ...] = self._call(BY_NAME["next"], asked, request, min(wait_seconds, NEXT_SECONDS))
