@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from dibs.model import Event
     from dibs.model.dashboard import View
 
+__all__ = ["Live", "difference", "follow"]
+
 VITALS_SECONDS = 2.0
 #: How soon the end of following is noticed.
 WAIT_SECONDS = 0.5

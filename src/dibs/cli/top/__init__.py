@@ -32,7 +32,7 @@ def top(cli: Cli) -> None:
         if error.name not in ("textual", "rich"):
             raise
         raise Invalid(NEEDS_TEXTUAL, field="top") from None
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM", "dumb") == "dumb":
         raise UsageError("dibs top needs a terminal; dibs who and dibs events --follow print lines", field="terminal")
     if cli.args.no_color:
         os.environ["NO_COLOR"] = "1"

@@ -6,8 +6,6 @@ News are applied as they come, and drawn at most twice a second; the bars follow
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
@@ -16,19 +14,18 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
-from dibs.cli.render import clean, now_ms
+from dibs.cli.render import clean
 from dibs.cli.top import actions, attention, calls, lines
 from dibs.cli.top.detail import DetailPane
 from dibs.cli.top.dialogs import Confirm
-from dibs.cli.top.feed import Away, Feed
 from dibs.cli.top.keys import Keyboard
 from dibs.cli.top.lines import TextLine
 from dibs.cli.top.panes import Approvals, Events, Flight, Needs, Queue, Sessions
 from dibs.cli.top.rows import Rows
 from dibs.cli.top.state import BoardState
+from dibs.cli.top.updates import Updates
 from dibs.cli.top.views import QUEUE_COLUMNS, VIEWS, arrangement
 from dibs.errors import DibsError
-from dibs.model.dashboard import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -41,8 +38,8 @@ if TYPE_CHECKING:
     from dibs.cli.parser import Args
     from dibs.cli.top.actions import Action
     from dibs.cli.top.calls import ReadItem
-    from dibs.cli.top.feed import News
     from dibs.model import Detail, Event
+    from dibs.model.dashboard import View
 
     T = TypeVar("T")
 
@@ -50,10 +47,9 @@ DRAW_SECONDS = 0.5
 #: The least height that the list of what needs a person can take, if there is as much.
 NEEDS_LINES = 4
 CLOCK_SECONDS = 1.0
+FIND_SECONDS = 5
 #: The cursor rests this long on a row before its item is read.
 READ_SECONDS = 0.25
-#: How often the board is read again at most, when events were about items that the screen does not know.
-REREAD_SECONDS = 10.0
 
 
 class TopApp(Keyboard, App[None]):
@@ -71,16 +67,13 @@ class TopApp(Keyboard, App[None]):
         self.board, self._args, self._board_name = board, args, name
         self.state = BoardState(view)
         self.state.remember(events)
-        self.feed = Feed(board, view, self._deliver)
+        self._updates = Updates(self, board, self.state, view, self._on_news)
         self.place = "now"
         self.is_paused = False
-        self._news: deque[News] = deque()
-        self._away: Away | None = None
-        self._away_since: int | None = None
-        self._is_draining = self._is_reading = self._is_due = False
+        self._is_due = False
+        self._seconds = 0
         self._notice = Text()
         self._wanted: str | None = None
-        self._reads = 0
         self.head, self.foot = TextLine(id="head"), TextLine(id="foot")
         self.needs, self.flight = Needs(self.state, id="needs"), Flight(self.state, id="flight")
         self.sessions, self.approvals = Sessions(self.state, id="sessions"), Approvals(self.state, id="approvals")
@@ -105,14 +98,13 @@ class TopApp(Keyboard, App[None]):
         yield self.foot
 
     def on_mount(self) -> None:
-        self._event_loop, self._own_context = asyncio.get_running_loop(), copy_context()
         self.filter_line.display = False
         self.go("now")
-        self.feed.start()
+        self._updates.start()
         self.set_interval(CLOCK_SECONDS, self._on_second)
 
     def on_unmount(self) -> None:
-        self.feed.stop()
+        self._updates.stop()
 
     def on_resize(self, event: events.Resize) -> None:
         self.call_after_refresh(self._arrange)
@@ -136,64 +128,23 @@ class TopApp(Keyboard, App[None]):
         self.screen.set_class(self.size.width >= QUEUE_COLUMNS, "wide")
         self.call_after_refresh(self._draw, read=True)
 
-    # News
+    # Drawing
 
-    def _deliver(self, news: News) -> None:
-        """Called in the thread of the feed."""
-        self._news.append(news)
-        if not self._is_draining:
-            self._is_draining = True
-            self._event_loop.call_soon_threadsafe(self._drain, context=self._own_context)
-
-    def _drain(self) -> None:
-        self._is_draining = False
-        if self._is_reading:
-            return
-        while self._news:
-            self._apply(self._news.popleft())
+    def _on_news(self, items: set[str]) -> None:
+        if self.detail.read is not None and self.detail.read.detail.item.id in items:
+            self._read_soon(self.detail.read.detail.item.id)
         if not self._is_due:
             self._is_due = True
             self.set_timer(DRAW_SECONDS, self._on_due)
-
-    def _apply(self, news: News) -> None:
-        if isinstance(news, Away):
-            self._away_since = now_ms() if self._away_since is None else self._away_since
-            self._away = news
-            self.state.stand()
-            return
-        if isinstance(news, View):
-            self.state.replace(news)
-        elif not self.state.apply(news):
-            self._read_again()
-        elif self.detail.read is not None and getattr(news, "item", None) == self.detail.read.detail.item.id:
-            self._read_soon(self.detail.read.detail.item.id)
-        self._away = self._away_since = None
-
-    def _read_again(self) -> None:
-        """An event was about an item that the screen does not know, so the board is read as a whole."""
-        if self._reads == 0:
-            self._reads = 1
-            self.set_timer(REREAD_SECONDS, self._read_board)
-
-    async def _read_board(self) -> None:
-        self._is_reading = True
-        try:
-            view = await asyncio.to_thread(self.board.view)
-            self.state.replace(view)
-        except DibsError:
-            pass  # the feed finds out, too, and says so
-        finally:
-            self._is_reading, self._reads = False, 0
-        self._drain()
-
-    # Drawing
 
     def _on_due(self) -> None:
         self._is_due = False
         self._draw(read=True)
 
     def _on_second(self) -> None:
-        self._draw(read=False)
+        """Nothing tells that a session fell silent, so the lists are found again now and then."""
+        self._seconds += 1
+        self._draw(read=self._seconds % FIND_SECONDS == 0)
 
     def _draw(self, *, read: bool) -> None:
         if not self.is_paused:
@@ -213,8 +164,8 @@ class TopApp(Keyboard, App[None]):
     def _draw_lines(self) -> None:
         columns = self.size.width
         lamp = lines.lamp(
-            away_since=self._away_since,
-            why="" if self._away is None else self._away.why,
+            away_since=self._updates.away_since,
+            why="" if self._updates.away is None else self._updates.away.why,
             paused=self.is_paused,
             columns=columns,
         )
@@ -331,4 +282,4 @@ class TopApp(Keyboard, App[None]):
 
     @property
     def is_away(self) -> bool:
-        return self._away is not None
+        return self._updates.away is not None

@@ -68,7 +68,7 @@ class Confirm(ModalScreen[str | None]):
         event.stop()
         if event.key == "escape" or (self._action.asks is None and event.key == "n"):
             self.dismiss(None)
-        elif self._action.asks is None and event.key in ("y", "enter"):
+        elif self._action.asks is None and event.key == "y":
             self.dismiss("")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.model import Event
     from dibs.model.dashboard import View, VitalChange
-    from dibs.store.contract import Live
+    from dibs.sdk.live import Live
 
     News = Event | VitalChange | View | Away
 

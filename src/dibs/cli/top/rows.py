@@ -103,12 +103,12 @@ class Rows(Widget, can_focus=True):
         if self.keys:
             at = self.keys.index(self.cursor) + step if self.cursor in self.keys else 0
             self.cursor = self.keys[max(0, min(at, len(self.keys) - 1))]
-            self.draw(read=True)
+            self.draw()
             self.post_message(self.Moved(self))
 
     def choose(self, chosen: bool) -> None:
         self.is_chosen = chosen
-        self.draw(read=True)
+        self.draw()
         if chosen:
             self.post_message(self.Moved(self))
 
