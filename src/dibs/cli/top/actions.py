@@ -37,7 +37,7 @@ class Action(Value):
         return item.status in self.statuses and (item.token > 0 or not self.needs_draft)
 
     def is_for(self, role: str) -> bool:
-        return ROLES.index(role) >= ROLES.index(self.role or BY_NAME[self.verb].role)
+        return may(self.verb, role) if self.role is None else ROLES.index(role) >= ROLES.index(self.role)
 
     def call(self, board: Board, read: Detail, answer: str) -> None:
         """Call the verb on exactly what was read: what changed meanwhile is refused."""
@@ -45,6 +45,11 @@ class Action(Value):
         given = {name: known[name] for name in self.reads if known[name] is not None}
         asked = {} if self.asks is None else {self.asks: answer}
         getattr(board, self.verb)(read.item.id, **given, **self.args, **asked)
+
+
+def may(verb: str, role: str) -> bool:
+    """Whether a key of this role may call the verb."""
+    return ROLES.index(role) >= ROLES.index(BY_NAME[verb].role)
 
 
 def token_of(read: Detail) -> int | None:

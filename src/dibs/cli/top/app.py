@@ -17,7 +17,7 @@ from textual.widgets import Input
 from dibs.cli.render import clean
 from dibs.cli.top import actions, attention, calls, lines
 from dibs.cli.top.detail import DetailPane
-from dibs.cli.top.dialogs import Confirm
+from dibs.cli.top.dialogs import Confirm, NewItem
 from dibs.cli.top.keys import Keyboard
 from dibs.cli.top.lines import TextLine
 from dibs.cli.top.panes import Approvals, Events, Flight, Needs, Queue, Sessions
@@ -271,6 +271,12 @@ class TopApp(Keyboard, App[None]):
         answer = await self.push_screen_wait(Confirm(action, found.detail))
         if answer is not None:
             await self._carry_out(action, found.detail, answer)
+
+    async def add(self) -> None:
+        title = await self.push_screen_wait(NewItem())
+        added = None if title is None else await self._ask(self.board.add, title)
+        if added is not None:
+            self.say(f"added {added.item.id}", "green")
 
     async def _carry_out(self, action: Action, read: Detail, answer: str) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Questions over the screen: an action to confirm, and the list of keys."""
+"""Questions over the screen: an action to confirm, a new item; and the list of keys."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from dibs.cli.top.rows import style_of
 from dibs.model import PENDING_APPROVAL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from textual import events
     from textual.app import ComposeResult
+    from textual.widget import Widget
 
     from dibs.cli.top.actions import Action
     from dibs.model import Detail
@@ -26,9 +29,10 @@ KEYS = (
     ("g s  g a  g e", "sessions, approvals, events"),
     ("j k ↓ ↑  PgUp PgDn", "move"),
     ("Tab", "the next list"),
-    ("Enter", "open the item; again: on the whole screen"),
+    ("Enter", "open the item on the whole screen"),
     ("Esc", "back"),
     ("/", "filter: status:ready label:web words"),
+    ("n  e", "new item; how to edit this one"),
     ("a  A", "approve; approve as done"),
     ("b  R", "send back, reject"),
     ("r  p  c", "retry, park or unpark, cancel"),
@@ -40,35 +44,32 @@ KEYS = (
 QUESTIONS = {"comment": "What should be different?", "reason": "Why?"}
 
 
-class Confirm(ModalScreen[str | None]):
-    """Asks whether to do it, about the item as it was read. The answer is the text that was asked for, None for no."""
+class Question(ModalScreen[str | None]):
+    """Asks for a text, or without `asks` for `y`. The answer is the text, None for no."""
 
-    def __init__(self, action: Action, read: Detail) -> None:
-        super().__init__()
-        self._action, self._read = action, read
+    asks: str | None = None
+
+    def facts(self) -> Iterator[Widget]:
+        """What it is about."""
+        raise NotImplementedError
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog"):
-            yield Static(Text(f"{self._action.label} {clean(self._read.item.id)}?", style="bold"))
-            yield Static(Text("\n".join(self._facts())))
-            if draft := self._draft():
-                with VerticalScroll(id="draft"):
-                    yield Static(Text("\n".join(draft)))
-            if self._action.asks is not None:
-                yield Input(placeholder=QUESTIONS[self._action.asks], id="answer")
-                yield Static(Text("Enter does it, Esc leaves it", style="dim"), id="hint")
-            else:
-                yield Static(Text("y does it, n or Esc leaves it", style="dim"), id="hint")
+            yield from self.facts()
+            if self.asks is not None:
+                yield Input(placeholder=self.asks, id="answer")
+            does = "y does it, n or Esc leaves it" if self.asks is None else "Enter does it, Esc leaves it"
+            yield Static(Text(does, style="dim"), id="hint")
 
     def on_mount(self) -> None:
-        if self._action.asks is not None:
+        if self.asks is not None:
             self.query_one("#answer", Input).focus()
 
     def on_key(self, event: events.Key) -> None:
         event.stop()
-        if event.key == "escape" or (self._action.asks is None and event.key == "n"):
+        if event.key == "escape" or (self.asks is None and event.key == "n"):
             self.dismiss(None)
-        elif self._action.asks is None and event.key == "y":
+        elif self.asks is None and event.key == "y":
             self.dismiss("")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -76,10 +77,30 @@ class Confirm(ModalScreen[str | None]):
         if event.value.strip():
             self.dismiss(event.value.strip())
         else:
-            question = QUESTIONS[self._action.asks or "reason"]
-            self.query_one("#hint", Static).update(
-                Text(f"{question} Write a few words; Esc leaves it", style=style_of("yellow"))
-            )
+            hint = Text(f"{self.asks} Write a few words; Esc leaves it", style=style_of("yellow"))
+            self.query_one("#hint", Static).update(hint)
+
+
+class NewItem(Question):
+    asks = "What is to be done?"
+
+    def facts(self) -> Iterator[Widget]:
+        yield Static(Text("A new item", style="bold"))
+
+
+class Confirm(Question):
+    """About the item as it was read."""
+
+    def __init__(self, action: Action, read: Detail) -> None:
+        super().__init__()
+        self._action, self._read = action, read
+        self.asks = None if action.asks is None else QUESTIONS[action.asks]
+
+    def facts(self) -> Iterator[Widget]:
+        yield Static(Text(f"{self._action.label} {clean(self._read.item.id)}?", style="bold"))
+        yield Static(Text("\n".join(self._facts())))
+        if draft := self._draft():
+            yield VerticalScroll(Static(Text("\n".join(draft))), id="draft")
 
     def _facts(self) -> list[str]:
         item, claim = self._read.item, self._read.claim
@@ -105,9 +126,9 @@ class Help(ModalScreen[None]):
         for keys, meaning in KEYS:
             text.append(f"{keys:<20}", style="bold").append(f" {meaning}\n")
         with Vertical(id="dialog"):
-            yield Static(Text("Keys, as on the dashboard", style="bold"))
+            yield Static(Text("Keys, as on the dashboard (dibs open)", style="bold"))
             yield Static(text)
-            yield Static(Text("Esc closes this", style="dim"))
+            yield Static(Text("Any key closes this", style="dim"))
 
     def on_key(self, event: events.Key) -> None:
         event.stop()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 #: How long `g` waits for the letter of a view.
 CHORD_SECONDS = 1.5
+AWAY = "the board is away; nothing was changed"
 
 
 class Keyboard:
@@ -123,9 +124,23 @@ def _act(app: Any, key: str) -> None:
     if action is None or item is None:
         return
     if app.is_away:
-        app.say("the board is away; nothing was changed", "bold red")
+        app.say(AWAY, "bold red")
     else:
         app.run_worker(app.act(action, item), exclusive=True, group="act")
+
+
+def _add(app: Any) -> None:
+    if not actions.may("add", app.state.me["role"]):
+        return
+    if app.is_away:
+        app.say(AWAY, "bold red")
+    else:
+        app.run_worker(app.add(), exclusive=True, group="act")
+
+
+def _edit(app: Any) -> None:
+    if app.item is not None and actions.may("edit", app.state.me["role"]):
+        app.say(f"dibs edit {app.item} --title ... changes it; dibs edit --help says what else", "yellow")
 
 
 SIMPLE: dict[str | None, Any] = {
@@ -139,6 +154,8 @@ SIMPLE: dict[str | None, Any] = {
     "enter": lambda app: app.open_item(),
     "escape": _back,
     "/": _begin_filter,
+    "n": _add,
+    "e": _edit,
     ".": _pause,
     "?": lambda app: app.push_screen(Help()),
     "q": lambda app: app.exit(),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dibs.cli.top.actions import Action
     from dibs.cli.top.state import BoardState
 
+NAME_COLUMNS = 24
 #: The first that fits beside the actions.
 MOVES = ("Enter open  / filter  ? keys  q quit", "? keys  q quit", "? keys")
 
@@ -45,7 +46,8 @@ def head(state: BoardState, name: str, needs: int, lamp: Text, columns: int) -> 
         (f"{waits:,} wait", "dim"),
     ]
     text = Text(no_wrap=True)
-    text.append("dibs ", style="bold").append(cut(clean(name), 24), style="bold")
+    room = max(1, min(NAME_COLUMNS, columns - lamp.cell_len - len("dibs  ")))
+    text.append("dibs ", style="bold").append(cut(clean(name), room), style="bold")
     for words, style in figures:
         if width(text.plain) + 2 + len(words) + 2 + lamp.cell_len <= columns:
             text.append("  ").append(words, style=style)
