@@ -6,6 +6,7 @@ News are applied as they come, and drawn at most twice a second; the bars follow
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
@@ -169,7 +170,7 @@ class TopApp(Keyboard, App[None]):
             paused=self.is_paused,
             columns=columns,
         )
-        needed = len(self.needs.keys) if self.needs.display else len(attention.needs(self.state))
+        needed = self.needs.count if self.needs.display else len(attention.needs(self.state))
         self.head.show(lines.head(self.state, self._board_name, needed, lamp, columns))
         self.foot.show(self._notice or lines.foot(self.fitting(), self.item, columns))
 
@@ -243,7 +244,8 @@ class TopApp(Keyboard, App[None]):
             self._wanted = item
             self._before = self.place
             self.go("item")
-            self.run_worker(self.show_item(item), exclusive=True, group="read")
+            read: Callable[[], Any] = partial(self.show_item, item)
+            self.run_worker(read, exclusive=True, group="read")
 
     def close_item(self) -> None:
         self.go(self._before)

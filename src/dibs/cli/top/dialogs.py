@@ -66,10 +66,12 @@ class Question(ModalScreen[str | None]):
             self.query_one("#answer", Input).focus()
 
     def on_key(self, event: events.Key) -> None:
-        event.stop()
+        # Other keys go on: Enter and Backspace are bindings of the input, which are looked up last.
         if event.key == "escape" or (self.asks is None and event.key == "n"):
+            event.stop()
             self.dismiss(None)
         elif self.asks is None and event.key == "y":
+            event.stop()
             self.dismiss("")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

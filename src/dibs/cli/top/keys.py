@@ -3,6 +3,7 @@ that is open."""
 
 from __future__ import annotations
 
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -102,9 +103,9 @@ def _filter(app: Any, text: str) -> None:
     if rows.filter != text:
         rows.filter = text
         app.queue.page = None
-        rows.draw(read=True)
+        rows.find_again()
         if rows is app.queue:
-            app.run_worker(app.find_pages(), exclusive=True, group="page")
+            app.run_worker(app.find_pages, exclusive=True, group="page")
 
 
 def _end_filter(app: Any) -> None:
@@ -126,7 +127,7 @@ def _act(app: Any, key: str) -> None:
     if app.is_away:
         app.say(AWAY, "bold red")
     else:
-        app.run_worker(app.act(action, item), exclusive=True, group="act")
+        app.run_worker(partial(app.act, action, item), exclusive=True, group="act")
 
 
 def _add(app: Any) -> None:
@@ -135,7 +136,7 @@ def _add(app: Any) -> None:
     if app.is_away:
         app.say(AWAY, "bold red")
     else:
-        app.run_worker(app.add(), exclusive=True, group="act")
+        app.run_worker(app.add, exclusive=True, group="act")
 
 
 def _edit(app: Any) -> None:

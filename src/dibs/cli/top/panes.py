@@ -129,8 +129,8 @@ class Queue(Rows):
 
     def heading(self) -> str:
         left_off = self.page.total - len(self.page.items) if self.page is not None else self.state.left_off
-        beyond = f" of {len(self.keys) + left_off:,}" if left_off > 0 and (self.page or not self.filter) else ""
-        return f"{self.TITLE} {len(self.keys):,}{beyond}" + shown_filter(self.filter)
+        beyond = f" of {self.count + left_off:,}" if left_off > 0 and (self.page or not self.filter) else ""
+        return f"{self.TITLE} {self.count:,}{beyond}" + shown_filter(self.filter)
 
     def cells(self, key: str) -> Sequence[Cell]:
         item = self.state.items.get(key)

@@ -70,6 +70,8 @@ class Rows(Widget, can_focus=True):
         super().__init__(id=id)
         self.state = state
         self.keys: list[str] = []
+        #: The rows that belong to the list, without one that is shown because the cursor is on it.
+        self.count = 0
         self.cursor: str | None = None
         #: Whether the keys of the screen act on this list.
         self.is_chosen = False
@@ -91,7 +93,7 @@ class Rows(Widget, can_focus=True):
         return key
 
     def heading(self) -> str:
-        return f"{self.TITLE} {len(self.keys):,}" if self.keys else self.TITLE
+        return f"{self.TITLE} {self.count:,}" if self.count else self.TITLE
 
     # The cursor
 
@@ -103,8 +105,15 @@ class Rows(Widget, can_focus=True):
         if self.keys:
             at = self.keys.index(self.cursor) + step if self.cursor in self.keys else 0
             self.cursor = self.keys[max(0, min(at, len(self.keys) - 1))]
+            self._fill()
             self.draw()
             self.post_message(self.Moved(self))
+
+    def find_again(self) -> None:
+        """The list is another one now: what does not belong to it leaves it, also under the cursor."""
+        self.keys = []
+        self.draw(read=True)
+        self.post_message(self.Moved(self))
 
     def choose(self, chosen: bool) -> None:
         self.is_chosen = chosen
@@ -127,6 +136,7 @@ class Rows(Widget, can_focus=True):
 
     def on_resize(self) -> None:
         self._lines = []
+        self._fill()
         self.draw()
 
     # Drawing
@@ -154,6 +164,7 @@ class Rows(Widget, can_focus=True):
 
     def _find(self) -> None:
         before, self.keys = self.keys, self.find()
+        self.count = len(self.keys)
         if not self.is_chosen:
             self.cursor = self.keys[0] if self.keys else None
             self._first = 0
@@ -166,11 +177,20 @@ class Rows(Widget, can_focus=True):
             self._first += self.keys.index(self.cursor) - was
 
     def _scroll(self) -> None:
-        room = max(1, self.size.height - 1)
+        """Keep the cursor in sight, without a step of its own: there may be room left below the last row."""
         if self.cursor in self.keys:
             at = self.keys.index(self.cursor)
-            self._first = max(at - room + 1, min(self._first, at))
-        self._first = max(0, min(self._first, len(self.keys) - room))
+            self._first = max(0, at - self._room + 1, min(self._first, at))
+        else:
+            self._fill()
+
+    def _fill(self) -> None:
+        self._first = max(0, min(self._first, len(self.keys) - self._room))
+
+    @property
+    def _room(self) -> int:
+        """How many rows there is room for, below the title."""
+        return max(1, self.size.height - 1)
 
     def _title(self) -> Line:
         text = f" {clean(self.heading())} "
