@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from dibs.cli.top.state import BoardState
     from dibs.model.dashboard import Brief, Deduction, Held, Seat
 
+#: All of the items are asked, and most are in other statuses.
+MAY_NEED = frozenset({PENDING_APPROVAL, IN_PROGRESS, BLOCKED, FAILED})
 FIELDS = ("status", "project", "type", "label", "agent")
 
 
@@ -64,6 +66,8 @@ def short(seconds: float) -> str:
 
 def matcher(state: BoardState, text: str) -> Callable[[Brief], bool]:
     """Whether an item matches a filter such as `status:ready label:web words`. Without a status, ended ones do not."""
+    if not text:
+        return lambda item: item.status not in ENDED
     fields, words = parse(text)
 
     def matches(item: Brief) -> bool:
@@ -101,6 +105,8 @@ def in_order(item: Brief) -> tuple[int, int, str]:
 
 
 def _need(state: BoardState, item: Brief) -> Need | None:
+    if item.status not in MAY_NEED:
+        return None
     held = state.holdings.get(item.id)
     dead = next((one for one in item.open_blockers if not one.will_move), None)
     rank, since = 0, item.updated_at

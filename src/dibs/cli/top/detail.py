@@ -10,6 +10,7 @@ from textual.widgets import Static
 
 from dibs.cli.event_lines import item_lines as history_lines
 from dibs.cli.render import Paint, clean_line
+from dibs.cli.top.lines import TextLine
 from dibs.cli.top.panes import MARK_COLOURS, lease_of
 from dibs.cli.top.rows import style_of
 
@@ -27,7 +28,7 @@ class DetailPane(VerticalScroll):
         super().__init__(id=id, can_focus=True)
         self.state = state
         self.read: ReadItem | None = None
-        self._text, self._lease = Static(), Static()
+        self._text, self._lease = Static(), TextLine(id="lease")
 
     def compose(self) -> ComposeResult:
         yield self._lease
@@ -43,10 +44,11 @@ class DetailPane(VerticalScroll):
 
     def draw(self) -> None:
         held = None if self.read is None else self.state.holdings.get(self.read.detail.item.id)
-        self._lease.display = held is not None
+        if self._lease.display != (held is not None):
+            self._lease.display = held is not None
         if held is not None:
             lease, left, mark = lease_of(self.state, held)
-            self._lease.update(Text(f" {lease} {left} {mark}", style=style_of(MARK_COLOURS[mark])))
+            self._lease.show(Text(f" {lease} {left} {mark}", style=style_of(MARK_COLOURS[mark])))
 
 
 def _text(found: ReadItem, columns: int) -> Text:

@@ -27,7 +27,7 @@ class TextLine(Widget):
         self.text = Text()
 
     def show(self, text: Text) -> None:
-        if text != self.text or text.spans != self.text.spans:
+        if (text, text.spans, text.style) != (self.text, self.text.spans, self.text.style):
             self.text = text
             self.refresh()
 

@@ -6,7 +6,7 @@ the terminal. Every text goes through `clean`: a title cannot send control seque
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     #: A text and its style.
     Cell = tuple[str, str]
     Line = tuple[Cell, ...]
+    #: The number of each column that is shown, and its room.
+    Layout = tuple[tuple[int, int], ...]
 
 GAP = 1
 BAR = " ▏▎▍▌▋▊▉█"
@@ -76,7 +78,8 @@ class Rows(Widget, can_focus=True):
         #: Whether the keys of the screen act on this list.
         self.is_chosen = False
         self._first = 0
-        self._lines: list[Strip] = []
+        self._lines: list[Line] = []
+        self._columns = self._height = 0
 
     # What a list shows
 
@@ -143,24 +146,28 @@ class Rows(Widget, can_focus=True):
 
     def draw(self, *, read: bool = False) -> None:
         """Show the rows as they are at this second; with `read`, find them again first."""
-        if not self.display or not self.size.height:
+        self._columns, self._height = self.size
+        if not self.display or not self._height:
             return
         if read or not self.keys:
             self._find()
         self._scroll()
-        lines = [self._title(), *map(self._row, self.keys[self._first : self._first + self.size.height - 1])]
+        layout = _layout(self.COLUMNS, self._columns)
+        shown = self.keys[self._first : self._first + self._room]
+        lines = [self._title(), *(self._row(key, layout) for key in shown)]
         if not self.keys:
             lines.append(((f" {self.EMPTY}", "dim"),))
-        strips = [_strip(line, self.size.width) for line in lines[: self.size.height]]
-        strips += [Strip.blank(self.size.width)] * (self.size.height - len(strips))
-        old, self._lines = self._lines, strips
-        if len(old) != len(strips):
+        lines = lines[: self._height] + [()] * (self._height - len(lines))
+        old, self._lines = self._lines, lines
+        if len(old) != len(lines):
             self.refresh()
-        elif changed := [y for y, pair in enumerate(zip(old, strips, strict=True)) if pair[0] != pair[1]]:
-            self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
+        elif changed := [y for y, pair in enumerate(zip(old, lines, strict=True)) if pair[0] != pair[1]]:
+            self.refresh(*(Region(0, y, self._columns, 1) for y in changed))
 
     def render_line(self, y: int) -> Strip:
-        return self._lines[y] if y < len(self._lines) else Strip.blank(self.size.width)
+        line = self._lines[y] if y < len(self._lines) else ()
+        strip = Strip([Segment(text, style_of(style)) for text, style in line if text])
+        return strip.adjust_cell_length(self.size.width)
 
     def _find(self) -> None:
         before, self.keys = self.keys, self.find()
@@ -190,33 +197,45 @@ class Rows(Widget, can_focus=True):
     @property
     def _room(self) -> int:
         """How many rows there is room for, below the title."""
-        return max(1, self.size.height - 1)
+        return max(1, self._height - 1)
 
     def _title(self) -> Line:
         text = f" {clean(self.heading())} "
-        more = len(self.keys) - self._first - (self.size.height - 1)
+        more = len(self.keys) - self._first - self._room
         beyond = " ".join((f"↑{self._first:,}" if self._first else "", f"↓{more:,}" if more > 0 else "")).strip()
         beyond = f" {beyond} " if beyond else ""
-        rule = "─" * max(0, self.size.width - 1 - width(text) - len(beyond))
+        rule = "─" * max(0, self._columns - 1 - width(text) - len(beyond))
         style = "bold" if self.is_chosen else "dim"
         return (("─", "dim"), (text, style), (rule, "dim"), (beyond, style))
 
-    def _row(self, key: str) -> Line:
+    def _row(self, key: str, layout: Layout) -> Line:
         under = self.is_chosen and key == self.cursor
-        shown = [column for column in self.COLUMNS if self.size.width >= column.least]
-        cells = [cell for column, cell in zip(self.COLUMNS, self.cells(key), strict=True) if column in shown]
-        spare = self.size.width - 2 - sum(column.columns + GAP for column in shown)
-        grows = sum(column.grows for column in shown) or 1
+        cells = self.cells(key)
         line: list[Cell] = [("▸" if under else " ", "")]
-        for column, (text, style) in zip(shown, cells, strict=True):
-            room = column.columns + max(0, spare) * column.grows // grows
-            text = cut(clean(text), room)
-            pad = " " * (room - width(text))
-            line += [(pad + text if column.right else text + pad, style), (" " * GAP, "")]
+        for at, room in layout:
+            text, style = cells[at]
+            line.append((_fit(text, room, self.COLUMNS[at].right), style))
         if not under:
             return tuple(line)
         text = "".join(text for text, _ in line)
-        return ((text + " " * (self.size.width - width(text)), "reverse"),)
+        return ((text + " " * (self._columns - width(text)), "reverse"),)
+
+
+@lru_cache(maxsize=64)
+def _layout(columns: tuple[Column, ...], width: int) -> Layout:
+    """The columns that are shown at this width."""
+    shown = [(at, column) for at, column in enumerate(columns) if width >= column.least]
+    spare = max(0, width - 2 - sum(column.columns + GAP for _, column in shown))
+    grows = sum(column.grows for _, column in shown) or 1
+    return tuple((at, column.columns + spare * column.grows // grows) for at, column in shown)
+
+
+@lru_cache(maxsize=4096)
+def _fit(text: str, room: int, right: bool) -> str:
+    """The text in exactly this room, and the gap behind it. Most texts are drawn again and again."""
+    text = cut(clean(text), room)
+    pad = " " * (room - width(text))
+    return (pad + text if right else text + pad) + " " * GAP
 
 
 def bar(share: float, columns: int) -> str:
@@ -229,8 +248,3 @@ def bar(share: float, columns: int) -> str:
 @cache
 def style_of(name: str) -> Style:
     return Style.parse(name) if name else Style.null()
-
-
-def _strip(line: Line, columns: int) -> Strip:
-    strip = Strip([Segment(text, style_of(style)) for text, style in line if text])
-    return strip.adjust_cell_length(columns)
