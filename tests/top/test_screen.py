@@ -59,7 +59,7 @@ def test_a_person_moves_opens_and_goes_back(board: Board) -> None:
         await shown.press("end")
         assert shown.app.item == shown.app.queue.keys[-1]
         await shown.press("home", "enter")
-        await shown.shows("Login fails on Safari", "held by", "token 1", "latest events")
+        await shown.shows("Login fails on Safari", "held by", "token 1", "latest events", "Esc back")
         assert "Queue" not in shown.text
         await shown.press("j", "escape")
         await shown.shows("Queue 5")

@@ -172,7 +172,8 @@ class TopApp(Keyboard, App[None]):
         )
         needed = self.needs.count if self.needs.display else len(attention.needs(self.state))
         self.head.show(lines.head(self.state, self._board_name, needed, lamp, columns))
-        self.foot.show(self._notice or lines.foot(self.fitting(), self.item, columns))
+        foot = lines.foot(self.fitting(), self.item, columns, is_open=self.place == "item")
+        self.foot.show(self._notice or foot)
 
     def say(self, text: str, style: str = "") -> None:
         """One line, until the next key."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 NAME_COLUMNS = 24
 #: The first that fits beside the actions.
 MOVES = ("Enter open  / filter  ? keys  q quit", "? keys  q quit", "? keys")
+MOVES_OF_ITEM = ("Esc back  ? keys  q quit", "Esc back  ? keys", "Esc back")
 
 
 class TextLine(Widget):
@@ -64,12 +65,12 @@ def lamp(*, away_since: int | None, why: str, paused: bool, columns: int) -> Tex
     return Text("● live", style="green")
 
 
-def foot(actions: list[Action], item: str | None, columns: int) -> Text:
+def foot(actions: list[Action], item: str | None, columns: int, *, is_open: bool) -> Text:
     """What the keys do to the item under the cursor, and how to move on."""
     text = Text(no_wrap=True)
     for action in actions:
         text.append(f" {action.key}", style="bold").append(f" {action.label} ")
-    moves = next((one for one in MOVES if text.cell_len + len(one) + 2 <= columns), "")
+    moves = next((one for one in (MOVES_OF_ITEM if is_open else MOVES) if text.cell_len + len(one) + 2 <= columns), "")
     room = columns - text.cell_len - len(moves) - 4
     if item and actions and room >= 8:
         text.append(f"· {cut(clean(item), room - 2)}", style="dim")
