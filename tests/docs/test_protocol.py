@@ -405,8 +405,8 @@ LINES = {
 }
 #: How a line of the above is named where its command gives more than one shape.
 WHICH = re.compile(r" (--\w+|ITEM)$")
-#: They take their time, a server, a clone or a repository, and have tests of their own.
-NOT_RUN = {"work", "exec", "demo", "serve", "open", "mcp", "key link", "vault sync", "hook"}
+#: They take their time, a server, a terminal, a clone or a repository, and have tests of their own.
+NOT_RUN = {"work", "exec", "demo", "serve", "open", "top", "mcp", "key link", "vault sync", "hook"}
 NOT_RUN |= {"guard install", "guard remove", "guard verify", "guard hook"}
 
 

@@ -45,8 +45,8 @@ NEED_A_CLAIM = (
 )
 BEFORE |= dict.fromkeys(NEED_A_CLAIM, (ADD_FIX_LOGIN, CLAIM_FIX_LOGIN))
 SLOW = {"demo"}
-#: They need a server, a key, a certificate, a clone, a repository, and have tests of their own elsewhere.
-NOT_ALONE = {"serve", "open", "mcp", "key revoke", "key link", "vault sync"}
+#: They need a server, a key, a certificate, a clone, a repository, a terminal, and have tests of their own elsewhere.
+NOT_ALONE = {"serve", "open", "top", "mcp", "key revoke", "key link", "vault sync"}
 NOT_ALONE |= {"guard install", "guard remove", "guard verify", "guard hook", "worktree list", "worktree clean"}
 
 

@@ -131,6 +131,17 @@ class Vitals(Value):
     seats: tuple[Seat, ...] = ()
 
 
+class VitalChange(Value):
+    """What differs from earlier vitals: each value replaces what was known. A queue without sessions is empty now."""
+
+    at: int
+    renewed: dict[str, tuple[int, int]]
+    seen: dict[str, int]
+    queues: dict[str, tuple[str, ...]]
+    started: tuple[Seat, ...] = ()
+    ended: tuple[str, ...] = ()
+
+
 class Paged(Value):
     """One page of items. `next` is the cursor of the page after it, if there is one; `total` is how many items match.
 

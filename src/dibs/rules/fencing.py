@@ -16,6 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from dibs.model.dashboard import Held
+
 #: Outcomes of a run that its holder did not choose and may not have noticed.
 LAPSED = frozenset({"expired", "owner_died"})
 #: The least number of heartbeats within a TTL.
@@ -188,7 +190,7 @@ def progress(now: int, state: State, claim: Claim, *, note: str, meta: dict[str,
     )
 
 
-def health(claim: Claim, now: int, settings: Settings) -> str:
+def health(claim: Claim | Held, now: int, settings: Settings) -> str:
     """A mark for display. It never ends a claim."""
     left = remaining_seconds(claim, now)
     silent = (now - claim.renewed_at) / 1000
@@ -201,5 +203,5 @@ def health(claim: Claim, now: int, settings: Settings) -> str:
     return "stale" if silent > settings.stale_seconds else "healthy"
 
 
-def remaining_seconds(claim: Claim, now: int) -> float:
+def remaining_seconds(claim: Claim | Held, now: int) -> float:
     return max(0, claim.expires_at - now) / 1000

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from dibs.config import Settings
     from dibs.model import Claim, Session
+    from dibs.model.dashboard import Held, Seat
 
 #: The runs that the shares of lost and failed ones are about.
 RUNS = 10
@@ -23,7 +24,7 @@ CONTEXT, CONTEXT_PERCENT = 15, 85
 
 
 def score(
-    now: int, session: Session, claims: Sequence[Claim], outcomes: Sequence[str], settings: Settings
+    now: int, session: Session | Seat, claims: Sequence[Claim | Held], outcomes: Sequence[str], settings: Settings
 ) -> tuple[int, tuple[Deduction, ...]]:
     """The score of a session with these claims, whose ended runs had these outcomes, the latest first."""
     reasons = tuple(_deductions(now, session, claims, outcomes[:RUNS], settings))
@@ -31,7 +32,7 @@ def score(
 
 
 def _deductions(
-    now: int, session: Session, claims: Sequence[Claim], outcomes: Sequence[str], settings: Settings
+    now: int, session: Session | Seat, claims: Sequence[Claim | Held], outcomes: Sequence[str], settings: Settings
 ) -> Iterator[Deduction]:
     # A session without claims keeps nothing from others by its silence, and a person sends no heartbeats.
     if claims and session.kind != PERSON:

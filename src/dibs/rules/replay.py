@@ -1,4 +1,5 @@
-"""Replay of an item's history into the item, which `doctor` compares with the stored row."""
+"""Replay of an item's history into the item: `doctor` compares it with the stored row, and who follows a board needs to
+read no item again."""
 
 from __future__ import annotations
 
@@ -9,14 +10,18 @@ from dibs.rules.items import CONTENT
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
+    from typing import Any, TypeVar
+
+    from dibs.model.dashboard import Brief
+
+    T = TypeVar("T", Item, Brief)
 
 
 def fold(events: Iterable[Event]) -> Item | None:
     """The item after these events, in order; None without events."""
     item: Item | None = None
     for event in events:
-        item = _added(event) if item is None else _after(item, event)
+        item = _added(event) if item is None else after(item, event)
     return item
 
 
@@ -39,13 +44,14 @@ def _added(event: Event) -> Item:
     )
 
 
-def _after(item: Item, event: Event) -> Item:
+def after(item: T, event: Event) -> T:
+    """The item after its next event; one in brief keeps the fields that it has."""
     changes = _values(event, EVENT_FIELDS)
     attempts = item.attempts + (event.kind == "claimed")
     if event.kind == "found":
         attempts = event.data.get("attempts", attempts)
     if event.kind == "edited":
-        changes.update(_values(event, EDITABLE))
+        changes.update(_values(event, [name for name in EDITABLE if hasattr(item, name)]))
     if event.status != READY:
         changes.update(offered_to=None, offer_expires_at=None)
     return item.replace(

@@ -6,7 +6,10 @@ from tests.kit.broken.mistake import Mistake, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dibs.model import Owner, Pulse
+    from typing import Any
+
+    from dibs.model import Event, Owner, Pulse
+    from dibs.model.dashboard import Vitals
 
 
 @caught_by("pulses", "test_what_is_offered_is_ready_still")
@@ -68,3 +71,25 @@ class OverlooksSchedules(Mistake):
 class KnowsNoOwners(Mistake):
     def owners(self, **asked: object) -> tuple[tuple[str, Owner], ...]:
         return ()
+
+
+@caught_by("live", "test_every_event_after_a_view_is_told_once_and_in_order")
+class LeavesOutWhatTimeDoes(Mistake):
+    """Tells what callers do, and not what expires."""
+
+    def events(self, **asked: Any) -> tuple[Event, ...]:
+        return tuple(event for event in self.inner.events(**asked) if event.kind != "expired")
+
+
+@caught_by("live", "test_renewals_queues_and_sessions_are_told_without_an_event")
+class VitalsCountNoHeartbeats(Mistake):
+    def vitals(self) -> Vitals:
+        vitals: Vitals = self.inner.vitals()
+        return vitals.replace(claims={item: (expires_at, 0) for item, (expires_at, _) in vitals.claims.items()})
+
+
+@caught_by("live", "test_renewals_queues_and_sessions_are_told_without_an_event")
+class VitalsSortTheQueue(Mistake):
+    def vitals(self) -> Vitals:
+        vitals: Vitals = self.inner.vitals()
+        return vitals.replace(queues={item: tuple(sorted(queue)) for item, queue in vitals.queues.items()})

@@ -34,11 +34,11 @@ from dibs.errors import Invalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, TypeVar
 
-    from dibs.model import Grant, Key, Owner, Session, Synced, Waiting
-    from dibs.model.dashboard import Vitals
+    from dibs.model import Event, Grant, Key, Owner, Session, Synced, Waiting
+    from dibs.model.dashboard import VitalChange, Vitals
     from dibs.store.contract.manage import ManageVerbs
     from dibs.store.contract.read import ReadVerbs
     from dibs.store.contract.work import WorkVerbs
@@ -85,6 +85,18 @@ class Watch(ABC):
 
     @abstractmethod
     def close(self) -> None: ...
+
+
+class Live(ABC):
+    """What happens on a board, as it comes. One thread iterates."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Event | VitalChange]:
+        """Ends after `close`, or by an error: the store is unavailable, or refuses."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Called from any thread, at any time: a wait for news ends."""
 
 
 if TYPE_CHECKING:
@@ -150,8 +162,14 @@ class Store(Verbs):
         return False
 
     def vitals(self) -> Vitals:
-        """What changes without an event: see `Vitals`. Only servers read it, for the streams of dashboards."""
+        """What changes without an event: see `Vitals`. Servers read it, for the streams of dashboards, and so does
+        `dibs.sdk.live`."""
         raise Invalid("only the server of a board reads its vitals", field="store")
+
+    def live(self, after: int) -> Live:
+        """By a store that `waits`: the events after a cursor without their long texts, and between them what changes
+        without an event."""
+        raise NotImplementedError
 
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """Findings of `doctor` that are not damage, such as files of a vault that are not on the board: (finding,

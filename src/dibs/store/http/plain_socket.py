@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dibs.store.http.transport import Body
+    from dibs.store.http.transport import Body, OnOpen
 
 LINE_BYTES_MAX = 65536
 HEADERS_MAX = 200
@@ -52,9 +52,13 @@ class PlainSender(Sender):
         self._keep(connection, reusable=reply_headers.get("connection", "").lower() != "close")
         return Reply(status, reply_headers.get("content-type", "").partition(";")[0].strip(), content)
 
-    def stream(self, path: str, headers: dict[str, str], timeout_seconds: float) -> Iterator[bytes]:
+    def stream(
+        self, path: str, headers: dict[str, str], timeout_seconds: float, on_open: OnOpen | None = None
+    ) -> Iterator[bytes]:
         connection = self._take(timeout_seconds)
         try:
+            if on_open is not None:
+                on_open(connection.socket)
             connection.send(self._head("GET", path, headers, None), None)
             status, reply_headers = connection.read_head()
             yield str(status).encode()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from dibs.config import Settings
     from dibs.model import NewItem, Owner, Request
-    from dibs.store.contract import Page
+    from dibs.store.contract import Live, Page
     from dibs.value import Value
     from dibs.verbs import Verb
 
@@ -159,6 +159,11 @@ class WrittenVerbs(Store):
 
     def watch(self, *, session: str | None = None) -> Watch:
         return HttpWatch(self._client)
+
+    def live(self, after: int) -> Live:
+        from dibs.store.http.live import HttpLive
+
+        return HttpLive(self._client, after)
 
     def next_in_time(self, wait_seconds: float, *, request: Request | None = None, **asked: Any) -> tuple[Grant, ...]:
         answer: tuple[Grant, ...] = self._call(BY_NAME["next"], asked, request, min(wait_seconds, NEXT_SECONDS))

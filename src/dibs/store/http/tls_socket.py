@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dibs.store.http.transport import Body
+    from dibs.store.http.transport import Body, OnOpen
 
 
 class TlsSender(Sender):
@@ -38,9 +38,13 @@ class TlsSender(Sender):
         self._keep(connection, reusable=not answer.will_close)
         return reply
 
-    def stream(self, path: str, headers: dict[str, str], timeout_seconds: float) -> Iterator[bytes]:
+    def stream(
+        self, path: str, headers: dict[str, str], timeout_seconds: float, on_open: OnOpen | None = None
+    ) -> Iterator[bytes]:
         connection = self._take(timeout_seconds)
         try:
+            if on_open is not None:
+                on_open(connection.sock)
             _request(connection, "GET", path, headers, None)
             answer = connection.getresponse()
             yield str(answer.status).encode()

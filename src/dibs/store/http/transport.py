@@ -16,10 +16,12 @@ from dibs.system.keyring import address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from socket import socket
     from typing import Any
 
     Body = bytes | Iterable[bytes] | None
+    OnOpen = Callable[[socket], None]
 
 CONNECT_SECONDS = 5.0
 IDLE_MAX = 16
@@ -86,8 +88,11 @@ class Sender(ABC):
     def send(self, method: str, path: str, headers: dict[str, str], body: Body, timeout_seconds: float) -> Reply: ...
 
     @abstractmethod
-    def stream(self, path: str, headers: dict[str, str], timeout_seconds: float) -> Iterator[bytes]:
-        """The lines of a long answer; the first is its status."""
+    def stream(
+        self, path: str, headers: dict[str, str], timeout_seconds: float, on_open: OnOpen | None = None
+    ) -> Iterator[bytes]:
+        """The lines of a long answer; the first is its status. `on_open` is given the socket, so that another
+        thread can end a read that waits."""
 
     @abstractmethod
     def _is_open(self, connection: Any) -> bool:

@@ -32,6 +32,7 @@ GROUPS = (
     "items",
     "leases",
     "limits",
+    "live",
     "lost_answers",
     "offers",
     "ordering",
@@ -83,6 +84,7 @@ from dibs.testing.conformance.interruptions import TestInterruptions  # noqa: E4
 from dibs.testing.conformance.items import TestItems  # noqa: E402
 from dibs.testing.conformance.leases import TestLeases  # noqa: E402
 from dibs.testing.conformance.limits import TestLimits  # noqa: E402
+from dibs.testing.conformance.live import TestLive  # noqa: E402
 from dibs.testing.conformance.lost_answers import TestLostAnswers  # noqa: E402
 from dibs.testing.conformance.offers import TestOffers  # noqa: E402
 from dibs.testing.conformance.ordering import TestOrdering  # noqa: E402
@@ -140,6 +142,7 @@ __all__ = [
     "TestLeases",
     "TestLimits",
     "TestLists",
+    "TestLive",
     "TestLostAnswers",
     "TestManyAtOnce",
     "TestOffers",

@@ -1,0 +1,294 @@
+"""The screen of `dibs top`: its parts, which of them are shown, and what happens as news and time come in.
+
+News are applied as they come, and drawn at most twice a second; the bars follow the clock every second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.text import Text
+from textual.app import App
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Input
+
+from dibs.cli.render import clean
+from dibs.cli.top import actions, attention, calls, lines
+from dibs.cli.top.detail import DetailPane
+from dibs.cli.top.dialogs import Confirm, NewItem
+from dibs.cli.top.keys import Keyboard
+from dibs.cli.top.lines import TextLine
+from dibs.cli.top.panes import Approvals, Events, Flight, Needs, Queue, Sessions
+from dibs.cli.top.rows import Rows
+from dibs.cli.top.state import BoardState
+from dibs.cli.top.updates import Updates
+from dibs.cli.top.views import QUEUE_COLUMNS, VIEWS, arrangement
+from dibs.errors import DibsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import TypeVar
+
+    from textual import events
+    from textual.app import ComposeResult
+
+    from dibs.board import Board
+    from dibs.cli.parser import Args
+    from dibs.cli.top.actions import Action
+    from dibs.cli.top.calls import ReadItem
+    from dibs.model import Detail, Event
+    from dibs.model.dashboard import View
+
+    T = TypeVar("T")
+
+DRAW_SECONDS = 0.5
+#: The least height that the list of what needs a person can take, if there is as much.
+NEEDS_LINES = 4
+CLOCK_SECONDS = 1.0
+FIND_SECONDS = 5
+#: The cursor rests this long on a row before its item is read.
+READ_SECONDS = 0.25
+
+
+class TopApp(Keyboard, App[None]):
+    TITLE = "dibs top"
+    CSS_PATH = "top.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar = [
+        Binding("ctrl+c", "quit", show=False, priority=True),
+        Binding("ctrl+z", "suspend_process", show=False),
+    ]
+
+    def __init__(self, board: Board, view: View, events: Iterable[Event], *, name: str, args: Args) -> None:
+        super().__init__(ansi_color=True)
+        self.theme = "ansi-dark"
+        self.board, self._args, self._board_name = board, args, name
+        self.state = BoardState(view)
+        self.state.remember(events)
+        self._updates = Updates(self, board, self.state, view, self._on_news)
+        self.place = "now"
+        self.is_paused = False
+        self._is_due = False
+        self._seconds = 0
+        self._notice = Text()
+        self._wanted: str | None = None
+        self.head, self.foot = TextLine(id="head"), TextLine(id="foot")
+        self.needs, self.flight = Needs(self.state, id="needs"), Flight(self.state, id="flight")
+        self.sessions, self.approvals = Sessions(self.state, id="sessions"), Approvals(self.state, id="approvals")
+        self.happened, self.queue = Events(self.state, id="events"), Queue(self.state, id="queue")
+        self.detail = DetailPane(self.state, id="detail")
+        self.filter_line = Input(placeholder="filter: status:ready project:shop words", id="filter")
+        self.lists: tuple[Rows, ...] = (
+            *(self.needs, self.flight, self.sessions, self.approvals, self.happened, self.queue),
+        )
+        self.current: Rows = self.needs
+
+    # The parts
+
+    def compose(self) -> ComposeResult:
+        yield self.head
+        with Horizontal(id="main"):
+            with Vertical(id="left"):
+                yield from self.lists[:-1]
+            yield self.queue
+            yield self.detail
+        yield self.filter_line
+        yield self.foot
+
+    def on_mount(self) -> None:
+        self.filter_line.display = False
+        self.go("now")
+        self._updates.start()
+        self.set_interval(CLOCK_SECONDS, self._on_second)
+
+    def on_unmount(self) -> None:
+        self._updates.stop()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.call_after_refresh(self._arrange)
+
+    def go(self, place: str) -> None:
+        """Show a view, with the cursor in its first list."""
+        self.place = place
+        self._arrange()
+        if place != "item":
+            self.query_one(f"#{VIEWS[place][0]}", Rows).focus()
+        else:
+            self.detail.focus()
+
+    def _arrange(self) -> None:
+        shown = arrangement(self.place, self.size.width)
+        for rows in self.lists:
+            rows.display = rows.id in shown
+        self.detail.display = "detail" in shown
+        self.query_one("#left").display = any(rows.display for rows in self.lists[:-1])
+        self.screen.set_class(self.place == "now", "now")
+        self.screen.set_class(self.size.width >= QUEUE_COLUMNS, "wide")
+        self.call_after_refresh(self._draw, read=True)
+
+    # Drawing
+
+    def _on_news(self, items: set[str]) -> None:
+        if self.detail.read is not None and self.detail.read.detail.item.id in items:
+            self._read_soon(self.detail.read.detail.item.id)
+        if not self._is_due:
+            self._is_due = True
+            self.set_timer(DRAW_SECONDS, self._on_due)
+
+    def _on_due(self) -> None:
+        self._is_due = False
+        self._draw(read=True)
+
+    def _on_second(self) -> None:
+        """Nothing tells that a session fell silent, so the lists are found again now and then."""
+        self._seconds += 1
+        self._draw(read=self._seconds % FIND_SECONDS == 0)
+
+    def _draw(self, *, read: bool) -> None:
+        if not self.is_paused:
+            for rows in self.lists:
+                rows.draw(read=read)
+            self.detail.draw()
+            self._fit_needs()
+        self._draw_lines()
+
+    def _fit_needs(self) -> None:
+        """What needs a person takes the lines that it has, up to a third, beside the other lists."""
+        room = max(NEEDS_LINES, self.size.height // 3) if self.place == "now" else 0
+        height = min(room, max(1, len(self.needs.keys)) + 1)
+        if room and self.needs.size.height != height:
+            self.needs.styles.height = height
+
+    def _draw_lines(self) -> None:
+        columns = self.size.width
+        lamp = lines.lamp(
+            away_since=self._updates.away_since,
+            why="" if self._updates.away is None else self._updates.away.why,
+            paused=self.is_paused,
+            columns=columns,
+        )
+        needed = self.needs.count if self.needs.display else len(attention.needs(self.state))
+        self.head.show(lines.head(self.state, self._board_name, needed, lamp, columns))
+        foot = lines.foot(self.fitting(), self.item, columns, is_open=self.place == "item")
+        self.foot.show(self._notice or foot)
+
+    def say(self, text: str, style: str = "") -> None:
+        """One line, until the next key."""
+        self._notice = Text(f" {clean(text)}", style=style, no_wrap=True, overflow="ellipsis")
+        self._draw_lines()
+
+    # The item that keys act on
+
+    @property
+    def item(self) -> str | None:
+        if self.place == "item":
+            return None if self.detail.read is None else self.detail.read.detail.item.id
+        return self.current.item
+
+    def fitting(self) -> list[Action]:
+        """What this caller may do to the item under the cursor."""
+        known = None if self.item is None else self.state.items.get(self.item)
+        return [] if known is None else actions.fitting(known, self.state.me["role"])
+
+    def on_rows_moved(self, message: Rows.Moved) -> None:
+        if message.rows is self.current and self.place != "item":
+            self._read_soon(message.rows.item)
+            self._draw_lines()
+
+    def on_rows_opened(self, message: Rows.Opened) -> None:
+        self.open_item()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        if isinstance(event.widget, Rows) and event.widget is not self.current:
+            self.current.choose(False)
+            self.current = event.widget
+        if isinstance(event.widget, Rows):
+            self.current.choose(True)
+
+    # Reading
+
+    def _read_soon(self, item: str | None) -> None:
+        self._wanted = item
+        if self.detail.display:
+            self.set_timer(READ_SECONDS, lambda: self._read_if_wanted(item))
+
+    async def _read_if_wanted(self, item: str | None) -> None:
+        if item == self._wanted:
+            await self.show_item(item)
+
+    async def show_item(self, item: str | None) -> None:
+        """Read an item and show it beside the lists, or on the whole screen."""
+        found = None if item is None else await self._read_item(item)
+        if item is None or found is not None:
+            self.detail.show(found, max(20, self.detail.size.width - 2))
+            self._draw_lines()
+
+    async def _read_item(self, item: str) -> ReadItem | None:
+        columns = (self.detail.size.width or self.size.width) - 2
+        return await self._ask(calls.read_item, calls.Printer(self._args, self.board, max(20, columns)), item)
+
+    async def _ask(self, call: Callable[..., T], *args: Any) -> T | None:
+        """What the board answers; a refusal is shown, and answered with None."""
+        try:
+            return await asyncio.to_thread(call, *args)
+        except DibsError as error:
+            self.say(error.message, "bold red")
+            return None
+
+    def open_item(self) -> None:
+        """Show the item on the whole screen; beside the lists it is shown already, where there is room."""
+        item = self.item
+        if item is not None and self.place != "item":
+            self._wanted = item
+            self._before = self.place
+            self.go("item")
+            read: Callable[[], Any] = partial(self.show_item, item)
+            self.run_worker(read, exclusive=True, group="read")
+
+    def close_item(self) -> None:
+        self.go(self._before)
+
+    async def find_pages(self) -> None:
+        """Ask the board about the filter of the queue, if there may be items that the screen does not know."""
+        text, self.queue.page = self.queue.filter, None
+        if calls.needs_page(text, self.state.left_off):
+            found = await self._ask(calls.read_page, self.board, text)
+            if found is not None and text == self.queue.filter:
+                self.queue.page = found
+                self.queue.draw(read=True)
+
+    # Acting
+
+    async def act(self, action: Action, item: str) -> None:
+        """Read the item, unless it is on the screen, ask whether to do it, and do it to exactly what was read."""
+        shown = self.detail.read if self.detail.display else None
+        found = shown if shown is not None and shown.detail.item.id == item else await self._read_item(item)
+        if found is None:
+            return
+        if not action.fits(found.detail.item):
+            self.say(f"{item} is {found.detail.item.status.replace('_', ' ')} now; nothing was changed", "yellow")
+            return
+        answer = await self.push_screen_wait(Confirm(action, found.detail))
+        if answer is not None:
+            await self._carry_out(action, found.detail, answer)
+
+    async def add(self) -> None:
+        title = await self.push_screen_wait(NewItem())
+        added = None if title is None else await self._ask(self.board.add, title)
+        if added is not None:
+            self.say(f"added {added.item.id}", "green")
+
+    async def _carry_out(self, action: Action, read: Detail, answer: str) -> None:
+        try:
+            await asyncio.to_thread(action.call, self.board, read, answer)
+        except DibsError as error:
+            self.say(f"refused: {error.message}", "bold red")
+        else:
+            self.say(f"{read.item.id}: {action.label}", "green")
+
+    @property
+    def is_away(self) -> bool:
+        return self._updates.away is not None

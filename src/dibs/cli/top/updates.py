@@ -1,0 +1,93 @@
+"""Brings the state of the screen up to date: applies news as they come, and reads the board again where news are not
+enough. News arrive in the thread of the feed, everything else happens in that of the screen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextvars import copy_context
+from typing import TYPE_CHECKING
+
+from dibs.cli.render import now_ms
+from dibs.cli.top.feed import Away, Feed
+from dibs.errors import DibsError
+from dibs.model.dashboard import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.app import App
+
+    from dibs.board import Board
+    from dibs.cli.top.feed import News
+    from dibs.cli.top.state import BoardState
+
+#: How often the board is read again at most, when events were about items that the screen does not know.
+REREAD_SECONDS = 10.0
+
+
+class Updates:
+    """`changed` is called with the items that news were about, after they were applied."""
+
+    def __init__(
+        self, app: App[None], board: Board, state: BoardState, view: View, changed: Callable[[set[str]], None]
+    ) -> None:
+        self._app, self._board, self._state, self._changed = app, board, state, changed
+        self._feed = Feed(board, view, self._deliver)
+        self._news: deque[News] = deque()
+        self._is_draining = self._is_reading = self._reads_soon = False
+        self.away: Away | None = None
+        self.away_since: int | None = None
+
+    def start(self) -> None:
+        self._event_loop, self._own_context = asyncio.get_running_loop(), copy_context()
+        self._feed.start()
+
+    def stop(self) -> None:
+        self._feed.stop()
+
+    def _deliver(self, news: News) -> None:
+        """Called in the thread of the feed."""
+        self._news.append(news)
+        if not self._is_draining:
+            self._is_draining = True
+            self._event_loop.call_soon_threadsafe(self._drain, context=self._own_context)
+
+    def _drain(self) -> None:
+        self._is_draining = False
+        if self._is_reading:
+            return
+        items = set()
+        while self._news:
+            news = self._news.popleft()
+            self._apply(news)
+            items.add(getattr(news, "item", ""))
+        self._changed(items)
+
+    def _apply(self, news: News) -> None:
+        if isinstance(news, Away):
+            self.away_since = now_ms() if self.away_since is None else self.away_since
+            self.away = news
+            self._state.stand()
+            return
+        if isinstance(news, View):
+            self._state.replace(news)
+        elif not self._state.apply(news):
+            self._read_soon()
+        self.away = self.away_since = None
+
+    def _read_soon(self) -> None:
+        if not self._reads_soon:
+            self._reads_soon = True
+            self._app.set_timer(REREAD_SECONDS, self._read)
+
+    async def _read(self) -> None:
+        """Know the board as a whole: an event was about an item that the screen does not know."""
+        self._is_reading = True
+        try:
+            self._state.replace(await asyncio.to_thread(self._board.view))
+        except DibsError:
+            pass  # the feed finds out, too, and says so
+        finally:
+            self._is_reading = self._reads_soon = False
+        self._drain()
