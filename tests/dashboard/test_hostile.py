@@ -50,3 +50,17 @@ def test_no_script_runs_and_no_layout_breaks(shop: Shop, browser: Browser) -> No
             heights = page.eval_on_selector_all(".row[data-id]", "rows => rows.map(row => row.offsetHeight)")
             assert len(set(heights)) == 1, "every row has the same height"
             assert page.evaluate("window.attacked") is None
+
+
+def test_costs_links_and_sessions_are_text_of_the_board_too(shop: Shop, browser: Browser) -> None:
+    backwards = "\u202edsu"
+    shop.board.add("Paid for", id="paid")
+    shop.board.claim("paid", session=shop.fleet.sessions[3])
+    cost = {backwards: 3, "tokens": {"in": 5}}
+    shop.board.done("paid", session=shop.fleet.sessions[3], cost=cost, links={"of": {"a": 1}})
+    with opened(shop, browser, "item?item=paid") as page:
+        cell = page.locator("table.runs td").last
+        expect(cell.locator("bdi", has_text=backwards)).to_have_text(f"3 {backwards}")
+        expect(cell).to_contain_text('{"in":5} tokens')
+        expect(cell).to_contain_text('of {"a":1}')
+        assert page.locator("article option:not([dir=auto])").count() == 0

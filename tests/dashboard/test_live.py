@@ -214,6 +214,18 @@ def sign_out(shop: Shop) -> None:
             shop.board.revoke_key(key.id)
 
 
+def test_a_server_that_goes_again_before_it_was_asked_for_its_version_is_no_error(shop: Shop, browser: Browser) -> None:
+    with opened(shop, browser) as page:
+        gone: list[str] = []
+        page.on("requestfailed", lambda request: gone.append(request.url))
+        page.route(f"{shop.url}/", lambda route: route.abort("connectionrefused"))
+        shop.stop()
+        expect(page.locator(".lamp.away")).to_be_visible()
+        shop.start_again()
+        live(page)
+        await_true(page, lambda: f"{shop.url}/" in gone, "it was not asked")
+
+
 def test_a_browser_that_is_signed_out_says_how_to_get_in(shop: Shop, browser: Browser) -> None:
     """Also while the page is open, which goes on by itself once somebody has signed in again."""
     with signed_in(shop, browser) as context:

@@ -135,7 +135,10 @@ export function reloadLater(): void {
 
 /** After the server was away, it may be of another version, with another page. */
 async function lookForNewer(): Promise<void> {
-  const page = await fetch("/").then((answer) => (answer.ok ? answer.text() : ""));
+  const page = await fetch("/")
+    .then((answer) => (answer.ok ? answer.text() : ""))
+    // It is away again; when it comes back, it is asked again.
+    .catch(() => "");
   const script = new URL(document.querySelector<HTMLScriptElement>("script[src]")!.src).pathname;
   if (page && !page.includes(script)) isNewer.value = true;
 }

@@ -149,9 +149,13 @@ function Why({ item }: { item: Brief }) {
       <label>
         why not?{" "}
         <select value={session} onChange={(chosen) => setSession(chosen.currentTarget.value)}>
-          <option value="">choose a session</option>
+          <option value="" dir="auto">
+            choose a session
+          </option>
           {[...seats.keys()].sort().slice(0, 200).map((id) => (
-            <option key={id}>{id}</option>
+            <option key={id} dir="auto">
+              {id}
+            </option>
           ))}
         </select>
       </label>{" "}
@@ -198,7 +202,13 @@ function Runs({ detail }: { detail: Detail }) {
                 {Object.entries(run.links).map(([name, target]) => (
                   <Target key={name} name={name} target={target} />
                 ))}{" "}
-                {Object.entries(run.cost).map(([unit, amount]) => `${amount} ${unit} `)}
+                {Object.entries(run.cost).map(([unit, amount]) => (
+                  <span key={unit}>
+                    <Text>
+                      {plain(amount)} {unit}
+                    </Text>{" "}
+                  </span>
+                ))}
               </td>
             </tr>
           ))}
@@ -207,6 +217,9 @@ function Runs({ detail }: { detail: Detail }) {
     </section>
   );
 }
+
+/** A value that somebody wrote as JSON. */
+const plain = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
 
 /** Only web addresses become links: anything else that is written there could run in this page. */
 const Target = ({ name, target }: { name: string; target: unknown }) =>
@@ -217,7 +230,7 @@ const Target = ({ name, target }: { name: string; target: unknown }) =>
   ) : (
     <span>
       <Text>
-        {name} {String(target)}
+        {name} {plain(target)}
       </Text>{" "}
     </span>
   );
