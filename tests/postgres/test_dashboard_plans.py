@@ -30,6 +30,7 @@ READS: dict[str, dict[str, object]] = {
         **{"projects": '["a"]', "labels": '["b"]', "words": '["c"]', "statuses": '["ready"]', "types": '["d"]'},
         **{"major": 1, "minor": 2, "limit": 10},
     },
+    "end_reasons": {"items": '["a", "b"]', "length": 10},
     "run_from": {"id": 5},
     "event_from": {"id": 5},
     "durations_in_series": {**SERIES, "limit": 10},

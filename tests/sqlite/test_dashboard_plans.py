@@ -20,7 +20,7 @@ LARGE = {"items", "events", "runs", "sessions", "needed", "before", "i", "e", "r
 FROM_THE_END = {"SCAN events": {"briefs_ended", "page", "page_items", "page_texts"}}
 READ = (
     *("unended_by_status", "ready_depth", "figures", "upto", "ended_changes", "runs_since", "first_claims_since"),
-    *("briefs_of_status", "briefs_in_dead_ends", "briefs_ended", "briefs_by_id", "page", "page_texts"),
+    *("briefs_of_status", "briefs_in_dead_ends", "briefs_ended", "briefs_by_id", "page", "page_texts", "end_reasons"),
     *("holdings", "live_queues", "seats", "seen_sessions", "new_seats", "claims_of_sessions", "runs_of_sessions"),
     *("beats", "in_progress", "items_by_id", "claims_of_items", "runs_in_window", "live_runs_before"),
     *("event_range", "event_from", "run_range", "run_from", "events_in_series", "changes_in_series"),
@@ -85,6 +85,25 @@ def test_what_needs_somebody_is_in_a_view_of_any_board(tmp_path: Path) -> None:
         assert {"failed", "held", "asked", "stuck", "over", "gone"} <= {item.id for item in view.items}
         ready = sum(item.status == "ready" for item in view.items)
         assert view.left_off == many - ready == view.counts["ready"] - ready
+
+
+def test_a_view_says_what_it_leaves_off_of_every_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, most in {"SEATS_MAX": 3, "HOLDINGS_MAX": 2, "ITEMS_MAX": 8, "APPROVALS_MAX": 2}.items():
+        monkeypatch.setattr(overview, name, most)
+    with Board(SqliteStore(str(tmp_path / "board.db"), DEFAULTS, create=True), actor="tester") as board:
+        sessions = [board.start_session("coder").id for _ in range(5)]
+        held = [f"held-{number}" for number in range(4)]
+        for id in held:
+            board.add("x", id=id)
+            board.claim(id, session=sessions[0])
+        for number in range(20):
+            board.add("x", id=f"asked-{number}", needs_approval=True)
+        view = board.view()
+    assert (len(view.sessions), view.sessions_left_off) == (3, 2)
+    assert (len(view.holdings), view.holdings_left_off) == (2, 2)
+    shown = [item.id for item in view.items]
+    assert shown == ["asked-0", "asked-1", *held, "asked-2", "asked-3"], "approvals leave room for what is in flight"
+    assert view.left_off == 16
 
 
 def test_a_filter_is_read_before_the_board_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

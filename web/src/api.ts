@@ -10,6 +10,8 @@ export interface View {
   holdings: Held[];
   sessions: Seat[];
   left_off: number;
+  holdings_left_off: number;
+  sessions_left_off: number;
 }
 
 export interface Paged {
@@ -99,6 +101,7 @@ export interface Brief {
   offer_expires_at: number | null;
   open_blockers: Blocker[];
   waiters: number;
+  reason: string | null;
 }
 
 export interface Held {

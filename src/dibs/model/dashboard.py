@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 
 class Brief(Value):
-    """An item without its body, payload and resources. `open_blockers` are the dependencies that are not done, and
-    `waiters` is how many sessions wait for the item."""
+    """An item without its body, payload and resources. `open_blockers` are the dependencies that are not done,
+    `waiters` is how many sessions wait for the item, and `reason` why the latest run of a failed item ended, cut to its
+    first 500 characters."""
 
     id: str
     project: str
@@ -44,6 +45,7 @@ class Brief(Value):
     offer_expires_at: int | None
     open_blockers: tuple[Blocker, ...] = ()
     waiters: int = 0
+    reason: str | None = None
 
 
 class Remark(Value):
@@ -205,7 +207,8 @@ class View(Value):
     """A board at one instant. Whoever reads the feed after `event` misses nothing that happened since.
 
     `me` is the caller: its role and the name that the history has for it. `left_off` counts the items that have not
-    ended and are not among `items`.
+    ended and are not among `items`; `holdings_left_off` and `sessions_left_off` count the live claims and the live
+    sessions that are not shown.
     """
 
     event: int
@@ -217,3 +220,5 @@ class View(Value):
     holdings: tuple[Held, ...]
     sessions: tuple[Seat, ...]
     left_off: int
+    holdings_left_off: int = 0
+    sessions_left_off: int = 0

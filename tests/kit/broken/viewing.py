@@ -66,6 +66,16 @@ class ViewKeepsTheFirstNote(Mistake):
         )
 
 
+@caught_by("overview", "test_a_failed_item_is_shown_with_its_reason")
+class ViewKeepsTheReasonOfARetriedItem(Mistake):
+    def view(self) -> View:
+        view = self.inner.view()
+        runs = {item.id: self.inner.runs(item=item.id, limit=1) for item in view.items}
+        return view.replace(
+            items=tuple(item.replace(reason=runs[item.id][0].reason if runs[item.id] else None) for item in view.items)
+        )
+
+
 @caught_by("overview", "test_a_session_is_scored_and_told_why")
 class EverybodyScoresAHundred(Mistake):
     def view(self) -> View:

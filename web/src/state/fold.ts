@@ -14,6 +14,7 @@ const DEFAULTS = {
   ...{ title: "", project: "default", type: "task", action: "", phase: null, labels: [], priority: 5 },
   ...{ depends_on: [], not_before: null, timeout_seconds: 28800, retries: 0, needs_approval: false, approved: false },
   ...{ attempts: 0, strikes: 0, failures: 0, offered_to: null, offer_expires_at: null, open_blockers: [], waiters: 0 },
+  reason: null,
 };
 
 /** False if the event is about an item that this tab does not have. */

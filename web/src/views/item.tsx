@@ -25,7 +25,7 @@ export function ItemView() {
   if (found && "problem" in found) return <p class="row empty">{found.problem}</p>;
   if (!found) return <p class="row empty late">loading …</p>;
   const { detail, isOld, renew } = found;
-  const brief = items.get(id) ?? ({ ...detail.item, open_blockers: detail.blockers, waiters: 0 } as Brief);
+  const brief = items.get(id) ?? ({ ...detail.item, open_blockers: detail.blockers, waiters: 0, reason: null } as Brief);
   return (
     <article class="item">
       <h1>

@@ -62,11 +62,12 @@ class ReadVerbs(ABC):
     @abstractmethod
     def view(self) -> View:
         """The board at one instant, for people: see `View`. `items` are at most 2,000, chosen in this order: items that
-        wait for approval, that failed (200 at most), or that are blocked by a dependency that will never be done; items
-        in progress; items that ended among the latest 5,000 events (200 at most); then ready, scheduled, blocked and
-        parked ones in the order of `next`. `holdings` are at most 2,000 live claims, the first to expire first;
-        `sessions` at most 1,000 live ones, holders first, then the most recently seen. `me` is None: the board knows
-        the caller. Its cost does not grow with the number of ended items."""
+        wait for approval (500 at most), that failed (200 at most), or that are blocked by a dependency that will never
+        be done (200 at most); items in progress; items that ended among the latest 5,000 events (200 at most); then the
+        other pending ones, ready, scheduled, blocked and parked ones in the order of `next`. `holdings` are at most
+        2,000 live claims, the first to expire first; `sessions` at most 1,000 live ones, holders first, then the most
+        recently seen. `me` is None: the board knows the caller. Its cost does not grow with the number of ended
+        items."""
 
     @abstractmethod
     def page(

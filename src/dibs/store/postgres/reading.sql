@@ -22,6 +22,11 @@ SELECT @run FROM dibs.runs
 WHERE seq = ANY (ARRAY(SELECT (SELECT x.seq FROM dibs.runs x WHERE x.item = wanted ORDER BY x.token DESC LIMIT 1)
                        FROM json_array_elements_text(:items::json) AS wanted))
 
+-- name: end_reasons
+SELECT item, left(reason, :length) FROM dibs.runs
+WHERE seq = ANY (ARRAY(SELECT (SELECT x.seq FROM dibs.runs x WHERE x.item = wanted ORDER BY x.token DESC LIMIT 1)
+                       FROM json_array_elements_text(:items::json) AS wanted))
+
 -- name: open_tickets_of_items
 SELECT @ticket FROM dibs.tickets
 WHERE item = ANY (ARRAY(SELECT json_array_elements_text(:items::json))) AND closed_at IS NULL ORDER BY item, id

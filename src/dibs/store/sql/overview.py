@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 ITEMS_MAX = 2000
 HOLDINGS_MAX = 2000
 SEATS_MAX = 1000
+#: What needs somebody leaves room for what is in progress.
+APPROVALS_MAX = 500
 FAILED_MAX = 200
+DEAD_ENDS_MAX = 200
 ENDED_MAX = 200
 #: How many of the latest events are searched for items that ended.
 EVENTS_SEARCHED = 5000
@@ -68,6 +71,8 @@ def view(t: Transaction, find_dead: FindDead, until: int) -> View:
     queues = live_queues(t, projected)
     items = _briefs(t, projected, queues)
     unended = sum(item.status not in ENDED for item in items)
+    holdings = tuple(_holdings(t, projected, queues))
+    sessions = seats(t, projected, [rows.session(row) for row in t.all("seats", limit=SEATS_MAX)])
     return View(
         event=min(until, latest_event(t)),
         at=t.now,
@@ -75,9 +80,11 @@ def view(t: Transaction, find_dead: FindDead, until: int) -> View:
         settings={name: getattr(t.settings, name) for name in SETTINGS},
         counts=counts,
         items=tuple(items),
-        holdings=tuple(_holdings(t, projected, queues)),
-        sessions=seats(t, projected, [rows.session(row) for row in t.all("seats", limit=SEATS_MAX)]),
+        holdings=holdings,
+        sessions=sessions,
         left_off=sum(count for status, count in counts.items() if status not in ENDED) - unended,
+        holdings_left_off=stats.live_claims(t, projected) - len(holdings),
+        sessions_left_off=stats.live_sessions(t, projected) - len(sessions),
     )
 
 
@@ -121,20 +128,34 @@ def live_queues(t: Transaction, projected: Projection) -> Queues:
     return found
 
 
-def with_blockers(t: Transaction, projected: Projection, briefs: Iterable[Brief], queues: Queues) -> list[Brief]:
-    """The briefs with their open dependencies and their waiters."""
+def with_details(t: Transaction, projected: Projection, briefs: Iterable[Brief], queues: Queues) -> list[Brief]:
+    """The briefs with their open dependencies, their waiters, and why they failed."""
     briefs = list(briefs)
     waiting = [one.id for one in briefs if one.depends_on and one.status not in ENDED]
     blockers: dict[str, list[Blocker]] = {}
     for item, needs, status in t.all("blockers_of_items", items=json_text.dumps(waiting)) if waiting else ():
         state = projected.states.get(needs)
         blockers.setdefault(item, []).append(blocker(needs, status if state is None else state.item.status))
+    reasons = _reasons(t, projected, [one.id for one in briefs if one.status == FAILED])
     return [
-        one.replace(open_blockers=tuple(blockers.get(one.id, ())), waiters=len(queues.get(one.id, ())))
-        if one.id in blockers or one.id in queues
+        one.replace(
+            open_blockers=tuple(blockers.get(one.id, ())),
+            waiters=len(queues.get(one.id, ())),
+            reason=reasons.get(one.id),
+        )
+        if one.id in blockers or one.id in queues or one.id in reasons
         else one
         for one in briefs
     ]
+
+
+def _reasons(t: Transaction, projected: Projection, failed: list[str]) -> dict[str, str | None]:
+    """Why the latest run of each of these items ended."""
+    found = dict(t.all("end_reasons", items=json_text.dumps(failed), length=NOTE_LENGTH_MAX)) if failed else {}
+    for id in found.keys() & projected.states.keys():
+        run = projected.states[id].run
+        found[id] = None if run is None or run.reason is None else run.reason[:NOTE_LENGTH_MAX]
+    return found
 
 
 def seats(t: Transaction, projected: Projection, sessions: Iterable[Session]) -> tuple[Seat, ...]:
@@ -195,14 +216,15 @@ def _briefs(t: Transaction, projected: Projection, queues: Queues) -> list[Brief
     def stored(statement: str, **parameters: Any) -> Iterator[Brief]:
         return (rows.brief(row) for row in t.all(statement, **parameters) if row[0] not in outdated)
 
-    take(of_status(PENDING_APPROVAL, ITEMS_MAX), ITEMS_MAX)
+    take(of_status(PENDING_APPROVAL, APPROVALS_MAX), APPROVALS_MAX)
     take(of_status(FAILED, FAILED_MAX), FAILED_MAX)
-    take(stored("briefs_in_dead_ends", limit=ITEMS_MAX), ITEMS_MAX)
+    take(stored("briefs_in_dead_ends", limit=DEAD_ENDS_MAX), DEAD_ENDS_MAX)
     take(of_status(IN_PROGRESS, ITEMS_MAX), ITEMS_MAX)
     take(stored("briefs_ended", searched=EVENTS_SEARCHED, limit=ENDED_MAX), ENDED_MAX)
-    for status in (READY, SCHEDULED, BLOCKED, PARKED):
-        take(of_status(status, ITEMS_MAX - len(found)), ITEMS_MAX)
-    return with_blockers(t, projected, found.values(), queues)
+    for status in (PENDING_APPROVAL, READY, SCHEDULED, BLOCKED, PARKED):
+        # Those that were taken above come first again.
+        take(of_status(status, ITEMS_MAX), ITEMS_MAX)
+    return with_details(t, projected, found.values(), queues)
 
 
 def _holdings(t: Transaction, projected: Projection, queues: Queues) -> Iterator[Held]:

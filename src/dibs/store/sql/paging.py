@@ -127,7 +127,7 @@ def _briefs(t: Transaction, projected: Projection, ids: list[str]) -> tuple[Any,
     for id in found.keys() & projected.states.keys():
         found[id] = overview.brief(projected.states[id].item)
     queues = overview.live_queues(t, projected)
-    return tuple(overview.with_blockers(t, projected, (found[id] for id in ids), queues))
+    return tuple(overview.with_details(t, projected, (found[id] for id in ids), queues))
 
 
 def _cursor(sort: str, position: Position) -> str:

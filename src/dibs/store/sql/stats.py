@@ -43,10 +43,9 @@ def stats(t: Transaction, find_dead: FindDead, *, agent: str | None = None) -> S
     return Stats(
         items=by_status(t, projected),
         ready=_ready_depth(t, projected),
-        active_claims=int(t.scalar("count_live_claims", now=t.now, agent=agent) or 0)
-        - sum(agent in (None, claim.agent) for claim in projected.ended_claims()),
+        active_claims=live_claims(t, projected, agent),
         waiters=_waiters(t, projected, agent),
-        live_sessions=_live_sessions(t, projected, agent),
+        live_sessions=live_sessions(t, projected, agent),
         total_claims=claims,
         outcomes={outcome: count for outcome, count in outcomes.items() if count},
         conflicts_avoided=int(conflicts),
@@ -86,7 +85,7 @@ def pulse(t: Transaction, find_dead: FindDead) -> Pulse:
         health = fencing.health(claim, t.now, t.settings)
         holders[claim.session] = min(health, holders.get(claim.session, "idle"), key=HEALTHS.index)
     sessions = {health: sum(one == health for one in holders.values()) for health in HEALTHS}
-    sessions["idle"] = max(0, _live_sessions(t, projected, None) - len(holders))
+    sessions["idle"] = max(0, live_sessions(t, projected) - len(holders))
     return Pulse(
         ready=[{"type": type, "priority": priority, "count": -count} for count, type, priority in ready],
         ready_total=total,
@@ -122,7 +121,12 @@ def _waiters(t: Transaction, projected: Projection, agent: str | None) -> int:
     return recorded - sum(agent in (None, ticket.agent) for ticket in projected.closed_tickets())
 
 
-def _live_sessions(t: Transaction, projected: Projection, agent: str | None) -> int:
+def live_claims(t: Transaction, projected: Projection, agent: str | None = None) -> int:
+    recorded = int(t.scalar("count_live_claims", now=t.now, agent=agent) or 0)
+    return recorded - sum(agent in (None, claim.agent) for claim in projected.ended_claims())
+
+
+def live_sessions(t: Transaction, projected: Projection, agent: str | None = None) -> int:
     recorded = int(t.scalar("count_live_sessions", agent=agent) or 0)
     if agent is None or not projected.dead:
         return recorded - len(projected.dead)

@@ -22,6 +22,11 @@ SELECT @run FROM runs
 WHERE seq IN (SELECT (SELECT seq FROM runs WHERE item = wanted.value ORDER BY token DESC LIMIT 1)
               FROM json_each(:items) AS wanted)
 
+-- name: end_reasons
+SELECT item, substr(reason, 1, :length) FROM runs
+WHERE seq IN (SELECT (SELECT seq FROM runs WHERE item = wanted.value ORDER BY token DESC LIMIT 1)
+              FROM json_each(:items) AS wanted)
+
 -- name: open_tickets_of_items
 SELECT @ticket FROM tickets INDEXED BY tickets_queue
 WHERE item IN (SELECT value FROM json_each(:items)) AND closed_at IS NULL ORDER BY item, id

@@ -97,6 +97,22 @@ class TestOverview:
         board.prune(older_than_seconds=0)
         assert board.events(after=board.view().event) == ()
 
+    def test_a_failed_item_is_shown_with_its_reason(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "red", "silent", "struck", "again")
+        me = session(board)
+        for item, reason in (("red", "r" * 600), ("silent", None), ("again", "before")):
+            board.claim(item, session=me)
+            board.fail(item, session=me, reason=reason)
+        board.retry("again")
+        for _ in range(board.settings.max_strikes):
+            board.claim("struck", session=me, ttl_seconds=TTL_SECONDS)
+            expire(harness)
+        for items in (board.view().items, board.page().items):
+            found = {item.id: (item.status, item.reason) for item in items}
+            assert found.pop("struck") == ("failed", board.runs(item="struck")[0].reason)
+            assert found == {"red": ("failed", "r" * 500), "silent": ("failed", None), "again": ("ready", None)}
+
     def test_a_session_is_scored_and_told_why(self, harness: Harness) -> None:
         harness.clock.freeze()
         board = harness.board()
