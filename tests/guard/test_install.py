@@ -79,6 +79,22 @@ def test_a_former_hook_that_refuses_still_refuses(repository: Repository) -> Non
     assert repository.run("git", "push", "origin", "main")[0] != 0
 
 
+def test_a_former_hook_still_goes_by_its_name_and_finds_the_files_beside_it(repository: Repository) -> None:
+    hooks = repository.folder / ".git" / "hooks"
+    write_hook(hooks / "common", "refuse() { exit 1; }")
+    program = repository.folder / "program"
+    write_hook(program, 'case "${0##*/}" in pre-push) . "${0%/*}/common"; refuse;; esac')
+    (hooks / "pre-push").symlink_to("../../program")
+    before = tree(repository.folder / ".git")
+    for _ in range(2):
+        repository.dibs("guard", "install")
+        assert repository.run("git", "push", "--quiet", "origin", "main:other")[0] == 1
+    moved = Repository(repository.folder.rename(repository.folder.with_name("moved")), repository.environment)
+    assert moved.run("git", "push", "--quiet", "origin", "main:other")[0] == 1
+    moved.dibs("guard", "remove")
+    assert tree(moved.folder / ".git") == before
+
+
 def test_a_folder_of_hooks_that_did_not_exist_is_gone_again(repository: Repository) -> None:
     hooks = repository.folder / ".git" / "hooks"
     for sample in hooks.iterdir():

@@ -1,6 +1,7 @@
 """Puts the hooks into a repository, and removes them to the byte.
 
-Hooks in the repository's own folder are chained in place: the former hook is renamed, and runs first. Where
+Hooks in the repository's own folder are chained in place: the former hook is renamed, and runs first, by a link that
+has its name. Where
 `core.hooksPath` leads elsewhere, that folder may belong to a commit, to a tool or to all repositories of the user. It
 stays untouched: `core.hooksPath` of this repository then names a folder of dibs, whose scripts lead on to the former.
 All worktrees share the hooks.
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 FOLDER = "dibs-guard"
 #: In it: the scripts, if `core.hooksPath` names them; the former path, and the configuration before and after.
 HOOKS, FORMER, CONFIG_BEFORE, CONFIG_AFTER = "hooks", "former-path", "config.before", "config.after"
-#: In it: exists if the repository had no folder for hooks; the board that was named.
-MADE, STORE = "made-hooks-folder", "store"
+#: In it: exists if the repository had no folder for hooks; the board that was named; links to the former hooks.
+MADE, STORE, LINKS = "made-hooks-folder", "store", "before"
 SETTING = "core.hooksPath"
 
 
@@ -164,13 +165,37 @@ def _chain(places: Places, hooks: tuple[str, ...], script: Callable[[str, str], 
     if not os.path.isdir(places.default):
         os.mkdir(places.default)
         _write(places.own(MADE), "", executable=False)
+    _link_former(places, hooks)
     for name in hooks:
         path = os.path.join(places.default, name)
         if os.path.lexists(path) and not _is_ours(path):
             os.rename(path, path + BEFORE)
         # Another program may rename this script, and call it.
-        _write(path, script(name, f'"${{0%/*}}/{name}{BEFORE}"'))
+        _write(path, script(name, f'"${{0%/*}}/../{FOLDER}/{LINKS}/{name}"'))
     return Installed(folder=places.default, hooks=hooks, former=places.default)
+
+
+def _link_former(places: Places, hooks: tuple[str, ...]) -> None:
+    """Link the hooks that were there before under the names that they had: one program may be many hooks, and go by the
+    name. The other files of the folder are linked beside them, where such a hook looks for them."""
+    _unlink_former(places)
+    links: dict[str, str] = {}
+    for name in sorted(os.listdir(places.default)):
+        link = name.removesuffix(BEFORE)
+        if not name.endswith(".sample") and not _is_ours(os.path.join(places.default, name)):
+            links[link] = link + BEFORE if link in hooks else name
+    if links.keys().isdisjoint(hooks):
+        return
+    os.makedirs(places.own(LINKS), exist_ok=True)
+    for link, name in links.items():
+        os.symlink(os.path.join(os.pardir, os.pardir, HOOKS, name), os.path.join(places.own(LINKS), link))
+
+
+def _unlink_former(places: Places) -> None:
+    for name in os.listdir(places.own(LINKS)) if os.path.isdir(places.own(LINKS)) else ():
+        link = os.path.join(places.own(LINKS), name)
+        if os.path.islink(link):
+            os.unlink(link)
 
 
 def _redirect(places: Places, hooks: tuple[str, ...], script: Callable[[str, str], str]) -> Installed:
@@ -229,10 +254,11 @@ def _restore_config(places: Places) -> None:
 def _remove_folders(places: Places) -> None:
     """Remove the files of dibs, and the folders that it made, as far as nothing else is in them."""
     was_made = os.path.exists(places.own(MADE))
+    _unlink_former(places)
     for name in (FORMER, CONFIG_BEFORE, CONFIG_AFTER, MADE, STORE):
         if os.path.lexists(places.own(name)):
             os.unlink(places.own(name))
-    for folder in (places.own_hooks, places.ours, *([places.default] if was_made else [])):
+    for folder in (places.own(LINKS), places.own_hooks, places.ours, *([places.default] if was_made else [])):
         try:
             os.rmdir(folder)
         except OSError:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: The line by which a script of dibs is recognized.
 MARK = "# Installed by `dibs guard install`; `dibs guard remove` restores what was here before."
-#: The suffix of a hook that was there before, in the same folder.
+#: The suffix of a hook that was there before, in the same folder. It runs by a link that has its own name.
 BEFORE = ".before-dibs"
 REFUSED = NotClaimOwner.exit_code
 CANNOT_KNOW = StoreUnavailable.exit_code
