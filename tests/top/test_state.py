@@ -142,7 +142,7 @@ def test_what_needs_a_person_comes_in_order_and_says_why(harness: SqliteHarness)
     state = BoardState(board.view())
     state.remember(board.events(limit=100))
     found = {need.item: need.why for need in attention.needs(state)}
-    minutes = attention.short(board.settings.stale_seconds + 1)
+    minutes = times.span(board.settings.stale_seconds + 1)
     assert set(list(found)[:2]) == {"draft", "plan"}
     assert list(found)[2:] == ["silent", "dead-end", "failing"]
     assert found["draft"] == f"draft waits {minutes}"

@@ -12,7 +12,8 @@ from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import STATUS_COLOURS, clean, number_of, terminal_columns
 from dibs.errors import Invalid
-from dibs.model import BLOCKED, FAILED, IN_PROGRESS, PARKED, PENDING_APPROVAL, PERSON, READY, SCHEDULED
+from dibs.model import BLOCKED, FAILED, IN_PROGRESS, PARKED, PENDING_APPROVAL, READY, SCHEDULED
+from dibs.rules import attention
 from dibs.text import times
 
 TYPE_CHECKING = False
@@ -109,36 +110,25 @@ def _left(view: View, held: Held) -> str:
 
 
 def _needs(view: View, session: str | None) -> list[Line]:
-    """What needs a person, as on the dashboard, and offers to the caller; the most urgent first."""
-    holdings = {held.item: held for held in view.holdings}
-    found = [(_need(item, holdings.get(item.id), view, session), item) for item in view.items]
-    ranked = sorted(
-        ((need, item) for need, item in found if need is not None),
-        key=lambda one: (one[0][0], -one[1].priority, one[1].updated_at),
-    )
-    return [(item, text, f"dibs {verb} {item.id}") for (_, text, verb), item in ranked]
+    """Offers to the caller, and what needs a person, as on the dashboard; the most urgent first."""
+    items, holdings = {item.id: item for item in view.items}, {held.item: held for held in view.holdings}
+    lines: list[Line] = [
+        (item, f"is offered to you for {_left_of(item, view)} more", f"dibs claim {item.id}")
+        for item in view.items
+        if item.status == READY and session is not None and item.offered_to == session
+    ]
+    for need in attention.needs(items, holdings, view.at, view.settings["stale_seconds"]):
+        if not _is_own(holdings.get(need.item), session):
+            lines.append((items[need.item], clean(need.why), f"dibs {need.verb} {need.item}"))
+    return lines
 
 
-def _need(item: Brief, held: Held | None, view: View, session: str | None) -> tuple[int, str, str] | None:
-    """The rank, the reason, and the command that answers it."""
-    if item.status == READY and item.offered_to is not None and item.offered_to == session:
-        return 0, f"is offered to you for {_since(item.offer_expires_at or view.at, view.at)} more", "claim"
-    if item.status == PENDING_APPROVAL:
-        return 1, f"{'draft' if item.token else 'plan'} waits {_since(view.at, item.updated_at)}", "approve"
-    if item.status == IN_PROGRESS and held is not None and held.session != session:
-        is_silent = held.kind != PERSON and view.at - held.renewed_at > view.settings["stale_seconds"] * 1000
-        silence = f"{clean(held.agent)} silent {_since(view.at, held.renewed_at)}"
-        return (2, silence, "force-release") if is_silent else None
-    if item.status == BLOCKED:
-        dead = next((blocker for blocker in item.open_blockers if not blocker.will_move), None)
-        return None if dead is None else (3, f"needs {dead.item}, which is {dead.status}", "show")
-    if item.status == FAILED:
-        return 4, f"failed {_since(view.at, item.updated_at)} ago, attempt {item.attempts}", "retry"
-    return None
+def _left_of(offered: Brief, view: View) -> str:
+    return times.span(((offered.offer_expires_at or view.at) - view.at) / 1000)
 
 
-def _since(later: int, earlier: int) -> str:
-    return times.span((later - earlier) / 1000)
+def _is_own(held: Held | None, session: str | None) -> bool:
+    return held is not None and held.session == session
 
 
 def _next(view: View, session: str | None, types: Iterable[str]) -> list[Line]:

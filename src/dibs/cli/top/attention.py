@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.model import BLOCKED, ENDED, FAILED, IN_PROGRESS, PENDING_APPROVAL, PERSON
-from dibs.rules import fencing, health
-from dibs.value import Value
+from dibs.model import ENDED, PERSON
+from dibs.rules import attention, fencing, health
+from dibs.rules.attention import Need
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,23 +17,11 @@ if TYPE_CHECKING:
     from dibs.cli.top.state import BoardState
     from dibs.model.dashboard import Brief, Deduction, Held, Seat
 
-#: All of the items are asked, and most are in other statuses.
-MAY_NEED = frozenset({PENDING_APPROVAL, IN_PROGRESS, BLOCKED, FAILED})
 FIELDS = ("status", "project", "type", "label", "agent")
 
 
-class Need(Value):
-    """An item that needs a person, and why. Those of a lower rank come first."""
-
-    item: str
-    rank: int
-    why: str
-    since: int
-
-
 def needs(state: BoardState) -> list[Need]:
-    found = [need for item in state.items.values() if (need := _need(state, item)) is not None]
-    return sorted(found, key=lambda need: (need.rank, -state.items[need.item].priority, need.since, need.item))
+    return attention.needs(state.items, state.holdings, state.now, state.settings.stale_seconds)
 
 
 def mark(state: BoardState, held: Held) -> str:
@@ -43,8 +31,7 @@ def mark(state: BoardState, held: Held) -> str:
 
 
 def is_silent(state: BoardState, held: Held) -> bool:
-    """A person sends no heartbeats."""
-    return held.kind != PERSON and (state.now - held.renewed_at) / 1000 > state.settings.stale_seconds
+    return attention.is_silent(held, state.now, state.settings.stale_seconds)
 
 
 def score(state: BoardState, seat: Seat) -> tuple[int, tuple[Deduction, ...]]:
@@ -102,26 +89,3 @@ def parse(text: str) -> tuple[dict[str, set[str]], list[str]]:
 def in_order(item: Brief) -> tuple[int, int, str]:
     """Sorts items as `next` gives them out."""
     return -item.priority, item.created_at, item.id
-
-
-def _need(state: BoardState, item: Brief) -> Need | None:
-    if item.status not in MAY_NEED:
-        return None
-    held = state.holdings.get(item.id)
-    dead = next((one for one in item.open_blockers if not one.will_move), None)
-    rank, since = 0, item.updated_at
-    age = short((state.now - since) / 1000)
-    if item.status == PENDING_APPROVAL:
-        why = f"{'draft' if item.token else 'plan'} waits {age}"
-    elif item.status == IN_PROGRESS and held is not None and is_silent(state, held):
-        rank, since = 1, held.renewed_at
-        again = f"{item.strikes + 1}. try, " if item.strikes else ""
-        why = f"{again}{held.session} silent {short((state.now - since) / 1000)}"
-    elif item.status == BLOCKED and dead is not None:
-        rank, why = 2, f"needs {dead.item}, which is {dead.status}"
-    elif item.status == FAILED:
-        reason = state.reasons.get(item.id)
-        rank, why = 3, f"failed: {reason}" if reason else f"failed {age} ago, attempt {item.attempts}"
-    else:
-        return None
-    return Need(item=item.id, rank=rank, why=why, since=since)

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from dibs import config
-from dibs.model import BLOCKED, DONE, ENDED, IN_PROGRESS, Event
+from dibs.model import BLOCKED, DONE, ENDED, FAILED, IN_PROGRESS, Event
 from dibs.model.dashboard import Brief, Held, PastRun, Remark, Seat, VitalChange, Waiter
 from dibs.model.results import Blocker
 from dibs.rules import replay
@@ -40,8 +40,6 @@ class BoardState:
         self.seats: dict[str, Seat] = {}
         #: The latest events, the newest first.
         self.events: deque[Event] = deque(maxlen=EVENTS_MAX)
-        #: Why items failed, as far as the events told.
-        self.reasons: dict[str, str] = {}
         self._stands_at: int | None = None
         self.replace(view)
 
@@ -102,8 +100,6 @@ class BoardState:
     def _list(self, event: Event) -> None:
         if not self.events or event.id > self.events[0].id:
             self.events.appendleft(event)
-            if event.kind == "failed":
-                self.reasons[event.item] = str(event.data.get("reason") or "")
 
     def _apply_event(self, event: Event) -> bool:
         before = self.items.get(event.item)
@@ -112,7 +108,7 @@ class BoardState:
         if before is None and event.kind != "added":
             return event.id <= self.read_event
         item = self._added(event) if before is None else replay.after(before, event)
-        item = item.replace(open_blockers=self._blockers(item))
+        item = item.replace(open_blockers=self._blockers(item), reason=_reason(before, item, event))
         self.items[item.id] = item
         self._count(None if before is None else before.status, item.status)
         if item.status in ENDED or (before is not None and before.status in ENDED):
@@ -245,4 +241,13 @@ class BoardState:
             ended = [item.id for item in self.items.values() if item.status in ENDED]
             for id in ended[:surplus]:
                 del self.items[id]
-                self.reasons.pop(id, None)
+
+
+def _reason(before: Brief | None, item: Brief, event: Event) -> str | None:
+    """Why a failed item failed: events that change other things of it say nothing about that."""
+    if item.status != FAILED:
+        return None
+    if before is not None and before.status == FAILED:
+        return before.reason
+    reason: str | None = event.data.get("reason")
+    return reason
