@@ -46,6 +46,11 @@ BROKEN = """() => {
       && other.parentElement === one.parentElement).offsetHeight;
     if (one.offsetHeight !== height) wrong.push(`${name(one)} is ${one.offsetHeight} high, not ${height}`);
   }
+  const close = document.querySelector('.item .close')?.getBoundingClientRect();
+  for (const title of close ? document.querySelectorAll('.item h1 bdi') : [])
+    for (const line of title.getClientRects())
+      if (line.right > close.left && line.bottom > close.top && line.top < close.bottom)
+        wrong.push(`${title.textContent} lies under its buttons`);
   // A strip of tabs, and a table of figures, may be wider than a phone.
   for (const one of document.querySelectorAll('*'))
     if (one.scrollWidth > one.clientWidth + 1 && !one.closest('nav, .facets, .runs, .unseen')
