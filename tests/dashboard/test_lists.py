@@ -94,3 +94,16 @@ def test_what_a_board_has_too_many_of_is_counted_all_the_same(shop: Shop, browse
         page.goto(re.sub("#.*", "#flight", page.url))
         expect(page.locator(".bar-top .count")).to_contain_text(f"{claims - 3} not listed")
         assert not problems
+
+
+def test_why_an_item_failed_is_known_at_once_and_after_a_reload(shop: Shop, browser: Browser) -> None:
+    shop.board.add("Build it", id="build", priority=10)
+    shop.board.claim("build", session=shop.fleet.sessions[3])
+    with opened(shop, browser) as page:
+        row = page.locator('.row[data-id="build"]')
+        shop.board.fail("build", session=shop.fleet.sessions[3], reason="tests red")
+        expect(row).to_contain_text("failed: tests red")
+        # Further back than the events that the page fetches.
+        shop.board.add_many([{"title": "Later", "id": f"later-{number}"} for number in range(220)])
+        page.reload()
+        expect(row).to_contain_text("failed: tests red")

@@ -14,13 +14,13 @@ const RENDER_MS = 500;
 const ITEMS_MAX = 8_000;
 export const FEED_MAX = 1_000;
 
-export const items = new Map<string, Brief>();
+export const items = new Map<string, Known>();
 export const holdings = new Map<string, Held>();
 export const seats = new Map<string, Seat>();
 /** The latest events, the newest first, without a gap. */
 export const feed: Event[] = [];
-/** Why items failed, as far as this tab has heard. */
-export const reasons = new Map<string, string>();
+/** A failed item says why its latest run ended. */
+export type Known = Brief & { reason?: string | null };
 
 export const version = signal(0);
 export const isLoaded = signal(false);
@@ -76,7 +76,6 @@ function trim(): void {
     if (surplus <= 0) break;
     if (!ENDED.has(item.status)) continue;
     items.delete(item.id);
-    reasons.delete(item.id);
     surplus--;
   }
 }
