@@ -72,3 +72,38 @@ def test_a_server_that_answers_slowly_is_asked_less_often(shop: Shop, browser: B
         context.clock.fast_forward(20_000)
         await_true(page, lambda: len(asked) == 2, "it was not asked again")
         assert not problems
+
+
+def test_what_a_board_has_too_many_of_is_counted_all_the_same(shop: Shop, browser: Browser) -> None:
+    """A view gives a thousand sessions and two thousand claims at most; here, fewer."""
+
+    def give_less(route: Route) -> None:
+        view = route.fetch().json()
+        less = {"sessions": view["sessions"][:5], "holdings": view["holdings"][:3]}
+        left_off = {f"{name}_left_off": len(view[name]) - len(some) for name, some in less.items()}
+        route.fulfill(json={**view, **less, **left_off})
+
+    with signed_in(shop, browser) as context:
+        context.route("**/v1/view", give_less)
+        page, problems = tab(context, shop, "sessions")
+        page.wait_for_selector(CONTENT["sessions"])
+        sessions, claims = len(shop.board.sessions()), len(shop.board.who())
+        expect(page.locator("nav [href='#sessions'] .badge")).to_have_text(str(sessions))
+        expect(page.locator("nav [href='#flight'] .badge")).to_have_text(str(claims))
+        expect(page.locator(".bar-top .count")).to_have_text(f"5 of {sessions}")
+        page.goto(re.sub("#.*", "#flight", page.url))
+        expect(page.locator(".bar-top .count")).to_contain_text(f"{claims - 3} not listed")
+        assert not problems
+
+
+def test_why_an_item_failed_is_known_at_once_and_after_a_reload(shop: Shop, browser: Browser) -> None:
+    shop.board.add("Build it", id="build", priority=10)
+    shop.board.claim("build", session=shop.fleet.sessions[3])
+    with opened(shop, browser) as page:
+        row = page.locator('.row[data-id="build"]')
+        shop.board.fail("build", session=shop.fleet.sessions[3], reason="tests red")
+        expect(row).to_contain_text("failed: tests red")
+        # Further back than the events that the page fetches.
+        shop.board.add_many([{"title": "Later", "id": f"later-{number}"} for number in range(220)])
+        page.reload()
+        expect(row).to_contain_text("failed: tests red")

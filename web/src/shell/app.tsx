@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import { Text } from "../parts/bits";
 import { Later } from "../parts/later";
 import { question, toast } from "../state/notices";
-import { counts, holdings, isLoaded, seats, version } from "../state/board";
+import { counts, isLoaded, seats, sessionsLeftOff, version } from "../state/board";
 import { isLive, lamp } from "../state/lamp";
 import { href, oneOf, opened, view } from "../state/route";
 import { number } from "../state/text";
@@ -26,16 +26,16 @@ const VIEWS: Record<string, [title: string, load: ComponentType | (() => Promise
 const shown = () => VIEWS[oneOf(Object.keys(VIEWS), view.value)]!;
 
 const badge = (name: string): number => {
-  const { ready = 0, pending_approval = 0 } = counts.value;
+  const { ready = 0, in_progress = 0, pending_approval = 0 } = counts.value;
   switch (name) {
     case "now":
       return needed.value.length;
     case "queue":
       return ready;
     case "flight":
-      return holdings.size;
+      return in_progress;
     case "sessions":
-      return seats.size;
+      return seats.size + sessionsLeftOff.value;
     case "approvals":
       return pending_approval;
     default:

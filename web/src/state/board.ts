@@ -14,20 +14,22 @@ const RENDER_MS = 500;
 const ITEMS_MAX = 8_000;
 export const FEED_MAX = 1_000;
 
-export const items = new Map<string, Brief>();
+export const items = new Map<string, Known>();
 export const holdings = new Map<string, Held>();
 export const seats = new Map<string, Seat>();
 /** The latest events, the newest first, without a gap. */
 export const feed: Event[] = [];
-/** Why items failed, as far as this tab has heard. */
-export const reasons = new Map<string, string>();
+/** A failed item says why its latest run ended. */
+export type Known = Brief & { reason?: string | null };
 
 export const version = signal(0);
 export const isLoaded = signal(false);
 export const counts = signal<Record<string, number>>({});
 export const settings = signal<Record<string, number>>({});
 export const me = signal<Record<string, string>>({ role: "viewer", actor: "" });
+/** How many items that have not ended, and how many live sessions, the board has beside those that it gave. */
 export const leftOff = signal(0);
+export const sessionsLeftOff = signal(0);
 
 /** Nothing on the screen changes while it is paused; afterwards it shows everything at once. */
 export const isPaused = signal(false);
@@ -42,7 +44,7 @@ let readings = 0;
 
 export async function read(): Promise<void> {
   const mine = ++readings;
-  const view = await get<View>("/v1/view");
+  const view = await get<View & { sessions_left_off?: number }>("/v1/view");
   // Reading the answer took a while; a click that came meanwhile goes first.
   await new Promise((resolve) => setTimeout(resolve));
   // An answer that was overtaken shows an older board, or one that was replaced.
@@ -53,6 +55,7 @@ export async function read(): Promise<void> {
   settings.value = view.settings;
   me.value = view.me ?? me.value;
   leftOff.value = view.left_off;
+  sessionsLeftOff.value = view.sessions_left_off ?? 0;
   nextCounts = { ...view.counts };
   readAt = view.at;
   readEvent = view.event;
@@ -73,7 +76,6 @@ function trim(): void {
     if (surplus <= 0) break;
     if (!ENDED.has(item.status)) continue;
     items.delete(item.id);
-    reasons.delete(item.id);
     surplus--;
   }
 }

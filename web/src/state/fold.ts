@@ -1,6 +1,6 @@
 /** Events and vitals, folded into the board as the rules fold them: nothing is read again for a change. */
 import type { Brief, Event, Seat, Waiter } from "../api";
-import { ENDED, feed, FEED_MAX, holdings, items, nextCounts, readEvent, reasons, seats, soon } from "./board";
+import { ENDED, feed, FEED_MAX, holdings, items, type Known, nextCounts, readEvent, seats, soon } from "./board";
 import type { Vitals } from "./stream";
 
 const RECENT_MAX = 10;
@@ -29,7 +29,6 @@ export function applyEvent(event: Event): boolean {
   items.set(after.id, after);
   count(before?.status, after.status);
   if (ENDED.has(after.status) || (before && ENDED.has(before.status))) tellDependents(after);
-  if (event.kind === "failed") reasons.set(after.id, String(event.data.reason ?? ""));
   hold(after, event);
   return true;
 }
@@ -75,13 +74,15 @@ function added(event: Event): Brief {
   } as Brief;
 }
 
-function fold(item: Brief, event: Event): Brief {
-  const after = { ...item, ...picked(event, event.kind === "edited" ? [...STATE, ...CONTENT] : STATE) } as Brief;
+function fold(item: Known, event: Event): Known {
+  const after = { ...item, ...picked(event, event.kind === "edited" ? [...STATE, ...CONTENT] : STATE) } as Known;
   after.status = event.status;
   after.updated_at = event.at;
   after.revision = event.number;
   after.token = event.token;
   if (event.kind === "claimed") after.attempts++;
+  if (event.status !== "failed") after.reason = null;
+  else if (item.status !== "failed") after.reason = (event.data.reason ?? null) as string | null;
   if (event.status !== "ready") after.offered_to = after.offer_expires_at = null;
   if (event.status !== "blocked") after.open_blockers = [];
   else if (event.data.depends_on) after.open_blockers = blockers(after.depends_on, event.status);

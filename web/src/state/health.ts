@@ -1,6 +1,6 @@
 /** The marks of claims, and what needs a person, at this second: silence sends no event. */
 import type { Brief, Held } from "../api";
-import { holdings, items, reasons, settings } from "./board";
+import { holdings, items, type Known, settings } from "./board";
 import { ago, ordinal } from "./text";
 
 export type Mark = "healthy" | "stale" | "orphaned" | "warning" | "expiring";
@@ -37,7 +37,7 @@ export function needs(now: number): Need[] {
   return found.sort((a, b) => a.rank - b.rank || b.item.priority - a.item.priority || a.since - b.since);
 }
 
-function needOf(item: Brief, now: number): Need | null {
+function needOf(item: Known, now: number): Need | null {
   const age = (since: number) => ago((now - since) / 1000);
   switch (item.status) {
     case "pending_approval": {
@@ -57,8 +57,7 @@ function needOf(item: Brief, now: number): Need | null {
       return why ? { item, rank: 2, why, since: item.updated_at, keys: "ec" } : null;
     }
     case "failed": {
-      const reason = reasons.get(item.id);
-      const why = reason ? `failed: ${reason}` : `failed ${age(item.updated_at)} ago, attempt ${item.attempts}`;
+      const why = item.reason ? `failed: ${item.reason}` : `failed ${age(item.updated_at)} ago, attempt ${item.attempts}`;
       return { item, rank: 3, why, since: item.updated_at, keys: "r" };
     }
     default:

@@ -1,7 +1,7 @@
 /** Events from before the page was opened, appended to the feed. */
 import { signal } from "@preact/signals";
 import type { Event } from "../api";
-import { feed, FEED_MAX, reasons, soon } from "./board";
+import { feed, FEED_MAX, soon } from "./board";
 import { get, Problem } from "./http";
 
 const PAGE = 200;
@@ -36,8 +36,6 @@ async function append(where: string): Promise<void> {
     const first = feed.at(-1)?.id ?? Infinity;
     const older = found.filter((event) => event.id < first).reverse();
     feed.push(...older.slice(0, FEED_MAX - feed.length));
-    for (const { kind, item, data } of older)
-      if (kind === "failed" && !reasons.has(item)) reasons.set(item, String(data.reason ?? ""));
     soon();
   } catch {
     // The lamp says that the server is away.

@@ -8,7 +8,7 @@ import { Filter } from "../parts/filter";
 import { Rows } from "../parts/rows";
 import { Selected } from "../parts/selected";
 import type { Held } from "../api";
-import { holdings, isLoaded, items, version } from "../state/board";
+import { counts, holdings, isLoaded, items, version } from "../state/board";
 import { now } from "../state/clock";
 import { matcher, parse } from "../state/filter";
 import { isSilent } from "../state/health";
@@ -64,13 +64,15 @@ function Queued({ held }: { held: Held }) {
 
 export function InFlight() {
   version.value;
+  const { in_progress = 0 } = counts.value;
   const silent = [...holdings.values()].filter((held) => isSilent(held, now.value)).length;
   return (
     <section class="view" aria-label="In flight">
       <div class="bar-top">
         <Filter text={text.value} label="Filter the claims" />
         <span class="count" role="status">
-          {number(holdings.size)} in flight{silent ? `, ${silent} silent` : ""}
+          {number(in_progress)} in flight{silent ? `, ${silent} silent` : ""}
+          {in_progress > holdings.size && `, ${number(in_progress - holdings.size)} not listed`}
         </span>
         <label class="sort">
           sort{" "}

@@ -4,7 +4,7 @@ import { openItem, Text } from "../parts/bits";
 import { slots } from "../parts/slots";
 import { Later } from "../parts/later";
 import { Rows } from "../parts/rows";
-import { counts, holdings, isLoaded, items, version } from "../state/board";
+import { counts, isLoaded, items, version } from "../state/board";
 import { now } from "../state/clock";
 import { type Need, needs } from "../state/health";
 import { List } from "../state/list";
@@ -32,7 +32,6 @@ export function Now() {
   const Buttons = slots.value.Buttons;
   version.value;
   const { ready = 0, in_progress = 0 } = counts.value;
-  const others = number(holdings.size);
   return (
     <section class="view now" aria-label="Now">
       <div class="pane needs">
@@ -49,7 +48,7 @@ export function Now() {
           empty={
             isLoaded.value ? (
               <span class="fine">
-                Nothing needs you. {others} in flight, {number(ready)} ready.
+                Nothing needs you. {number(in_progress)} in flight, {number(ready)} ready.
                 {!in_progress && !ready && (
                   <>
                     {" "}

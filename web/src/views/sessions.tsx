@@ -7,7 +7,7 @@ import type { Held, Seat } from "../api";
 import { openItem, Text } from "../parts/bits";
 import { Ago, ItemLink, Lease } from "../parts/words";
 import { useSight } from "../parts/window";
-import { holdings, isLoaded, items, seats, version } from "../state/board";
+import { holdings, isLoaded, items, seats, sessionsLeftOff, version } from "../state/board";
 import { now } from "../state/clock";
 import { isSilent } from "../state/health";
 import { current, List } from "../state/list";
@@ -178,7 +178,7 @@ export function Sessions() {
           />
         </span>
         <span class="count" role="status">
-          {number(ids.length)} of {number(seats.size)}
+          {number(ids.length)} of {number(seats.size + sessionsLeftOff.value)}
         </span>
         <span class="facets">
           {STATES.map((state) => (
