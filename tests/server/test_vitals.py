@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -13,6 +14,9 @@ from typing import Any
 import pytest
 
 from dibs.board import Board, connect
+from dibs.errors import StoreUnavailable
+from dibs.model.dashboard import Vitals
+from dibs.server.streams import vitals
 from dibs.text import times
 from tests.kit import sqlite
 from tests.kit.http import Host
@@ -118,6 +122,28 @@ def test_vitals_tell_that_the_board_was_replaced_by_an_older_copy(served: Served
         crowd.read_until(lambda _: any(name == "added" for _, name, _ in frames(crowd)))
         added = [data["item"] for _, name, data in frames(crowd) if name == "added"]
     assert added == ["new"], "the feed goes on after the copy's events, and has none of the lost ones"
+
+
+def test_an_error_does_not_end_the_vitals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vitals, "EVERY_SECONDS", 0)
+    reads = [ValueError("a bug"), StoreUnavailable("busy"), Vitals(event=7, at=0, claims={}, seen={}, queues={})]
+
+    async def scenario() -> None:
+        published = asyncio.Event()
+
+        async def read() -> Vitals:
+            found = reads.pop(0) if len(reads) > 1 else reads[0]
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+        signs = vitals.VitalSigns(read, published.set, lambda event: None)
+        signs.add_listener()
+        await published.wait()
+        signs.remove_listener()
+        assert b'"event": 7' in signs.after(0)[1]
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
 def test_brief_and_messages_exclude_each_other(served: Served) -> None:

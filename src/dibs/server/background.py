@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from hashlib import sha256
 
 from dibs import api_keys, config, location
@@ -82,13 +83,13 @@ def browser_mark() -> str:
 def sign_out_browsers(board: Board, mark: str) -> None:
     """Revoke the keys of browsers that signed in at background servers with this mark. A page that is still open sends
     its cookie to whoever listens at the port after the end of the server."""
-    keys = board.keys()
-    for key in keys:
-        if key.revoked_at is None and key.id.startswith(f"{api_keys.BROWSER_ID}{mark}"):
-            try:
+    try:
+        keys = board.keys()
+        for key in keys:
+            if key.revoked_at is None and key.id.startswith(f"{api_keys.BROWSER_ID}{mark}"):
                 board.revoke_key(key.id)
-            except DibsError:
-                pass  # revoked or expired meanwhile, or the store is away
+    except DibsError:
+        pass  # the board is away, or another process revokes them
 
 
 def _end(path: str) -> bool:
@@ -106,7 +107,8 @@ def _end(path: str) -> bool:
             if found is None:
                 found = _read(path)
                 if found is not None:
-                    os.kill(found.pid, signal.SIGTERM)
+                    with suppress(ProcessLookupError):
+                        os.kill(found.pid, signal.SIGTERM)
             time.sleep(POLL_SECONDS)
     finally:
         os.close(file)
@@ -125,14 +127,19 @@ def remove(lock: int, path: str) -> None:
         os.unlink(path)
 
 
+def board_file(url: str) -> tuple[str, int] | None:
+    """The path of the board's file, and its number, because a board that was made anew is another one; None: the board
+    has no file."""
+    file = location.file_of(url)
+    return None if file is None else (os.path.realpath(file), os.stat(file).st_ino)
+
+
 def _record_path(url: str) -> str:
     """A path for each board and for each machine or container: they may share a home folder, and each has a loopback
     of its own."""
     machine = owner.namespace() or os.uname().nodename
     network = os.stat(NETWORK_NAMESPACE).st_ino if os.path.exists(NETWORK_NAMESPACE) else None
-    file = location.file_of(url)
-    # With the number of the file, because a board that was made anew is another one.
-    board = location.without_password(url) if file is None else (os.path.realpath(file), os.stat(file).st_ino)
+    board = board_file(url) or location.without_password(url)
     name = sha256(repr((board, machine, network)).encode()).hexdigest()[:16]
     return os.path.join(config.state_folder(), FOLDER, f"{name}.json")
 

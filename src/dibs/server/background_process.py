@@ -46,8 +46,16 @@ def serve(url: str, lock: int, idle_seconds: float) -> None:
             os.dup2(nothing, stream)
 
     with address.ipv6_loopback_reserved(settings, port):
-        mark = background.browser_mark()
-        server = run.make_server(connect(url), settings, listener, None, announce, idle_seconds, mark)
+        board, file = connect(url), background.board_file(url)
+
+        def is_gone() -> bool:
+            try:
+                return background.board_file(url) != file
+            except OSError:
+                return True
+
+        use = run.Background(idle_seconds=idle_seconds, browser_mark=background.browser_mark(), is_gone=is_gone)
+        server = run.make_server(board, settings, listener, None, announce, use)
         server.run(sockets=[listener])
 
 

@@ -8,20 +8,25 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 REFUSED = 400
+#: How often it is checked that the board is there.
+LOOK_SECONDS = 2.0
 
 
 class IdleStop:
-    """Calls `stop` after `seconds` without a stream or a request. A refused request does not count: a page that was
-    signed out, or a program that scans ports, does not keep the server alive."""
+    """Calls `stop` after `seconds` without a stream or a request, and when the board is gone. A refused request does
+    not count: a page that was signed out, or a program that scans ports, does not keep the server alive."""
 
-    def __init__(self, app: ASGIApp, seconds: float, stop: Callable[[], None]) -> None:
-        self._app, self._seconds, self._stop = app, seconds, stop
+    def __init__(
+        self, app: ASGIApp, seconds: float, stop: Callable[[], None], is_gone: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._app, self._seconds, self._stop, self._is_gone = app, seconds, stop, is_gone
         self._answering = 0
         self._timer: asyncio.TimerHandle | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             self._start_timer()
+            self._look()
             await self._app(scope, receive, send)
             return
         counts = False
@@ -41,6 +46,12 @@ class IdleStop:
                 self._answering -= 1
                 if not self._answering:
                     self._start_timer()
+
+    def _look(self) -> None:
+        if self._is_gone():
+            self._stop()
+        else:
+            asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
     def _start_timer(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(self._seconds, self._stop)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import socket
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import uvicorn
 
@@ -50,27 +50,37 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
+class Background(NamedTuple):
+    """A server that nobody started by hand: it stops when it was not used for so long or its board is gone, and signs
+    out its browsers, whose keys have this mark."""
+
+    idle_seconds: float
+    browser_mark: str
+    is_gone: Callable[[], bool]
+
+
 def make_server(
     board: Board,
     settings: ServerSettings,
     listener: socket.socket,
     log: TextIO | None,
     on_started: Callable[[], None] = lambda: None,
-    idle_seconds: float | None = None,
-    browser_mark: str = "",
+    background: Background | None = None,
 ) -> Server:
-    """A server of a board, to be run with this socket. It closes the board at its end. With `idle_seconds` it stops
-    when it was not used for so long; with a `browser_mark` it is a background server, and signs its browsers out."""
+    """A server of a board, to be run with this socket. It closes the board at its end."""
     limit = open_files.raise_limit()
     streaming = Streaming(
         subscribers_max=limit.streams_max(settings.subscribers_max),
         subscribers_per_key=limit.streams_per_key(settings.subscribers_per_key, of=settings.subscribers_max),
     )
-    service = Service(board.store, board.settings, streaming=streaming, browser_mark=browser_mark)
+    mark = "" if background is None else background.browser_mark
+    service = Service(board.store, board.settings, streaming=streaming, browser_mark=mark)
     logs.install(settings.log_json)
     application = app.make(service, settings, listener.getsockname()[1], log)
-    if idle_seconds is not None:
-        application = IdleStop(application, idle_seconds, lambda: server.handle_exit(signal.SIGTERM, None))
+    if background is not None:
+        application = IdleStop(
+            application, background.idle_seconds, lambda: server.handle_exit(signal.SIGTERM, None), background.is_gone
+        )
     config = uvicorn.Config(
         application,
         log_config=None,

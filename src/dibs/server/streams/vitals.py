@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -63,10 +64,12 @@ class VitalSigns:
         while self._listeners:
             try:
                 found = await self._read()
-            except DibsError:
-                pass  # the store is unavailable; the streams say so when events cannot be read
-            else:
                 self._publish(found)
+            except Exception as error:
+                # The streams say that the store is unavailable when events cannot be read; any other error is a bug,
+                # and must not end the vitals of all streams.
+                if not isinstance(error, DibsError):
+                    logging.exception("reading the vitals failed; retrying")
             await asyncio.sleep(EVERY_SECONDS)
 
     def _publish(self, found: Vitals) -> None:
