@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -152,6 +154,22 @@ def test_a_setting_that_was_changed_since_is_left_alone(repository: Repository) 
     repository.git("config", "core.hooksPath", "two")
     repository.dibs("guard", "remove")
     assert repository.git("config", "core.hooksPath") == "two"
+    assert not (repository.folder / ".git" / "dibs-guard").exists()
+
+
+def test_an_installation_that_was_killed_can_be_removed(repository: Repository, tmp_path: Path) -> None:
+    repository.git("config", "core.hooksPath", "one")
+    config = repository.folder / ".git" / "config"
+    before = config.read_bytes()
+    write_hook(
+        tmp_path / "bin" / "git",
+        f'{shutil.which("git")} "$@" || exit; case "$*" in *--local*--replace-all*) kill -9 $PPID;; esac',
+    )
+    path = f"{tmp_path / 'bin'}:{repository.environment['PATH']}"
+    assert repository.run("dibs", "guard", "install", PATH=path)[0] == -signal.SIGKILL
+    assert config.read_bytes() != before
+    repository.dibs("guard", "remove")
+    assert config.read_bytes() == before
     assert not (repository.folder / ".git" / "dibs-guard").exists()
 
 

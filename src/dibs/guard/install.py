@@ -218,12 +218,14 @@ def _redirect(places: Places, hooks: tuple[str, ...], script: Callable[[str, str
 
 def _redirect_config(places: Places) -> None:
     is_repaired = places.is_ours and os.path.exists(places.own(CONFIG_BEFORE))
-    is_as_written = is_repaired and _read(places.config) == _read(places.own(CONFIG_AFTER))
+    change = ("--replace-all", SETTING, places.own_hooks)
     if not is_repaired:
         shutil.copyfile(places.config, places.own(CONFIG_BEFORE))
-    git.run("config", "--local", "--replace-all", SETTING, places.own_hooks)
-    if is_as_written or not is_repaired:
+    if not is_repaired or _is_as_written(places):
+        # Written first, so that the change can be undone if this process is killed after it.
         shutil.copyfile(places.config, places.own(CONFIG_AFTER))
+        git.run("config", "--file", places.own(CONFIG_AFTER), *change)
+    git.run("config", "--local", *change)
     if git.setting(SETTING, "--type=path") != places.own_hooks:
         remove()
         raise Invalid(
@@ -240,7 +242,7 @@ def _restore_config(places: Places) -> None:
     if not os.path.exists(places.own(CONFIG_BEFORE)):
         git.run("config", "--local", "--unset-all", SETTING)
         return
-    if _read(places.config) == _read(places.own(CONFIG_AFTER)):
+    if _is_as_written(places):
         # A file that git rewrites may come out different: comments and blanks of the changed line are lost.
         lock = places.config + ".lock"
         _write_new(lock, _read(places.own(CONFIG_BEFORE)), 0o600)
@@ -249,6 +251,12 @@ def _restore_config(places: Places) -> None:
         return
     before = git.setting(SETTING, "--file", places.own(CONFIG_BEFORE))
     git.run("config", "--local", *(("--unset-all", SETTING) if before is None else ("--replace-all", SETTING, before)))
+
+
+def _is_as_written(places: Places) -> bool:
+    """Whether nobody changed the configuration since the guard did."""
+    after = places.own(CONFIG_AFTER)
+    return os.path.exists(after) and _read(places.config) == _read(after)
 
 
 def _remove_folders(places: Places) -> None:
