@@ -230,11 +230,11 @@ def test_a_range_that_is_none_is_refused(repository: Repository, range: str) -> 
     assert (code, json.loads(output)["error"]["code"]) == (1, "INVALID")
 
 
-def test_without_an_answer_verify_exits_75(repository: Repository) -> None:
+def test_without_an_answer_verify_exits_75(repository: Repository, tmp_path: Path) -> None:
     repository.commit("named", "x/1")
     words = ("dibs", "guard", "verify", "--range", "origin/main..HEAD")
     assert repository.run(*words, DIBS_STORE="http://127.0.0.1:1")[0] == 75
-    code, output = repository.run(sys.executable, "-m", "dibs.cli.main", *words[1:], PATH="/nowhere")
+    code, output = repository.run(sys.executable, "-m", "dibs.cli.main", *words[1:], PATH=str(tmp_path))
     assert (code, "git is not installed" in output) == (75, True), output
     os.rename(repository.folder / ".git" / "dibs", repository.folder / ".git" / "away")
     code, output = repository.run(*words)

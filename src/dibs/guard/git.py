@@ -78,6 +78,8 @@ def run(*words: str, input: str = "") -> str:
         )
     except FileNotFoundError as error:
         raise GitUnavailable("git is not installed, or not in the PATH", field="git") from error
+    except OSError as error:
+        raise GitUnavailable(f"git cannot be started: {error.strerror}", field="git") from error
     except subprocess.TimeoutExpired as error:
         raise GitUnavailable(f"git {words[0]} took over {SECONDS_MAX:g} s", field="git") from error
     if done.returncode:
