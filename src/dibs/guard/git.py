@@ -129,7 +129,8 @@ def existing_commits(shas: Sequence[str]) -> tuple[str, ...]:
 def commits(revisions: Revisions) -> list[Commit]:
     """The commits whose messages name claims. The messages are read as the hooks wrote them: an encoding such as
     UTF-16, in the configuration or in a commit, would hide the trailers."""
-    records = _rev_list(revisions, "-i", "-F", f"--grep={trailers.NAME}", "--header", "--encoding=none").split("\0")[:-1]
+    named = ("-i", "-F", f"--grep={trailers.NAME}")
+    records = _rev_list(revisions, *named, "--header", "--encoding=none").split("\0")[:-1]
     return [commit for commit in map(_commit, records) if commit.trailers]
 
 
