@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -155,6 +157,22 @@ def test_a_setting_that_was_changed_since_is_left_alone(repository: Repository) 
     assert not (repository.folder / ".git" / "dibs-guard").exists()
 
 
+def test_an_installation_that_was_killed_can_be_removed(repository: Repository, tmp_path: Path) -> None:
+    repository.git("config", "core.hooksPath", "one")
+    config = repository.folder / ".git" / "config"
+    before = config.read_bytes()
+    write_hook(
+        tmp_path / "bin" / "git",
+        f'{shutil.which("git")} "$@" || exit; case "$*" in *--local*--replace-all*) kill -9 $PPID;; esac',
+    )
+    path = f"{tmp_path / 'bin'}:{repository.environment['PATH']}"
+    assert repository.run("dibs", "guard", "install", PATH=path)[0] == -signal.SIGKILL
+    assert config.read_bytes() != before
+    repository.dibs("guard", "remove")
+    assert config.read_bytes() == before
+    assert not (repository.folder / ".git" / "dibs-guard").exists()
+
+
 def test_a_hook_that_another_program_replaced_is_left_alone(repository: Repository) -> None:
     hook = repository.folder / ".git" / "hooks" / "pre-push"
     write_hook(hook, "echo first")
@@ -194,6 +212,17 @@ def test_what_cannot_be_installed_is_refused_and_changes_nothing(repository: Rep
     assert tree(repository.folder / ".git") == before
     code, output = repository.run("dibs", "guard", "hook", "post-commit")
     assert (code, "unknown hook 'post-commit'" in output) == (2, True)
+
+
+def test_a_configuration_that_is_a_link_stays_one(repository: Repository, tmp_path: Path) -> None:
+    repository.git("config", "core.hooksPath", "one")
+    config = repository.folder / ".git" / "config"
+    config.rename(tmp_path / "config")
+    config.symlink_to("../../config")
+    before = config.read_bytes()
+    repository.dibs("guard", "install")
+    repository.dibs("guard", "remove")
+    assert (config.is_symlink(), (tmp_path / "config").read_bytes()) == (True, before)
 
 
 def test_a_large_configuration_is_restored_whole(repository: Repository) -> None:
@@ -247,6 +276,31 @@ def test_a_hook_that_another_program_renamed_still_runs_the_former_one(repositor
     repository.commit("m")
     repository.git("push", "--quiet", "origin", "main")
     assert (repository.folder / "ran").read_text() == "former\n"
+
+
+@pytest.mark.parametrize("has_former", [False, True])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_hook_that_another_program_renamed_is_removed(repository: Repository, has_former: bool, again: bool) -> None:
+    """As the program pre-commit does: it takes the place of a hook that it finds, and calls it."""
+    hooks = repository.folder / ".git" / "hooks"
+    if has_former:
+        write_hook(hooks / "pre-push", "echo former >>ran")
+    repository.dibs("guard", "install")
+    (hooks / "pre-push").rename(hooks / "pre-push.legacy")
+    write_hook(hooks / "pre-push", 'echo program >>ran; [ ! -x "$0.legacy" ] || exec "$0.legacy" "$@"')
+    program = (hooks / "pre-push").read_bytes()
+    ran = "program\nformer\n" if has_former else "program\n"
+    if again:
+        repository.dibs("guard", "install")
+        code, output = repository.run("git", "push", "--quiet", "origin", "main", "main:other")
+        assert (code, (repository.folder / "ran").read_text()) == (0, ran), output
+        (repository.folder / "ran").unlink()
+    assert repository.run("dibs", "guard", "remove")[1].startswith("removed prepare-commit-msg, commit-msg,")
+    assert not list(hooks.glob("*.before-dibs"))
+    assert (hooks / "pre-push").read_bytes() == program
+    repository.git("push", "--quiet", "origin", "main:third")
+    assert (repository.folder / "ran").read_text() == ran
+    assert (hooks / "pre-push.legacy").exists() is has_former
 
 
 def test_installing_again_keeps_the_store_and_the_hooks(repository: Repository) -> None:

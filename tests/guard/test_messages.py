@@ -97,6 +97,20 @@ def test_an_amended_commit_keeps_its_claim_under_a_new_message(held: Repository,
     assert held.trailers() == ["y/1"], "not an amended one"
 
 
+def test_claims_are_kept_by_whoever_amends_or_squashes(held: Repository) -> None:
+    held.git("switch", "--quiet", "-c", "topic")
+    commit(held, "-m", "ann's", GIT_AUTHOR_DATE=LONG_AGO)
+    commit(held, "--amend", "-m", "in other words", session=None)
+    assert held.message() == "in other words\n\nDibs-Claim: x/1"
+    held.commit("a person's")
+    held.git("switch", "--quiet", "main")
+    held.git("merge", "--quiet", "--squash", "topic")
+    commit(held, "-m", "squashed", session=None)
+    assert held.message() == "squashed\n\nDibs-Claim: x/1"
+    held.commit("next")
+    assert held.trailers() == []
+
+
 def test_an_applied_patch_gets_its_trailer(held: Repository, tmp_path: Path) -> None:
     held.commit("#8 patched")
     (tmp_path / "patch").write_text(held.git("format-patch", "-1", "--stdout") + "\n")

@@ -101,6 +101,15 @@ def test_an_expired_run_of_a_cancelled_item_is_lost(repository: Repository, boar
     assert refused() == ["c0"]
 
 
+@pytest.mark.parametrize("form", ["dibs-claim: {}", "DIBS-CLAIM : {}"])
+def test_a_trailer_counts_in_every_form_of_its_name(
+    repository: Repository, board: Board, refused: Refused, form: str
+) -> None:
+    claim = f"x/{lose(board)[0]}"
+    repository.git("commit", "--quiet", "--allow-empty", "-m", f"zombie\n\n{form.format(claim)}")
+    assert refused() == ["zombie"]
+
+
 def test_a_later_run_that_builds_on_a_commit_saves_it(repository: Repository, board: Board, refused: Refused) -> None:
     old, new = lose(board)
     repository.commit("zombie", f"x/{old}")
@@ -221,15 +230,24 @@ def test_a_range_that_is_none_is_refused(repository: Repository, range: str) -> 
     assert (code, json.loads(output)["error"]["code"]) == (1, "INVALID")
 
 
-def test_without_an_answer_verify_exits_75(repository: Repository) -> None:
+def test_without_an_answer_verify_exits_75(repository: Repository, tmp_path: Path) -> None:
     repository.commit("named", "x/1")
     words = ("dibs", "guard", "verify", "--range", "origin/main..HEAD")
     assert repository.run(*words, DIBS_STORE="http://127.0.0.1:1")[0] == 75
+    code, output = repository.run(sys.executable, "-m", "dibs.cli.main", *words[1:], PATH=str(tmp_path))
+    assert (code, "git is not installed" in output) == (75, True), output
     os.rename(repository.folder / ".git" / "dibs", repository.folder / ".git" / "away")
     code, output = repository.run(*words)
     assert (code, "no board here" in output) == (75, True)
     # What names no claim needs no board.
     assert repository.run("dibs", "guard", "verify", "--range", "origin/main..origin/main")[0] == 0
+
+
+def test_a_missing_object_is_not_a_wrong_range(repository: Repository) -> None:
+    shas = [repository.commit(name, "x/1") for name in ("one", "two", "three")]
+    (repository.folder / ".git" / "objects" / shas[1][:2] / shas[1][2:]).unlink()
+    code, output = repository.run("dibs", "guard", "verify", "--range", "HEAD")
+    assert (code, "the commits cannot be verified: git rev-list" in output) == (75, True), output
 
 
 class Counted:

@@ -70,17 +70,17 @@ def guard_verify_options(parser: Parser) -> None:
 
 
 def guard_verify(cli: Cli) -> None:
-    """Exits 75 if the board cannot be asked: the commits may be those of a lost claim."""
+    """Exits 75 if the board or git cannot be asked: the commits may be those of a lost claim."""
     from dibs.guard import git, verify
 
-    ranges = [git.resolve(one) for one in cli.args.range]
-    revisions = git.Revisions(
-        included=tuple(one for found in ranges for one in found.included),
-        excluded=tuple(one for found in ranges for one in found.excluded),
-    )
     try:
+        ranges = [git.resolve(one) for one in cli.args.range]
+        revisions = git.Revisions(
+            included=tuple(one for found in ranges for one in found.included),
+            excluded=tuple(one for found in ranges for one in found.excluded),
+        )
         verdict = verify.verify(lambda: nullcontext(cli.board), revisions, elsewhere=("--all",))
-    except git.GitFailed:
+    except git.NotARange:
         raise
     except DibsError as error:
         raise _cannot_know(error) from error

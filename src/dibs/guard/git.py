@@ -42,6 +42,14 @@ class GitFailed(Invalid):
     """Git refused a command; the message is its own."""
 
 
+class GitUnavailable(GitFailed):
+    """Git did not run, or not to its end."""
+
+
+class NotARange(GitFailed):
+    """What was given does not name commits."""
+
+
 class Revisions(Value):
     """The commits that can be reached from `included` and not from `excluded`. `options` of rev-list exclude more."""
 
@@ -69,9 +77,11 @@ def run(*words: str, input: str = "") -> str:
             check=False,
         )
     except FileNotFoundError as error:
-        raise GitFailed("git is not installed, or not in the PATH", field="git") from error
+        raise GitUnavailable("git is not installed, or not in the PATH", field="git") from error
+    except OSError as error:
+        raise GitUnavailable(f"git cannot be started: {error.strerror}", field="git") from error
     except subprocess.TimeoutExpired as error:
-        raise GitFailed(f"git {words[0]} took over {SECONDS_MAX:g} s", field="git") from error
+        raise GitUnavailable(f"git {words[0]} took over {SECONDS_MAX:g} s", field="git") from error
     if done.returncode:
         problem = git_process.message(done.stderr) or f"exit {done.returncode}"
         raise GitFailed(f"git {words[0]}: {problem}", field="git")
@@ -91,11 +101,17 @@ def setting(name: str, *options: str) -> str | None:
 
 def resolve(range: str) -> Revisions:
     """The revisions of a range such as `main..topic`."""
+    problem = f"{range!r} is not a range of commits; write it as A..B"
     if not range or range.startswith("-"):
-        raise GitFailed(f"{range!r} is not a range of commits; write it as A..B", field="range")
-    found = run("rev-parse", "--revs-only", range, "--").split()
+        raise NotARange(problem, field="range")
+    try:
+        found = run("rev-parse", "--revs-only", range, "--").split()
+    except GitUnavailable:
+        raise
+    except GitFailed as error:
+        raise NotARange(error.message, field="range") from error
     if not found:
-        raise GitFailed(f"{range!r} is not a range of commits; write it as A..B", field="range")
+        raise NotARange(problem, field="range")
     return Revisions(
         included=tuple(one for one in found if one[0] != "^"),
         excluded=tuple(one[1:] for one in found if one[0] == "^"),
@@ -113,7 +129,8 @@ def existing_commits(shas: Sequence[str]) -> tuple[str, ...]:
 def commits(revisions: Revisions) -> list[Commit]:
     """The commits whose messages name claims. The messages are read as the hooks wrote them: an encoding such as
     UTF-16, in the configuration or in a commit, would hide the trailers."""
-    records = _rev_list(revisions, "-F", f"--grep={trailers.NAME}:", "--header", "--encoding=none").split("\0")[:-1]
+    named = ("-i", "-F", f"--grep={trailers.NAME}")
+    records = _rev_list(revisions, *named, "--header", "--encoding=none").split("\0")[:-1]
     return [commit for commit in map(_commit, records) if commit.trailers]
 
 
@@ -201,6 +218,15 @@ def amended_message() -> str:
     author = "\n".join(os.environ.get(f"GIT_AUTHOR_{name}", "") for name in ("NAME", "EMAIL"))
     found = run("log", "-1", "--no-show-signature", "--encoding=UTF-8", "--format=%an%n%ae%n%at%n%B", "HEAD")
     return found.removeprefix(f"{author}\n{date}\n") if found.startswith(f"{author}\n{date}\n") else ""
+
+
+def squashed_messages() -> str:
+    """The messages that `git merge --squash` collected for the next commit; empty if there are none."""
+    path = line("rev-parse", "--git-path", "SQUASH_MSG")
+    if not os.path.exists(path):
+        return ""
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()
 
 
 def is_commit(name: str) -> bool:

@@ -42,7 +42,7 @@ def add_trailers(path: str, runs: Callable[[Sequence[str]], tuple[Trailer, ...]]
     if not there and git.is_pick():
         return
     if not there and source == "message":
-        there = kept = trailers.of(git.amended_message())
+        there = kept = trailers.of(git.squashed_messages() or git.amended_message())
     lines = [trailers.line(one) for one in (*kept, *trailers.missing(there, runs(git.staged_files())))]
     if not lines:
         return

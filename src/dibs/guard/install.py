@@ -60,7 +60,8 @@ class Places:
         self.default = os.path.join(self.common, "hooks")
         self.ours = os.path.join(self.common, FOLDER)
         self.own_hooks = os.path.join(self.ours, HOOKS)
-        self.config = os.path.join(self.common, "config")
+        #: Git follows a link here, too, before it replaces the file.
+        self.config = os.path.realpath(os.path.join(self.common, "config"))
         self.configured = git.setting(SETTING, "--type=path")
         #: The folder in which git runs hooks, and where a relative path begins.
         self.top = self.common if self.is_bare else git.line("rev-parse", "--show-toplevel")
@@ -133,18 +134,37 @@ def remove() -> Removed:
         removed += [name] if _calls_dibs(path, name) else []
         os.unlink(path)
     for name in (*CLIENT, *HUB, COMMIT):
+        removed += [name] if _unchain(places.default, name) else []
         path = os.path.join(places.default, name)
-        has_former = os.path.lexists(path + BEFORE)
-        if _is_sealed(path) or (has_former and not os.path.lexists(path)):
-            removed.append(name)
-            if has_former:
-                os.replace(path + BEFORE, path)
-            else:
-                os.unlink(path)
-        elif has_former or _is_ours(path):
-            left.append(name)
+        left += [name] if _is_ours(path) or os.path.lexists(path + BEFORE) else []
     _remove_folders(places)
     return Removed(hooks=tuple(dict.fromkeys(removed)), left=tuple(left))
+
+
+def _unchain(folder: str, name: str) -> bool:
+    """Remove the scripts of a hook, and put the former hook in their place; whether there was anything to do. Where
+    another program took the place of the hook, and renamed the script, the former hook gets the new name."""
+    path = os.path.join(folder, name)
+    found = _scripts_of(folder, name)
+    has_former = os.path.lexists(path + BEFORE)
+    if path in found or not os.path.lexists(path):
+        place = path
+    elif found:
+        place = found[0]
+    else:
+        return False
+    for one in found:
+        if one != place or not has_former:
+            os.unlink(one)
+    if has_former:
+        os.replace(path + BEFORE, place)
+    return bool(found) or has_former
+
+
+def _scripts_of(folder: str, hook: str) -> list[str]:
+    """The scripts of this hook in a folder, under any name: other programs rename the hooks that they find."""
+    paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder))] if os.path.isdir(folder) else []
+    return [path for path in paths if _calls_dibs(path, hook) and _is_sealed(path)]
 
 
 def _check(folder: str, hooks: tuple[str, ...], *, is_chained: bool) -> None:
@@ -157,7 +177,8 @@ def _check(folder: str, hooks: tuple[str, ...], *, is_chained: bool) -> None:
             raise Invalid(f"{path} is a folder, and git runs no folder; move it away, and try again", field="hooks")
         if _is_ours(path) and not _is_sealed(path):
             raise Invalid(f"{path} was edited since it was installed; move it away, and try again", field="hooks")
-        if is_chained and os.path.lexists(path) and not _is_ours(path) and os.path.lexists(path + BEFORE):
+        is_replaced = os.path.lexists(path) and not _is_ours(path) and not _scripts_of(folder, name)
+        if is_chained and is_replaced and os.path.lexists(path + BEFORE):
             raise Invalid(f"{path} and {path + BEFORE} both exist; keep one of them, and try again", field="hooks")
 
 
@@ -165,6 +186,10 @@ def _chain(places: Places, hooks: tuple[str, ...], script: Callable[[str, str], 
     if not os.path.isdir(places.default):
         os.mkdir(places.default)
         _write(places.own(MADE), "", executable=False)
+    for name in hooks:
+        # Behind a program that calls a renamed script, the script would run that program again as the former hook.
+        if _scripts_of(places.default, name) not in ([], [os.path.join(places.default, name)]):
+            _unchain(places.default, name)
     _link_former(places, hooks)
     for name in hooks:
         path = os.path.join(places.default, name)
@@ -218,12 +243,14 @@ def _redirect(places: Places, hooks: tuple[str, ...], script: Callable[[str, str
 
 def _redirect_config(places: Places) -> None:
     is_repaired = places.is_ours and os.path.exists(places.own(CONFIG_BEFORE))
-    is_as_written = is_repaired and _read(places.config) == _read(places.own(CONFIG_AFTER))
+    change = ("--replace-all", SETTING, places.own_hooks)
     if not is_repaired:
         shutil.copyfile(places.config, places.own(CONFIG_BEFORE))
-    git.run("config", "--local", "--replace-all", SETTING, places.own_hooks)
-    if is_as_written or not is_repaired:
+    if not is_repaired or _is_as_written(places):
+        # Written first, so that the change can be undone if this process is killed after it.
         shutil.copyfile(places.config, places.own(CONFIG_AFTER))
+        git.run("config", "--file", places.own(CONFIG_AFTER), *change)
+    git.run("config", "--local", *change)
     if git.setting(SETTING, "--type=path") != places.own_hooks:
         remove()
         raise Invalid(
@@ -240,7 +267,7 @@ def _restore_config(places: Places) -> None:
     if not os.path.exists(places.own(CONFIG_BEFORE)):
         git.run("config", "--local", "--unset-all", SETTING)
         return
-    if _read(places.config) == _read(places.own(CONFIG_AFTER)):
+    if _is_as_written(places):
         # A file that git rewrites may come out different: comments and blanks of the changed line are lost.
         lock = places.config + ".lock"
         _write_new(lock, _read(places.own(CONFIG_BEFORE)), 0o600)
@@ -249,6 +276,12 @@ def _restore_config(places: Places) -> None:
         return
     before = git.setting(SETTING, "--file", places.own(CONFIG_BEFORE))
     git.run("config", "--local", *(("--unset-all", SETTING) if before is None else ("--replace-all", SETTING, before)))
+
+
+def _is_as_written(places: Places) -> bool:
+    """Whether nobody changed the configuration since the guard did."""
+    after = places.own(CONFIG_AFTER)
+    return os.path.exists(after) and _read(places.config) == _read(after)
 
 
 def _remove_folders(places: Places) -> None:

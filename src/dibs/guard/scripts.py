@@ -11,7 +11,7 @@ from hashlib import sha256
 from shlex import quote
 
 from dibs.errors import NotClaimOwner, StoreUnavailable
-from dibs.guard.git import SCISSORS
+from dibs.guard.git import AMENDED_SECONDS, SCISSORS
 from dibs.guard.trailers import PATTERN
 
 TYPE_CHECKING = False
@@ -54,6 +54,14 @@ _SHORTCUTS = {
     MESSAGE: f"{_NAMED} && exit 0\n",
     PATCH: f'[ ! -e "${{1%/*}}/rebasing" ] || {_NAMED} || exit 0\n',
 }
+#: Whether the commit squashes some, or replaces one: their trailers are kept, whoever commits.
+_KEEPS = f"""keeps() {{
+    [ ! -e "${{1%/*}}/SQUASH_MSG" ] || return 0
+    at=${{GIT_AUTHOR_DATE#@}} at=${{at%% *}}
+    [ -n "$at" ] && [ "$at" = "$(git log -1 --no-show-signature --format=%at HEAD 2>/dev/null)" ] &&
+        [ "$at" -le $(($(date +%s) - {AMENDED_SECONDS:.0f})) ]
+}}
+"""
 _MISSING = "if [ ! -x \"$dibs\" ]; then echo 'dibs guard: dibs is not installed; {what}' >&2; exit {code}; fi\n"
 
 
@@ -71,7 +79,8 @@ def script(hook: str, *, former: str, path: str, store: str | None, variables: S
     lines = [_HEAD, f"former={former}\n", _INPUT if feed else "", _FORMER.format(feed=feed)]
     if hook in _SHORTCUTS:
         session = "".join(f"${{{name}-}}" for name in variables)
-        lines += [f'[ -n "{session}" ] || [ -t 0 ] || [ -t 2 ] || exit 0\n', _SHORTCUTS[hook]]
+        keeps, define = ('keeps "$1" || ', _KEEPS) if hook == PREPARE else ("", "")
+        lines += [define, f'[ -n "{session}" ] || [ -t 0 ] || [ -t 2 ] || {keeps}exit 0\n', _SHORTCUTS[hook]]
     lines += [_FIND.format(path=quote(path)), _MISSING.format(what=what, code=code), call]
     # After an error of dibs, or in a version without this command, git goes on.
     lines.append("\n" if hook == RECEIVE else f"\n[ $? -ne {REFUSED} ] || exit 1\n")

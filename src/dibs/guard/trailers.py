@@ -9,9 +9,12 @@ from dibs.value import Value
 
 NAME = "Dibs-Claim"
 #: Anywhere in the message, since a squash puts messages one after another, and `git merge --squash` indents them.
-#: `PATTERN` is for grep, and may miss a token that is out of range.
-PATTERN = rf"^[[:blank:]]*{NAME}:[[:blank:]]*[A-Za-z0-9._-]{{1,{ID_LENGTH_MAX}}}/[0-9]{{1,15}}[[:space:]]*$"
-_LINE = re.compile(rf"^[ \t]*{NAME}:[ \t]*([A-Za-z0-9._-]{{1,{ID_LENGTH_MAX}}})/([0-9]{{1,16}})[ \t]*$", re.MULTILINE)
+#: As in git, the case of the name and blanks before the colon do not matter.
+_NAME = "".join(f"[{letter.upper()}{letter.lower()}]" if letter.isalpha() else letter for letter in NAME)
+_ITEM = rf"[A-Za-z0-9._-]{{1,{ID_LENGTH_MAX}}}"
+#: For grep; it may miss a token that is out of range.
+PATTERN = rf"^[[:blank:]]*{_NAME}[[:blank:]]*:[[:blank:]]*{_ITEM}/[0-9]{{1,15}}[[:space:]]*$"
+_LINE = re.compile(rf"^[ \t]*{_NAME}[ \t]*:[ \t]*({_ITEM})/([0-9]{{1,16}})[ \t]*$", re.MULTILINE)
 
 
 class Trailer(Value):
