@@ -77,6 +77,33 @@ def test_no_command_runs_in_a_worktree_that_is_cut_off_from_its_repository(
     assert project.subjects("dibs/x") == ["x"]
 
 
+@pytest.mark.parametrize(
+    ("moved", "where"), [("git switch -q -c other", "on other"), ("git checkout -q --detach", "detached")]
+)
+def test_no_command_runs_where_its_commits_would_miss_the_branch(project: Project, moved: str, where: str) -> None:
+    project.add("x")
+    project.exec("x", f"{COMMIT}; {moved}; git commit -q --allow-empty -m elsewhere; exit 75")
+    told = project.json("show", "x")["notes"][-1]["meta"]["worktree"]
+    why = f"its HEAD is not on the branch dibs/x, but {where}"
+    assert (told["commits"], told["commit"], told["problem"]) == (1, project.git("rev-parse", "dibs/x"), why)
+    assert project.listed()["x"]["problem"] == why
+    assert why in project.ok("worktree", "list", environment={"COLUMNS": "300"})
+    assert f"{why}; after a look" in parked(project, "x", "touch ran")
+    assert not (project.trees / "x" / "ran").exists()
+    project.git("switch", "-q", "dibs/x", folder=project.trees / "x")
+    project.ok("unpark", "x")
+    project.exec("x", COMMIT)
+    assert project.subjects("dibs/x") == ["x", "x"]
+
+
+def test_a_rebase_that_the_last_run_began_is_continued(project: Project) -> None:
+    project.add("x")
+    project.exec("x", f"{COMMIT}; GIT_SEQUENCE_EDITOR='sed -i 1ibreak' git rebase -q -i main; exit 75")
+    assert "detached" in project.git("worktree", "list", "--porcelain")
+    project.exec("x", f"git rebase --continue; {COMMIT}")
+    assert project.subjects("dibs/x") == ["x", "x"]
+
+
 def test_a_worktree_that_git_moved_is_found(project: Project) -> None:
     project.add("x")
     project.exec("x", f"{COMMIT}; exit 75")

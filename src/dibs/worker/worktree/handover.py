@@ -36,13 +36,13 @@ def links(record: Record) -> dict[str, Any]:
     return {"branch": record.branch, "base": storable(record.base), "worktree": storable(record.path)}
 
 
-def summary(repository: Repository, record: Record, output: str) -> dict[str, Any]:
+def summary(repository: Repository, record: Record, output: str, problem: str | None) -> dict[str, Any]:
     """Where the work is, and how far it has come. What git cannot tell is left out."""
-    found = place(record)
+    found = place(record) | ({} if problem is None else {"problem": storable(problem)})
     try:
-        found["commit"] = repository.commit("HEAD", folder=record.path)
+        found["commit"] = repository.commit(f"refs/heads/{record.branch}")
         found["uncommitted"] = repository.changes(record.path)
-        found["commits"] = repository.commits_since(record.path, record.base_commit)
+        found["commits"] = repository.commits_since(record.branch, record.base_commit)
         found["diffstat"] = storable(repository.diffstat(record.path, record.base_commit))
     except GitFailed as error:
         found["problem"] = storable(str(error))

@@ -33,9 +33,18 @@ def to_entry(repository: Repository, record: Record, tree: Tree) -> str | None:
             f"git in {record.path} does not lead to this repository; if the repository was moved: "
             f"git -C {shlex.quote(repository.common)} worktree repair"
         )
+    if (why := off_branch(repository, record, tree)) is not None:
+        return f"{why}; after a look at what is there: git -C {shlex.quote(record.path)} switch {record.branch}"
     if not record.is_complete and repository.changes(record.path):
         return f"git did not finish {record.path}; to have it made anew: {_forced(record)}"
     return None
+
+
+def off_branch(repository: Repository, record: Record, tree: Tree) -> str | None:
+    """Whether commits in the worktree would miss its branch. A rebase of the branch ends on it."""
+    if tree.branch == record.branch or (tree.branch is None and repository.rebased_branch(tree) == record.branch):
+        return None
+    return f"its HEAD is not on the branch {record.branch}, but {f'on {tree.branch}' if tree.branch else 'detached'}"
 
 
 def to_unregistering(repository: Repository, record: Record, tree: Tree) -> str | None:
@@ -66,8 +75,6 @@ def to_removal(repository: Repository, record: Record, tree: Tree, *, only_publi
         return f"it is locked; unlock it with: git worktree unlock {shlex.quote(record.path)}"
     if (why := to_entry(repository, record, tree)) is not None:
         return why
-    if tree.branch != record.branch:
-        return f"its HEAD is not on the branch {record.branch}"
     if changes := repository.changes(record.path):
         return f"it has {changes} uncommitted or untracked {'file' if changes == 1 else 'files'}"
     if repository.has_submodules(record.path):

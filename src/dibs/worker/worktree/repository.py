@@ -225,6 +225,16 @@ class Repository:
         with open(os.path.join(admin, MARK), "w", encoding="ascii") as file:
             file.write(f"{item}\n")
 
+    def rebased_branch(self, tree: Tree) -> str | None:
+        """The branch that a rebase in the worktree is about, if one has begun there."""
+        if tree.admin is None:
+            return None
+        for kind in ("rebase-merge", "rebase-apply"):
+            name = _first_line(os.path.join(tree.admin, kind, "head-name"))
+            if name is not None:
+                return name.removeprefix("refs/heads/")
+        return None
+
     def has_staged(self, admin: str) -> bool:
         """Whether the index of a worktree, which may be missing, differs from its HEAD."""
         try:
@@ -270,8 +280,8 @@ class Repository:
     def has_submodules(self, path: str) -> bool:
         return any(line.startswith("160000 ") for line in self.git("ls-files", "--stage", folder=path).split("\n"))
 
-    def commits_since(self, path: str, base_commit: str) -> int:
-        return int(self.git("rev-list", "--count", "HEAD", f"^{base_commit}", folder=path))
+    def commits_since(self, branch: str, base_commit: str) -> int:
+        return int(self.git("rev-list", "--count", f"refs/heads/{branch}", f"^{base_commit}"))
 
     def diffstat(self, path: str, base_commit: str) -> str:
         """What the files of the worktree differ in from where its HEAD left the base, uncommitted changes included."""

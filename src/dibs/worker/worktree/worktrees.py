@@ -114,7 +114,7 @@ class Worktrees:
         record = found or self._made(claim, lock, before)
         previous = None
         if found is not None or self.repository.commit(f"refs/heads/{record.branch}") != record.base_commit:
-            previous = handover.summary(self.repository, record, self.records.output(record.item))
+            previous = self.summary(record, self.records.output(record.item))
         record = record.replace(
             pid=os.getpid(), agent=claim.session.agent, session=claim.session.id, is_kept=self.keeps, outcome=None
         )
@@ -214,6 +214,13 @@ class Worktrees:
                 "to see and remove them: dibs worktree list, dibs worktree clean"
             )
 
+    def summary(self, record: Record, output: str) -> dict[str, Any]:
+        """How far the work has come, for the next holder."""
+        return handover.summary(self.repository, record, output, self._off_branch(record, self._registered(record)))
+
+    def _off_branch(self, record: Record, tree: Tree | None) -> str | None:
+        return None if tree is None else obstacles.off_branch(self.repository, record, tree)
+
     # All of them
 
     def all(self) -> list[Record]:
@@ -272,6 +279,8 @@ class Worktrees:
                 raise GitFailed("git in it does not lead to this repository")
             found["uncommitted"] = self.repository.changes(record.path) if found["exists"] else 0
             found["published"] = self.repository.is_published(record.branch, record.base)
+            if (why := self._off_branch(record, tree)) is not None:
+                found["problem"] = why
         except GitFailed as error:
             found |= {"uncommitted": None, "published": None, "problem": str(error)}
         return found
@@ -309,7 +318,7 @@ class Worktree:
     def tell_end(self, claim: ClaimHandle, output: str) -> None:
         """Note how far the work has come."""
         if claim.is_held:
-            found = handover.summary(self._worktrees.repository, self.record, output)
+            found = self._worktrees.summary(self.record, output)
             handover.tell(claim, handover.note(found), found)
 
     @property
