@@ -255,6 +255,27 @@ def test_a_repository_in_an_ignored_folder_is_not_removed(project: Project) -> N
     assert project.git("log", "--format=%s", folder=project.trees / "x" / "tools" / "deep") == "precious"
 
 
+@pytest.mark.parametrize(
+    ("begin", "why"),
+    [
+        ("git merge -q --no-commit --no-ff -s ours side", "a merge in it is not finished"),
+        ("git cherry-pick main..side 2>/dev/null", "a cherry-pick in it is not finished"),
+        ("git bisect start -q", "a bisection in it is not finished"),
+    ],
+)
+def test_what_git_has_not_finished_is_not_removed(project: Project, begin: str, why: str) -> None:
+    """The files are as in the last commit, so git itself would remove it."""
+    project.git("switch", "-q", "-c", "side")
+    project.git("commit", "-q", "--allow-empty", "-m", "empty, so that a cherry-pick stops there")
+    project.git("commit", "-q", "--allow-empty", "-m", "more")
+    project.git("switch", "-q", "main")
+    project.add("x")
+    assert project.exec("x", f"{begin}; git status --porcelain; true").returncode == 0
+    assert project.listed()["x"]["uncommitted"] == 0
+    (kept,) = project.json("worktree", "clean")["kept"]
+    assert kept["why"] == why
+
+
 def test_clean_removes_no_folder_in_which_it_was_called(project: Project) -> None:
     project.add("x")
     project.exec("x", "mkdir part; touch part/f; git add .; git commit -q -m part; exit 75")

@@ -57,6 +57,8 @@ def to_unregistering(repository: Repository, record: Record, tree: Tree) -> str 
         why = "so is the folder around it"
     elif tree.branch != record.branch:
         why = f"its HEAD was not on {record.branch}"
+    elif (begun := repository.unfinished(tree)) is not None:
+        why = f"{begun} in it was not finished"
     elif tree.admin is None or repository.has_staged(tree.admin):
         why = "it had staged changes"
     else:
@@ -75,6 +77,8 @@ def to_removal(repository: Repository, record: Record, tree: Tree, *, only_publi
         return f"it is locked; unlock it with: git worktree unlock {shlex.quote(record.path)}"
     if (why := to_entry(repository, record, tree)) is not None:
         return why
+    if (begun := repository.unfinished(tree)) is not None:
+        return f"{begun} in it is not finished"
     if changes := repository.changes(record.path):
         return f"it has {changes} uncommitted or untracked {'file' if changes == 1 else 'files'}"
     if repository.has_submodules(record.path):

@@ -30,6 +30,16 @@ FOLDER_SUFFIX = ".worktrees"
 MARK = "dibs-item"
 #: Why a worktree is locked while git makes it.
 INITIALIZING = "initializing"
+#: What git leaves in its folder for a worktree until an operation ends.
+UNFINISHED = {
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "sequencer": "a cherry-pick or revert",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase or am",
+    "BISECT_LOG": "a bisection",
+}
 #: What the entries of a diffstat may take.
 DIFFSTAT_LINES_MAX = 30
 DIFFSTAT_COLUMNS = 100
@@ -233,6 +243,14 @@ class Repository:
             name = _first_line(os.path.join(tree.admin, kind, "head-name"))
             if name is not None:
                 return name.removeprefix("refs/heads/")
+        return None
+
+    def unfinished(self, tree: Tree) -> str | None:
+        """What git has begun in the worktree and not ended, of which `changes` may say nothing: a merge without
+        conflicts, the commits that a cherry-pick still has to apply."""
+        for name, what in UNFINISHED.items():
+            if tree.admin is not None and os.path.lexists(os.path.join(tree.admin, name)):
+                return what
         return None
 
     def has_staged(self, admin: str) -> bool:
