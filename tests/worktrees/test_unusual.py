@@ -6,6 +6,7 @@ What only one item meets parks that item, and the queue goes on. What could be l
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -123,6 +124,27 @@ def test_a_worktree_of_a_person_at_the_same_path_is_neither_used_nor_removed(pro
     assert "which is not a worktree that dibs made" in parked(project, "x")
     project.ok("worktree", "clean")
     assert (project.trees / "x").exists()
+
+
+def test_a_worktree_that_a_person_made_after_a_kill_is_not_taken_over(project: Project, tmp_path: Path) -> None:
+    """The worker is killed between its record and `git worktree add`."""
+    project.add("x")
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    kill = 'case "$*" in *"worktree add"*) kill -9 $PPID; exit 1;; esac'
+    program.write_text(f'#!/bin/sh\n{kill}\nexec {shutil.which("git")} "$@"\n')
+    program.chmod(0o700)
+    words = (sys.executable, "-m", "dibs.cli.main", "exec", "x", "--worktree", "--", "true")
+    path = f"{program.parent}:{project.environment['PATH']}"
+    killed = subprocess.run(words, cwd=project.folder, env=project.environment | {"PATH": path}, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    tree = project.trees / "x"
+    project.git("worktree", "add", "-q", "-b", "mine", str(tree))
+    (tree / "precious.log").touch()
+    assert "is in the way" in parked(project, "x", "touch ran")
+    project.git("switch", "-q", "dibs/x", folder=tree)
+    project("worktree", "clean", "x")
+    assert [file.name for file in sorted(tree.iterdir())] == [".git", ".gitignore", "a.txt", "precious.log"]
 
 
 def test_a_branch_that_another_machine_carried_on_is_fast_forwarded(project: Project, tmp_path: Path) -> None:
