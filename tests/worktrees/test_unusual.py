@@ -267,14 +267,16 @@ def test_an_item_that_was_done_without_a_worker_makes_room(project: Project) -> 
     assert set(project.listed()) == {"b"}
 
 
-def test_a_repository_in_an_ignored_folder_is_not_removed(project: Project) -> None:
+@pytest.mark.parametrize("bare", ["", "--bare"])
+def test_a_repository_in_an_ignored_folder_is_not_removed(project: Project, bare: str) -> None:
     (project.folder / ".gitignore").write_text("tools/\n")
     project.git("commit", "-q", "-am", "ignore")
     project.add("x")
-    project.exec("x", "mkdir tools; git init -q tools/deep; cd tools/deep; git commit -q --allow-empty -m precious")
+    own = "git update-ref refs/heads/own $(git commit-tree -m precious $(git mktree </dev/null))"
+    project.exec("x", f"mkdir tools; git init -q {bare} tools/deep; cd tools/deep; {own}")
     (kept,) = project.json("worktree", "clean")["kept"]
     assert "another repository in an ignored folder" in kept["why"]
-    assert project.git("log", "--format=%s", folder=project.trees / "x" / "tools" / "deep") == "precious"
+    assert project.git("log", "--format=%s", "own", folder=project.trees / "x" / "tools" / "deep") == "precious"
 
 
 @pytest.mark.parametrize(

@@ -291,7 +291,8 @@ class Repository:
         for name in self.git(*ignored, folder=path).split("\0"):
             if name.endswith("/"):
                 for folder, folders, files in os.walk(os.path.join(path, name)):
-                    if ".git" in folders or ".git" in files:
+                    is_bare = "HEAD" in files and "objects" in folders and "refs" in folders
+                    if is_bare or ".git" in folders or ".git" in files:
                         return folder
         return None
 
