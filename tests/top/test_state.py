@@ -17,6 +17,7 @@ from dibs.model import ROLES, STATUSES
 from dibs.model.dashboard import Vitals
 from dibs.sdk import live
 from dibs.testing import sizes
+from dibs.text import times
 from tests.conformance.conftest import folder  # noqa: F401
 from tests.dashboard.fleet import Fleet
 from tests.kit import sqlite

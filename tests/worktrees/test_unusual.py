@@ -6,6 +6,7 @@ What only one item meets parks that item, and the queue goes on. What could be l
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -123,6 +124,27 @@ def test_a_worktree_of_a_person_at_the_same_path_is_neither_used_nor_removed(pro
     assert "which is not a worktree that dibs made" in parked(project, "x")
     project.ok("worktree", "clean")
     assert (project.trees / "x").exists()
+
+
+def test_a_worktree_that_a_person_made_after_a_kill_is_not_taken_over(project: Project, tmp_path: Path) -> None:
+    """The worker is killed between its record and `git worktree add`."""
+    project.add("x")
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    kill = 'case "$*" in *"worktree add"*) kill -9 $PPID; exit 1;; esac'
+    program.write_text(f'#!/bin/sh\n{kill}\nexec {shutil.which("git")} "$@"\n')
+    program.chmod(0o700)
+    words = (sys.executable, "-m", "dibs.cli.main", "exec", "x", "--worktree", "--", "true")
+    path = f"{program.parent}:{project.environment['PATH']}"
+    killed = subprocess.run(words, cwd=project.folder, env=project.environment | {"PATH": path}, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    tree = project.trees / "x"
+    project.git("worktree", "add", "-q", "-b", "mine", str(tree))
+    (tree / "precious.log").touch()
+    assert "is in the way" in parked(project, "x", "touch ran")
+    project.git("switch", "-q", "dibs/x", folder=tree)
+    project("worktree", "clean", "x")
+    assert [file.name for file in sorted(tree.iterdir())] == [".git", ".gitignore", "a.txt", "precious.log"]
 
 
 def test_a_branch_that_another_machine_carried_on_is_fast_forwarded(project: Project, tmp_path: Path) -> None:
@@ -245,14 +267,37 @@ def test_an_item_that_was_done_without_a_worker_makes_room(project: Project) -> 
     assert set(project.listed()) == {"b"}
 
 
-def test_a_repository_in_an_ignored_folder_is_not_removed(project: Project) -> None:
+@pytest.mark.parametrize("bare", ["", "--bare"])
+def test_a_repository_in_an_ignored_folder_is_not_removed(project: Project, bare: str) -> None:
     (project.folder / ".gitignore").write_text("tools/\n")
     project.git("commit", "-q", "-am", "ignore")
     project.add("x")
-    project.exec("x", "mkdir tools; git init -q tools/deep; cd tools/deep; git commit -q --allow-empty -m precious")
+    own = "git update-ref refs/heads/own $(git commit-tree -m precious $(git mktree </dev/null))"
+    project.exec("x", f"mkdir tools; git init -q {bare} tools/deep; cd tools/deep; {own}")
     (kept,) = project.json("worktree", "clean")["kept"]
     assert "another repository in an ignored folder" in kept["why"]
-    assert project.git("log", "--format=%s", folder=project.trees / "x" / "tools" / "deep") == "precious"
+    assert project.git("log", "--format=%s", "own", folder=project.trees / "x" / "tools" / "deep") == "precious"
+
+
+@pytest.mark.parametrize(
+    ("begin", "why"),
+    [
+        ("git merge -q --no-commit --no-ff -s ours side", "a merge in it is not finished"),
+        ("git cherry-pick main..side 2>/dev/null", "a cherry-pick in it is not finished"),
+        ("git bisect start -q", "a bisection in it is not finished"),
+    ],
+)
+def test_what_git_has_not_finished_is_not_removed(project: Project, begin: str, why: str) -> None:
+    """The files are as in the last commit, so git itself would remove it."""
+    project.git("switch", "-q", "-c", "side")
+    project.git("commit", "-q", "--allow-empty", "-m", "empty, so that a cherry-pick stops there")
+    project.git("commit", "-q", "--allow-empty", "-m", "more")
+    project.git("switch", "-q", "main")
+    project.add("x")
+    assert project.exec("x", f"{begin}; git status --porcelain; true").returncode == 0
+    assert project.listed()["x"]["uncommitted"] == 0
+    (kept,) = project.json("worktree", "clean")["kept"]
+    assert kept["why"] == why
 
 
 def test_clean_removes_no_folder_in_which_it_was_called(project: Project) -> None:

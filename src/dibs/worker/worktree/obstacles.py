@@ -26,6 +26,13 @@ def is_interrupted(record: Record, tree: Tree) -> bool:
     return not record.is_complete and tree.lock == INITIALIZING and record.host == host()
 
 
+def is_unmarked(record: Record, tree: Tree) -> bool:
+    """Whether dibs was killed before it could mark the worktree that git made for it. A person may have made another
+    one at the same path since. Git names the branch only after a moment."""
+    is_ours = tree.branch == record.branch or (tree.branch is None and tree.lock == INITIALIZING)
+    return not record.is_complete and tree.item is None and tree.path == record.path and is_ours
+
+
 def to_entry(repository: Repository, record: Record, tree: Tree) -> str | None:
     """Why no command may run in a worktree that is there."""
     if not repository.is_linked(tree):
@@ -57,6 +64,8 @@ def to_unregistering(repository: Repository, record: Record, tree: Tree) -> str 
         why = "so is the folder around it"
     elif tree.branch != record.branch:
         why = f"its HEAD was not on {record.branch}"
+    elif (begun := repository.unfinished(tree)) is not None:
+        why = f"{begun} in it was not finished"
     elif tree.admin is None or repository.has_staged(tree.admin):
         why = "it had staged changes"
     else:
@@ -75,6 +84,10 @@ def to_removal(repository: Repository, record: Record, tree: Tree, *, only_publi
         return f"it is locked; unlock it with: git worktree unlock {shlex.quote(record.path)}"
     if (why := to_entry(repository, record, tree)) is not None:
         return why
+    if tree.item is None:
+        return f"dibs was killed before it marked it; if no person made it: {_forced(record)}"
+    if (begun := repository.unfinished(tree)) is not None:
+        return f"{begun} in it is not finished"
     if changes := repository.changes(record.path):
         return f"it has {changes} uncommitted or untracked {'file' if changes == 1 else 'files'}"
     if repository.has_submodules(record.path):

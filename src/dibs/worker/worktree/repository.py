@@ -30,6 +30,16 @@ FOLDER_SUFFIX = ".worktrees"
 MARK = "dibs-item"
 #: Why a worktree is locked while git makes it.
 INITIALIZING = "initializing"
+#: What git leaves in its folder for a worktree until an operation ends.
+UNFINISHED = {
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "sequencer": "a cherry-pick or revert",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase or am",
+    "BISECT_LOG": "a bisection",
+}
 #: What the entries of a diffstat may take.
 DIFFSTAT_LINES_MAX = 30
 DIFFSTAT_COLUMNS = 100
@@ -227,10 +237,20 @@ class Repository:
 
     def rebased_branch(self, tree: Tree) -> str | None:
         """The branch that a rebase in the worktree is about, if one has begun there."""
-        for kind in ("rebase-merge", "rebase-apply") if tree.admin is not None else ():
+        if tree.admin is None:
+            return None
+        for kind in ("rebase-merge", "rebase-apply"):
             name = _first_line(os.path.join(tree.admin, kind, "head-name"))
             if name is not None:
                 return name.removeprefix("refs/heads/")
+        return None
+
+    def unfinished(self, tree: Tree) -> str | None:
+        """What git has begun in the worktree and not ended, of which `changes` may say nothing: a merge without
+        conflicts, the commits that a cherry-pick still has to apply."""
+        for name, what in UNFINISHED.items():
+            if tree.admin is not None and os.path.lexists(os.path.join(tree.admin, name)):
+                return what
         return None
 
     def has_staged(self, admin: str) -> bool:
@@ -271,7 +291,8 @@ class Repository:
         for name in self.git(*ignored, folder=path).split("\0"):
             if name.endswith("/"):
                 for folder, folders, files in os.walk(os.path.join(path, name)):
-                    if ".git" in folders or ".git" in files:
+                    is_bare = "HEAD" in files and "objects" in folders and "refs" in folders
+                    if is_bare or ".git" in folders or ".git" in files:
                         return folder
         return None
 

@@ -142,7 +142,7 @@ class Worktrees:
     def _registered(self, record: Record) -> Tree | None:
         """The worktree of a record, also if it was moved by git."""
         for tree in self.repository.worktrees():
-            if tree.item == record.item or (tree.path == record.path and not record.is_complete):
+            if tree.item == record.item or obstacles.is_unmarked(record, tree):
                 return tree
         return None
 
@@ -153,6 +153,8 @@ class Worktrees:
         if other is not None:
             raise Occupied(f"branch {branch} is checked out in {other}, which is not a worktree that dibs made")
         if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
+            if before is not None and not before.is_complete:
+                self.records.remove(item)  # what is there now is another's
             raise Occupied(f"{path} is in the way: move it, or name another folder with --worktrees-dir")
         base, base_commit = self.base, self.repository.commit(self.base)
         if before is not None and self.repository.has_branch(branch):
