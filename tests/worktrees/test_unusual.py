@@ -122,7 +122,9 @@ def test_a_worktree_of_a_person_at_the_same_path_is_neither_used_nor_removed(pro
     project.git("worktree", "remove", str(project.trees / "x"))
     project.git("worktree", "add", "-q", str(project.trees / "x"), "dibs/x")
     assert "which is not a worktree that dibs made" in parked(project, "x")
-    project.ok("worktree", "clean")
+    assert not project.listed()["x"]["exists"], "what is there is not the worktree of dibs"
+    answer = project.json("worktree", "clean")
+    assert (answer["removed"], [one["item"] for one in answer["forgotten"]]) == ([], ["x"])
     assert (project.trees / "x").exists()
 
 

@@ -43,17 +43,21 @@ def worktree_clean(cli: Cli) -> int:
     if named is not None and not records:
         raise Invalid(f"dibs has made no worktree for {named!r} here; to see them: dibs worktree list", field="id")
     has_board = _has_board(cli)
+    there = {record for record in records if worktrees.is_there(record)}
     reasons = {
         record: (_in_progress(cli, record.item) if has_board else None)
         or worktrees.remove(record.item, is_named=named is not None)
         for record in records
     }
-    removed = [{"item": record.item, "path": record.path} for record, why in reasons.items() if why is None]
+    gone = [record for record, why in reasons.items() if why is None]
+    removed = [{"item": record.item, "path": record.path} for record in gone if record in there]
+    forgotten = [{"item": record.item, "path": record.path} for record in gone if record not in there]
     kept = [{"item": record.item, "path": record.path, "why": why} for record, why in reasons.items() if why]
     if cli.json:
-        cli.print_json({"removed": removed, "kept": kept})
+        cli.print_json({"removed": removed, "forgotten": forgotten, "kept": kept})
     else:
         cli.print(*(f"{cli.paint('removed', 'green')} {clean(one['path'])}" for one in removed))
+        cli.print(*(f"forgot {clean(one['path'])}: its worktree was not there any more" for one in forgotten))
         cli.print(*(f"{cli.paint('kept', 'yellow')} {clean(one['path'])}: {clean(one['why'])}" for one in kept))
         if not records:
             cli.notice("dibs has made no worktree here")

@@ -230,6 +230,10 @@ class Worktrees:
         trees = [(record, self._registered(record)) for record in self.records.all()]
         return [record if tree is None else record.replace(path=tree.path) for record, tree in trees]
 
+    def is_there(self, record: Record) -> bool:
+        """Whether the worktree exists. Another folder may be where one was that somebody removed."""
+        return self._registered(record) is not None and os.path.isdir(record.path)
+
     def remove(self, item: str, *, is_named: bool = False, only_published: bool = False) -> str | None:
         """Remove the worktree of an item. Returns why it is kept, or None. One that a run was told to keep is removed
         only if it `is_named`."""
@@ -275,7 +279,7 @@ class Worktrees:
         is_free = lock.acquire()
         lock.release()
         found["in_use"] = not is_free or _is_running(record)
-        found["exists"] = os.path.isdir(record.path)
+        found["exists"] = tree is not None and os.path.isdir(record.path)
         try:
             if tree is not None and found["exists"] and not self.repository.is_linked(tree):
                 raise GitFailed("git in it does not lead to this repository")
