@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: Up to so many items are looked up one by one. For more, the latest runs of the whole board are read first, by pages.
 ITEMS_SINGLY = 4
-#: A page takes about as long as so many items one by one: there are at most as many pages as would take no longer.
+#: Over HTTP, a page takes about as long as so many items one by one: no more pages are read than take as long as these.
 ITEMS_PER_PAGE = 50
 LATEST_RUNS = 1000
 LATEST_BYTES = 4_000_000
