@@ -244,6 +244,18 @@ def test_a_long_reason_and_a_large_file_are_imported(dibs: Dibs) -> None:
     )
 
 
+def test_a_cycle_is_refused_by_a_dry_run_too(dibs: Dibs) -> None:
+    issues: list[Issue] = [{"id": "good", "title": "x"}]
+    issues += [{"id": f"c{n}", "title": "x", "dependencies": [edge("", f"c{(n + 1) % 9}", "blocks")]} for n in range(9)]
+    write(dibs.folder / "in.jsonl", issues)
+    for options in (["--dry-run"], []):
+        code, refusal = dibs.refused("import", "--from", "beads", "in.jsonl", *options)
+        assert (code, refusal["line"]) == (1, 2)
+        assert "line 2: c0 depends on itself, through " in refusal["message"]
+        assert " and 3 more; nothing was added" in refusal["message"]
+    assert dibs.json("list")["items"] == []
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [

@@ -51,6 +51,8 @@ STATUS_WORDS |= {DONE: CLOSED, REJECTED: CLOSED, CANCELLED: CLOSED}
 #: Our numbers as P0 to P3, highest first; what is below all of them is P4.
 _LEVELS = tuple((priorities.NAMES[f"p{level}"], level) for level in range(4))
 LEVEL_LOWEST, LEVEL_DEFAULT = 4, 2
+#: How many issues of a cycle a refusal names.
+CYCLE_SHOWN = 5
 #: When an item becomes ready that is to be parked and is not yet: never.
 NEVER = check.INSTANT_MAX
 
@@ -74,6 +76,7 @@ def read(lines: Iterable[bytes], known: frozenset[str]) -> Import:
     ids = known | issues.keys()
     kept: Counter[str] = Counter()
     items = [_at_line(number, _item, issue, ids, closed, kept) for number, issue in issues.values()]
+    _refuse_cycle(items, known, {id: number for id, (number, _) in issues.items()})
     return Import(
         items=tuple(items),
         done=frozenset(closed),
@@ -98,6 +101,23 @@ def _by_id(lines: Iterable[bytes], skipped: Counter[str]) -> dict[str, tuple[int
             problem = f"line {number}: {issue['id']} is on line {first} already; nothing was added"
             raise Invalid(problem, field="file", line=number)
     return found
+
+
+def _refuse_cycle(items: list[dict[str, Any]], known: frozenset[str], lines: Mapping[str, int]) -> None:
+    """Only new items can be in one: no item on the board depends on an id that the board does not have."""
+    from graphlib import CycleError, TopologicalSorter
+
+    try:
+        TopologicalSorter({one["id"]: one["depends_on"] for one in items if one["id"] not in known}).prepare()
+    except CycleError as error:
+        cycle = error.args[1]
+        first = min(cycle, key=lambda id: lines[id])
+        others = [id for id in dict.fromkeys(cycle) if id != first]
+        named = ", ".join(others[:CYCLE_SHOWN]) + (
+            f" and {len(others) - CYCLE_SHOWN} more" * (len(others) > CYCLE_SHOWN)
+        )
+        problem = f"line {lines[first]}: {first} depends on itself, through {named}; nothing was added"
+        raise Invalid(problem, field="file", line=lines[first]) from None
 
 
 def _at_line(number: int, work: Callable[..., Any], *given: Any) -> Any:
