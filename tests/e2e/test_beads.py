@@ -223,6 +223,24 @@ def test_what_was_edited_here_is_exported_and_nothing_is_invented(dibs: Dibs) ->
     assert out["b-2"] == untouched
 
 
+def test_an_issue_with_empty_fields_is_not_updated_by_an_export(dibs: Dibs) -> None:
+    empty: Issue = {"labels": [], "dependencies": [], "description": "", "notes": None, "assignee": ""}
+    issues: list[Issue] = [
+        {"id": "a", "title": "x", "priority": 1, "updated_at": dated(1), **empty},
+        {"id": "b", "title": "x", "updated_at": dated(2)},
+        {"id": "c", "title": "x", "priority": None, "updated_at": dated(3)},
+    ]
+    write(dibs.folder / "in.jsonl", issues)
+    dibs.ok("import", "--from", "beads", "in.jsonl")
+    dibs.ok("export", "--to", "beads", "back.jsonl")
+    back = by_id(dibs.folder / "back.jsonl")
+    assert {id: (one["updated_at"], one["priority"]) for id, one in back.items()} == {
+        "a": (dated(1), 1),
+        "b": (dated(2), 2),
+        "c": (dated(3), 2),
+    }
+
+
 def test_a_payload_that_no_import_wrote_spoils_no_export(dibs: Dibs) -> None:
     for number, kept in enumerate([{"dependencies": "zz"}, {"_type": "config"}, {"status": 5, "labels": 7}, 3]):
         payload = json.dumps({"beads": kept, "beads_import": {}})
@@ -245,7 +263,7 @@ def test_a_long_reason_and_a_large_file_are_imported(dibs: Dibs) -> None:
 
 
 def test_a_cycle_is_refused_by_a_dry_run_too(dibs: Dibs) -> None:
-    issues = [{"id": "good", "title": "x"}]
+    issues: list[Issue] = [{"id": "good", "title": "x"}]
     issues += [{"id": f"c{n}", "title": "x", "dependencies": [edge("", f"c{(n + 1) % 9}", "blocks")]} for n in range(9)]
     write(dibs.folder / "in.jsonl", issues)
     for options in (["--dry-run"], []):

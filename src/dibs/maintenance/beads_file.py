@@ -2,7 +2,7 @@
 
 An item keeps in its payload the fields of its issue that it has no place for (`KEPT`), and what the others became
 (`IMPORTED`). So an export can tell what was changed on the board from what the file said, and an issue that nobody
-changed is written as it was read.
+changed is written as it was read: without fields that were empty, and with the default priority if it had none.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _checked(issue: Issue) -> Issue:
     for name in TEXTS:
         if not isinstance(issue.get(name), str | None):
             raise Invalid(f"{name} must be a text", field=name)
-    level = issue.get("priority", LEVEL_DEFAULT)
+    level = _level_of(issue)
     if type(level) is not int or not 0 <= level <= LEVEL_LOWEST:
         raise Invalid(f"priority {level!r} is not one of 0 (highest) to {LEVEL_LOWEST}", field="priority")
     labels = issue.get("labels") or []
@@ -176,7 +176,7 @@ def _reason_to_skip(issue: Issue) -> str | None:
 
 def _item(issue: Issue, ids: frozenset[str], closed: set[str], kept: Counter[str]) -> dict[str, Any]:
     """The fields of an item; counts in `kept` what only its payload has."""
-    status, level = issue.get("status") or OPEN, issue.get("priority", LEVEL_DEFAULT)
+    status, level = issue.get("status") or OPEN, _level_of(issue)
     labels = [label for label in issue.get("labels") or () if _is_name(label)][: check.ENTRIES_MAX]
     blockers = _blockers(issue)
     needs = [id for id in blockers if id in ids and id != issue["id"]]
@@ -248,8 +248,9 @@ def _relations(issue: Mapping[str, Any]) -> set[str]:
 
 
 def _digest(issue: Issue) -> str:
-    """Of an issue as it is compared: apart from when it was updated."""
-    content = {name: value for name, value in issue.items() if name != "updated_at"}
+    """Of an issue as it is compared: apart from when it was updated, and with an empty field as one that is absent."""
+    content = {name: value for name, value in issue.items() if name != "updated_at" and value not in (None, "", [], {})}
+    content["priority"] = _level_of(issue)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -291,6 +292,11 @@ def _origin(item: Item) -> tuple[Issue, dict[str, Any]]:
     except Invalid:
         pass
     return {}, {}
+
+
+def _level_of(issue: Mapping[str, Any]) -> Any:
+    level = issue.get("priority")
+    return LEVEL_DEFAULT if level is None else level
 
 
 def _level(priority: int) -> int:
