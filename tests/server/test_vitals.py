@@ -126,7 +126,8 @@ def test_vitals_tell_that_the_board_was_replaced_by_an_older_copy(served: Served
 
 def test_an_error_does_not_end_the_vitals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vitals, "EVERY_SECONDS", 0)
-    reads: list[Exception | Vitals] = [ValueError("a bug"), StoreUnavailable("busy"), Vitals(event=7, at=0, claims={}, seen={}, queues={})]
+    read_at_last = Vitals(event=7, at=0, claims={}, seen={}, queues={})
+    reads: list[Exception | Vitals] = [ValueError("a bug"), StoreUnavailable("busy"), read_at_last]
 
     async def scenario() -> None:
         published = asyncio.Event()
