@@ -181,9 +181,23 @@ def test_an_import_that_was_interrupted_is_completed_by_the_next(dibs: Dibs) -> 
         opened.add_many(beads_file.read((dibs.folder / "in.jsonl").read_bytes().splitlines(), frozenset()).items)
     dibs.ok("sweep")
     assert dibs("next", "--session", "s").returncode == 3
-    dibs.ok("import", "--from", "beads", "in.jsonl")
+    said = dibs.ok("import", "--from", "beads", "in.jsonl", "--dry-run")
+    told = dibs.json("import", "--from", "beads", "in.jsonl")
+    assert (told["completed"], told["done"], told["parked"]) == (["b-1", "b-2"], ["b-1"], ["b-2"])
+    assert said.splitlines() == ["would add 0 items, 1 done, 1 parked", "  2 items of an import that was interrupted"]
     items = dibs.json("list", "--all")["items"]
     assert sorted((item["status"], item["not_before"]) for item in items) == [("done", None), ("parked", None)]
+
+
+def test_what_was_closed_in_the_file_since_is_named(dibs: Dibs) -> None:
+    issues: list[Issue] = [{"id": f"b-{number}", "title": "x"} for number in range(12)]
+    for status in ("open", "closed"):
+        write(dibs.folder / "in.jsonl", [issue | {"status": status} for issue in issues])
+        said = dibs.ok("import", "--from", "beads", "in.jsonl")
+    assert "  12 items existed already, unchanged\n  closed in the file, but not here: b-0, b-1, " in said
+    assert "    and 2 more; --json has all of them" in said
+    assert len(dibs.json("import", "--from", "beads", "in.jsonl")["closed_in_file"]) == 12
+    assert {item["status"] for item in dibs.json("list", "--all")["items"]} == {"ready"}
 
 
 def test_what_cannot_be_ready_is_parked(dibs: Dibs) -> None:

@@ -281,6 +281,11 @@ def issue(item: Item, ids: frozenset[str], holder: str | None) -> Issue:
     return made
 
 
+def is_closed(item: Item) -> bool:
+    """Whether an export writes the item as closed."""
+    return STATUS_WORDS.get(item.status) == CLOSED
+
+
 def _origin(item: Item) -> tuple[Issue, dict[str, Any]]:
     """What the payload has of the issue that the item was made from. Anybody may have written it: if it is not as an
     import writes it, there is none."""
