@@ -17,7 +17,7 @@ from dibs.board import connect
 from dibs.config import ServerSettings
 from dibs.errors import Invalid
 from dibs.model import LOGIN
-from dibs.server.auth.callers import COOKIE
+from dibs.server.auth.callers import COOKIE, COOKIES_MAX, SECURE_COOKIE
 from dibs.server.ops.address import ipv6_loopback_reserved, pages_of
 from dibs.system import keyring
 from tests.server.attacking import PATIENCE_SECONDS, Answer, Caller, heard
@@ -105,6 +105,27 @@ def test_what_is_in_a_cookie_is_no_key(shop: Serving, browser: Browser) -> None:
     with connect(shop.told["store"]) as board:
         assert ours not in str(board.keys()), "only its digest is kept"
     assert api_keys.without_secrets(f"Cookie: {ours}").endswith("_***")
+
+
+def test_a_second_cookie_does_not_sign_a_browser_out(shop: Serving, browser: Browser) -> None:
+    url, ours = urlsplit(shop.told["pages"]), f"{COOKIE}={browser.secret}"
+    bogus = api_keys.new_for_browser("admin", None)[1]
+
+    def status(cookies: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", url.port, timeout=PATIENCE_SECONDS)
+        try:
+            connection.request("GET", "/v1/me", headers={"Host": url.netloc, "Cookie": cookies})
+            answer = connection.getresponse()
+            renewed = answer.headers["Set-Cookie"]
+            assert renewed is None or browser.secret in renewed, "its own cookie is renewed"
+            return answer.status
+        finally:
+            connection.close()
+
+    for other in (f"{COOKIE}={bogus}", f"{SECURE_COOKIE}={bogus}", f"{COOKIE}=", f"{COOKIE}=dibsweb_x_y"):
+        assert (status(f"{ours}; {other}"), status(f"{other}; {ours}"), status(other)) == (200, 200, 401), other
+    flood = "; ".join(f"{COOKIE}={bogus}" for _ in range(COOKIES_MAX))
+    assert status(f"{flood}; {ours}") == 401, "a bounded number is searched"
 
 
 def test_a_browser_is_signed_out_by_revoking_its_key(shop: Serving, browser: Browser) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -113,9 +112,10 @@ def test_vitals_tell_that_the_board_was_replaced_by_an_older_copy(served: Served
         lost = board.view().event
         assert vitals_until(crowd, lambda data: data["event"] == lost)
         board.close()
-        os.replace(copy, tmp_path / "board.db")
-        for side in ("-wal", "-shm"):
-            (tmp_path / f"board.db{side}").unlink(missing_ok=True)
+        # The write-ahead log goes before the copy comes: SQLite would apply it to the copy.
+        for suffix in ("", "-wal", "-shm"):
+            (tmp_path / f"board.db{suffix}").unlink(missing_ok=True)
+        copy.rename(tmp_path / "board.db")
         vitals_until(crowd, lambda data: data["event"] == kept)
     with closing(served.brief()) as crowd, connect(str(tmp_path / "board.db")) as board:
         board.add("An item of the copy", id="new")
@@ -126,8 +126,8 @@ def test_vitals_tell_that_the_board_was_replaced_by_an_older_copy(served: Served
 
 def test_an_error_does_not_end_the_vitals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vitals, "EVERY_SECONDS", 0)
-    read_at_last = Vitals(event=7, at=0, claims={}, seen={}, queues={})
-    reads: list[Exception | Vitals] = [ValueError("a bug"), StoreUnavailable("busy"), read_at_last]
+    sound = Vitals(event=7, at=0, claims={}, seen={}, queues={})
+    reads: list[Exception | Vitals] = [ValueError("a bug"), StoreUnavailable("busy"), sound]
 
     async def scenario() -> None:
         published = asyncio.Event()

@@ -22,6 +22,8 @@ from dibs.value import Value
 COOKIE = "dibs_session"
 #: Browsers accept a cookie with this prefix only from this very host, and only encrypted.
 SECURE_COOKIE = f"__Host-{COOKIE}"
+#: Of so many cookies with these names a valid one is searched.
+COOKIES_MAX = 5
 #: How long a valid key is cached, and so for how long a key that was revoked elsewhere remains valid here.
 CACHE_SECONDS = 1.0
 CACHE_KEYS_MAX = 10_000
@@ -34,17 +36,26 @@ KEY_ACTOR_PREFIX = "key-"
 NEEDS_KEY = "a valid key is needed, as DIBS_KEY or Authorization: Bearer KEY; dibs key create makes one"
 
 
-def secret_of(request: Request) -> str:
-    """The secret of a request; empty if a browser's secret is in the header, or another secret in the cookie. A cookie
-    counts only without an Authorization header, because only then the guard has checked the Origin of a change."""
+def secrets_of(request: Request) -> list[str]:
+    """The secrets of a request, of which one may be valid; none if a browser's secret is in the header, or another
+    secret in a cookie. A cookie counts only without an Authorization header, because only then the guard has checked
+    the Origin of a change."""
     header = request.headers.get("authorization")
     if header is None:
-        cookie = request.cookies.get(SECURE_COOKIE) or request.cookies.get(COOKIE, "")
-        return cookie if api_keys.is_for_browser(cookie) else ""
+        return [secret for _, secret in browser_cookies(request)]
     scheme, _, secret = header.partition(" ")
     if scheme.lower() != "bearer":
         raise Unauthenticated("the Authorization header must be: Bearer KEY")
-    return "" if api_keys.is_for_browser(secret.strip()) else secret.strip()
+    return [] if api_keys.is_for_browser(secret.strip()) else [secret.strip()]
+
+
+def browser_cookies(request: Request) -> list[tuple[str, str]]:
+    """The cookies, by name and secret, that may be a browser's of this server. There may be several: a page on another
+    port of the host, or of a parent domain, can add one, and must not sign the browser out by it."""
+    pairs = (pair.strip().partition("=") for line in request.headers.getlist("cookie") for pair in line.split(";"))
+    found = [(name, secret) for name, _, secret in pairs if name in (SECURE_COOKIE, COOKIE)]
+    found = [(name, secret) for name, secret in found if api_keys.is_for_browser(secret)]
+    return sorted(found, key=lambda cookie: cookie[0] != SECURE_COOKIE)[:COOKIES_MAX]
 
 
 def set_cookie(response: Response, name: str, secret: str) -> None:
@@ -89,21 +100,26 @@ class Callers:
 
     def authenticate(self, request: Request) -> Caller:
         """Do not call this in the event loop: it may read from the store."""
-        key = self._valid_key(secret_of(request))
-        if key is None or key.role in LOGINS:
-            raise Unauthenticated(NEEDS_KEY)
-        return Caller(key=key.id, role=key.role, agent=key.agent)
+        for secret in secrets_of(request):
+            key = self._valid_key(secret)
+            if key is not None and key.role not in LOGINS:
+                return Caller(key=key.id, role=key.role, agent=key.agent)
+        raise Unauthenticated(NEEDS_KEY)
 
     def reauthenticate(self, request: Request) -> Caller:
         """`authenticate` without the cache."""
         with self._lock:
-            self._cache.pop(api_keys.digest(secret_of(request)), None)
+            for secret in secrets_of(request):
+                self._cache.pop(api_keys.digest(secret), None)
         return self.authenticate(request)
 
     def cached(self, request: Request) -> Caller | None:
         """`authenticate` from the cache alone: None if the store has to be read."""
-        key = self._cached_key(api_keys.digest(secret_of(request)))
-        return None if key is None else Caller(key=key.id, role=key.role, agent=key.agent)
+        for secret in secrets_of(request):
+            key = self._cached_key(api_keys.digest(secret))
+            if key is not None:
+                return Caller(key=key.id, role=key.role, agent=key.agent)
+        return None
 
     def is_login_code(self, code: str) -> bool:
         """Whether a login code is valid. Does not use the code up."""
@@ -124,8 +140,7 @@ class Callers:
 
     def cookie_to_renew(self, request: Request, caller: Caller) -> tuple[str, str] | None:
         """The name and the secret of a browser's cookie that has not been renewed for a while."""
-        secret = secret_of(request)
-        if not api_keys.is_for_browser(secret):
+        if request.headers.get("authorization") is not None:
             return None
         now = time.monotonic()
         if self._renewed.get(caller.key, 0.0) > now - RENEWAL_SECONDS:
@@ -133,7 +148,8 @@ class Callers:
         if len(self._renewed) >= CACHE_KEYS_MAX:
             self._renewed.clear()
         self._renewed[caller.key] = now
-        return (SECURE_COOKIE if SECURE_COOKIE in request.cookies else COOKIE), secret
+        own = (cookie for cookie in browser_cookies(request) if api_keys.id_of(cookie[1]) == caller.key)
+        return next(own, None)
 
     def renew(self, caller: Caller) -> bool:
         """Extend the key of a browser that is in use; whether that is possible."""
