@@ -16,7 +16,7 @@ const DEPTHS: [status: string, tone: string][] = [
   ...([["ready", "green"], ["in_progress", "blue"], ["blocked", "amber"]] as [string, string][]),
   ...([["pending_approval", "violet"], ["parked", "dim"]] as [string, string][]),
 ];
-const hours = computed(() => hoursOf(24, 168));
+const hours = computed(() => hoursOf(4, 168));
 
 function charts(series: Series): { title: string; unit?: string; lines: Line[] }[] {
   const perMinute = (values: Values) => values.map((value) => value && (value * 60) / series.step_seconds);
