@@ -116,7 +116,7 @@ def test_vitals_tell_that_the_board_was_replaced_by_an_older_copy(served: Served
         for suffix in ("", "-wal", "-shm"):
             (tmp_path / f"board.db{suffix}").unlink(missing_ok=True)
         copy.rename(tmp_path / "board.db")
-        vitals_until(crowd, lambda data: data["event"] == kept)
+        crowd.read_until(lambda _: [data["event"] for _, name, data in frames(crowd) if name == "vitals"][-1] == kept)
     with closing(served.brief()) as crowd, connect(str(tmp_path / "board.db")) as board:
         board.add("An item of the copy", id="new")
         crowd.read_until(lambda _: any(name == "added" for _, name, _ in frames(crowd)))
