@@ -101,7 +101,7 @@ prime
 completion bash
 """
 #: What answers in another shape, only ends when it is told to, or needs a server, a hub or a repository.
-NOT_CALLED = {"serve", "open", "mcp", "hook", "demo", "key link", "vault sync"}
+NOT_CALLED = {"serve", "open", "top", "mcp", "hook", "demo", "key link", "vault sync"}
 NOT_CALLED |= {"guard hook", "guard install", "guard remove", "guard verify", "worktree list", "worktree clean"}
 #: What prints the output of others, and runs in a process of its own.
 RUNS_OTHERS = {"exec", "work"}

@@ -29,7 +29,7 @@ RACES = 40 if sizes.FACTOR == 1 else 1000
 RACES_IN_CLONES = 6 if sizes.FACTOR == 1 else 200
 #: Between one item and the next: those who rename look for new ones now and then, those with dibs are told.
 PAUSE_SECONDS = 0.01
-SECONDS_MAX = 30.0 if sizes.FACTOR == 1 else 1800.0
+SECONDS_MAX = 90.0 if sizes.FACTOR == 1 else 1800.0
 
 
 def test_each_item_has_one_owner_among_source_agents_and_dibs(folder: Path) -> None:
