@@ -84,7 +84,7 @@ class People(Moving):
         self._need(item, "pending_approval")
         self.move(item, "rejected")
 
-    def annotate(self, item: str, session: str | None, token: int | None, check: str) -> str:
+    def annotate(self, item: str, session: str | None, token: int | None, check: str) -> str | None:
         if session is not None:
             self.session(session)
         with self.up_to_date(item) as row:
@@ -97,7 +97,7 @@ class People(Moving):
             whose, outcome = self.sessions[self.runs[key]["session"]]["agent"], self.runs[key]["outcome"]
             if session is not None and self.sessions[session]["agent"] != whose:
                 raise No("NOT_CLAIM_OWNER")
-            if outcome is None:
+            if outcome is None and self.runs[key]["session"] != session:
                 raise self._not_now(item)
             # What is approved is the latest draft: another one takes the approval back.
             if row["approved"] and key[1] == self.drafted(item) and row["status"] in (*RESTING, *MAY_GO_ON):
@@ -105,7 +105,7 @@ class People(Moving):
             if self.annotations.get(key) != check:
                 self.annotations[key] = check
                 self.move(item, row["status"])
-            return str(outcome)
+            return None if outcome is None else str(outcome)
 
     # Sessions
 
