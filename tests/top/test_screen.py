@@ -26,8 +26,6 @@ def test_the_views_at_eighty_columns(board: Board) -> None:
         }.items():
             await shown.press("g", key)
             await shown.shows(*texts)
-        await shown.press("g", "t")
-        await shown.shows("the timeline: dibs open")
         assert all(len(line) == SMALL[0] for line in shown.lines)
         assert len(shown.lines) == SMALL[1]
 
