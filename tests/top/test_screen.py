@@ -141,7 +141,7 @@ def test_text_of_the_board_sends_nothing_to_the_terminal(board: Board, harness: 
     board.progress("evil", f"note{HOSTILE}", session="s-9")
 
     async def person(shown: Terminal) -> None:
-        for key in "nqfsae":
+        for key in "nqfsaetm":
             await shown.press("g", key)
             await shown.pilot.pause()
             assert all(line.isprintable() for line in shown.lines), key
